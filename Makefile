@@ -1,0 +1,60 @@
+# veilstream: everything a developer or a newcomer runs. `make help` lists it.
+VENV ?= .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+LOGS ?= ../shared/logs
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+$(BIN)/veilstream: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.checked: pyproject.toml constraints.txt $(BIN)/veilstream
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[check]'
+	@touch $@
+
+.PHONY: demo
+demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases and report are
+	rm -rf demo-out
+	$(BIN)/veilstream replay examples/hospital.xes.gz -c examples/hospital.toml -o demo-out --final
+	@echo "releases: demo-out/public    operator's audits: demo-out/operator"
+	@$(BIN)/veilstream report demo-out -o demo-out/report.html && echo "report: demo-out/report.html"
+
+.PHONY: test
+test: $(VENV)/.checked ## run every test (those on a real broker alone, at last: they measure time)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --ignore tests/kafka
+	$(BIN)/pytest tests/kafka
+
+.PHONY: check
+check: $(VENV)/.checked ## ruff, mypy, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: crash
+crash: $(VENV)/.checked ## the long crash matrix on a real broker, planted bugs included (not in CI)
+	$(BIN)/pytest tests/kafka/crash_matrix.py
+
+.PHONY: screenshots
+screenshots: $(VENV)/.checked ## the report in Chromium: light, dark, phone, paper; pictures in out/
+	VEILSTREAM_SCREENSHOTS=$(CURDIR)/out $(BIN)/pytest tests/deploy/test_report_browser.py -q
+
+.PHONY: bench
+bench: $(VENV)/.checked ## every benchmark, as JSON (not in CI)
+	@for file in benchmarks/[a-z]*.py; do name=$$(basename $$file .py); \
+	  echo "{\"benchmark\": \"$$name\"}"; $(BIN)/python -m benchmarks.$$name --json || exit 1; done
+
+.PHONY: grid
+grid: $(BIN)/veilstream ## the 200 settings of the TLKC paper and its figures, into grid-out/
+	$(BIN)/python -m benchmarks.tlkc_grid -o grid-out
+
+.PHONY: papers
+papers: $(BIN)/veilstream ## recompute the papers' tables into docs/papers
+	$(BIN)/python -m benchmarks.papers

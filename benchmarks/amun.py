@@ -1,0 +1,113 @@
+"""Amun: time and utility of every design beside the paper's Table 6.
+
+Run `python -m benchmarks.amun --json`. CPU seconds of the mechanism only (the log is read before), least of `--rounds`
+after a first run that compiles: `cpu` with seeded noise, `cpu_released` with noise from the cryptographic source.
+Reach (DESIGN section 7): Sepsis / BPIC 2012 <= 0.1 / 0.5 s without noise, <= 0.3 / 3 s with. The distances are means
+over `--rounds` seeded releases, as the paper measures them and matched by edge; `paper_prior` repeats them with the
+prior that reproduces the paper's tables, `uncompressed` without equation 4 and with copies that share only their own
+case's epsilon. Logs: the folder VEILSTREAM_LOGS. Read docs/dp.md for what differs and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from connectors import read_log
+from models.dp import amun, noise
+from models.dp.utility import graph_distance, variant_changes
+from models.errors import BoundError
+from models.eventlog import EventLog
+
+LOGS = {"sepsis": "Sepsis", "urineweginfectie": "Unrineweginfectie", "bpic2012": "BPIC12"}
+"""File and the paper's name of each log."""
+
+DELTAS = (0.2, 0.3, 0.4)
+DESIGNS: tuple[amun.Design, ...] = ("sampling", "filtering", "oversampling")
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="JSON on stdout (always on)")
+    parser.add_argument("--log", action="append", choices=sorted(LOGS), help="only this log; repeatable")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    print(json.dumps(measure(arguments.log or list(LOGS), arguments.rounds), indent=2))
+
+
+def measure(names: list[str], rounds: int) -> dict[str, Any]:
+    """All figures by log, design and delta."""
+    folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
+    table = json.loads((ROOT / "tests" / "golden" / "dp_paper_tables.json").read_text(encoding="utf-8"))["table6"]
+    results: dict[str, Any] = {}
+    for name in names:
+        log = read_log(folder / f"{name}.xes.gz")
+        amun.release(log, delta=0.4, variant="sampling")
+        results[name] = {
+            design: {
+                str(delta): {**_figures(log, design, delta, rounds), "paper": _paper(table, LOGS[name], design, delta)}
+                for delta in DELTAS
+            }
+            for design in DESIGNS
+        }
+    return results
+
+
+def _figures(log: EventLog, design: amun.Design, delta: float, rounds: int) -> dict[str, Any]:
+    figures = _released(log, design, delta, rounds)
+    if "refused" in figures:
+        return figures
+    begin = time.process_time()
+    amun.release(log, delta=delta, variant=design)
+    return {
+        "cpu_released": time.process_time() - begin,
+        **figures,
+        "paper_prior": _released(log, design, delta, rounds, prior="paper-tables"),
+        "uncompressed": _released(log, design, delta, rounds, compression="none", replicas="own"),
+    }
+
+
+def _released(log: EventLog, design: amun.Design, delta: float, rounds: int, **options: Any) -> dict[str, Any]:
+    """Means over seeded releases and the least time; {"refused": reason} where the mechanism refuses."""
+    seconds: list[float] = []
+    rows: list[dict[str, float]] = []
+    for seed in range(rounds):
+        begin = time.process_time()
+        try:
+            release = amun.release(log, delta=delta, variant=design, draw=noise.simulated(seed), **options)
+        except BoundError as error:
+            return {"refused": str(error)}
+        seconds.append(time.process_time() - begin)
+        distance = graph_distance(log, release.log)
+        changes = variant_changes(log, release.log)
+        rows.append(
+            {
+                "emd_frequency": distance.emd_frequency,
+                "emd_time_months": distance.emd_time_months,
+                "matched_frequency": distance.matched_frequency,
+                "matched_time_months": distance.matched_time_months,
+                "cases": release.log.n_cases,
+                "cases_filtered": release.operator["cases_filtered"],
+                "lost_variants": changes["lost"],
+                "new_variants": changes["new"],
+            }
+        )
+    return {"cpu": min(seconds), **{key: round(fmean(row[key] for row in rows), 3) for key in rows[0]}}
+
+
+def _paper(table: dict[str, Any], name: str, design: amun.Design, delta: float) -> dict[str, float] | None:
+    row = table.get(name, {}).get(str(delta))
+    if row is None:
+        return None
+    return {"emd_frequency": row["freq"][design[0]], "emd_time_months": row["time_months"][design[0]]}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Figures of the correspondence attacks (DESIGN section 7): `python -m benchmarks.attacks --json`.
+
+CPU seconds of one process, kernels compiled before. `preparation` is what all n share (numbering, tables, linkable
+pairs), `search` the minima of all n. The oracle's cost per candidate (enumeration by group formulas in plain numpy
+flags and flows, one candidate at a time) is measured in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors import read_log
+from models.attacks.candidates import enumerate_all, value
+from models.attacks.correspondence import Audit
+from models.attacks.linker import base_linkers
+from models.attacks.pairs import pair
+from models.eventlog import EventLog, SimpleLog
+
+LOGS = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
+
+
+def cut(log: EventLog, started: int) -> EventLog:
+    """Cases started up to the given start, events cut at that instant."""
+    begun = log.time[log.starts[:-1]]
+    instant = np.sort(begun)[started - 1]
+    kept = log.select_cases(begun <= instant)
+    return kept.select_events(kept.time <= instant)
+
+
+def thinned(log: EventLog, share: float) -> EventLog:
+    """A share of all events removed, the same ones in every release that holds them (drawn by row of the file)."""
+    draw = np.random.default_rng(1).random(int(log.row.max()) + 1)
+    return log.select_events(draw[log.row] >= share)
+
+
+def measure(earlier: SimpleLog, later: SimpleLog, bk_length: int, ns: list[int]) -> dict[str, Any]:
+    """Preparation and search of one pair, with the values found."""
+    begin = time.process_time()
+    audit = Audit(pair(earlier, later), bk_length, ns, "exact", "realisable")
+    prepared = time.process_time()
+    found = audit.run().results
+    done = time.process_time()
+    return {
+        "variants": [len(earlier.variants), len(later.variants)],
+        "links": len(audit.linkable.later),
+        "preparation": prepared - begin,
+        "search": done - prepared,
+        "values": {one.n: one.values if one.linker == "exists" else "none" for one in found},
+    }
+
+
+def enumeration(earlier: SimpleLog, later: SimpleLog, bk_length: int, n: int) -> dict[str, Any]:
+    """Every candidate at one n, and the same one at a time on a sample."""
+    audit = Audit(pair(earlier, later), bk_length, [n], "exact", "realisable")
+    (base,) = base_linkers(audit.given, audit.linkable, [n])
+    judge = audit.judge(base)
+    begin = time.process_time()
+    total = sum(int((codes[:, 0] >= 0).sum()) for codes, _ in enumerate_all(judge, bk_length))
+    seconds = time.process_time() - begin
+    rng = np.random.default_rng(0)
+    sample = rng.integers(0, judge.table.symbols, (500, bk_length))
+    begin = time.process_time()
+    for bk in sample:
+        value(judge, bk)
+    single = (time.process_time() - begin) / len(sample)
+    return {"candidates": total, "seconds": seconds, "per_candidate": seconds / total, "one_at_a_time": single}
+
+
+TARGETS = {
+    "sepsis n=1..5": {"search": 0.15},
+    "sepsis, every candidate, n=2": {"seconds": 10.0},
+    "bpic2013-incidents": {"search": 0.3},
+    "bpic2012-app": {"search": 0.1},
+    "bpic2012": {"search": 2.0},
+    "bpic2012, a tenth of the events dropped": {"search": 10.0},
+}
+"""DESIGN section 7, CPU seconds."""
+
+OTHERS = (
+    ("bpic2013-incidents", ["impact"], [1, 2, 3]),
+    ("bpic2012-app", [], [1, 2, 3]),
+    ("bpic2012", [], [1, 2, 3, 4, 5]),
+)
+
+
+def runs() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each measurement by its name, the cheap ones first."""
+    sepsis = read_log(LOGS / "sepsis.xes.gz")
+    pair_of = [SimpleLog.from_log(one, ["Diagnose"]) for one in (cut(sepsis, 1040), sepsis)]
+    measure(*pair_of, 2, [1])
+    yield "sepsis n=1..5", measure(*pair_of, 5, [1, 2, 3, 4, 5])
+    for name, sensitive, ns in OTHERS:
+        log = read_log(LOGS / f"{name}.xes.gz")
+        before = cut(log, log.n_cases * 99 // 100)
+        yield name, measure(SimpleLog.from_log(before, sensitive), SimpleLog.from_log(log, sensitive), 5, ns)
+    thin = [SimpleLog.from_log(thinned(one, 0.1)) for one in (before, log)]
+    yield "bpic2012, a tenth of the events dropped", measure(*thin, 5, ns)
+    yield "sepsis, every candidate, n=2", enumeration(*pair_of, 5, 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    report: dict[str, Any] = {}
+    for name, found in runs():
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        report[name] = {**found, "target": TARGETS[name], "peak_memory_mb": peak}
+        print(f"{name}: {[found[key] for key in TARGETS[name]]} CPU s", file=sys.stderr, flush=True)
+    print(json.dumps(report, indent=None if options.json else 2))
+
+
+if __name__ == "__main__":
+    main()

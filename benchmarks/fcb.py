@@ -1,0 +1,262 @@
+"""FCB-safe publishing: what cohorts and repair keep, and what attacks leave, over every pair of releases.
+
+Run `python -m benchmarks.fcb --json` (`--quick`: without the attacks). K = 20, seq L = 2, C = 0.5. A log is cut after
+every tenth (twentieth, ...) part of its cases has started; the last cut is the end of the log. Complete: on Sepsis the
+last event is a Release A-E or 30 days old; on BPIC-2012-App declined, cancelled, or activated and approved and
+registered (the mask is made here: `process.completion` knows single end activities only). AMOUNT_REQ: inclusive
+quartile classes of the whole log, fixed, for cohorts; of each release for re-anonymization, as `tlkc` has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from connectors import read_log
+from models.anonymize.sensitive import quartile_classes
+from models.attacks.correspondence import anonymity
+from models.attacks.matching import walk
+from models.attacks.pairs import pair
+from models.attacks.true_linker import behind, true_linker
+from models.errors import BoundError, InputError
+from models.eventlog import Column, EventLog
+from stream.release.audits.anonymity import partners, simple
+from stream.release.contract import Build, Exposure, Record, Target
+from stream.release.mechanisms.cohorts import TlkcCohorts
+from stream.release.mechanisms.tlkc import Tlkc
+
+DAY = 86_400_000_000_000
+K, L, DEEPEST = 20, 2, 3
+MEASURES = ("fa", "ca", "ba")
+Complete = Callable[[EventLog, int], npt.NDArray[np.bool_]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A log, its sensitive attribute, its rule of completion, and what cohorts see as sensitive values."""
+
+    log: EventLog
+    sensitive: str
+    complete: Complete
+    classes: EventLog
+
+    def exposures(self, step: int, log: EventLog) -> Iterator[Exposure]:
+        """What each cut exposes: every event up to the start of the next `step` cases, at last the whole log."""
+        starts = np.sort(log.time[log.starts[:-1]])
+        moments = [int(starts[k - 1]) for k in range(step, log.n_cases, step)] + [int(log.time.max())]
+        for moment in moments:
+            seen = log.select_events(log.time <= moment, drop_empty=True)
+            yield Exposure(seen, self.complete(seen, moment), (self.sensitive,), moment)
+
+
+@dataclass
+class Series:
+    """One publication: its releases in order, and the cuts that gave none."""
+
+    records: list[Record] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
+    withheld: int = 0
+    waits: list[float] = field(default_factory=list)
+
+    def add(self, build: Build, exposure: Exposure) -> Record:
+        ids = tuple(exposure.log.case_ids[case] for case in build.origin)
+        self.records.append(
+            Record(len(self.records) + 1, replace(build.log, case_ids=ids), build.carries, build.T, exposure.sensitive)
+        )
+        self.events.append(build.log.n_events)
+        return self.records[-1]
+
+    @property
+    def published(self) -> str:
+        return f"{len(self.records)} of {len(self.records) + self.withheld}"
+
+
+def sepsis(folder: Path) -> Source:
+    log = read_log(folder / "sepsis.xes.gz")
+    return Source(log, "Diagnose", _released_or_silent, log)
+
+
+def bpic2012_app(folder: Path) -> Source:
+    log = read_log(folder / "bpic2012-app.xes.gz")
+    raw = log.case_values("AMOUNT_REQ")
+    amount = Column(raw.codes, tuple(float(value) for value in raw.values))
+    numeric = log.with_columns(case={"AMOUNT_REQ": amount}, event={})
+    return Source(
+        numeric, "AMOUNT_REQ", _decided, log.with_columns(case={"AMOUNT_REQ": quartile_classes(amount)}, event={})
+    )
+
+
+def _released_or_silent(log: EventLog, moment: int) -> npt.NDArray[np.bool_]:
+    last = log.starts[1:] - 1
+    ends = [code for code, name in enumerate(log.activity.values) if name.startswith("Release")]
+    return np.isin(log.activity.codes[last], ends) | (log.time[last] <= moment - 30 * DAY)
+
+
+def _decided(log: EventLog, _moment: int) -> npt.NDArray[np.bool_]:
+    def seen(name: str) -> npt.NDArray[np.bool_]:
+        code = log.activity.values.index(name) if name in log.activity.values else -2
+        return np.bincount(log.case_of_event[log.activity.codes == code], minlength=log.n_cases) > 0
+
+    activated = seen("A_ACTIVATED") & seen("A_APPROVED") & seen("A_REGISTERED")
+    return seen("A_DECLINED") | seen("A_CANCELLED") | activated
+
+
+def cohorts(source: Source, step: int) -> Series:
+    """`tlkc-cohorts` with its defaults."""
+    series, memory = Series(), None
+    known: set[str] = set()
+    for exposure in source.exposures(step, source.classes):
+        try:
+            build = TlkcCohorts().build(exposure, memory)
+        except BoundError:
+            series.withheld += 1
+            continue
+        memory = build.memory
+        record = series.add(build, exposure)
+        starts = dict(zip(exposure.log.case_ids, exposure.log.time[exposure.log.starts[:-1]].tolist(), strict=True))
+        series.waits += [(exposure.time_ns - starts[name]) / DAY for name in record.log.case_ids if name not in known]
+        known.update(record.log.case_ids)
+    return series
+
+
+def plain(source: Source, step: int) -> Series:
+    """`tlkc`: everything anonymized again at each cut."""
+    series = Series()
+    for exposure in source.exposures(step, source.log):
+        try:
+            series.add(Tlkc().build(exposure), exposure)
+        except (BoundError, InputError):
+            series.withheld += 1
+    return series
+
+
+def repaired(source: Source, step: int) -> tuple[Series, int]:
+    """`tlkc` with the cover of `repair` at n = 0 against every earlier release, and the unrepaired events of the same
+    cuts. No case is held back."""
+    series, unrepaired = Series(), 0
+    for exposure in source.exposures(step, source.log):
+        wanted = [Target(frozenset(one.log.case_ids), K, L) for one in series.records]
+        try:
+            before = Tlkc().build(exposure).log.n_events
+            series.add(Tlkc().repair(exposure, wanted, ()), exposure)
+        except (BoundError, InputError):
+            series.withheld += 1
+            continue
+        unrepaired += before
+    return series, unrepaired
+
+
+def attacked(series: Series, deepest: int, *, exact: bool) -> dict[str, Any]:
+    """Least FA, CA, BA over all pairs of releases and n = 0..deepest, |bk| <= L + n: true linker, and exact search.
+
+    Exact values below K stand apart where the real partners count 0 at that background knowledge: nobody can be the
+    victim there (and elsewhere the exact value is never below the true one, since the real linker is valid).
+    """
+    ways = ("true", "exact", "exact_without_victim")
+    least: dict[str, dict[str, int | None]] = {way: dict.fromkeys(MEASURES) for way in ways}
+    fallen: set[int] = set()
+    for place, later in enumerate(series.records):
+        for earlier in series.records[:place]:
+            partner = partners(earlier, later)
+            for n in range(deepest + 1):
+                asked: dict[str, Any] = {"bk_length": L + n, "n": (n,)}
+                found = {"true": true_linker(simple(earlier), simple(later), partner, **asked).results[0]}
+                if exact and np.all(partner >= 0):
+                    found["exact"] = anonymity(simple(earlier), simple(later), **asked).results[0]
+                for way, one in found.items():
+                    for name in MEASURES:
+                        value, counted = one.values[name], way
+                        if value is None:
+                            continue
+                        if way == "exact" and value < K and not _real(earlier, later, one, name, n):
+                            counted = "exact_without_victim"
+                        old = least[counted][name]
+                        least[counted][name] = value if old is None else min(old, value)
+                        if counted != "exact_without_victim" and value < K:
+                            fallen.add(later.sequence)
+    return {**least, "releases_below_k": len(fallen)}
+
+
+def _real(earlier: Record, later: Record, one: Any, name: str, n: int) -> bool:
+    given = pair(simple(earlier), simple(later))
+    return behind(given, walk(given), partners(earlier, later), one.worst[name], n)[name] > 0
+
+
+def measure(source: Source, step: int, targets: dict[str, Any], *, attacks: bool) -> dict[str, Any]:
+    """Cohorts, re-anonymization and repair on the same cuts, beside what is to be reached."""
+    body: dict[str, Any] = {"cuts": -(-source.log.n_cases // step)}
+    again = plain(source, step)
+    if "cohorts" in targets:
+        ours = cohorts(source, step)
+        body["cohorts"] = {
+            "published": ours.published,
+            "share_of_plain": ours.events[-1] / again.events[-1],
+            "median_wait_days": float(np.median(ours.waits)),
+            "target": targets["cohorts"],
+        }
+        if attacks:
+            body["cohorts"]["attacks"] = attacked(ours, DEEPEST, exact=True)
+    mended, unrepaired = repaired(source, step)
+    body["repair"] = {
+        "published": mended.published,
+        "share_summed": sum(mended.events) / unrepaired,
+        "share_last": mended.events[-1] / again.events[-1],
+        "target": targets["repair"],
+    }
+    if attacks and body["cuts"] <= 20:
+        body["repair"]["attacks"] = attacked(mended, 0, exact=False)
+        body["plain"] = {"published": again.published, "attacks": attacked(again, 0, exact=False)}
+    return body
+
+
+PLAN: Sequence[tuple[str, int, dict[str, Any]]] = (
+    ("sepsis", 105, {
+        "cohorts": {"published": "10 of 10", "share_of_plain": 0.85, "median_wait_days": 40},
+        "repair": {"published": "10 of 10", "share_summed": 0.75},
+    }),
+    ("sepsis", 53, {
+        "cohorts": {"published": "20 of 20", "share_of_plain": 0.78},
+        "repair": {"published": "20 of 20", "share_summed": 0.68},
+    }),
+    ("bpic2012-app", 1309, {
+        "cohorts": {"published": "10 of 10", "share_of_plain": 0.92},
+        "repair": {},
+    }),
+    ("bpic2012-app", 655, {
+        "cohorts": {"published": "20 of 20", "share_of_plain": 0.88, "median_wait_days": 15},
+        "repair": {"published": "20 of 20", "share_summed": 0.99},
+    }),
+    ("bpic2012-app", 100, {"repair": {"published": "125 of 131", "share_summed": 0.88}}),
+)  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="JSON on stdout (always on)")
+    parser.add_argument("--quick", action="store_true", help="what is kept, without the attacks")
+    parser.add_argument("--log", choices=("sepsis", "bpic2012-app"), help="one log only")
+    asked = parser.parse_args()
+    folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
+    sources = {"sepsis": sepsis, "bpic2012-app": bpic2012_app}
+    loaded = {name: make(folder) for name, make in sources.items() if asked.log in (None, name)}
+    results = []
+    for name, step, targets in PLAN:
+        if name in loaded:
+            started = time.process_time()
+            found = measure(loaded[name], step, targets, attacks=not asked.quick)
+            results.append({"log": name, "cut_every_cases": step, **found, "seconds": time.process_time() - started})
+    print(json.dumps({"K": K, "L": L, "C": 0.5, "n": list(range(DEEPEST + 1)), "results": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+"""Kafka at the edges: security settings for both clients, topics, the schema of source events, producers.
+
+The daemon itself runs on Faust (stream/ingest.py, stream/coordinator.py); what administers and what writes the
+ledger uses kafka-python.
+"""
+
+from __future__ import annotations
+
+from connectors.kafka.security import Security
+from connectors.kafka.source import Source
+
+__all__ = ["Security", "Source"]

@@ -1,0 +1,112 @@
+"""A log into a topic: events in order of time, cases by key, so that the order inside a case survives partitions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from connectors.kafka.source import Source
+from connectors.kafka.topics import explain
+from models.errors import InputError
+from models.eventlog import EventLog
+
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What `publish_log` did: events by partition, and how long it took."""
+
+    events: int
+    partitions: dict[int, int]
+    seconds: float
+
+
+def source_events(log: EventLog, columns: Mapping[str, str]) -> Iterator[tuple[int, bytes, bytes]]:
+    """(time in ns, key, value) of every event, by time, ties in file order. Case attributes go on each event."""
+    order = np.lexsort((log.row, log.time))
+    owners = log.case_of_event[order]
+    activity, resource = log.activity.decode(), log.resource.decode()
+    cases = {f"case:{name}": column.decode() for name, column in log.case_attributes.items()}
+    events = {name: column.decode() for name, column in log.event_attributes.items()}
+    for event, owner in zip(order.tolist(), owners.tolist(), strict=True):
+        body = {name: values[owner] for name, values in cases.items() if values[owner] is not None}
+        body |= {name: values[event] for name, values in events.items() if values[event] is not None}
+        body[columns["case"]] = log.case_ids[owner]
+        body[columns["activity"]] = activity[event]
+        body[columns["time"]] = timestamp(int(log.time[event]))
+        if resource[event] is not None:
+            body[columns["resource"]] = resource[event]
+        yield int(log.time[event]), log.case_ids[owner].encode(), msgspec.json.encode(body, enc_hook=_plain)
+
+
+def timestamp(time_ns: int) -> str:
+    """ISO 8601 in UTC with as many digits as the time has."""
+    seconds, rest = divmod(time_ns, SECOND)
+    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{rest:09d}".rstrip("0").rstrip(".") + "Z" if rest else text + "Z"
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else str(value)
+
+
+def publish_log(
+    log: EventLog,
+    source: Source,
+    topic: str,
+    columns: Mapping[str, str],
+    *,
+    speed: float | None = None,
+    on_progress: Callable[[int], None] = lambda _done: None,
+) -> Sent:
+    """Send every event and wait for the broker's acknowledgement of all; InputError where one is refused."""
+    from kafka import errors
+
+    started = time.monotonic()
+    counts: dict[int, int] = {}
+    try:
+        with producer(source) as client:
+            pending = []
+            for done, (when, key, value) in enumerate(source_events(log, columns), start=1):
+                if speed is not None:
+                    _wait(started, (when - int(log.time.min())) / SECOND / speed)
+                pending.append(client.send(topic, value, key=key))
+                if done % 1000 == 0:
+                    on_progress(done)
+            client.flush()
+            for future in pending:
+                partition = future.get(timeout=30).partition
+                counts[partition] = counts.get(partition, 0) + 1
+    except errors.KafkaError as error:
+        raise InputError(explain(error, source)) from None
+    return Sent(log.n_events, counts, time.monotonic() - started)
+
+
+def _wait(started: float, due: float) -> None:
+    time.sleep(max(0.0, started + due - time.monotonic()))
+
+
+class producer:  # noqa: N801 - a context manager, used like a function
+    """A kafka-python producer that waits for all replicas and is closed at the end."""
+
+    def __init__(self, source: Source, **settings: Any) -> None:
+        self._source, self._settings = source, settings
+
+    def __enter__(self) -> Any:
+        from kafka import KafkaProducer
+
+        settings = {"acks": "all", "linger_ms": 20, "max_request_size": 1_048_576, **self._settings}
+        self._client = KafkaProducer(
+            bootstrap_servers=self._source.servers, **self._source.security.kafka_python(), **settings
+        )
+        return self._client
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close(timeout=30)

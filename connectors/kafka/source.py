@@ -1,0 +1,96 @@
+"""`[source]`: where events come from, and how the topics beside them are kept."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from connectors.kafka.security import Security
+
+TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+class Source(BaseModel):
+    """The daemon's side of Kafka. Durations are seconds here, `7d` in the file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    topics: tuple[str, ...] = Field(min_length=1)
+    bootstrap: str = "localhost:9092"
+    security: Security = Security()
+    format: Literal["auto", "json", "cloudevents"] = "auto"
+    """auto: CloudEvents where a record says that it is one (header or content), plain JSON otherwise."""
+    attributes: tuple[str, ...] = ()
+    """Attributes to keep beside the sensitive ones; nothing else of an event enters the delta topic."""
+    event_id: str | None = None
+    """Field that names an event, for dropping producers' duplicates; `ce:id` takes the id of a CloudEvent."""
+    end: str | None = None
+    """Boolean field that is true on the last event of a case."""
+    max_skew: float = 300.0
+    """An event later than broker time plus this goes to the dlq: one event from 2099 would close every window."""
+    heartbeat: float = 5.0
+    """An idle partition and the wall clock are reported this often."""
+    session_timeout: float = 10.0
+    """A dead member is noticed after this long, and a takeover costs about twice of it."""
+    delta_retention: float = 7 * 86400.0
+    """How long the delta topic is kept: at least twice the age of a checkpoint, at most the erasure promise."""
+    released_retention: float = 7 * 86400.0
+    replication: int = Field(default=-1, ge=-1)
+    """-1: the broker's default."""
+    min_isr: int | None = Field(default=None, ge=1)
+    delta_batch_bytes: int = Field(default=512 * 1024, ge=1024, le=900_000)
+    """A delta record is split above this; a single row above it goes to the dlq."""
+
+    released_events: bool = True
+    """Stream the events of every release to `released-events`, beside the manifest on `releases`."""
+    dlq_payload: bool = False
+    """Keep the bytes of unusable records in the dlq. Off: they may hold persons' data that nothing protects there."""
+
+    @field_validator("max_skew", "heartbeat", "session_timeout", "delta_retention", "released_retention", mode="before")
+    @classmethod
+    def _duration(cls, value: object) -> object:
+        return _seconds(value) if isinstance(value, str) else value
+
+    @field_validator("max_skew", "heartbeat", "session_timeout", "delta_retention", "released_retention")
+    @classmethod
+    def _positive(cls, value: float) -> float:
+        if not 0 < value < float("inf"):
+            raise ValueError("must be above zero")
+        return value
+
+    @field_validator("bootstrap", mode="before")
+    @classmethod
+    def _joined(cls, value: object) -> object:
+        return ",".join(value) if isinstance(value, list) else value
+
+    @field_validator("bootstrap")
+    @classmethod
+    def _hosts(cls, value: str) -> str:
+        for part in value.split(","):
+            host, _, port = part.strip().rpartition(":")
+            if not host or not port.isdigit():
+                raise ValueError("use host:port, several by comma")
+        return value
+
+    @model_validator(mode="after")
+    def _topics(self) -> Self:
+        for topic in self.topics:
+            if not TOPIC.fullmatch(topic):
+                raise ValueError(f"topics: {topic!r} is no topic name")
+        if len(set(self.topics)) != len(self.topics):
+            raise ValueError("topics: one stands twice")
+        return self
+
+    @property
+    def servers(self) -> list[str]:
+        return [part.strip() for part in self.bootstrap.split(",")]
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+)\s*(s|m|h|d|w)", text.strip())
+    if match is None:
+        raise ValueError("use a duration such as 30s, 10m, 1h, 7d or 2w")
+    return float(int(match[1]) * _UNITS[match[2]])

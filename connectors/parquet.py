@@ -1,0 +1,76 @@
+"""Parquet files: one row an event, XES column names, typed columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors.columns import Names
+from connectors.frame import check_columns, flat_columns, from_frame
+from connectors.output import clean, replacing
+from models.errors import InputError
+from models.eventlog import Column, EventLog
+
+
+def read(
+    path: Path, columns: Mapping[str, str] | None = None, timezone: str | None = None, *, unit: str | None = None
+) -> EventLog:
+    """The log of a Parquet file; errors as `connectors.frame.from_frame`, with file and row (1 is the first)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    names = Names.of(columns)
+    try:
+        with pq.ParquetFile(path) as file:
+            check_columns(list(file.schema_arrow.names), names, str(path))
+            table = file.read()
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: not a readable Parquet file; fetch it again") from error
+    frame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
+    return from_frame(frame, names, timezone, unit, str(path), lambda row: f"{path}: row {row + 1}")
+
+
+def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None) -> None:
+    """Write `.parquet`: times as UTC nanoseconds, columns typed where all values have one type, else text.
+
+    `metadata` stands as JSON under `privacy` in the schema. Cases without events have no row.
+    InputError where an attribute bears a name that the table needs itself.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    case_ids = Column(log.case_of_event.astype(np.int32), log.case_ids)
+    columns = {
+        "case:concept:name": _array(case_ids),
+        "concept:name": _array(log.activity),
+        "time:timestamp": pa.array(log.time, type=pa.timestamp("ns", tz="UTC")),
+        **{name: _array(column) for name, column in flat_columns(log).items()},
+    }
+    table = pa.table(columns)
+    if metadata:
+        table = table.replace_schema_metadata({"privacy": json.dumps(metadata, default=str, sort_keys=True)})
+    with replacing(path) as draft:
+        pq.write_table(table, draft, compression="zstd")
+
+
+def _array(column: Column) -> Any:
+    """The column in Arrow's type of its values."""
+    import pyarrow as pa
+
+    kinds = {type(value) for value in column.values}
+    plain = len(kinds) == 1 and kinds <= {int, float, bool, datetime}
+    try:
+        values = pa.array([_utc(value) if plain else clean(str(value)) for value in column.values])
+    except (pa.ArrowInvalid, OverflowError):  # an int beyond 64 bits
+        values = pa.array([str(value) for value in column.values])
+    rows = pa.array(column.codes, mask=column.codes < 0)
+    return values.take(rows) if len(column.values) else pa.nulls(len(column), pa.string())
+
+
+def _utc(value: Any) -> Any:
+    return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is not None else value

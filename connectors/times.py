@@ -1,0 +1,116 @@
+"""Timestamps of log files, as text, into exact nanoseconds since 1970-01-01 UTC.
+
+A time without a zone is an error unless the caller names the zone: a log read an hour off would still look
+right, and every relative time and every window would be wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from models.errors import InputError
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SECOND = 1_000_000_000
+FIRST_YEAR, LAST_YEAR = 1678, 2261
+"""Whole years that int64 nanoseconds hold; beyond them a column would wrap around silently."""
+
+UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": SECOND}
+"""Nanoseconds of the units in which a column may count time since 1970."""
+
+# Beyond ISO 8601: one-digit fields (`10:20:0.000`), slashes, a comma or nine digits in the fraction.
+_LENIENT = re.compile(
+    r"(\d{4})([-/])(\d{1,2})\2(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.,](\d{1,9})\d*)?)?)?"
+    r"\s*(Z|UTC|[+-]\d{2}(?::?\d{2})?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+class ZonelessError(ValueError):
+    """A time without a zone, and no zone was given to read it in."""
+
+
+def zone(name: str | None) -> tzinfo | None:
+    """The named time zone (`Europe/Berlin`, `UTC`); InputError when it is unknown."""
+    if name is None:
+        return None
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise InputError(
+            f"timezone {name!r} is not known; use a name of the IANA list, such as Europe/Berlin"
+        ) from error
+
+
+def nanoseconds(moment: datetime, extra: int = 0) -> int:
+    """Exact nanoseconds of an aware datetime since 1970-01-01 UTC (plus `extra`); ValueError outside 1678..2261."""
+    if not FIRST_YEAR <= moment.year <= LAST_YEAR:
+        raise ValueError(f"a time outside the years {FIRST_YEAR} to {LAST_YEAR}")
+    delta = moment - EPOCH
+    return (delta.days * 86400 + delta.seconds) * SECOND + delta.microseconds * 1000 + extra
+
+
+def parser(local_zone: str | None) -> Callable[[str], int]:
+    """A function from a time's text to nanoseconds.
+
+    It raises `ZonelessError` for a time without a zone when `local_zone` is None, and ValueError for what is no time.
+    A local time that the change to winter time repeats is read as its first occurrence.
+    """
+    local = zone(local_zone)
+    fromiso = datetime.fromisoformat
+
+    def parse(text: str) -> int:
+        # fromisoformat drops what follows the microsecond; only texts too short to hold more go to it.
+        size = len(text)
+        if size > 26 and not (size <= 29 and text[-6] in "+-"):
+            return _lenient(text, local)
+        try:
+            moment = fromiso(text)
+        except ValueError:
+            return _lenient(text, local)
+        if moment.tzinfo is None:
+            moment = _in_zone(moment, local)
+        return nanoseconds(moment)
+
+    return parse
+
+
+def _in_zone(moment: datetime, local: tzinfo | None) -> datetime:
+    if local is None:
+        raise ZonelessError("no time zone")
+    return moment.replace(tzinfo=local)
+
+
+def _lenient(text: str, local: tzinfo | None) -> int:
+    found = _LENIENT.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("a time that is no date and time of ISO 8601")
+    year, _, month, day, hour, minute, second, fraction, offset = found.groups()
+    digits = (fraction or "").ljust(9, "0")
+    moment = datetime(  # noqa: DTZ001 - the zone follows
+        int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0), int(digits[:6])
+    )
+    moment = _in_zone(moment, local) if offset is None else moment.replace(tzinfo=_offset(offset))
+    return nanoseconds(moment, int(digits[6:]))
+
+
+def _offset(text: str) -> tzinfo:
+    if text.upper() in ("Z", "UTC"):
+        return UTC
+    sign = -1 if text[0] == "-" else 1
+    hours, minutes = int(text[1:3]), int(text[3:].strip(":") or 0)
+    return timezone(sign * timedelta(hours=hours, minutes=minutes))
+
+
+def offset_minutes(text: str) -> int:
+    """Minutes ahead of UTC of a time that ends with `text`: `+02:00` is 120, whatever is no such offset is 0."""
+    found = re.search(r"([+-])(\d{2}):(\d{2})$", text, re.ASCII)
+    if found is None:
+        return 0
+    minutes = int(found[2]) * 60 + int(found[3])
+    return -minutes if found[1] == "-" else minutes

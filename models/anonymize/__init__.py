@@ -1,0 +1,1 @@
+"""Mechanisms of the group-based kind: TLKC-privacy, its baselines, cohorts."""

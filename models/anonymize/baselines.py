@@ -1,0 +1,191 @@
+"""k-anonymity of whole traces: Baseline-1, Baseline-2 and PRETSA_case (tlkc-privacy-extended-2021, section 5.1).
+
+Promise: each released trace, seen through `knowledge.carries`, is shared by at least K released cases, whatever
+part of it an adversary knows. Relation: linkage of one case within one release; unit: one case. Not guaranteed:
+anything about sensitive values (a group may share one), and nothing over several releases.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import numpy.typing as npt
+
+from models.anonymize.result import Anonymized, refuse_empty
+from models.errors import InputError
+from models.eventlog import EventLog, Ints
+from models.knowledge import Knowledge, items
+
+CONTROL_FLOW = Knowledge("seq", "ac")
+
+Kept = npt.NDArray[np.bool_]
+"""bool[events]: which stay."""
+
+
+def variants(log: EventLog, knowledge: Knowledge) -> tuple[list[tuple[int, ...]], Ints]:
+    """The distinct item traces of a log, and the index of the variant of each case, int64[C]."""
+    codes = items(log, knowledge).codes.tolist()
+    index: dict[tuple[int, ...], int] = {}
+    owner = [index.setdefault(tuple(codes[a:b]), len(index)) for a, b in itertools.pairwise(log.starts.tolist())]
+    return list(index), np.asarray(owner, dtype=np.int64)
+
+
+def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) -> Anonymized:
+    """Drop every case whose variant occurs less than K times.
+
+    Raises InputError for K < 1 and BoundError when no case is left.
+    """
+    check_k(K)
+    _, owner = variants(log, knowledge)
+    frequent = np.bincount(owner, minlength=1)[owner] >= K if log.n_cases else np.zeros(0, dtype=np.bool_)
+    kept = np.repeat(frequent, log.lengths)
+    result = Anonymized(log, kept, knowledge, satisfied=k_anonymous(log, kept, K, knowledge))
+    return refuse_empty(result, f"baseline-1 with K = {K}")
+
+
+def check_k(K: int) -> None:
+    """InputError unless K is a positive integer."""
+    if K < 1:
+        raise InputError(f"K = {K} is not a positive number of cases")
+
+
+def k_anonymous(log: EventLog, kept: Kept, K: int, knowledge: Knowledge) -> bool:
+    """Whether every non-empty trace of the kept events is shared by at least K cases (a count from scratch)."""
+    values = items(log, knowledge)
+    counts: dict[tuple[object, ...], int] = {}
+    for a, b in itertools.pairwise(log.starts.tolist()):
+        trace = tuple(values.values[code] for code in values.codes[a:b][kept[a:b]])
+        counts[trace] = counts.get(trace, 0) + 1
+    return all(count >= K for trace, count in counts.items() if trace)
+
+
+def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) -> Anonymized:
+    """Map each variant below K to the most similar non-violating subtrace, by removing events.
+
+    Groups of cases share one released trace. The violating group and the partner that lose the fewest events together
+    merge into their longest common subsequence; a group of K cases or more is never shortened again. What is left over
+    takes the longest released trace that is a subtrace of its own, or is dropped. Greedy: the paper's own tables are
+    not optimal either. Time grows with the square of the number of variants.
+    """
+    check_k(K)
+    traces, owner = variants(log, knowledge)
+    merged = _grouped(traces, np.bincount(owner, minlength=len(traces)), K)
+    targets = sorted(set(merged) - {()}, key=len, reverse=True)
+    shared = [own or _first_within(trace, targets) for trace, own in zip(traces, merged, strict=True)]
+    kept = _mapped(log, traces, owner, shared)
+    result = Anonymized(log, kept, knowledge, satisfied=k_anonymous(log, kept, K, knowledge))
+    return refuse_empty(result, f"baseline-2 with K = {K}")
+
+
+def _first_within(trace: tuple[int, ...], targets: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The first target that is a subtrace of `trace`, or the empty trace."""
+    return next((target for target in targets if leftmost(trace, target).sum() == len(target)), ())
+
+
+def _grouped(traces: list[tuple[int, ...]], counts: Ints, K: int) -> list[tuple[int, ...]]:
+    """The released trace of each variant, empty where no partner was left."""
+    from models.anonymize.merging import cheapest_partner, common
+
+    longest = max(map(len, traces), default=0)
+    table = np.zeros((longest + 1, longest + 1), dtype=np.int64)
+    lengths = np.asarray([len(trace) for trace in traces], dtype=np.int64)
+    padded = np.full((len(traces), longest), -1, dtype=np.int32)
+    for number, trace in enumerate(traces):
+        padded[number, : len(trace)] = trace
+    sizes, alive, parent = counts.astype(np.int64), lengths > 0, np.arange(len(traces))
+    partner, loss = np.full(len(traces), -1), np.zeros(len(traces), dtype=np.int64)
+    stale = np.flatnonzero(alive & (sizes < K))
+    while True:
+        for group in stale.tolist():
+            partner[group], loss[group] = cheapest_partner(group, padded, lengths, sizes, alive, K, table)
+        violating = np.flatnonzero(alive & (sizes < K) & (partner >= 0))
+        if not len(violating):
+            break
+        group = int(violating[np.argmin(loss[violating])])
+        host = int(partner[group])
+        both = common(padded[group, : lengths[group]], padded[host, : lengths[host]], table)
+        padded[host, : len(both)], lengths[host] = both, len(both)
+        sizes[host] += sizes[group]
+        parent[group], alive[group] = host, False
+        moved = (partner == group) | (partner == host)
+        moved[host] = True
+        stale = np.flatnonzero(moved & alive & (sizes < K))
+    lengths[alive & (sizes < K)] = 0
+    return [tuple(padded[root, : lengths[root]].tolist()) for root in _roots(parent)]
+
+
+def _roots(parent: Ints) -> Ints:
+    while not np.array_equal(parent, parent[parent]):
+        parent = parent[parent]
+    return parent
+
+
+def _mapped(log: EventLog, traces: list[tuple[int, ...]], owner: Ints, shared: list[tuple[int, ...]]) -> Kept:
+    """bool[E]: the events of each case that spell its released trace (leftmost match)."""
+    masks = [leftmost(trace, target) for trace, target in zip(traces, shared, strict=True)]
+    return np.concatenate([masks[variant] for variant in owner]) if len(owner) else np.zeros(0, dtype=np.bool_)
+
+
+def leftmost(trace: tuple[int, ...], target: tuple[int, ...]) -> Kept:
+    """bool[len(trace)]: the leftmost match of as much of `target` as is a subsequence of `trace`."""
+    mask = np.zeros(len(trace), dtype=np.bool_)
+    need = 0
+    for place, item in enumerate(trace):
+        if need < len(target) and item == target[need]:
+            mask[place] = True
+            need += 1
+    return mask
+
+
+def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) -> Anonymized:
+    """PRETSA_case: Baseline-2 against an adversary who knows a prefix of the trace, by removal only.
+
+    Promise: every prefix of a released trace is shared by at least K released cases. Each trace becomes the longest
+    of its subtraces that is a path in the tree of prefixes shared by K cases; as moved cases no longer count where
+    they were, this repeats until no prefix falls below K.
+    """
+    check_k(K)
+    traces, owner = variants(log, knowledge)
+    counts = np.bincount(owner, minlength=len(traces)).tolist()
+    paths: set[tuple[int, ...]] = {trace[:n] for trace in traces for n in range(1, len(trace) + 1)}
+    while True:
+        shared = [_longest_path(trace, paths) for trace in traces]
+        held = _prefix_counts(shared, counts)
+        rare = {path for path in paths if held.get(path, 0) < K}
+        if not any(path in rare for path in held):
+            break
+        paths -= rare
+    kept = _mapped(log, traces, owner, shared)
+    satisfied = prefixes_shared(log, kept, K, knowledge)
+    return refuse_empty(Anonymized(log, kept, knowledge, satisfied=satisfied), f"pretsa with K = {K}")
+
+
+def _prefix_counts(traces: list[tuple[int, ...]], counts: list[int]) -> dict[tuple[int, ...], int]:
+    held: dict[tuple[int, ...], int] = {}
+    for trace, count in zip(traces, counts, strict=True):
+        for n in range(1, len(trace) + 1):
+            held[trace[:n]] = held.get(trace[:n], 0) + count
+    return held
+
+
+def _longest_path(trace: tuple[int, ...], paths: set[tuple[int, ...]]) -> tuple[int, ...]:
+    """The longest subtrace of `trace` that is a path, ties to the one that follows the trace longest."""
+    if trace in paths or not trace:
+        return trace
+    reached: dict[tuple[int, ...], None] = {(): None}
+    for item in trace:
+        reached.update({(*path, item): None for path in reached if (*path, item) in paths})
+    # The own prefix is reached first, so among paths of one length `max` takes the earliest found.
+    return max(reached, key=len)
+
+
+def prefixes_shared(log: EventLog, kept: Kept, K: int, knowledge: Knowledge) -> bool:
+    """Whether every prefix of every released trace is shared by at least K cases (a count from scratch)."""
+    column = items(log, knowledge)
+    counts: dict[tuple[object, ...], int] = {}
+    for a, b in itertools.pairwise(log.starts.tolist()):
+        trace = [column.values[code] for code in column.codes[a:b][kept[a:b]]]
+        for prefix in itertools.accumulate(([item] for item in trace), lambda path, step: path + step):
+            counts[tuple(prefix)] = counts.get(tuple(prefix), 0) + 1
+    return all(count >= K for count in counts.values())

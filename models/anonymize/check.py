@@ -1,0 +1,70 @@
+"""A second opinion on TLKC-privacy, written to share nothing with the search.
+
+It walks *every* supported candidate of 1..L items depth first (prefix projection), without levels, without pruning by
+what a smaller candidate did and with all classes counted, and stops at the first that violates Def. 14 of
+tlkc-privacy-extended-2021; it reads the released items themselves, not the view of the search.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.eventlog import Column, Ints
+
+Array = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A candidate that breaks the promise: its items (empty for the whole log), support and worst class count."""
+
+    candidate: tuple[Any, ...]
+    support: int
+    worst: int
+
+
+def first_violation(
+    starts: Ints, items: Column, structure: str, classes: Sequence[Column], L: int, K: int, C: Fraction
+) -> Violation | None:
+    """The first violating candidate of a released log, or None where it satisfies TLKC-privacy.
+
+    Cases without events are no part of a release and are left out. The empty candidate (the whole log) is included.
+    """
+    order = sorted(range(len(items.values)), key=lambda code: repr(items.values[code]))
+    rank = {code: place for place, code in enumerate(order)}
+    traces = [[rank[code] for code in items.codes[a:b].tolist()] for a, b in itertools.pairwise(starts.tolist())]
+    if structure in ("set", "mult"):
+        traces = [sorted(set(trace)) if structure == "set" else sorted(trace) for trace in traces]
+    present = [case for case, trace in enumerate(traces) if trace]
+    if not present:
+        return None
+    values, n_values = _side_by_side(classes, present)
+    flat = np.asarray([code for case in present for code in traces[case]], dtype=np.int64)
+    bounds = np.concatenate(([0], np.cumsum([len(traces[case]) for case in present]))).astype(np.int64)
+    whole = max((int(np.bincount(row[row >= 0]).max(initial=0)) for row in values), default=0)
+    if len(present) < K or whole * C.denominator > C.numerator * len(present):
+        return Violation((), len(present), whole)
+    from models.anonymize.check_walk import walk
+
+    path, depth, support, worst = walk(
+        bounds, flat, values, n_values, max(len(order), 1), L, K, C.numerator, C.denominator
+    )
+    if depth == 0:
+        return None
+    return Violation(tuple(items.values[order[code]] for code in path[:depth]), int(support), int(worst))
+
+
+def _side_by_side(classes: Sequence[Column], present: list[int]) -> tuple[Array, int]:
+    values = np.full((len(classes), len(present)), -1, dtype=np.int64)
+    used = 0
+    for number, column in enumerate(classes):
+        codes = column.codes[present].astype(np.int64)
+        values[number] = np.where(codes < 0, -1, codes + used)
+        used += len(column.values)
+    return values, max(used, 1)

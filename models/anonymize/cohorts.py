@@ -1,0 +1,121 @@
+"""Cohorts: continuous publishing that stays safe over releases (FCB-safe cohorts; docs/fcb-safe.md has the proof).
+
+Re-anonymizing everything at each release is not safe: what the new cases add to a matching set can be a single case
+(B-attack), and what the old ones lose can be too. Here each release is the union of cohorts; a cohort holds completed
+cases, satisfies TLKC-privacy (tlkc-privacy-extended-2021, Def. 14) on its own, and never changes once it is out. So
+
+* supports add and shares are averages over cohorts: every union of cohorts satisfies TLKC for the same L, K, C;
+* the real partner of a released case is itself, so no case leaves a matching set (correspondence-attacks-2021,
+  Def. 10, 11: FA, CA >= K), and the new cases of a matching set are a union of cohorts' matching sets (Def. 12:
+  BA >= K or there is none). The crack is a minimum over linkers, so the identity bounds it.
+
+Covered: |bk| <= L + n where a record matches with at most n symbols missing. Relation: linkage of one case by
+background knowledge of its items, adversary's time = the first publication of the case; unit: one case. Not
+guaranteed: who knows more than L items, or when the case *started*; attacks that combine the alphabets of cohorts
+(unless it is common); what the moment of publication tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from models.anonymize.result import Anonymized
+from models.anonymize.sensitive import InfeasibleError
+from models.anonymize.tlkc import Options, Problem
+from models.errors import BoundError, InputError
+from models.eventlog import Column, Ints
+
+Alphabet = Literal["per-cohort", "common"]
+
+
+@dataclass(frozen=True, slots=True)
+class CohortRules:
+    """When a queue may leave: `min_share` of its events must stay. `alphabet`: items that any cohort may show, None
+    where each cohort chooses its own."""
+
+    options: Options
+    min_share: float = 0.0
+    alphabet: Collection[Any] | None = None
+
+
+def cohort(queue: Problem, rules: CohortRules) -> Anonymized:
+    """The queue as a cohort. BoundError says why it has to wait: K, C, or too few events would stay.
+
+    Cases that would lose every event are not in the cohort; they stay in the queue.
+    """
+    if not queue.log.n_events:
+        raise BoundError("no completed case is waiting")
+    result = _suppressed(queue, rules)
+    share = result.events / queue.log.n_events
+    if share < rules.min_share:
+        raise BoundError(
+            f"{queue.log.n_cases} completed cases wait: {share:.3f} of their events would stay, min_share is "
+            f"{rules.min_share:g}"
+        )
+    return result
+
+
+def _suppressed(queue: Problem, rules: CohortRules) -> Anonymized:
+    try:
+        if rules.alphabet is None:
+            return queue.solve(rules.options)
+        queue.refuse_infeasible()
+        return queue.verified(_within(queue, rules.alphabet))
+    except (InfeasibleError, BoundError) as error:
+        raise BoundError(f"{queue.log.n_cases} completed cases wait: {error}") from None
+
+
+def _within(queue: Problem, alphabet: Collection[Any]) -> Anonymized:
+    """Only the items of the common alphabet. Nothing else may be suppressed: an item missing here and shown by
+    another cohort would tell the cohorts apart."""
+    seen = queue.seen
+    shown = np.asarray([item in alphabet for item in seen.alphabet], dtype=np.bool_)
+    return Anonymized(
+        queue.log,
+        shown[seen.item_of_event],
+        queue.knowledge,
+        suppressed=seen.decode(np.flatnonzero(~shown).tolist()),
+        details={"violations": queue.reasons()},
+    )
+
+
+def balanced(n_cases: int, classes: Sequence[Column], share: Fraction) -> npt.NDArray[np.bool_]:
+    """bool[C]: the cases, in the order given, that may leave together so that no class has more than `share`.
+
+    Suppression cannot cure a class that is too frequent in the queue itself (the empty candidate of Def. 14), waiting
+    can: the last cases of such a class stay in the queue. Each round holds back the fewest that mend one attribute.
+    """
+    chosen = np.ones(n_cases, dtype=np.bool_)
+    while True:
+        excess = [found for column in classes if (found := _excess(column, chosen, share)) is not None]
+        if not excess:
+            return chosen
+        holders, count = excess[0]
+        chosen[holders[len(holders) - count :]] = False
+
+
+def _excess(column: Column, chosen: npt.NDArray[np.bool_], share: Fraction) -> tuple[Ints, int] | None:
+    """Chosen cases of a class with more than `share` of them, and how many must go: (m - x) <= share * (total - x)."""
+    known = np.flatnonzero(chosen & (column.codes >= 0))
+    if not len(known):
+        return None
+    counts = np.bincount(column.codes[known])
+    worst, total = int(np.argmax(counts)), int(chosen.sum())
+    over = int(counts[worst]) * share.denominator - share.numerator * total
+    if over <= 0:
+        return None
+    slack = share.denominator - share.numerator  # above 0: a share of 1 is never exceeded
+    return known[column.codes[known] == worst], min(int(counts[worst]), -(-over // slack))
+
+
+def refuse_moving_bins(name: str, column: Column) -> None:
+    """InputError for a numeric sensitive attribute without bins: quartiles move from cohort to cohort, and a share
+    over moving classes is no average."""
+    if column.values and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in column.values):
+        raise InputError(f"tlkc-cohorts: {name} is numeric; give its classes by mechanism.bins, fixed for all cohorts")

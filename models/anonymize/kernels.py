@@ -1,0 +1,217 @@
+"""Compiled loops of the level-wise search: one pass over the parents of a level.
+
+Plain arrays in and out, so that numba compiles each function once; the wording of the search stands in violations.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from models.compiled import kernel
+
+Codes = Any
+"""int32 array; numba's own types would refuse numpy's generic ones."""
+
+Ints = Any
+"""int64 array."""
+
+
+@kernel
+def first_occurrences(starts: Ints, codes: Codes, n_items: int) -> tuple[Ints, Codes, Ints]:
+    """For each position p of each row (one past the end included): the items that still occur from p on, each with
+    the position after its first occurrence. Returns (offsets[P + R + 1], items, ends).
+
+    Positions are shifted by the row number so that each row has an end position of its own.
+    """
+    rows = len(starts) - 1
+    total = 0
+    seen = np.full(n_items, -1, dtype=np.int64)
+    for row in range(rows):
+        distinct = 0
+        for p in range(starts[row + 1] - 1, starts[row] - 1, -1):
+            if seen[codes[p]] != row:
+                seen[codes[p]] = row
+                distinct += 1
+            total += distinct
+    offsets = np.zeros(starts[rows] + rows + 1, dtype=np.int64)
+    items = np.empty(total, dtype=np.int32)
+    ends = np.empty(total, dtype=np.int64)
+    _fill_occurrences(starts, codes, n_items, offsets, items, ends)
+    return offsets, items, ends
+
+
+@kernel
+def _fill_occurrences(starts: Ints, codes: Codes, n_items: int, offsets: Ints, items: Codes, ends: Ints) -> None:
+    seen = np.full(n_items, -1, dtype=np.int64)
+    filled = 0
+    stamp = 0
+    for row in range(len(starts) - 1):
+        for p in range(starts[row], starts[row + 1] + 1):
+            stamp += 1
+            offsets[p + row] = filled
+            for q in range(p, starts[row + 1]):
+                item = codes[q]
+                if seen[item] != stamp:
+                    seen[item] = stamp
+                    items[filled] = item
+                    ends[filled] = q + 1 + row
+                    filled += 1
+    offsets[starts[-1] + len(starts) - 1] = filled
+
+
+@kernel
+def _advance(item: Any, rows: Codes, ends: Ints, size: Any, out_rows: Codes, out_ends: Ints, occurrences: Any) -> int:
+    """Rows that still match after one more item, with their new earliest end; returns how many."""
+    offsets, items, positions = occurrences
+    n = 0
+    for r in range(size):
+        for k in range(offsets[ends[r]], offsets[ends[r] + 1]):
+            if items[k] == item:
+                out_rows[n] = rows[r]
+                out_ends[n] = positions[k]
+                n += 1
+                break
+    return n
+
+
+@kernel
+def _candidates(parent: int, deletions: Codes, child_start: Ints, child_item: Codes, hits: Codes) -> None:
+    """hits[item] = how many deletions of `parent` have a surviving child `item`."""
+    hits[:] = 0
+    for k in range(deletions.shape[1]):
+        node = deletions[parent, k]
+        for c in range(child_start[node], child_start[node + 1]):
+            hits[child_item[c]] += 1
+
+
+@kernel
+def _count(
+    rows: Codes,
+    ends: Ints,
+    size: Any,
+    wanted: int,
+    hits: Codes,
+    occurrences: Any,
+    weight: Ints,
+    values: Codes,
+    support: Ints,
+    shares: Ints,
+) -> None:
+    """Support of every wanted one-item extension, and the count of every sensitive class within it."""
+    offsets, items, _ = occurrences
+    support[:] = 0
+    shares[:] = 0
+    for r in range(size):
+        row = rows[r]
+        for k in range(offsets[ends[r]], offsets[ends[r] + 1]):
+            item = items[k]
+            if hits[item] == wanted:
+                support[item] += weight[row]
+                for a in range(values.shape[0]):
+                    if values[a, row] >= 0:
+                        shares[item, values[a, row]] += weight[row]
+
+
+@kernel
+def _worst(shares: Ints) -> int:
+    worst = 0
+    for value in shares:
+        worst = max(worst, value)
+    return worst
+
+
+@kernel
+def _shared(paths: Codes, parent: int, at: int, known: int) -> int:
+    """Length of the common prefix with the parent whose states stand on the stack."""
+    for d in range(known):
+        if paths[parent, d] != paths[at, d]:
+            return d
+    return known
+
+
+@kernel
+def extend(
+    first: int,
+    paths: Codes,
+    deletions: Codes,
+    child_start: Ints,
+    child_item: Codes,
+    occurrences: Any,
+    starts: Ints,
+    weight: Ints,
+    values: Codes,
+    n_items: int,
+    n_values: int,
+    K: int,
+    C_num: int,
+    C_den: int,
+    out_parent: Codes,
+    out_item: Codes,
+    out_support: Ints,
+    out_bad: Codes,
+) -> tuple[int, int]:
+    """Extend the parents from `first` on; returns (next parent, candidates written).
+
+    `paths`: int32[N, k] items of each parent, in lexicographic order; `deletions`: int32[N, k] nodes of the level
+    above without one item each; `child_start`, `child_item`: children (items) of those nodes. out_bad: 0 survives,
+    1 below K, 2 (not below K and) a value above C.
+    """
+    depth = paths.shape[1]
+    n_rows = len(weight)
+    stack_rows = np.empty((depth + 1, n_rows), dtype=np.int32)
+    stack_ends = np.empty((depth + 1, n_rows), dtype=np.int64)
+    sizes = np.zeros(depth + 1, dtype=np.int64)
+    for row in range(n_rows):
+        stack_rows[0, row] = row
+        stack_ends[0, row] = starts[row] + row
+    sizes[0] = n_rows
+    hits = np.zeros(n_items, dtype=np.int32)
+    support = np.zeros(n_items, dtype=np.int64)
+    shares = np.zeros((n_items, n_values), dtype=np.int64)
+    written = 0
+    at = first
+    known = 0
+    for parent in range(first, len(paths)):
+        if written + n_items > len(out_parent):
+            return parent, written
+        _candidates(parent, deletions, child_start, child_item, hits)
+        if hits.max() < depth:
+            continue
+        known = _shared(paths, parent, at, known)
+        at = parent
+        for d in range(known, depth):
+            sizes[d + 1] = _advance(
+                paths[parent, d],
+                stack_rows[d],
+                stack_ends[d],
+                sizes[d],
+                stack_rows[d + 1],
+                stack_ends[d + 1],
+                occurrences,
+            )
+        known = depth
+        _count(
+            stack_rows[depth],
+            stack_ends[depth],
+            sizes[depth],
+            depth,
+            hits,
+            occurrences,
+            weight,
+            values,
+            support,
+            shares,
+        )
+        for item in range(n_items):
+            if hits[item] == depth and support[item] > 0:
+                bad = 1 if support[item] < K else 0
+                if bad == 0 and _worst(shares[item]) * C_den > C_num * support[item]:
+                    bad = 2
+                out_parent[written] = parent
+                out_item[written] = item
+                out_support[written] = support[item]
+                out_bad[written] = bad
+                written += 1
+    return len(paths), written

@@ -1,0 +1,83 @@
+"""What every mechanism that removes events returns: which events stay, and what that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.errors import BoundError
+from models.eventlog import Column, EventLog, Ints
+from models.knowledge import NANOSECONDS, Knowledge, items, relative_times
+
+
+@dataclass(frozen=True, slots=True)
+class Anonymized:
+    """A log after removal of events.
+
+    * `source`: the log that went in; `kept`: bool[E] over its events; cases that lost all events are dropped;
+    * `suppressed`: what was removed everywhere, as JSON-able items (with the count of events it cost);
+    * `satisfied`: answer of a checker that shares no code with the search, on `kept`;
+    * `bounded`: True where the exact search hit its bound on work and a heuristic finished;
+    * `details`: further findings by name (audit of local suppression, groups of Baseline-2, ...), JSON-able.
+    """
+
+    source: EventLog
+    kept: npt.NDArray[np.bool_]
+    knowledge: Knowledge
+    suppressed: tuple[Any, ...] = ()
+    satisfied: bool = False
+    warnings: tuple[str, ...] = ()
+    bounded: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kept_per_case(self) -> Ints:
+        """Events that stay in each source case, int64[C]."""
+        return np.diff(np.concatenate(([0], np.cumsum(self.kept)))[self.source.starts])
+
+    @property
+    def origin(self) -> Ints:
+        """Source case of each released case, int64[released cases]."""
+        return np.flatnonzero(self.kept_per_case > 0)
+
+    @property
+    def dropped(self) -> Ints:
+        """Source cases that lost every event (also those that never had one)."""
+        return np.flatnonzero(self.kept_per_case == 0)
+
+    @property
+    def n_actual(self) -> int:
+        """Most events removed from one released case (dropped cases are counted by `dropped`)."""
+        lost = (self.source.lengths - self.kept_per_case)[self.origin]
+        return int(lost.max()) if len(lost) else 0
+
+    @property
+    def log(self) -> EventLog:
+        """The released cases with their kept events; times, ids and attributes as in the source."""
+        return self.source.select_events(self.kept, drop_empty=True)
+
+    @property
+    def items(self) -> Column:
+        """The item of each released event, relative times anchored at the start of the *source* case."""
+        return items(self.source, self.knowledge).take(self.kept)
+
+    @property
+    def relative_ns(self) -> Ints:
+        """Time of each released event to the start of its source case, truncated to T, in nanoseconds."""
+        return relative_times(self.source, self.knowledge.T)[self.kept] * NANOSECONDS[self.knowledge.T]
+
+    @property
+    def events(self) -> int:
+        """Events that stay."""
+        return int(self.kept.sum())
+
+
+def refuse_empty(result: Anonymized, what: str) -> Anonymized:
+    """The result, or BoundError where nothing is left: an empty log is never a success."""
+    if result.source.n_events and not result.kept.any():
+        raise BoundError(f"{what}: all {result.source.n_cases} cases would be suppressed, nothing is released")
+    return result

@@ -1,0 +1,89 @@
+"""Sensitive attributes as classes: what the bound C counts.
+
+Each attribute is bounded separately. A missing value is no value, but its case stays in the denominator. Numeric
+attributes are cut into classes, by default at the quartiles of the log with inclusive ties (<= Q1 low, >= Q3 high):
+with strict ties the middle of a skewed attribute can hold most cases and no C below that is feasible.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from models.anonymize.violations import Bounds
+from models.errors import InputError
+from models.eventlog import Column, EventLog
+
+Edges = Sequence[float]
+
+
+class InfeasibleError(InputError):
+    """K or C that the whole log already breaks: no suppression can help."""
+
+
+def class_columns(log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None) -> dict[str, Column]:
+    """The class of each case by attribute.
+
+    `bins`: ascending upper edges by attribute; a value belongs to the first edge that it does not exceed, and above
+    the last edge to one more class. InputError for unknown attributes, edges that do not ascend, bins of text.
+    """
+    given = dict(bins or {})
+    if unknown := sorted(set(given) - set(names)):
+        raise InputError(f"bins are given for {', '.join(unknown)}, which is no sensitive attribute here")
+    return {name: _classes(name, log.case_values(name), given.get(name)) for name in names}
+
+
+def _classes(name: str, column: Column, edges: Edges | None) -> Column:
+    if edges is None:
+        return quartile_classes(column) if _numeric(column) else column
+    if not edges or any(low >= high for low, high in itertools.pairwise(edges)):
+        raise InputError(f"the bins of {name} do not ascend")
+    try:
+        # Logs often write numbers as text; whoever gives bins says that they are numbers.
+        numbers = np.asarray([float(value) for value in column.values], dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"bins are given for {name}, which is not numeric") from None
+    labels = [f"<= {edge:g}" for edge in edges] + [f"> {edges[-1]:g}"]
+    return _relabel(column, [labels[k] for k in np.searchsorted(np.asarray(edges, dtype=np.float64), numbers).tolist()])
+
+
+def _numeric(column: Column) -> bool:
+    return bool(column.values) and all(
+        isinstance(value, (int, float)) and not isinstance(value, bool) for value in column.values
+    )
+
+
+def quartile_classes(column: Column) -> Column:
+    """low (<= Q1), high (>= Q3), middle; quartiles of the known values of all cases. Where Q1 = Q3, <= Q1 wins."""
+    numbers = np.asarray(column.values, dtype=np.float64)
+    low, high = np.quantile(numbers[column.codes[column.codes >= 0]], [0.25, 0.75])
+    return _relabel(column, ["low" if x <= low else "high" if x >= high else "middle" for x in numbers.tolist()])
+
+
+def _relabel(column: Column, labels: list[str]) -> Column:
+    merged = Column.encode(labels)
+    return Column(np.where(column.codes < 0, -1, merged.codes[column.codes]).astype(np.int32), merged.values)
+
+
+def refuse_infeasible(n_cases: int, classes: Mapping[str, Column], bounds: Bounds) -> None:
+    """InfeasibleError where the whole log already violates (the empty candidate of Def. 14): no suppression cures that.
+
+    Names the number that makes it so: cases against K, the largest class against C, the number of classes against 1/C.
+    """
+    if n_cases < bounds.K:
+        raise InfeasibleError(f"K = {bounds.K} is infeasible: the log has {n_cases} cases")
+    for name, column in classes.items():
+        known = column.codes[column.codes >= 0]
+        if not len(known):
+            continue
+        share = Fraction(int(np.bincount(known).max()), n_cases)
+        if share <= bounds.C:
+            continue
+        kinds = len(np.unique(known))
+        why = f"one value of {name} belongs to {share.numerator * n_cases // share.denominator} of {n_cases} cases"
+        if len(known) == n_cases and bounds.C * kinds < 1:
+            why = f"{name} has {kinds} values, so one of them has at least 1/{kinds} of the cases"
+        raise InfeasibleError(f"C = {float(bounds.C):g} is infeasible: {why} ({float(share):.4f}); raise C")

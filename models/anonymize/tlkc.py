@@ -1,0 +1,257 @@
+"""TLKC-privacy (tlkc-privacy-extended-2021, Def. 14): the entry point of the mechanism.
+
+Promise: whatever at most L items an adversary knows of a case, in the structure of `knowledge`, at least K released
+cases match, or none does; and no value (class) of a sensitive attribute has more than C of them. Relation: linkage of
+one case within one release; unit: one case. Not guaranteed: adversaries who know more than L items, another structure
+or perspective, or the rules of suppression (see the minimality audit of `local`); anything over several releases;
+that a case's absence or shortening tells nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from models.anonymize.check import first_violation
+from models.anonymize.result import Anonymized, refuse_empty
+from models.anonymize.sensitive import Edges, class_columns, refuse_infeasible
+from models.anonymize.suppression import (
+    Candidates,
+    Caps,
+    Weights,
+    algorithm_1,
+    algorithm_2,
+    cases_with,
+    losses,
+    prune,
+    raise_caps,
+)
+from models.anonymize.view import View, view
+from models.anonymize.violations import BELOW_K, Bounds, Violations, minimal_violations
+from models.errors import BoundError, InputError
+from models.eventlog import Column, EventLog
+from models.knowledge import Attribute, Knowledge, Structure, Unit
+
+Suppression = Literal["greedy", "pruned", "exact", "local"]
+
+VALUE_AWARE = "value-aware local suppression: which cases were shortened depends on, and so tells, who holds a value"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How suppression chooses; the promise does not depend on it.
+
+    `algorithm`: 1 scores PG / (UL + 1) over maximal frequent traces of share `theta`, 2 scores
+    alpha * rPG + beta * nUL (both for `greedy` and `pruned`); `capping`: cap multiplicities under `mult` instead of
+    removing items (`pruned`, `exact`); `work`: seconds of branch and bound of `exact`; `effort`: rounds of search,
+    `value_aware` and `seed`: of `local`.
+    """
+
+    suppression: Suppression = "exact"
+    algorithm: Literal[1, 2] = 2
+    theta: float = 0.5
+    alpha: float = 0.5
+    beta: float = 0.5
+    capping: bool = True
+    work: float = 20.0
+    effort: int = 0
+    value_aware: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.suppression not in get_args(Suppression):
+            raise InputError(f"suppression = {self.suppression!r} is not one of {', '.join(get_args(Suppression))}")
+        if self.algorithm not in (1, 2):
+            raise InputError(f"algorithm = {self.algorithm!r} is neither 1 nor 2")
+        if not 0 < self.theta <= 1:
+            raise InputError(f"theta = {self.theta} is not in (0, 1]")
+        if min(self.alpha, self.beta) < 0 or Fraction(str(self.alpha)) + Fraction(str(self.beta)) != 1:
+            raise InputError(f"alpha = {self.alpha} and beta = {self.beta} are not shares that add up to 1")
+        if self.effort < 0:
+            raise InputError(f"effort = {self.effort} is negative")
+
+
+def anonymize(
+    log: EventLog,
+    *,
+    L: int = 2,
+    K: int = 20,
+    C: float | str | Fraction = 1,
+    sensitive: Sequence[str] = (),
+    knowledge: Knowledge | Structure = "seq",
+    attribute: Attribute = "ac",
+    T: Unit = "minutes",
+    bins: Mapping[str, Edges] | None = None,
+    **options: Any,
+) -> Anonymized:
+    """Remove events until the log satisfies TLKC-privacy for `sensitive` attributes, each separately.
+
+    `knowledge`: the type (then `attribute` and `T` complete it) or the whole. `options`: the fields of `Options`.
+    Raises InputError for infeasible K or C (before any work) and BoundError where nothing would be left.
+    """
+    if not isinstance(knowledge, Knowledge):
+        knowledge = Knowledge(knowledge, attribute, T)
+    problem = Problem(log, knowledge, Bounds.of(L, K, C), class_columns(log, sensitive, bins))
+    return problem.solve(Options(**options))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A log, what is known of it, the bounds, and the class of each case by sensitive attribute."""
+
+    log: EventLog
+    knowledge: Knowledge
+    bounds: Bounds
+    classes: Mapping[str, Column]
+
+    @cached_property
+    def seen(self) -> View:
+        """The log as the adversary sees it."""
+        return view(self.log, self.knowledge, self.classes)
+
+    @cached_property
+    def violations(self) -> Violations:
+        """The minimal violating candidates of the source, as codes of `seen`."""
+        return minimal_violations(self.seen, self.bounds)
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The same as plain tuples."""
+        return self.violations.candidates()
+
+    def reasons(self) -> dict[str, int]:
+        """How many minimal violating candidates of the source have fewer than K cases, and a share above C."""
+        below = sum(int((level.reason == BELOW_K).sum()) for level in self.violations.levels)
+        return {"below_k": below, "above_c": len(self.violations) - below}
+
+    def refuse_infeasible(self) -> None:
+        """InfeasibleError where the whole log already violates."""
+        refuse_infeasible(self.log.n_cases, self.classes, self.bounds)
+
+    def solve(self, options: Options, progress: Callable[[int], None] = lambda _: None) -> Anonymized:
+        """Feasibility, suppression, and the verdict of the independent checker on what stays."""
+        self.refuse_infeasible()
+        if options.suppression == "local":
+            return self.verified(self._local(options, progress))
+        return self.verified(self._global(options))
+
+    def _global(self, options: Options) -> Anonymized:
+        seen = self.seen
+        caps, warnings = _caps(self, options)
+        limit = np.full(len(seen.alphabet), np.iinfo(np.int64).max)
+        for item, cap in caps.items():
+            limit[item] = cap
+        gone = sorted(item for item, cap in caps.items() if cap == 0)
+        return Anonymized(
+            self.log,
+            seen.ordinal_of_event < limit[seen.item_of_event],
+            self.knowledge,
+            suppressed=seen.decode(gone),
+            warnings=tuple(warnings),
+            bounded=bool(warnings),
+            details={
+                "violations": self.reasons(),
+                "capped": [{"item": seen.alphabet[item], "at_most": cap} for item, cap in sorted(caps.items()) if cap],
+            },
+        )
+
+    def _local(self, options: Options, progress: Callable[[int], None]) -> Anonymized:
+        from models.anonymize.local import kept_events, suppress
+        from models.anonymize.minimality import audit
+
+        caps, _ = _caps(self, replace(options, suppression="exact"))
+        seen, state = suppress(
+            self.seen, self.bounds, caps, effort=options.effort, seed=options.seed, value_aware=options.value_aware,
+            progress=progress,
+        )  # fmt: skip
+        return Anonymized(
+            self.log,
+            kept_events(seen, state.kept),
+            self.knowledge,
+            suppressed=seen.decode(sorted(ban[0] for ban in state.bans.candidates if len(ban) == 1)),
+            warnings=(VALUE_AWARE,) if options.value_aware else (),
+            details={
+                "violations": self.reasons(),
+                "bans": len(state.bans.candidates),
+                "rounds": state.rounds,
+                "value_aware": options.value_aware,
+                "minimality": audit(seen, self.bounds, state).json(),
+            },
+        )
+
+    def verified(self, result: Anonymized) -> Anonymized:
+        """The result with the checker's verdict. BoundError where nothing is left or the promise does not hold."""
+        refuse_empty(result, self.name)
+        found = violation_in(self, result.kept)
+        if found is None:
+            return replace(result, satisfied=True)
+        if found.candidate:
+            raise BoundError(
+                f"{self.name}: the checker found a violating set of {len(found.candidate)} items; not released"
+            )
+        raise BoundError(
+            f"{self.name}: once empty cases are dropped, a value has {found.worst} of the {found.support} cases left; "
+            "raise C, lower K or L, or use local suppression"
+        )
+
+    @property
+    def name(self) -> str:
+        """Mechanism and bounds, for messages."""
+        return (
+            f"tlkc ({self.knowledge.structure}, L = {self.bounds.L}, K = {self.bounds.K}, C = {float(self.bounds.C):g})"
+        )
+
+
+def violation_in(problem: Problem, kept: npt.NDArray[np.bool_]) -> Any:
+    """The first violation the independent checker finds in the kept events, or None."""
+    released = Anonymized(problem.log, kept, problem.knowledge)
+    starts = np.concatenate(([0], np.cumsum(released.kept_per_case))).astype(np.int64)
+    bounds = problem.bounds
+    return first_violation(
+        starts,
+        released.items,
+        problem.knowledge.structure,
+        list(problem.classes.values()),
+        bounds.L,
+        bounds.K,
+        bounds.C,
+    )
+
+
+def _caps(problem: Problem, options: Options) -> tuple[Caps, list[str]]:
+    seen, candidates = problem.seen, problem.candidates
+    loss = losses(seen)
+    capping = options.capping and seen.structure == "mult"
+    if options.suppression == "exact":
+        from models.anonymize.hitting import minimum_cover
+
+        cover = minimum_cover(candidates, loss, capping=capping, time_limit=options.work)
+        if cover.caps is not None:
+            return cover.caps, []
+    chosen = _greedy(problem, options)
+    if options.suppression == "greedy":
+        return dict.fromkeys(chosen, 0), []
+    chosen = prune(chosen, candidates, loss)
+    caps = raise_caps(chosen, candidates, loss) if capping else dict.fromkeys(chosen, 0)
+    late = "exact suppression stopped at its bound on work: the result is safe but may lose more events than needed"
+    return caps, [late] if options.suppression == "exact" else []
+
+
+def _greedy(problem: Problem, options: Options) -> list[int]:
+    """Algorithm 1 or 2 as printed: items in the order of suppression."""
+    seen, candidates = problem.seen, problem.candidates
+    if options.algorithm == 2:
+        weights = Weights(Fraction(str(options.alpha)), Fraction(str(options.beta)))
+        return algorithm_2(candidates, cases_with(seen), seen.n_cases, weights)
+    from models.anonymize.frequent import maximal_frequent
+
+    known = problem.knowledge
+    ordered = Knowledge("rel" if known.structure == "rel" else "seq", known.attribute, known.T)
+    frequent = maximal_frequent(view(problem.log, ordered, {}), options.theta)
+    return algorithm_1(candidates, frequent, len(seen.alphabet))

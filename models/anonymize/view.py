@@ -1,0 +1,149 @@
+"""A log as one adversary sees it: traces of items in one common structure, with the sensitive classes.
+
+All four types of knowledge become *subsequence of a trace* (tlkc-privacy-extended-2021, Def. 9-12): a subset is a
+subsequence of the sorted distinct items, a sub-multiset one of the sorted items, `seq` and `rel` keep trace order.
+So one search, one checker and one local suppression serve them all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.eventlog import Codes, Column, EventLog, Ints
+from models.knowledge import Knowledge, Structure, items
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Rows are the distinct (trace, sensitive classes) pairs of a log.
+
+    * `alphabet`: items in canonical order; codes are ranks in it;
+    * `starts`: int64[R + 1], `codes`: int32[P], the sorted (set, mult) or ordered (seq, rel) traces;
+    * `weight`: int64[R], cases in each row; `values`: int32[A, R], class by sensitive attribute, -1 missing;
+    * `row_of_case`: int64[C]; `case_starts`: int64[C + 1], events of each case; `slot_of_event`: int64[E], position
+      of each event within the trace of its case's row.
+    """
+
+    structure: Structure
+    alphabet: tuple[Any, ...]
+    starts: Ints
+    codes: Codes
+    weight: Ints
+    values: Codes
+    names: tuple[str, ...]
+    classes: tuple[tuple[Any, ...], ...]
+    row_of_case: Ints
+    case_starts: Ints
+    slot_of_event: Ints
+
+    @property
+    def n_cases(self) -> int:
+        return int(self.weight.sum())
+
+    @property
+    def row_of_position(self) -> Ints:
+        """Row of each position, int64[P]."""
+        return np.repeat(np.arange(len(self.weight), dtype=np.int64), np.diff(self.starts))
+
+    @property
+    def item_of_event(self) -> Codes:
+        """Item code of each event, int32[E]."""
+        rows = np.repeat(self.row_of_case, np.diff(self.case_starts))
+        items: Codes = self.codes[self.starts[rows] + self.slot_of_event]
+        return items
+
+    @property
+    def ordinal_of_event(self) -> Ints:
+        """How many earlier events of its case have the same item, int64[E]."""
+        item, case = self.item_of_event, np.repeat(np.arange(len(self.row_of_case)), np.diff(self.case_starts))
+        key = case * max(len(self.alphabet), 1) + item
+        order = np.argsort(key, kind="stable")
+        ranks = np.arange(len(key)) - np.searchsorted(key[order], key[order])
+        result = np.empty(len(key), dtype=np.int64)
+        result[order] = ranks
+        return result
+
+    def decode(self, candidate: Iterable[int]) -> tuple[Any, ...]:
+        """The items of a candidate in canonical form."""
+        return tuple(self.alphabet[code] for code in candidate)
+
+
+def canonical(item: Any) -> tuple[Any, ...]:
+    """Sort key of items: by type, then by value, tuples part by part; any mixture of types has an order."""
+    if isinstance(item, tuple):
+        return ("tuple", tuple(canonical(part) for part in item))
+    if item is None:
+        return ("", 0)
+    if isinstance(item, (int, float)):
+        return ("number", item)
+    return (type(item).__name__, item if isinstance(item, str) else repr(item))
+
+
+def view(log: EventLog, knowledge: Knowledge, sensitive: Mapping[str, Column]) -> View:
+    """The log seen through `knowledge`, with one class column per sensitive attribute."""
+    return view_of_items(log.starts, items(log, knowledge), knowledge.structure, sensitive)
+
+
+def view_of_items(starts: Ints, column: Column, structure: Structure, sensitive: Mapping[str, Column]) -> View:
+    """The same from given items (one per event), e.g. of a simple log whose relative times are already numbers."""
+    alphabet, codes = _canonical_codes(column)
+    traces, slots = _traces(starts, codes, structure)
+    columns = list(sensitive.values())
+    classes = np.asarray([part.codes for part in columns], dtype=np.int32).reshape(len(columns), len(starts) - 1)
+    rows, row_of_case = _distinct(zip(traces, map(tuple, classes.T.tolist()), strict=True))
+    lengths = np.asarray([len(trace) for trace, _ in rows], dtype=np.int64)
+    first = np.asarray([row for _, row in rows], dtype=np.int32).reshape(len(rows), len(columns))
+    return View(
+        structure=structure,
+        alphabet=alphabet,
+        starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+        codes=np.asarray([code for trace, _ in rows for code in trace], dtype=np.int32),
+        weight=np.bincount(row_of_case, minlength=len(rows)).astype(np.int64),
+        values=np.ascontiguousarray(first.T),
+        names=tuple(sensitive),
+        classes=tuple(tuple(part.values) for part in columns),
+        row_of_case=row_of_case,
+        case_starts=starts,
+        slot_of_event=slots,
+    )
+
+
+def _canonical_codes(column: Column) -> tuple[tuple[Any, ...], Codes]:
+    order = sorted(range(len(column.values)), key=lambda code: canonical(column.values[code]))
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return tuple(column.values[code] for code in order), rank[column.codes] if order else column.codes
+
+
+def _traces(starts: Ints, codes: Codes, structure: Structure) -> tuple[list[tuple[int, ...]], Ints]:
+    slots = np.zeros(len(codes), dtype=np.int64)
+    traces = []
+    for a, b in itertools.pairwise(starts.tolist()):
+        own = codes[a:b]
+        if structure == "set":
+            distinct, slots[a:b] = np.unique(own, return_inverse=True)
+            traces.append(tuple(distinct.tolist()))
+        elif structure == "mult":
+            order = np.argsort(own, kind="stable")
+            slots[a:b][order] = np.arange(b - a)
+            traces.append(tuple(own[order].tolist()))
+        else:
+            slots[a:b] = np.arange(b - a)
+            traces.append(tuple(own.tolist()))
+    return traces, slots
+
+
+def _distinct(keys: Iterable[Hashable]) -> tuple[list[Any], Ints]:
+    index: dict[Hashable, int] = {}
+    owner = [index.setdefault(key, len(index)) for key in keys]
+    return list(index), np.asarray(owner, dtype=np.int64)
+
+
+def sensitive_columns(log: EventLog, names: Sequence[str]) -> dict[str, Column]:
+    """The raw class columns of the named attributes, each separately."""
+    return {name: log.case_values(name) for name in names}

@@ -1,0 +1,215 @@
+"""Violating and minimal violating sets of TLKC-privacy (tlkc-privacy-extended-2021, Def. 14-16).
+
+A candidate of 1..L items violates when fewer than K cases match it, or when some value of a sensitive attribute has
+more than C of the matching cases. C is not monotone, but "contains a violating candidate" is: a level-wise search
+extends only supported, non-violating candidates all of whose one-item deletions survive, and what it finds
+violating is exactly the set of minimal violating candidates. All counts are integers; C is a fraction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.anonymize.view import View
+from models.errors import InputError
+from models.eventlog import Codes, Ints
+
+CHUNK = 1 << 20
+"""Entries of the output buffers of one pass; a pass that fills them continues in the next."""
+
+BELOW_K, ABOVE_C = 1, 2
+
+MAX_CANDIDATES = 50_000_000
+"""Candidates that survive in one level before the search gives up (about 32 bytes each, times the level)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The parameters of TLKC-privacy. C may be a float, a string or a fraction: it is read as the decimal printed."""
+
+    L: int
+    K: int
+    C: Fraction
+
+    @classmethod
+    def of(cls, L: int, K: int, C: float | str | Fraction) -> Bounds:
+        """Checked bounds; InputError names the parameter."""
+        try:
+            share = C if isinstance(C, Fraction) else Fraction(str(C))
+        except (ValueError, ZeroDivisionError):
+            raise InputError(f"C = {C!r} is not a number") from None
+        if L < 1:
+            raise InputError(f"L = {L} is not a positive size of background knowledge")
+        if K < 1:
+            raise InputError(f"K = {K} is not a positive number of cases")
+        if not 0 < share <= 1:
+            raise InputError(f"C = {C} is not in (0, 1]")
+        return cls(L, K, share)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Candidates of one size in lexicographic order: int32[N, size], their support and what is wrong.
+
+    `reason`: 0 nothing, BELOW_K cases, or K cases but a share ABOVE_C.
+    """
+
+    candidates: Codes
+    support: Ints
+    reason: Codes
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Level:
+        return Level(self.candidates[chosen], self.support[chosen], self.reason[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Violations:
+    """Minimal violating candidates by size, and how many candidates survived and were counted."""
+
+    levels: tuple[Level, ...]
+    surviving: tuple[int, ...]
+    counted: int
+
+    def __len__(self) -> int:
+        return sum(len(level) for level in self.levels)
+
+    def candidates(self) -> list[tuple[int, ...]]:
+        """All minimal violating candidates as code tuples, sizes ascending."""
+        return [tuple(row) for level in self.levels for row in level.candidates.tolist()]
+
+
+def minimal_violations(view: View, bounds: Bounds, *, max_candidates: int = MAX_CANDIDATES) -> Violations:
+    """The minimal violating candidates of sizes 1..L.
+
+    Raises InputError where more than `max_candidates` candidates survive in one level: no promise is made then.
+    """
+    single = single_items(view, bounds)
+    fine = single.reason == 0
+    found, surviving, counted = [single.where(~fine)], [int(fine.sum())], len(single)
+    search = LevelSearch(view, single.candidates[fine, 0], bounds)
+    for size in range(2, bounds.L + 1):
+        if not surviving[-1]:
+            break
+        level = search.next_level()
+        bad = level.reason > 0
+        found.append(level.where(bad))
+        surviving.append(int((~bad).sum()))
+        counted += len(level)
+        if surviving[-1] > max_candidates:
+            raise InputError(
+                f"more than {max_candidates} candidates of size {size} have {bounds.K} cases: raise K or lower L"
+            )
+        if size < bounds.L:
+            search.keep(~bad)
+    return Violations(tuple(found), tuple(surviving), counted)
+
+
+def single_items(view: View, bounds: Bounds) -> Level:
+    """All candidates of one item."""
+    items = len(view.alphabet)
+    pairs = np.unique(view.row_of_position * max(items, 1) + view.codes)
+    row, item = pairs // max(items, 1), pairs % max(items, 1)
+    support = _sums(item, view.weight[row], items)
+    worst = np.zeros(items, dtype=np.int64)
+    for values, names in zip(view.values, view.classes, strict=True):
+        known = values[row] >= 0
+        share = _sums(item[known] * len(names) + values[row[known]], view.weight[row[known]], items * len(names))
+        worst = np.maximum(worst, share.reshape(items, -1).max(axis=1, initial=0))
+    shares = worst * bounds.C.denominator > bounds.C.numerator * support
+    reason = np.where(support < bounds.K, BELOW_K, np.where(shares, ABOVE_C, 0))
+    level = Level(np.arange(items, dtype=np.int32)[:, None], support, reason.astype(np.int32))
+    return level.where(support > 0)
+
+
+def _sums(index: Ints, amounts: Ints, length: int) -> Ints:
+    result = np.zeros(length, dtype=np.int64)
+    np.add.at(result, index, amounts)
+    return result
+
+
+class LevelSearch:
+    """The trie of surviving candidates, one level at a time, over the items that survive alone."""
+
+    def __init__(self, view: View, alive: Codes, bounds: Bounds) -> None:
+        from models.anonymize.kernels import first_occurrences
+
+        self.bounds = bounds
+        self.alive = alive.astype(np.int32)
+        self.starts, codes = _only(view, alive)
+        self.weight = view.weight
+        self.occurrences = first_occurrences(self.starts, codes, len(alive))
+        self.values, self.n_values = _heavy_classes(view, bounds)
+        self.paths = np.arange(len(alive), dtype=np.int32)[:, None]
+        self.deletions = np.zeros((len(alive), 1), dtype=np.int32)
+        self.child_start = np.asarray([0, len(alive)], dtype=np.int64)
+        self.child_item = np.arange(len(alive), dtype=np.int32)
+        self.keys = np.arange(len(alive), dtype=np.int64)
+
+    def next_level(self) -> Level:
+        """Every candidate one larger that is supported and whose deletions all survive."""
+        from models.anonymize.kernels import extend
+
+        items, share = len(self.alive), self.bounds.C
+        size = max(items, min(CHUNK, items * len(self.paths)))
+        buffers: list[Any] = [np.empty(size, dtype=kind) for kind in (np.int32, np.int32, np.int64, np.int32)]
+        parts: list[list[npt.NDArray[Any]]] = [[], [], [], []]
+        first = 0
+        while first < len(self.paths):
+            first, written = extend(
+                first, self.paths, self.deletions, self.child_start, self.child_item, self.occurrences,
+                self.starts, self.weight, self.values, items, self.n_values,
+                self.bounds.K, share.numerator, share.denominator, *buffers,
+            )  # fmt: skip
+            for part, buffer in zip(parts, buffers, strict=True):
+                part.append(buffer[:written].copy())
+        self.parent, self.item, support, reason = (np.concatenate(part) for part in parts)
+        self.next_paths = np.concatenate((self.paths[self.parent], self.item[:, None]), axis=1)
+        return Level(self.alive[self.next_paths], support, reason)
+
+    def keep(self, chosen: npt.NDArray[np.bool_]) -> None:
+        """Make the chosen candidates of the last level the parents of the next."""
+        parent, item = self.parent[chosen].astype(np.int64), self.item[chosen].astype(np.int64)
+        deletions = np.empty((len(parent), self.paths.shape[1] + 1), dtype=np.int32)
+        for k in range(self.paths.shape[1]):
+            shorter = self.deletions[parent, k].astype(np.int64) * len(self.alive) + item
+            deletions[:, k] = np.searchsorted(self.keys, shorter)
+        deletions[:, -1] = parent
+        counts = np.bincount(parent, minlength=len(self.paths))
+        self.child_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self.child_item = item.astype(np.int32)
+        self.keys = parent * len(self.alive) + item
+        self.paths, self.deletions = self.next_paths[chosen], deletions
+
+
+def _only(view: View, alive: Codes) -> tuple[Ints, Codes]:
+    """Starts and recoded codes of the traces without the items that do not survive alone."""
+    rank = np.full(len(view.alphabet), -1, dtype=np.int32)
+    rank[alive] = np.arange(len(alive), dtype=np.int32)
+    keep = rank[view.codes] >= 0
+    counts = np.concatenate(([0], np.cumsum(keep))).astype(np.int64)
+    return counts[view.starts], rank[view.codes[keep]]
+
+
+def _heavy_classes(view: View, bounds: Bounds) -> tuple[Codes, int]:
+    """int32[A, R]: classes that can exceed C at all, numbered through over all attributes; -1 for the others.
+
+    A class of at most C * K cases can never be more than C of K or more cases, and below K a candidate is out anyway.
+    """
+    values = np.full(view.values.shape, -1, dtype=np.int32)
+    used = 0
+    for number, names in enumerate(view.classes):
+        known = view.values[number] >= 0
+        total = _sums(view.values[number][known], view.weight[known], len(names))
+        heavy = total * bounds.C.denominator > bounds.C.numerator * bounds.K
+        rank = np.where(heavy, used + np.cumsum(heavy) - 1, -1).astype(np.int32)
+        values[number, known] = rank[view.values[number][known]]
+        used += int(heavy.sum())
+    return values, max(used, 1)

@@ -1,0 +1,1 @@
+"""Correspondence attacks over pairs and series of releases (paper: correspondence-attacks-2021)."""

@@ -1,0 +1,251 @@
+"""Which records of an earlier release can be which of a later one (Def. 7 and 9), for every n at once.
+
+Closed form (semantics/attacks.md): s1 and s2, with equal sensitive values, are linkable with n iff some prefix u of
+s2 (also the empty one) has LCS(s1, u) >= max(|u|, |s1|) - n. So the least such n is
+`min over u of max(|u|, |s1|) - LCS(s1, u)`: one LCS table gives it for every prefix, hence for all n.
+The relation is not symmetric and not transitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.attacks.pairs import Pair, Sequences
+from models.compiled import kernel
+from models.eventlog import Codes, Ints
+
+SUBSEQUENCE = 128
+"""Bit of an edge whose earlier trace is a subsequence of the later one: such a pair never leaves a matching set."""
+
+LEAST = 127
+"""Bits of an edge that hold its least n; no bound on n is larger."""
+
+FAR = 1 << 30
+"""More symbols than any trace has."""
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def least_n(s1: Sequence[Any], s2: Sequence[Any]) -> int:
+    """Least n with which s1 of the earlier and s2 of the later release are linkable (plain dynamic programme)."""
+    lcs = [0] * (len(s1) + 1)
+    best = len(s1)
+    for length, symbol in enumerate(s2, start=1):
+        previous = lcs
+        lcs = [0]
+        for i, own in enumerate(s1, start=1):
+            lcs.append(previous[i - 1] + 1 if own == symbol else max(previous[i], lcs[i - 1]))
+        best = min(best, max(length, len(s1)) - lcs[-1])
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Linkable pairs of record classes, by rows of the earlier release and by rows of the later one.
+
+    `start`, `later`, `least`: row i links to `later[start[i]:start[i + 1]]`, each with its least n (and SUBSEQUENCE);
+    `back_start`, `earlier`, `back_least`: the same seen from the later rows. Holds all pairs with least n <= `cap`.
+    """
+
+    start: Ints
+    later: Codes
+    least: Bytes
+    back_start: Ints
+    earlier: Codes
+    back_least: Bytes
+    cap: int
+
+    @property
+    def graph(self) -> tuple[Any, ...]:
+        """The arrays in the order that the kernels of models.attacks.flows take."""
+        return (self.start, self.later, self.least, self.back_start, self.earlier, self.back_least)
+
+
+CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_PREFIX = 0, 1, 2
+"""Which relation: the exact one; Theorem 2 as printed (sound, misses pairs); as the authors' program reads it."""
+
+
+def edges(given: Pair, cap: int, relation: int = CLOSED_FORM) -> Edges:
+    """All linkable pairs with least n <= cap (<= 127): bit-parallel LCS over the tree of later traces, cut at cap.
+
+    Time: for each earlier row the prefixes of later traces within cap, and the links; memory: 10 bytes a linkable pair.
+    """
+    sequences = (given.linked.items, given.linked.start)
+    later_start = np.searchsorted(given.later.value, np.arange(len(given.values) + 1)).astype(np.int64)
+    start, later, least = _edges(
+        *sequences, *given.link_related, len(given.items), given.earlier.linked, given.earlier.value,
+        given.later.linked, later_start, cap, relation,
+    )  # fmt: skip
+    back_start, earlier, back_least = _transpose(start, later, least, len(given.later.linked))
+    return Edges(start, later, least, back_start, earlier, back_least, cap)
+
+
+@kernel
+def _edges(  # type: ignore[no-untyped-def]
+    items, starts, rel_start, rel_item, n_items, linked1, value1, linked2, later_start, cap, relation
+):
+    """CSR of linkable pairs. `masks[c, w]`: bits of the positions of s1 whose item is related to c.
+
+    Later rows of one value stand in lexicographic order, so each reads on where it parts from the one before; and
+    where reading stopped because cap was passed, all rows that begin like this get the same answer.
+    """
+    longest, longest2 = 1, 0
+    for i in range(len(linked1)):
+        longest = max(longest, starts[linked1[i] + 1] - starts[linked1[i]])
+    for j in range(len(linked2)):
+        longest2 = max(longest2, starts[linked2[j] + 1] - starts[linked2[j]])
+    masks = np.zeros((n_items, (longest + 63) // 64), dtype=np.uint64)
+    state = np.zeros((longest2 + 1, masks.shape[1]), dtype=np.uint64)
+    scores = np.zeros((longest2 + 1, 3), dtype=np.int64)
+    shared, leap = _alike(items, starts, linked2, later_start)
+    indptr = np.zeros(len(linked1) + 1, dtype=np.int64)
+    later = np.empty(1024, dtype=np.int32)
+    least = np.empty(1024, dtype=np.uint8)
+    size = 0
+    for i in range(len(linked1)):
+        low, high = starts[linked1[i]], starts[linked1[i] + 1]
+        _mark(items, low, high, rel_start, rel_item, masks, True)
+        j, end = later_start[value1[i]], later_start[value1[i] + 1]
+        found, stopped, begin = 0, np.int64(0), np.int64(0)
+        while j < end:
+            low2, high2 = starts[linked2[j]], starts[linked2[j] + 1]
+            if begin < stopped or stopped == 0:
+                found, stopped = _least(items, low2, high2, high - low, masks, state, scores, begin, cap, relation)
+            if found <= cap:
+                if size == len(later):
+                    later = np.concatenate((later, np.empty(size, dtype=np.int32)))
+                    least = np.concatenate((least, np.empty(size, dtype=np.uint8)))
+                later[size] = j
+                least[size] = found + 128 * _subsequence(items, low, high, low2, high2)
+                size += 1
+            j += 1
+            while found > cap and j < end and shared[j] >= stopped:
+                j = leap[j]
+            if j < end:
+                begin = shared[j]
+        indptr[i + 1] = size
+        _mark(items, low, high, rel_start, rel_item, masks, False)
+    return indptr, later[:size].copy(), least[:size].copy()
+
+
+@kernel
+def _alike(items, starts, linked2, later_start):  # type: ignore[no-untyped-def]
+    """shared[j]: how many first items row j has in common with row j - 1 of its value; leap[j]: the next row that has
+    fewer in common with the one before it."""
+    shared = np.zeros(len(linked2), dtype=np.int64)
+    leap = np.full(len(linked2), len(linked2), dtype=np.int64)
+    for s in range(len(later_start) - 1):
+        for j in range(later_start[s] + 1, later_start[s + 1]):
+            at1, at2 = starts[linked2[j - 1]], starts[linked2[j]]
+            end1, end2 = starts[linked2[j - 1] + 1], starts[linked2[j] + 1]
+            while at1 < end1 and at2 < end2 and items[at1] == items[at2]:
+                at1 += 1
+                at2 += 1
+            shared[j] = at2 - starts[linked2[j]]
+    for j in range(len(linked2) - 2, -1, -1):
+        other = j + 1
+        while other < len(linked2) and shared[other] >= shared[j]:
+            other = leap[other]
+        leap[j] = other
+    return shared, leap
+
+
+@kernel
+def _mark(items, low, high, rel_start, rel_item, masks, on):  # type: ignore[no-untyped-def]
+    for p in range(low, high):
+        word, bit = (p - low) // 64, np.uint64(1) << np.uint64((p - low) % 64)
+        for k in range(rel_start[items[p]], rel_start[items[p] + 1]):
+            if on:
+                masks[rel_item[k], word] |= bit
+            else:
+                masks[rel_item[k], word] = np.uint64(0)
+
+
+@kernel
+def _least(items, low2, high2, m, masks, state, scores, begin, cap, relation):  # type: ignore[no-untyped-def]
+    """(least n of a pair, or more than cap where none is; how many symbols of s2 were read before that was sure).
+
+    Hyyrö's recurrence; the carry out of the last word says that the LCS grew. `state[d]` and `scores[d]` = (LCS,
+    least n so far, longest prefix of s2 within s1) are those after d symbols, valid up to `begin`. Once
+    |u| - LCS(s1, u) exceeds cap no longer prefix can do better, since each further symbol adds at most one match.
+    """
+    words = max(1, (m + 63) // 64)
+    if begin == 0:
+        state[0, :words] = ~np.uint64(0)
+        scores[0, 0], scores[0, 1], scores[0, 2] = 0, m, 0
+    length = high2 - low2
+    for d in range(begin, length):
+        carry = np.uint64(0)
+        for w in range(words):
+            old = state[d, w]
+            both = old & masks[items[low2 + d], w]
+            total = old + both
+            over = total < old
+            total2 = total + carry
+            carry = np.uint64(1) if (over or total2 < total) else np.uint64(0)
+            state[d + 1, w] = total2 | (old - both)
+        lcs, prefix = scores[d, 0] + np.int64(carry), scores[d, 2]
+        if relation and d + 1 == lcs:
+            prefix = lcs
+        scores[d + 1, 0], scores[d + 1, 2] = lcs, prefix
+        scores[d + 1, 1] = min(scores[d, 1], max(d + 1, m) - lcs)
+        if not relation and d + 1 - lcs > cap:
+            return scores[d, 1], d + 1
+    lcs = scores[length, 0]
+    if not relation:
+        return scores[length, 1], np.int64(FAR)
+    starts_so = scores[length, 2] == lcs and (lcs > 0 or relation == 2)
+    return (m - lcs if starts_so else max(m, length) - lcs), np.int64(FAR)
+
+
+def may_leave(known: Sequences, links: Ints) -> npt.NDArray[np.bool_]:
+    """Which links (earlier variant, later variant or -1, ...) can leave a matching set: all but subsequence pairs."""
+    result = np.empty(len(links), dtype=np.bool_)
+    _may_leave(known.items, known.start, links, result)
+    return result
+
+
+@kernel
+def _may_leave(items, start, links, result):  # type: ignore[no-untyped-def]
+    for k in range(len(links)):
+        i, j = links[k, 0], links[k, 1]
+        result[k] = j < 0 or not _subsequence(items, start[i], start[i + 1], start[j], start[j + 1])
+
+
+@kernel
+def _subsequence(items, low, high, low2, high2):  # type: ignore[no-untyped-def]
+    q = low2
+    for p in range(low, high):
+        while q < high2 and items[q] != items[p]:
+            q += 1
+        if q == high2:
+            return 0
+        q += 1
+    return 1
+
+
+@kernel
+def _transpose(start, later, least, n_later):  # type: ignore[no-untyped-def]
+    back = np.zeros(n_later + 1, dtype=np.int64)
+    for k in range(len(later)):
+        back[later[k] + 1] += 1
+    back = np.cumsum(back)
+    fill = back.copy()
+    earlier = np.empty(len(later), dtype=np.int32)
+    back_least = np.empty(len(later), dtype=np.uint8)
+    for i in range(len(start) - 1):
+        for k in range(start[i], start[i + 1]):
+            earlier[fill[later[k]]] = i
+            back_least[fill[later[k]]] = least[k]
+            fill[later[k]] += 1
+    return back, earlier, back_least
+
+
+_NONE, _ROWS, _FLAGS = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
+NO_GRAPH = Edges(_NONE, _ROWS, _FLAGS, _NONE, _ROWS, _FLAGS, 0).graph
+"""No linkable pair."""

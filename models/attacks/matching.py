@@ -1,0 +1,95 @@
+"""Matching sets (Def. 8, Theorem 1): which records can belong to a case of which bk is known.
+
+A record is in ms^n(bk) iff |bk| - LCS(bk, trace) <= n. Per variant the walk over bk keeps `position[k]`, the earliest
+position reached with k symbols of bk unmatched: `position'[k] = min(after[position[k]][symbol], position[k - 1])`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.attacks.pairs import Pair
+from models.compiled import kernel
+from models.errors import InputError
+from models.eventlog import Ints
+
+LONGEST = 32_000
+"""Positions are int16, two bytes per position and symbol: a longer trace would overflow them silently."""
+
+CELLS = 1 << 30
+"""Most cells of `Walk.after` (2 GiB): beyond it the audit would be ended by the system instead of by a clear line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """`after[first[v] + p, a]`: position after the next a at or after position p of known variant v, -1 for none."""
+
+    first: Ints
+    after: npt.NDArray[np.int16]
+
+    @property
+    def symbols(self) -> int:
+        return int(self.after.shape[1])
+
+
+def walk(given: Pair) -> Walk:
+    """Tables of next occurrences. InputError where they would not fit (very long traces, huge alphabets)."""
+    lengths = np.diff(given.known.start)
+    first = (given.known.start[:-1] + np.arange(len(lengths))).astype(np.int64)
+    positions, symbols = int(lengths.sum() + len(lengths)), len(given.alphabet)
+    if lengths.size and int(lengths.max()) > LONGEST:
+        raise InputError(f"a trace has {int(lengths.max())} events; at most {LONGEST} can be searched")
+    if positions * symbols > CELLS:
+        raise InputError(
+            f"{symbols} activities and {positions} positions need {positions * symbols} cells, more than {CELLS}: "
+            "give candidates by --bk, or project the log on fewer activities"
+        )
+    return Walk(first, _after(given.known.items, given.known.start, *given.match_related, symbols))
+
+
+@kernel
+def _after(items, start, related_start, related, symbols):  # type: ignore[no-untyped-def]
+    variants = len(start) - 1
+    after = np.full((start[variants] + variants, symbols), np.int16(-1), dtype=np.int16)
+    for v in range(variants):
+        for p in range(start[v + 1] - start[v] - 1, -1, -1):
+            row = start[v] + v + p
+            after[row] = after[row + 1]
+            item = items[start[v] + p]
+            for k in range(related_start[item], related_start[item + 1]):
+                after[row, related[k]] = p + 1
+    return after
+
+
+@kernel
+def _unmatched(first, after, bk, result):  # type: ignore[no-untyped-def]
+    length = len(bk)
+    position = np.empty(length + 1, dtype=np.int64)
+    for v in range(len(first)):
+        position[:] = 0
+        for a in bk:
+            previous = np.int64(-1)
+            for k in range(length + 1):
+                old = position[k]
+                new = np.int64(-1) if old < 0 else np.int64(after[first[v] + old, a])
+                if previous >= 0 and (new < 0 or previous < new):
+                    new = previous
+                position[k] = new
+                previous = old
+        result[v] = length
+        for k in range(length + 1):
+            if position[k] >= 0:
+                result[v] = k
+                break
+
+
+def unmatched(given: Walk, bk: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int16]:
+    """|bk| - LCS(bk, v) for each known variant v: v is in ms^n(bk) iff this is at most n."""
+    result = np.zeros(len(given.first), dtype=np.int16)
+    _unmatched(given.first, given.after, np.asarray(bk, dtype=np.int32), result)
+    return result

@@ -1,0 +1,215 @@
+"""Attacks over more than two releases (correspondence-attacks-2021, section 7).
+
+Optimal micro attack: for each group (one sensitive value) the background release with the largest crack, summed over
+groups. Composition, for i < j < l and a victim started in (t_i, t_j]: the B-attack on (i, j), then F on (j, l) or C on
+(j, l). The composed formula is a lower bound of what an adversary can exclude: no polynomial algorithm for the exact
+value is known to us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from models.attacks.candidates import Judge, by_value
+from models.attacks.correspondence import Audit
+from models.attacks.linker import base_linkers
+from models.attacks.matching import unmatched
+from models.attacks.outcome import check
+from models.attacks.pairs import encode, pair
+from models.eventlog import SimpleLog
+
+FEW = 400
+"""So many candidates are all tried; of more, only the worst of every pair (then `complete` is false)."""
+
+Groups = dict[Any, int]
+"""Records by sensitive value."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairCracks:
+    """One candidate between two releases: group sizes in both matching sets, and the cracks of each group."""
+
+    size1: Groups
+    size2: Groups
+    f: Groups
+    c: Groups
+    b: Groups
+
+
+def cracks(judge: Judge, bk: Sequence[Any]) -> PairCracks:
+    """Cracks by sensitive value of one candidate (symbols, not codes)."""
+    given = judge.given
+    code = encode(given, bk)
+    inside = unmatched(judge.table, code) <= judge.n
+    table = by_value(judge, code)
+    sizes = [
+        np.bincount(rows.value, weights=rows.count * inside[rows.known], minlength=len(given.values)).astype(np.int64)
+        for rows in (given.earlier, given.later)
+    ]
+    columns = [*sizes, *table.T]
+    return PairCracks(*(dict(zip(given.values, column.tolist(), strict=True)) for column in columns))
+
+
+def best_of(found: Iterable[Groups]) -> int:
+    """Per group the largest crack, summed."""
+    best: Groups = {}
+    for groups in found:
+        for value, crack in groups.items():
+            best[value] = max(best.get(value, 0), crack)
+    return sum(best.values())
+
+
+def b_then_f(first: PairCracks, second: PairCracks) -> int:
+    """Records of ms_j excluded by B on (i, j) and then F on (j, l)."""
+    total = 0
+    for value, size in first.size2.items():
+        left = size - first.b[value]
+        total += first.b[value] + left - min(left, second.size2.get(value, 0))
+    return total
+
+
+def b_then_c(first: PairCracks, second: PairCracks) -> int:
+    """Records of ms_l excluded by B on (i, j) and then C on (j, l)."""
+    return sum(
+        size - min(first.size2.get(value, 0) - first.b.get(value, 0), size) for value, size in second.size2.items()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesResult:
+    """Least numbers left over the series at one n, each with the releases and background knowledge that attain it.
+
+    `fa`, `ca`, `ba`: optimal micro attacks; `bf`, `bc`: compositions. `without_linker`: pairs of releases (from 1)
+    that no linker joins; they are left out. `complete`: every candidate was tried.
+    """
+
+    n: int
+    values: dict[str, int | None]
+    worst: dict[str, dict[str, Any] | None]
+    without_linker: list[tuple[int, int]] = field(default_factory=list)
+    complete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Answer of `series`."""
+
+    releases: int
+    results: list[SeriesResult]
+
+    def json(self) -> dict[str, Any]:
+        """The `series` entry of the `attack` document."""
+        return {
+            "releases": self.releases,
+            "results": [
+                {
+                    "n": one.n,
+                    **one.values,
+                    "worst": one.worst,
+                    "without_linker": [list(names) for names in one.without_linker],
+                    "complete": one.complete,
+                }
+                for one in self.results
+            ],
+        }
+
+
+def series(
+    releases: Sequence[SimpleLog],
+    *,
+    bk_length: int = 2,
+    n: Sequence[int] = (0, 1),
+    known: Callable[[Any], Any] | None = None,
+    taxonomy: Mapping[Any, Any] | None = None,
+    foreign: bool = False,
+    few: int = FEW,
+) -> Series:
+    """Optimal micro attacks and compositions over all releases, with exact cracks of each pair, for each n.
+
+    Micro attacks then are what the definitions allow, which is at least what the group formulas give. `few`: up to
+    so many candidates are all tried.
+    """
+    check(bk_length, n)
+    audits = {
+        (i, j): Audit(
+            pair(releases[i], releases[j], known=known, taxonomy=taxonomy, foreign=foreign),
+            bk_length, sorted(set(n)), "exact", "realisable",
+        )
+        for i, j in combinations(range(len(releases)), 2)
+    }  # fmt: skip
+    return Series(len(releases), [_at(audits, number, bk_length, few) for number in sorted(set(n))])
+
+
+def _at(audits: Mapping[tuple[int, int], Audit], n: int, bk_length: int, few: int) -> SeriesResult:
+    judges: dict[tuple[int, int], Judge] = {}
+    worst: dict[tuple[Any, ...], None] = {}
+    without = []
+    for names, audit in audits.items():
+        (base,) = base_linkers(audit.given, audit.linkable, [n])
+        if not base.exists:
+            without.append((names[0] + 1, names[1] + 1))
+            continue
+        judges[names] = audit.judge(base)
+        worst.update(dict.fromkeys(tuple(bk) for bk in audit.least(base).worst.values() if bk))
+    candidates, complete = _candidates(judges, list(worst), bk_length, few)
+    least = _Least()
+    for bk in candidates:
+        shown = {names: cracks(judge, bk) for names, judge in judges.items() if _covers(judge, bk)}
+        least.try_all(shown, bk)
+    return SeriesResult(n, least.values, least.worst, without, complete)
+
+
+def _covers(judge: Judge, bk: Sequence[Any]) -> bool:
+    return set(bk) <= set(judge.given.alphabet)
+
+
+def _candidates(
+    judges: Mapping[tuple[int, int], Judge], worst: list[tuple[Any, ...]], bk_length: int, few: int
+) -> tuple[list[tuple[Any, ...]], bool]:
+    symbols = list(dict.fromkeys(symbol for judge in judges.values() for symbol in judge.given.alphabet))
+    every: list[tuple[Any, ...]] = [()]
+    level = every
+    for _ in range(bk_length):
+        if len(every) + len(level) * len(symbols) > few:
+            return worst, False
+        level = [(*bk, symbol) for bk in level for symbol in symbols]
+        every = every + level
+    return every[1:], True
+
+
+class _Least:
+    """The least realisable number left by each attack."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int | None] = dict.fromkeys(("fa", "ca", "ba", "bf", "bc"))
+        self.worst: dict[str, dict[str, Any] | None] = dict.fromkeys(self.values)
+
+    def offer(self, attack: str, left: int, release: int, bk: Sequence[Any]) -> None:
+        known = self.values[attack]
+        if left >= 1 and (known is None or left < known):
+            self.values[attack] = left
+            self.worst[attack] = {"release": release + 1, "bk": list(bk)}
+
+    def try_all(self, shown: Mapping[tuple[int, int], PairCracks], bk: Sequence[Any]) -> None:
+        """Every target release and every composition for one candidate."""
+        for target in {release for names in shown for release in names}:
+            after = [one for (i, _), one in shown.items() if i == target]
+            before = [one for (_, j), one in shown.items() if j == target]
+            if after:
+                size = sum(after[0].size1.values())
+                self.offer("fa", size - best_of(one.f for one in after), target, bk)
+            if before:
+                size = sum(before[0].size2.values())
+                self.offer("ca", size - best_of(one.c for one in before), target, bk)
+                self.offer("ba", size - best_of(one.b for one in before), target, bk)
+        for i, j in shown:
+            for (j2, last), second in shown.items():
+                if j2 == j:
+                    first = shown[i, j]
+                    self.offer("bf", sum(first.size2.values()) - b_then_f(first, second), j, bk)
+                    self.offer("bc", sum(second.size2.values()) - b_then_c(first, second), last, bk)

@@ -1,0 +1,260 @@
+"""Amun: the log release of differentially-private-release-2023, algorithm 1, all steps and three designs. Paper mode.
+
+What holds, and to whom (docs/dp.md, docs/limitations.md): one noised count of a transition gives an adversary, who
+knows everything but that count, a guessing advantage of at most `delta` (proposition A.4; unbounded neighbours: one
+trace more or less). One noised time likewise (proposition A.7; bounded neighbours: one time of one trace changed).
+
+What is NOT guaranteed: a whole release is not epsilon-DP for any epsilon. Requirement R1 releases only variants that
+were there, so a variant of one person has probability 0 in the neighbouring log; a person's trace sits in many cells,
+which compose; the filter, the priors and the ranges read the data; groups of one value carry no time noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from models.dp.annotation import AnnotatedLog, annotate, sorted_alphabet
+from models.dp.guessing import (
+    Floats,
+    checked_delta,
+    epsilon_of_counts,
+    epsilon_of_oversampling,
+    epsilon_of_times,
+    worst_case_advantage,
+)
+from models.dp.noise import Source, secure
+from models.dp.priors import Prior, prior_probabilities
+from models.dp.sampling import Sampled, sample_cases
+from models.dp.timestamps import case_times, compressed, compression_factor, noise_times
+from models.errors import BoundError, InputError
+from models.eventlog import Column, EventLog, Ints
+
+Design = Literal["sampling", "filtering", "oversampling"]
+"""sampling: copy and delete cases; filtering: the same after risky cases were dropped (the proposal); oversampling:
+copies only, so that every variant stays (proposition A.6)."""
+
+Correlation = Literal["independent", "linear"]
+"""linear: eps_t is divided by the length of the longest trace (proposition A.7); equation 3 does not."""
+
+Replicas = Literal["maximum", "own"]
+"""Copies of a case share its eps_t: it is divided by the largest number of copies of any case (section 3.6, MaxD), or
+by the case's own. Cases that stand once keep theirs."""
+
+Compression = Literal["equation-4", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Parameters of a release, checked. `releases` and `cases_per_person` divide every epsilon (section 3.1)."""
+
+    delta: float
+    variant: Design = "filtering"
+    prior: Prior = "closed-window"
+    time_correlation: Correlation = "independent"
+    replicas: Replicas = "maximum"
+    compression: Compression = "equation-4"
+    releases: int = 1
+    cases_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        checked_delta(self.delta)
+        for value, allowed, name in (
+            (self.variant, get_args(Design), "variant"),
+            (self.prior, get_args(Prior), "prior"),
+            (self.time_correlation, get_args(Correlation), "time_correlation"),
+            (self.replicas, get_args(Replicas), "replicas"),
+            (self.compression, get_args(Compression), "compression"),
+        ):
+            if value not in allowed:
+                raise InputError(f"{name} = {value!r} is not one of {', '.join(allowed)}")
+        for count, name in ((self.releases, "releases"), (self.cases_per_person, "cases_per_person")):
+            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+                raise InputError(f"{name} must be a whole number of at least 1")
+
+    @property
+    def epsilon_counts(self) -> float:
+        """eps_d of one count cell."""
+        whole = epsilon_of_oversampling(self.delta) if self.variant == "oversampling" else epsilon_of_counts(self.delta)
+        return whole / (self.releases * self.cases_per_person)
+
+
+@dataclass(frozen=True, slots=True)
+class AmunRelease:
+    """* `log`: released cases, fresh random ids, no attributes, no resources, in order of time;
+    * `origin`: int64[released cases], case of the source log that each is an instance of (operator only);
+    * `epsilon_counts`: eps_d; `epsilon_times`: float64[E of the filtered log], eps_t before division by copies;
+    * `private`: False where the noise was seeded; `operator`: what was measured on raw data, never to be published.
+    """
+
+    log: EventLog
+    origin: Ints
+    settings: Settings
+    epsilon_counts: float
+    epsilon_times: Floats
+    private: bool
+    operator: Mapping[str, Any] = field(default_factory=dict)
+
+
+def release(
+    log: EventLog,
+    *,
+    delta: float,
+    variant: Design = "filtering",
+    prior: Prior = "closed-window",
+    time_correlation: Correlation = "independent",
+    replicas: Replicas = "maximum",
+    compression: Compression = "equation-4",
+    releases: int = 1,
+    cases_per_person: int = 1,
+    draw: Source | None = None,
+) -> AmunRelease:
+    """Release a log at guessing advantage `delta` (per cell, see the module's docstring for what that covers).
+
+    Raises InputError for parameters out of range and an empty log, BoundError where the filter would leave no case.
+    """
+    settings = Settings(delta, variant, prior, time_correlation, replicas, compression, releases, cases_per_person)
+    if log.n_events == 0:
+        raise InputError("the log has no events, there is nothing to release")
+    return _release(log, settings, secure() if draw is None else draw)
+
+
+def _release(log: EventLog, settings: Settings, draw: Source) -> AmunRelease:
+    nonempty = np.flatnonzero(log.lengths > 0)
+    annotated, kept = filtered(annotate(log.select_cases(nonempty)), settings)
+    epsilon = event_epsilons(annotated, settings)
+    sampled = sample_cases(annotated.dafsa, annotated.variant_of_case, _needed(annotated, settings, draw), draw)
+    if not sampled.copies.any():
+        raise BoundError(f"the noise deleted all {len(sampled.copies)} cases, nothing is left to release; raise delta")
+    instances = np.repeat(np.arange(annotated.log.n_cases, dtype=np.int64), sampled.copies)
+    events = _events_of(annotated.log, instances)
+    copies = _shares(sampled.copies, settings)[annotated.log.case_of_event[events]]
+    times = noise_times(annotated.group, annotated.relative, epsilon[events] / copies, events, draw)
+    released, order = _assemble(annotated, instances, events, times.relative, settings, draw)
+    return AmunRelease(
+        log=released,
+        origin=nonempty[np.flatnonzero(kept)][instances[order]],
+        settings=settings,
+        epsilon_counts=settings.epsilon_counts,
+        epsilon_times=epsilon,
+        private=draw.private,
+        operator=_findings(annotated, kept, sampled, epsilon, times.silent, settings),
+    )
+
+
+def filtered(annotated: AnnotatedLog, settings: Settings) -> tuple[AnnotatedLog, npt.NDArray[np.bool_]]:
+    """Case filtering (definition 3.7) and the mask of cases kept; every case where the design has no filter.
+
+    BoundError where no case would be left (the filter reads the data, and nothing of it is published).
+    """
+    kept = np.ones(annotated.log.n_cases, dtype=np.bool_)
+    if settings.variant != "filtering":
+        return annotated, kept
+    risky = prior_probabilities(annotated, settings.delta, settings.prior) + settings.delta >= 1.0
+    kept[annotated.log.case_of_event[risky]] = False
+    if not kept.any():
+        raise BoundError(
+            f"at delta = {settings.delta:g} the filter would drop all {len(kept)} cases (each has an event with "
+            "P_k + delta >= 1); lower delta, or use --variant sampling"
+        )
+    return annotated.select(kept), kept
+
+
+def event_epsilons(annotated: AnnotatedLog, settings: Settings) -> Floats:
+    """eps_t of each event (equation 3; proposition A.7 where times are linearly correlated), float64[E]."""
+    priors = prior_probabilities(annotated, settings.delta, settings.prior)
+    divisor = settings.releases * settings.cases_per_person
+    if settings.time_correlation == "linear":
+        divisor *= int(annotated.log.lengths.max())
+    return epsilon_of_times(priors, settings.delta) / divisor
+
+
+def _needed(annotated: AnnotatedLog, settings: Settings, draw: Source) -> Ints:
+    """Noise of each transition of the contingency table (definition 3.11), int64[T]; |z| where oversampling."""
+    scale = math.nextafter(1.0 / settings.epsilon_counts, math.inf)
+    noise = draw.laplace(scale, annotated.dafsa.n_transitions)
+    noise[annotated.counts == 0] = 0  # transitions of filtered variants only: there is no case to copy
+    return np.abs(noise) if settings.variant == "oversampling" else noise
+
+
+def _shares(copies: Ints, settings: Settings) -> Ints:
+    """By how much the eps_t of each case is divided, int64[C]."""
+    share = np.maximum(copies, 1)
+    if settings.replicas == "maximum":
+        share = np.where(share > 1, share.max(), 1)
+    return share
+
+
+def _events_of(log: EventLog, cases: Ints) -> Ints:
+    lengths = log.lengths[cases]
+    offsets = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.repeat(log.starts[cases], lengths) + offsets
+
+
+def _assemble(
+    annotated: AnnotatedLog, instances: Ints, events: Ints, relative: Ints, settings: Settings, draw: Source
+) -> tuple[EventLog, Ints]:
+    """The released log, its cases in order of released start (ties at random), and that order of the instances."""
+    lengths = annotated.log.lengths[instances]
+    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    first = annotated.first[events]
+    if settings.compression == "equation-4":
+        factor = compression_factor(_extent(annotated.relative[annotated.first]), _extent(relative[first]))
+        relative = compressed(relative, factor)
+    times = case_times(starts, first, relative, annotated.origin_ms)
+    shuffled = draw.permutation(len(instances))  # so that ties of time keep no order of the source
+    order = shuffled[np.argsort(times[starts[:-1]][shuffled], kind="stable")]
+    placed = np.concatenate(([0], np.cumsum(lengths[order]))).astype(np.int64)
+    moved = np.repeat(starts[order] - placed[:-1], lengths[order]) + np.arange(len(events))
+    labels, rank = sorted_alphabet(annotated.log.activity.values)
+    activity = Column(rank[annotated.log.activity.codes[events[moved]]], labels)
+    row = np.empty(len(events), dtype=np.int64)
+    row[np.argsort(times[moved], kind="stable")] = np.arange(len(events))
+    released = EventLog(
+        case_ids=draw.identifiers(len(instances)),
+        starts=placed,
+        activity=activity.take(np.arange(len(events))),  # without the labels that no released event has
+        time=times[moved],
+        resource=Column(np.full(len(events), -1, dtype=np.int32), ()),
+        row=row,
+    )
+    return released, order
+
+
+def _extent(values: Ints) -> int:
+    return int(values.max() - values.min())
+
+
+def _findings(
+    annotated: AnnotatedLog,
+    kept: npt.NDArray[np.bool_],
+    sampled: Sampled,
+    epsilon: Floats,
+    silent: npt.NDArray[np.bool_],
+    settings: Settings,
+) -> dict[str, Any]:
+    """Read off raw data: for the operator only."""
+    per_case = np.add.reduceat(epsilon, annotated.log.starts[:-1])
+    before = np.bincount(annotated.variant_of_case, minlength=len(annotated.variants))
+    after = np.bincount(annotated.variant_of_case, weights=sampled.copies, minlength=len(annotated.variants))
+    total = float(annotated.log.lengths.max()) * settings.epsilon_counts + float(per_case.max())
+    return {
+        "cases": len(kept),
+        "cases_filtered": int((~kept).sum()),
+        "cases_deleted": int((sampled.copies == 0).sum()),
+        "cases_copied": int((sampled.copies > 1).sum()),
+        "variants_lost": int((after == 0).sum()),
+        "singletons_released": int(((before == 1) & (after > 0)).sum()),
+        "largest_number_of_copies": int(sampled.copies.max()),
+        "events_without_time_noise": int(silent.sum()),
+        "events_released": len(silent),
+        "dafsa": {"states": annotated.dafsa.n_states, "transitions": annotated.dafsa.n_transitions},
+        "mean_epsilon_times": float(epsilon.mean()),
+        "epsilon_total_if_variants_were_public": total,
+        "advantage_if_variants_were_public": worst_case_advantage(total),
+    }

@@ -1,0 +1,124 @@
+"""An auditor of epsilon: runs a mechanism on neighbouring logs and bounds epsilon from below by what it sees.
+
+For an (e, d)-DP mechanism and any event S of its output, P[M(L) in S] <= exp(e) P[M(L') in S] + d. So with a lower
+confidence bound p of the first and an upper one q of the second (Clopper and Pearson 1934), e >= ln((p - d) / q). The
+events are chosen on the first half of the runs and counted on the second, which keeps the bound honest; over all events
+and both directions the error is at most `alpha` (Bonferroni). A bound above the claim refutes the claim; one below it
+proves nothing.
+
+Support: where an event happened on L but *cannot* happen on L' (the mechanism's rule says so, e.g. "no variant that is
+not in the log"), no finite epsilon holds unless its probability is at most d: the audit then says `unbounded`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from models.errors import InputError
+
+Observe = Callable[[], Iterable[Hashable]]
+"""One run of a mechanism: the events that happened in its output."""
+
+Possible = Callable[[Hashable], bool]
+"""Whether an event can happen at all on a log, by the mechanism's own rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two neighbouring logs, as runs: `name` says how they differ; `steps` how many times the unit of the claim
+    (add or remove) lies between them: a changed event is a removal and an addition, 2."""
+
+    name: str
+    one: Observe
+    other: Observe
+    steps: int = 1
+    possible_one: Possible | None = None
+    possible_other: Possible | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`epsilon`: lower bound at confidence 1 - alpha, 0 where nothing was found; `unbounded`: an event of positive
+    probability (beyond delta) is impossible on the other log; `witness`: the event that gives the bound."""
+
+    pair: str
+    epsilon: float
+    unbounded: bool
+    witness: str
+    runs: int
+
+    def refutes(self, claimed: float, steps: int = 1) -> bool:
+        """Whether the finding contradicts a claim of epsilon per step."""
+        return self.unbounded or self.epsilon > claimed * steps
+
+
+def lower_bound(hits: int, runs: int, alpha: float) -> float:
+    """Clopper-Pearson: the least probability under which `hits` or more of `runs` has chance alpha."""
+    from scipy.special import betaincinv
+
+    return float(betaincinv(hits, runs - hits + 1, alpha)) if hits else 0.0
+
+
+def upper_bound(hits: int, runs: int, alpha: float) -> float:
+    """Clopper-Pearson: the largest probability under which `hits` or fewer of `runs` has chance alpha."""
+    from scipy.special import betaincinv
+
+    return float(betaincinv(hits + 1, runs - hits, 1.0 - alpha)) if hits < runs else 1.0
+
+
+def audit(pair: Pair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, events: int = 20) -> Finding:
+    """Bound epsilon from below over `runs` runs on each of the two logs (half to choose events, half to count)."""
+    if runs < 20 or not 0.0 <= delta < 1.0 or not 0.0 < alpha < 1.0:
+        raise InputError("an audit needs at least 20 runs, delta_dp in [0, 1) and alpha in (0, 1)")
+    half = runs // 2
+    chosen = _candidates(_counted(pair.one, half), _counted(pair.other, half), half, delta, events)
+    one, other = _counted(pair.one, half), _counted(pair.other, half)
+    error = alpha / max(4 * len(chosen), 1)
+    best = Finding(pair.name, 0.0, False, "", runs)
+    for event, forward in chosen:
+        here, there = (one, other) if forward else (other, one)
+        possible = pair.possible_other if forward else pair.possible_one
+        likely = lower_bound(here[event], half, error) - delta
+        if likely <= 0.0:
+            continue
+        if possible is not None and not possible(event):
+            return Finding(pair.name, math.inf, True, _shown(event), runs)
+        bound = math.log(likely / upper_bound(there[event], half, error))
+        if bound > best.epsilon:
+            best = Finding(pair.name, bound, False, _shown(event), runs)
+    return best
+
+
+def audit_all(pairs: Sequence[Pair], runs: int, *, delta: float = 0.0, alpha: float = 0.01) -> list[Finding]:
+    """One finding a pair; the error over all of them is at most alpha."""
+    return [audit(pair, runs, delta=delta, alpha=alpha / len(pairs)) for pair in pairs]
+
+
+def _counted(observe: Observe, runs: int) -> Counter[Hashable]:
+    seen: Counter[Hashable] = Counter()
+    for _ in range(runs):
+        seen.update(set(observe()))
+    return seen
+
+
+def _candidates(
+    one: Counter[Hashable], other: Counter[Hashable], runs: int, delta: float, events: int
+) -> list[tuple[Hashable, bool]]:
+    """The events with the largest plausible ratio, and the direction in which it is large."""
+
+    def score(event: Hashable, here: Counter[Hashable], there: Counter[Hashable]) -> float:
+        likely = lower_bound(here[event], runs, 0.05) - delta
+        return math.log(likely / upper_bound(there[event], runs, 0.05)) if likely > 0.0 else -math.inf
+
+    scored = [(score(e, one, other), repr(e), e, True) for e in one]
+    scored += [(score(e, other, one), repr(e), e, False) for e in other]
+    scored.sort(key=lambda row: row[:2], reverse=True)
+    return [(event, forward) for _, _, event, forward in scored[:events]]
+
+
+def _shown(event: Any) -> str:
+    return event if isinstance(event, str) else repr(event)

@@ -1,0 +1,76 @@
+"""Noisy counts of case variants, released above a threshold: (epsilon, delta_dp)-differential privacy.
+
+Unbounded neighbours: logs that differ by all cases of one person, at most `cases_per_person` = c of them. The histogram
+of variants then changes by at most c in L1, so discrete Laplace noise of scale c / epsilon on each count that is not 0
+makes the counts of variants that both logs have epsilon-DP. A variant that only one log has would give its owner away:
+it is released only if its noisy count reaches k + 1, which happens with probability at most delta_dp in all
+(Korolova et al. 2009, for the discrete distribution). The query is the one of temporal-privacy-leakage-2022.
+
+What is NOT guaranteed: anything against linking by activity labels that are themselves identifying: the labels count as
+public. Variants below the threshold are missing, so absence from the release says nothing.
+"""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from models.dp.noise import Source, scale_for
+from models.errors import InputError
+from models.eventlog import Ints
+
+DIGITS = 60
+"""Decimal digits of the threshold's arithmetic; a tie within 10^-40 counts as above delta (fail-closed)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyCounts:
+    """`variants`: int64[R], indices of released variants; `counts`: int64[R], noisy counts, each >= threshold."""
+
+    variants: Ints
+    counts: Ints
+    threshold: int
+
+
+@lru_cache(maxsize=256)
+def threshold(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> int:
+    """Least noisy count that is released, k + 1.
+
+    For c = 1: k is the smallest integer with e^(-epsilon k) / (1 + e^-epsilon) <= delta, the exact tail of the discrete
+    Laplace distribution (the continuous 1 + ln(1 / (2 delta)) / epsilon is too low). For c > 1, a person's c cases may
+    fill one new variant or c of them, the two worst divisions (the tail is convex); with a = e^(-epsilon / c):
+    max(a^(k+1-c), c a^k) / (1 + a) <= delta.
+    """
+    if epsilon <= 0 or not 0 < delta < 1 or cases_per_person < 1:
+        raise InputError("the threshold needs epsilon > 0, 0 < delta_dp < 1 and cases_per_person >= 1")
+    c = cases_per_person
+    with decimal.localcontext() as context:
+        context.prec = DIGITS
+        step = _decimal(epsilon) / c
+        slack = Decimal(10) ** -40
+        budget = (_decimal(delta) * (1 + (-step).exp())).ln() - slack
+        alone = (-budget / step).to_integral_value(decimal.ROUND_CEILING) + c - 1
+        spread = ((Decimal(c).ln() - budget) / step).to_integral_value(decimal.ROUND_CEILING)
+        k = int(max(alone, spread, Decimal(c - 1)))
+    return k + 1
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def release_counts(
+    counts: Ints, epsilon: Fraction, delta: Fraction, draw: Source, cases_per_person: int = 1
+) -> NoisyCounts:
+    """(epsilon, delta)-DP counts of variants (`counts`: int64[V], true counts), see the module's docstring."""
+    least = threshold(epsilon, delta, cases_per_person)
+    present = np.flatnonzero(counts > 0)
+    noise = draw.laplace(scale_for(cases_per_person, epsilon), len(present))
+    noisy = counts[present] + noise
+    above = noisy >= least
+    return NoisyCounts(present[above], noisy[above], least)

@@ -1,0 +1,74 @@
+"""Guessing advantage and epsilon: how much noise keeps an adversary's gain below delta.
+
+An adversary who knows all but one value guesses it with probability P before the release and P' after it; the
+advantage is P' - P (differentially-private-release-2023, definitions 3.6 and 3.9). For an e-DP release of a value in
+[0, 1], P' <= 1 / (1 + exp(-e) (1 - P) / P) (proposition A.1). These bounds hold for *one* noised number. A release is
+many: k cells of a person's own compose to k e, whose worst-case advantage is tanh(k e / 4).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.errors import InputError
+
+Floats = npt.NDArray[np.float64]
+
+
+def checked_delta(delta: float) -> float:
+    """The guessing advantage threshold, or InputError where it is not strictly between 0 and 1."""
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0.0 < delta < 1.0:
+        raise InputError("delta (guessing advantage) must lie strictly between 0 and 1")
+    if delta < 1e-9 or delta > 1 - 1e-9:
+        raise InputError("delta (guessing advantage) is too close to 0 or 1 for any noise to mean it")
+    return float(delta)
+
+
+def worst_case_prior(delta: float) -> float:
+    """Equation 2: the prior that needs most noise, P = (1 - delta) / 2; used where no distribution is known."""
+    return (1.0 - delta) / 2.0
+
+
+def posterior(prior: Any, epsilon: Any) -> Any:
+    """Proposition A.1 (equation 6) with range r = 1: the bound on the probability of a right guess after release."""
+    return 1.0 / (1.0 + np.exp(-np.asarray(epsilon)) * (1.0 - prior) / prior)
+
+
+def epsilon_of_counts(delta: float) -> float:
+    """eps_d: equation 3 at the worst-case prior, 2 ln((1 + delta) / (1 - delta)); for one count cell (prop. A.4)."""
+    return 2.0 * math.log1p(2.0 * checked_delta(delta) / (1.0 - delta))
+
+
+def epsilon_of_oversampling(delta: float) -> float:
+    """Proposition A.6: eps_d where |z| copies are added and none removed, so that small noise tells more.
+
+    Solves exp(-e) tanh(e / 4) + 1 - exp(-e) = delta in closed form.
+    """
+    checked_delta(delta)
+    c = 6.0 ** (1.0 / 3.0)
+    root = math.sqrt(3.0) * math.sqrt(2.0 * delta**3 + 21.0 * delta**2 - 48.0 * delta + 25.0)
+    b = (root - 9.0 * delta + 9.0) ** (1.0 / 3.0)
+    return -2.0 * math.log(b / c**2 - (delta - 1.0) / (c * b))
+
+
+def epsilon_of_times(priors: Floats, delta: float) -> Floats:
+    """Equation 3 on normalised times (r = 1), float64 like `priors`: ln((1 - P)(delta + P) / (P (1 - delta - P))).
+
+    Where P + delta >= 1 the equation has no value: no release can raise P by delta, and the paper filters such cases.
+    Where they stay (designs without a filter) they get the worst-case eps_d: as much noise as any other event, or more.
+    """
+    checked_delta(delta)
+    if np.any(~((priors > 0.0) & (priors <= 1.0))):
+        raise InputError("prior guessing probabilities must lie in (0, 1]")
+    risky = priors + delta >= 1.0
+    prior = np.where(risky, worst_case_prior(delta), priors)
+    return np.asarray(np.log((1.0 - prior) * (delta + prior) / (prior * (1.0 - delta - prior))), dtype=np.float64)
+
+
+def worst_case_advantage(epsilon: float) -> float:
+    """Inverse: tanh(epsilon / 4) is the largest advantage, over all priors, that an e-DP release can give."""
+    return math.tanh(epsilon / 4.0)

@@ -1,0 +1,105 @@
+"""Neighbouring logs and what an adversary looks at in a release: the stage on which `models.dp.audit` plays.
+
+A small log of our own with one case that stands alone; its neighbours add or remove a case, change an event, or shift a
+time. The audit must not read a person's log: witnesses are printed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.dp.annotation import MILLISECOND
+from models.dp.audit import Pair
+from models.eventlog import EventLog
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+
+DURATIONS = tuple(HOUR << power for power in range(16))
+
+Run = Callable[[EventLog], EventLog]
+"""A mechanism as the audit sees it: a log in, the released log out, its parameters fixed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """`common` cases of variant A B, of which the last is the victim; times in milliseconds of its second event."""
+
+    common: int = 20
+    duration: int = HOUR
+    longest: int = 30 * DAY
+
+    def log(self, cases: int, *, last: str = "AB", last_duration: int | None = None) -> EventLog:
+        """`cases` cases of A B, an hour apart; the last of variant `last`, its events `last_duration` apart."""
+        traces = ["AB"] * (cases - 1) + [last]
+        case, activity, time = [], [], []
+        for number, trace in enumerate(traces):
+            step = self.duration
+            if number == cases - 1 and last_duration is not None:
+                step = last_duration
+            for position, name in enumerate(trace):
+                case.append(str(number))
+                activity.append(name)
+                time.append((number * HOUR + position * step) * MILLISECOND)
+        return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64))
+
+
+def pairs(run: Run, stage: Stage | None = None, *, times: bool = True, rule: bool = False) -> list[Pair]:
+    """The neighbouring pairs: a case added, a case of a new variant, an event changed, and a time shifted.
+
+    `times`: whether times are released; `rule`: whether the mechanism releases variants of the source log only, which
+    makes every other variant impossible (the support differences of Amun).
+    """
+    scene = stage or Stage()
+    base = scene.log(scene.common)
+    neighbours = [
+        ("a case added", scene.log(scene.common + 1), 1),
+        ("a case of a new variant added", scene.log(scene.common + 1, last="AC"), 1),
+        ("an event changed", scene.log(scene.common, last="AC"), 2),
+    ]
+    if times:
+        neighbours.append(("a time shifted", scene.log(scene.common, last_duration=scene.longest), 2))
+    return [_pair(name, run, base, other, steps, rule) for name, other, steps in neighbours]
+
+
+def _pair(name: str, run: Run, one: EventLog, other: EventLog, steps: int, rule: bool) -> Pair:
+    around = one.n_cases
+    return Pair(
+        name,
+        lambda: observed(run(one), around),
+        lambda: observed(run(other), around),
+        steps,
+        _only_its_variants(one) if rule else None,
+        _only_its_variants(other) if rule else None,
+    )
+
+
+def _only_its_variants(log: EventLog) -> Callable[[Hashable], bool]:
+    variants = set(log.traces())
+    return lambda event: not (isinstance(event, tuple) and event[0] == "variant") or event[1] in variants
+
+
+def observed(released: EventLog, around: int) -> Iterator[Hashable]:
+    """Events of a release: which variants, how many cases of each at least or at most, and how long they took.
+
+    Counts are told apart near `around`, the number of cases that variants have in the source, and near 0.
+    """
+    bounds = (2, 3, 5, around - 6, around - 3, *range(around - 1, around + 4), around + 6, around + 9)
+    counts = Counter(released.traces())
+    for trace, count in counts.items():
+        yield "variant", trace
+        for bound in bounds:
+            yield ("at least" if count >= bound else "fewer than", trace, bound)
+    for trace in {("A", "B"), ("A", "C")} - set(counts):
+        yield "no variant", trace
+    filled = released.lengths > 0
+    first, last = released.starts[:-1][filled], released.starts[1:][filled] - 1
+    durations = (released.time[last] - released.time[first]) // MILLISECOND
+    total, longest = int(durations.sum()), int(durations.max(initial=0))
+    for bound in DURATIONS:
+        yield ("times add up to at least" if total >= bound else "times add up to less than", bound)
+        yield ("the longest case takes at least" if longest >= bound else "no case takes", bound)

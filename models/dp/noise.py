@@ -1,0 +1,159 @@
+"""The one accessor of released randomness: every random bit that leaves in a dp release is drawn here.
+
+Noise is the discrete Laplace distribution, P(Z = z) proportional to exp(-|z| / scale) on the integers, sampled exactly
+by OpenDP from the operating system's cryptographic source in 64 bits. Adding Z to an integer query of sensitivity D
+gives e = D / scale: pure differential privacy, without the gaps that floating point leaves (a naive float Laplace at
+scale 1 proves on more than a quarter of its outputs that the true value was another one).
+
+No function here takes a seed, save `simulated`, whose draws are marked `private = False`; `source` refuses to mix.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.errors import InputError
+from models.eventlog import Ints
+
+MIN_SCALE = 2.0**-10
+"""Below this a draw is 0 but for one in e^1024: noise in name only (OpenDP takes 0 and 5e-324 without a word)."""
+
+MAX_SCALE = 2.0**56
+"""Above this a draw could leave 64 bits (chance e^-128 at this scale), and OpenDP saturates: the tail would tell."""
+
+Words = npt.NDArray[np.uint64]
+
+
+def scale_for(sensitivity: Fraction | int, epsilon: Fraction) -> float:
+    """sensitivity / epsilon, rounded *up* to a float: the noise is never smaller than what was asked for."""
+    if epsilon <= 0 or sensitivity <= 0:
+        raise InputError("noise needs epsilon > 0 and sensitivity > 0")
+    exact = Fraction(sensitivity) / epsilon
+    if exact > Fraction(MAX_SCALE):
+        raise InputError(
+            f"noise of scale {float(min(exact, Fraction(10**300))):.3g} does not fit 64 bits: raise epsilon"
+        )
+    scale = float(exact)
+    return scale if Fraction(scale) >= exact else math.nextafter(scale, math.inf)
+
+
+def checked_scale(scale: float) -> float:
+    """The scale, or InputError where it is not one that noise can have (NaN, infinite, 0, subnormal, too large)."""
+    if not (math.isfinite(scale) and MIN_SCALE <= scale <= MAX_SCALE):
+        raise InputError(f"noise scale {scale!r} is outside [2^-10, 2^56]")
+    return float(scale)
+
+
+def grid_down(epsilons: npt.NDArray[np.float64], steps: int = 200) -> npt.NDArray[np.float64]:
+    """Each epsilon rounded *down* to a geometric grid of at most `steps` + 1 values between the least and the largest.
+
+    A draw costs twenty times more at a new scale than at one in use; rounding down means more noise, never less. Up to
+    `steps` distinct values stay as they are.
+    """
+    distinct = np.unique(epsilons)
+    if len(distinct) <= steps:
+        return epsilons
+    grid = np.geomspace(distinct[0], distinct[-1], steps + 1)
+    grid[0], grid[-1] = distinct[0], distinct[-1]
+    return np.asarray(grid[np.searchsorted(grid, epsilons, side="right") - 1], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a mechanism draws: from the cryptographic source (`private`), or a seeded generator (never private)."""
+
+    generator: np.random.Generator | None = None
+
+    @property
+    def private(self) -> bool:
+        """Whether a release drawn from here may be called private."""
+        return self.generator is None
+
+    def laplace(self, scale: float, size: int) -> Ints:
+        """`size` independent draws of discrete Laplace noise, int64[size]."""
+        checked = checked_scale(scale)
+        if size == 0:
+            return np.zeros(0, dtype=np.int64)
+        if self.generator is None:
+            return np.asarray(_measurement(checked)(np.zeros(size, dtype=np.int64)), dtype=np.int64)
+        success = -math.expm1(-1.0 / checked)
+        both = self.generator.geometric(success, size=(2, size))
+        return np.asarray(both[0] - both[1], dtype=np.int64)
+
+    def laplace_each(self, scales: npt.NDArray[np.float64]) -> Ints:
+        """One draw for each scale, int64[n], drawn together by distinct scale."""
+        distinct, group = np.unique(scales, return_inverse=True)
+        counts = np.bincount(group, minlength=len(distinct))
+        noise = np.empty(len(scales), dtype=np.int64)
+        drawn = [self.laplace(float(scale), int(count)) for scale, count in zip(distinct, counts, strict=True)]
+        noise[np.argsort(group, kind="stable")] = np.concatenate([np.zeros(0, dtype=np.int64), *drawn])
+        return noise
+
+    def words(self, size: int) -> Words:
+        """Uniform 64-bit words, uint64[size]."""
+        if self.generator is None:
+            return np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
+        return self.generator.integers(0, 2**64, size=size, dtype=np.uint64)
+
+    def below(self, bound: int, size: int) -> Ints:
+        """Uniform integers in 0 .. bound-1, int64[size]; words beyond the last full multiple are drawn again."""
+        if bound < 1:
+            raise ValueError("below needs a bound of at least 1")
+        limit = np.uint64((2**64 // bound) * bound - 1)
+        words = self.words(size).copy()
+        while (beyond := np.flatnonzero(words > limit)).size:
+            words[beyond] = self.words(beyond.size)
+        return (words % np.uint64(bound)).astype(np.int64)
+
+    def permutation(self, size: int) -> Ints:
+        """A uniform order of 0 .. size-1 (two equal sort keys among n happen with chance n^2 / 2^65)."""
+        return np.argsort(self.words(size), kind="stable").astype(np.int64)
+
+    def weighted_order(self, weights: npt.NDArray[Any]) -> Ints:
+        """Successive draws without replacement, each with chance proportional to its weight, as one order.
+
+        Efraimidis and Spirakis (2006): sort by Exp(1) / weight. Weights are positive.
+        """
+        uniform = (self.words(len(weights)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return np.argsort(-np.log1p(-uniform) / weights, kind="stable").astype(np.int64)
+
+    def identifiers(self, size: int) -> tuple[str, ...]:
+        """Fresh case ids of 80 random bits: they say nothing of the case or of its place in the source."""
+        raw = self.words(2 * size).tobytes().hex()
+        return tuple(raw[32 * i : 32 * i + 20] for i in range(size))
+
+
+def secure() -> Source:
+    """The source of every release: cryptographic, not seedable."""
+    return Source()
+
+
+def simulated(seed: int) -> Source:
+    """A seeded source for tests and benchmarks. What it draws is reproducible, hence `private = False`."""
+    return Source(np.random.default_rng(seed))
+
+
+def source(seed: int | None = None, *, private: bool = True) -> Source:
+    """The source that a caller asked for; InputError where a seed is given for a release that claims privacy."""
+    if seed is None:
+        return secure()
+    if private:
+        raise InputError("released noise takes no seed: who knows the seed knows the noise; mark the run not private")
+    return simulated(seed)
+
+
+@lru_cache(maxsize=1024)
+def _measurement(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    return space >> dp.m.then_laplace(scale=scale)

@@ -1,0 +1,254 @@
+"""Strict mode: log releases that are (epsilon, delta_dp)-differentially private as a whole.
+
+Unit: one person, with at most `cases_per_person` cases. Neighbours: logs with and without that person's cases
+(unbounded). Adversary: knows all other cases, the code and the parameters, and has any computing power.
+
+* `release_variants` (dp-variants): noisy counts of variants above a threshold (`models.dp.counts`).
+* `release_log` (dp-log): the same with a part of epsilon; the rest noises times. Given the released counts, one more
+  case changes one row of times of one variant (a default row in its place, or another case in the random choice), by
+  at most the public range in each value. A row has at most `max_events` values that hold data; each gets discrete
+  Laplace noise, in milliseconds, of its range * values * cases_per_person / epsilon_times. Counts and times compose to
+  epsilon. Everything after the noise (clamping, order, fresh ids) reads the noisy values only.
+
+What is NOT guaranteed: nothing hides that the activity labels and the parameters are what they are (public); bounds
+chosen by looking at the data void the promise; cases of one person beyond the declared cap count as further persons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.dp.annotation import MILLISECOND, sorted_alphabet
+from models.dp.budget import exact, positive, probability
+from models.dp.counts import NoisyCounts, release_counts, threshold
+from models.dp.noise import Source, scale_for, secure
+from models.errors import BoundError, InputError
+from models.eventlog import Column, EventLog, Ints, SimpleLog
+
+MAX_BOUND_MS = 1 << 40
+"""35 years: a public bound of times beyond it is a mistake, and its noise could leave 64 bits."""
+
+MAX_THRESHOLD = 100_000
+"""A threshold above it (epsilon near 0) releases noise alone, in logs that fill the memory: refused before the draw."""
+
+MAX_EVENTS = 50_000_000
+"""Most events of a release; the noisy counts decide, so the refusal tells no more than the release would."""
+
+MAX_TIME_MS = (1 << 63) // MILLISECOND - 1
+"""What 64 bits of nanoseconds can hold (year 2262); a sum of noised durations is cut to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBounds:
+    """Public bounds of times, never read off the data. All in milliseconds.
+
+    * `duration`: longest time between two events of a case; longer ones are cut to it;
+    * `start`: first and last moment of case starts since 1970-01-01, or None: starts are not released (all at 0);
+    * `max_events`: times of a case beyond so many values are replaced by the default, half of their bound.
+    """
+
+    duration: int = 30 * 86_400_000
+    start: tuple[int, int] | None = None
+    max_events: int = 20
+
+    def __post_init__(self) -> None:
+        if not 0 < self.duration < MAX_BOUND_MS:
+            raise InputError("max_duration must lie between a millisecond and 35 years")
+        if self.start is not None and not 0 < self.start[1] - self.start[0] < MAX_BOUND_MS:
+            raise InputError("the last start must lie after the first, and by less than 35 years")
+        if self.max_events < 1:
+            raise InputError("max_events must be at least 1")
+
+    def check(self, epsilon: Fraction) -> None:
+        """InputError where the noise of the longest row would not fit 64 bits: said before anything is drawn."""
+        widest = max(self.duration, self.start[1] - self.start[0] if self.start else 0)
+        scale_for(widest, epsilon / self.max_events)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a strict release promises: exact epsilon and delta_dp, and the most cases that one person may have."""
+
+    epsilon: Fraction
+    delta_dp: Fraction
+    cases_per_person: int = 1
+
+    @classmethod
+    def of(cls, epsilon: Any, delta_dp: Any, cases_per_person: int = 1) -> Terms:
+        """Checked terms; InputError names the number that cannot be one."""
+        if isinstance(cases_per_person, bool) or not isinstance(cases_per_person, int) or cases_per_person < 1:
+            raise InputError("cases_per_person must be a whole number of at least 1")
+        return cls(positive(epsilon), probability(delta_dp), cases_per_person)
+
+
+@dataclass(frozen=True, slots=True)
+class StrictRelease:
+    """`log`: released cases with fresh random ids (may be empty: no variant reached the threshold); `terms`: what it
+    spends; `private`: False where the noise was seeded; `operator`: read off raw data, never to be published."""
+
+    log: EventLog
+    terms: Terms
+    threshold: int
+    private: bool
+    operator: Mapping[str, Any] = field(default_factory=dict)
+
+
+def release_variants(
+    log: EventLog, *, epsilon: Any, delta_dp: Any, cases_per_person: int = 1, draw: Source | None = None
+) -> StrictRelease:
+    """dp-variants: a log whose variants have noisy frequencies, without times (ordinal, one event a second)."""
+    source = secure() if draw is None else draw
+    terms = Terms.of(epsilon, delta_dp, cases_per_person)
+    simple = SimpleLog.from_log(log)
+    true = _true_counts(simple)
+    noisy = _noisy_counts(simple, true, terms, terms.epsilon, source)
+    rows = [np.tile(_ordinal(len(simple.variants[v])), (int(n), 1)) for v, n in _pairs(noisy)]
+    released = _as_log(simple, noisy, rows, source)
+    return StrictRelease(released, terms, noisy.threshold, source.private, coverage(true, noisy))
+
+
+def release_log(
+    log: EventLog,
+    *,
+    epsilon: Any,
+    delta_dp: Any,
+    bounds: TimeBounds | None = None,
+    time_share: Any = Fraction(1, 2),
+    cases_per_person: int = 1,
+    draw: Source | None = None,
+) -> StrictRelease:
+    """dp-log: variants with noisy frequencies and noised times; `time_share` of epsilon goes to the times."""
+    source = secure() if draw is None else draw
+    terms = Terms.of(epsilon, delta_dp, cases_per_person)
+    share = exact(time_share, "time_share")
+    if not 0 < share < 1:
+        raise InputError("time_share must lie strictly between 0 and 1; use dp-variants for counts alone")
+    limits = bounds or TimeBounds()
+    epsilon_times = terms.epsilon * share / cases_per_person
+    limits.check(epsilon_times)
+    simple = SimpleLog.from_log(log)
+    true = _true_counts(simple)
+    noisy = _noisy_counts(simple, true, terms, terms.epsilon * (1 - share), source)
+    times = _Times(log, simple, limits, epsilon_times, source)
+    rows = [times.noised(variant, count) for variant, count in _pairs(noisy)]
+    released = _as_log(simple, noisy, rows, source)
+    return StrictRelease(released, terms, noisy.threshold, source.private, coverage(true, noisy))
+
+
+def _noisy_counts(simple: SimpleLog, true: Ints, terms: Terms, epsilon: Fraction, draw: Source) -> NoisyCounts:
+    least = threshold(epsilon, terms.delta_dp, terms.cases_per_person)
+    if least > MAX_THRESHOLD:
+        raise InputError(f"epsilon is too small: a variant would need {least} cases to be released")
+    noisy = release_counts(true, epsilon, terms.delta_dp, draw, terms.cases_per_person)
+    events = sum(len(simple.variants[variant]) * count for variant, count in _pairs(noisy))
+    if events > MAX_EVENTS:
+        raise BoundError(f"the noisy counts add up to {events} events: raise epsilon or lower delta_dp")
+    return noisy
+
+
+def coverage(true: Ints, noisy: NoisyCounts) -> dict[str, Any]:
+    """How much of the log the released variants stand for. Read off raw data: for the operator only."""
+    total, variants = int(true.sum()), int((true > 0).sum())
+    covered = int(true[noisy.variants].sum())
+    found: dict[str, Any] = {
+        "variants": {"in": variants, "out": len(noisy.variants)},
+        "cases": {"in": total, "covered": covered, "out": int(noisy.counts.sum())},
+        "coverage_variants": len(noisy.variants) / variants if variants else None,
+        "coverage_cases": covered / total if total else None,
+        "threshold": noisy.threshold,
+        "warnings": [],
+    }
+    if total and covered < total / 2:
+        found["warnings"].append(
+            f"low coverage: the released variants stand for {covered} of {total} cases "
+            f"({len(noisy.variants)} of {variants} variants reach the threshold of {noisy.threshold})"
+        )
+    return found
+
+
+class _Times:
+    """Rows of times by variant: [start, duration, duration, ...] in milliseconds, clipped to the public bounds."""
+
+    def __init__(self, log: EventLog, simple: SimpleLog, bounds: TimeBounds, epsilon: Fraction, draw: Source) -> None:
+        self.log, self.bounds, self.epsilon, self.draw = log, bounds, epsilon, draw
+        variant_of_case = simple.variant[simple.row_of_case]
+        self.cases = np.argsort(variant_of_case, kind="stable")
+        self.begins = np.searchsorted(variant_of_case[self.cases], np.arange(len(simple.variants) + 1))
+        self.lengths = [len(variant) for variant in simple.variants]
+
+    def noised(self, variant: int, count: int) -> Ints:
+        """Times in nanoseconds of `count` released cases, int64[count, length]."""
+        low, high = self._ranges(self.lengths[variant])
+        chosen = self._chosen(variant, count)
+        rows = np.tile((low + high) // 2, (count, 1))  # the public default row
+        rows[: len(chosen)] = self._true_rows(chosen, low, high)
+        data = self._columns_with_data(low, high)
+        if len(data):
+            each = self.epsilon / len(data)
+            for column in data.tolist():
+                scale = scale_for(int(high[column] - low[column]), each)
+                rows[:, column] += self.draw.laplace(scale, count)
+        rows[:, data] = np.clip(rows[:, data], low[data], high[data])
+        return np.asarray(np.minimum(np.cumsum(rows, axis=1), MAX_TIME_MS) * MILLISECOND, dtype=np.int64)
+
+    def _ranges(self, length: int) -> tuple[Ints, Ints]:
+        low = np.zeros(length, dtype=np.int64)
+        high = np.full(length, self.bounds.duration, dtype=np.int64)
+        if length:
+            low[0], high[0] = self.bounds.start or (0, 0)
+        return low, high
+
+    def _columns_with_data(self, low: Ints, high: Ints) -> Ints:
+        return np.flatnonzero(high > low)[: self.bounds.max_events]
+
+    def _chosen(self, variant: int, count: int) -> Ints:
+        """At most `count` cases of the variant, a uniform choice (surplus is dropped at random)."""
+        cases = self.cases[self.begins[variant] : self.begins[variant + 1]]
+        return cases[self.draw.permutation(len(cases))[:count]]
+
+    def _true_rows(self, cases: Ints, low: Ints, high: Ints) -> Ints:
+        if not len(low):
+            return np.zeros((len(cases), 0), dtype=np.int64)
+        stamps = self.log.time[self.log.starts[cases][:, None] + np.arange(len(low))] // MILLISECOND
+        rows = np.diff(stamps, axis=1, prepend=0)
+        rows = np.clip(rows, low, high)
+        beyond = np.setdiff1d(np.arange(len(low)), self._columns_with_data(low, high))
+        rows[:, beyond] = ((low + high) // 2)[beyond]
+        return np.asarray(rows, dtype=np.int64)
+
+
+def _true_counts(simple: SimpleLog) -> Ints:
+    return np.bincount(simple.variant, weights=simple.count, minlength=len(simple.variants)).astype(np.int64)
+
+
+def _pairs(noisy: NoisyCounts) -> list[tuple[int, int]]:
+    return list(zip(noisy.variants.tolist(), noisy.counts.tolist(), strict=True))
+
+
+def _ordinal(length: int) -> Ints:
+    return np.arange(length, dtype=np.int64) * 1_000_000_000
+
+
+def _as_log(simple: SimpleLog, noisy: NoisyCounts, rows: list[Ints], draw: Source) -> EventLog:
+    """The released rows of times as a log, in order of start, ties at random."""
+    lengths = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(len(r), r.shape[1]) for r in rows)])
+    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    alphabet, rank = sorted_alphabet(simple.alphabet)
+    labels = [np.tile(rank[np.asarray(simple.variants[v], dtype=np.int64)], n) for v, n in _pairs(noisy)]
+    times = np.concatenate([np.zeros(0, dtype=np.int64), *(r.ravel() for r in rows)])
+    released = EventLog(
+        case_ids=draw.identifiers(len(lengths)),
+        starts=starts,
+        activity=Column(np.concatenate([np.zeros(0, dtype=np.int32), *labels]), alphabet),
+        time=times,
+        resource=Column(np.full(len(times), -1, dtype=np.int32), ()),
+        row=np.argsort(np.argsort(times, kind="stable"), kind="stable").astype(np.int64),
+    )
+    first = np.where(lengths > 0, np.append(times, 0)[starts[:-1]], 0)
+    shuffled = draw.permutation(len(lengths))
+    return released.select_cases(shuffled[np.argsort(first[shuffled], kind="stable")])

@@ -1,0 +1,31 @@
+"""One root for every error that veilstream raises on purpose.
+
+An error names *where* (file, line, offset, setting) and *what to do*; it never carries the content of
+a record, since messages end in logs. The exit code of the command line stands with the error.
+"""
+
+from __future__ import annotations
+
+
+class VeilstreamError(Exception):
+    """Root of all errors. `exit_code` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class InputError(VeilstreamError):
+    """Bad usage, configuration or input: one clear line, nothing written."""
+
+    exit_code = 2
+
+
+class BoundError(VeilstreamError):
+    """A privacy bound that was asked for does not hold, or cannot."""
+
+    exit_code = 3
+
+
+class RefusedError(VeilstreamError):
+    """The program refuses to release: ledger, gap, fence, foreign state."""
+
+    exit_code = 4

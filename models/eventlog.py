@@ -1,0 +1,317 @@
+"""The columnar, integer-coded event log that every mechanism and every measure reads.
+
+A log is a bag of cases; a case is its events in trace order (time, then file order). Strings are coded
+once into small integers (`Column`), so that counting is counting of integers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.errors import InputError
+
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+
+MISSING = -1
+"""Code of a missing value in a `Column`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Dictionary-coded values: `values[codes[i]]` is the i-th value, code -1 is "missing".
+
+    `values` are distinct; their order carries no meaning.
+    """
+
+    codes: Codes
+    values: tuple[Any, ...]
+
+    @classmethod
+    def encode(cls, raw: Iterable[Hashable | None]) -> Column:
+        """Code `raw` in order of first appearance; None and NaN become missing."""
+        index: dict[Hashable, int] = {}
+        codes = [MISSING if value is None or value != value else index.setdefault(value, len(index)) for value in raw]
+        return cls(np.asarray(codes, dtype=np.int32), tuple(index))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def decode(self) -> list[Any]:
+        """The values, None where missing."""
+        table = (*self.values, None)
+        return [table[code] for code in self.codes]
+
+    def take(self, rows: npt.NDArray[Any]) -> Column:
+        """The chosen rows (indices or mask), with unused values dropped."""
+        codes = self.codes[rows]
+        used = np.unique(codes[codes >= 0])
+        recode = np.full(len(self.values) + 1, MISSING, dtype=np.int32)
+        recode[used] = np.arange(len(used), dtype=np.int32)
+        return Column(recode[codes], tuple(self.values[code] for code in used))
+
+
+@dataclass(frozen=True, slots=True)
+class EventLog:
+    """Cases and their events.
+
+    * `case_ids`: name of each case (C of them);
+    * `starts`: int64[C + 1], events of case c are the rows starts[c] .. starts[c+1]-1, in trace order;
+    * `activity`, `resource`: one code per event (resource may be all missing);
+    * `time`: int64 nanoseconds since 1970-01-01 UTC, per event;
+    * `row`: int64 position of the event in its source (file order), per event;
+    * `case_attributes` / `event_attributes`: further columns by name, per case / per event.
+    """
+
+    case_ids: tuple[str, ...]
+    starts: Ints
+    activity: Column
+    time: Ints
+    resource: Column
+    row: Ints
+    case_attributes: Mapping[str, Column] = field(default_factory=dict)
+    event_attributes: Mapping[str, Column] = field(default_factory=dict)
+    offset: Codes | None = None
+    """Minutes by which each event's clock, as the file writes it, is ahead of UTC; None where nothing is known."""
+
+    def __post_init__(self) -> None:
+        events = len(self.time)
+        if len(self.starts) != len(self.case_ids) + 1 or self.starts[0] != 0 or self.starts[-1] != events:
+            raise ValueError("starts does not partition the events into the cases")
+        for name, column in (
+            ("activity", self.activity),
+            ("resource", self.resource),
+            *self.event_attributes.items(),
+        ):
+            if len(column) != events:
+                raise ValueError(f"event column {name!r} has {len(column)} rows for {events} events")
+        for name, column in self.case_attributes.items():
+            if len(column) != len(self.case_ids):
+                raise ValueError(f"case column {name!r} has {len(column)} rows for {len(self.case_ids)} cases")
+
+    @property
+    def n_cases(self) -> int:
+        return len(self.case_ids)
+
+    @property
+    def n_events(self) -> int:
+        return len(self.time)
+
+    @property
+    def lengths(self) -> Ints:
+        """Events per case, int64[C]."""
+        return np.diff(self.starts)
+
+    @property
+    def case_of_event(self) -> Ints:
+        """Index of the case of each event, int64[E]."""
+        return np.repeat(np.arange(self.n_cases, dtype=np.int64), self.lengths)
+
+    def traces(self) -> list[tuple[str, ...]]:
+        """The activity sequence of each case."""
+        names = self.activity.decode()
+        return [tuple(names[a:b]) for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)]
+
+    def case_values(self, name: str) -> Column:
+        """Value of attribute `name` for each case: the case attribute where the case has one, else the last
+        non-missing event value in trace order. InputError when the log has no such attribute."""
+        if name not in self.case_attributes and name not in self.event_attributes:
+            known = sorted({*self.case_attributes, *self.event_attributes})
+            raise InputError(f"attribute {name!r} is not in the log; it has {', '.join(known) or 'none'}")
+        result: list[Any] = [None] * self.n_cases
+        if name in self.event_attributes:
+            column = self.event_attributes[name]
+            present = np.flatnonzero(column.codes >= 0)
+            for event, case in zip(present, self.case_of_event[present], strict=True):
+                result[case] = column.values[column.codes[event]]
+        if name in self.case_attributes:
+            decoded = self.case_attributes[name].decode()
+            result = [own if own is not None else last for own, last in zip(decoded, result, strict=True)]
+        return Column.encode(result)
+
+    def sensitive(self, names: Sequence[str]) -> Column:
+        """The joint sensitive value of each case. One name gives its values with missing kept missing; several
+        give tuples (None inside for a missing part, missing only where all parts are missing)."""
+        if not names:
+            return Column(np.full(self.n_cases, MISSING, dtype=np.int32), ())
+        if len(names) == 1:
+            return self.case_values(names[0])
+        parts = [self.case_values(name).decode() for name in names]
+        return Column.encode(
+            None if all(part is None for part in joint) else joint for joint in zip(*parts, strict=True)
+        )
+
+    def select_cases(self, cases: npt.NDArray[Any]) -> EventLog:
+        """The chosen cases (mask or indices, in the given order) with all their events."""
+        chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else np.asarray(cases, dtype=np.int64)
+        lengths = self.lengths[chosen]
+        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        events = np.repeat(self.starts[chosen] - starts[:-1], lengths) + np.arange(starts[-1])
+        return self._take(chosen, starts, events)
+
+    def select_events(self, events: npt.NDArray[np.bool_], *, drop_empty: bool = False) -> EventLog:
+        """The events of a boolean mask; cases stay, also empty ones, unless `drop_empty`."""
+        kept = np.concatenate(([0], np.cumsum(events)))[self.starts].astype(np.int64)
+        log = self._take(np.arange(self.n_cases), kept, np.flatnonzero(events))
+        return log.select_cases(log.lengths > 0) if drop_empty else log
+
+    def _take(self, cases: Ints, starts: Ints, events: Ints) -> EventLog:
+        return EventLog(
+            case_ids=tuple(self.case_ids[case] for case in cases),
+            starts=starts,
+            activity=self.activity.take(events),
+            time=self.time[events],
+            resource=self.resource.take(events),
+            row=self.row[events],
+            case_attributes={name: column.take(cases) for name, column in self.case_attributes.items()},
+            event_attributes={name: column.take(events) for name, column in self.event_attributes.items()},
+            offset=None if self.offset is None else self.offset[events],
+        )
+
+    def with_columns(
+        self,
+        *,
+        case: Mapping[str, Column] | None = None,
+        event: Mapping[str, Column] | None = None,
+    ) -> EventLog:
+        """The same events with other case and event attributes (None keeps, a mapping replaces all)."""
+        return replace(
+            self,
+            case_attributes=self.case_attributes if case is None else dict(case),
+            event_attributes=self.event_attributes if event is None else dict(event),
+        )
+
+    @classmethod
+    def from_events(
+        cls,
+        case: Sequence[str],
+        activity: Sequence[str],
+        time: npt.NDArray[Any],
+        resource: Sequence[str | None] | None = None,
+        case_attributes: Mapping[str, Mapping[str, Any]] | None = None,
+        event_attributes: Mapping[str, Sequence[Any]] | None = None,
+    ) -> EventLog:
+        """Group flat events (one entry each, in file order) into cases in order of first appearance.
+
+        `case_attributes` maps attribute -> case id -> value.
+        """
+        stamps = np.asarray(time, dtype=np.int64)
+        owner = Column.encode(case)
+        if np.any(owner.codes < 0):
+            raise InputError(f"event {int(np.argmin(owner.codes)) + 1} has no case id")
+        order = np.lexsort((np.arange(len(stamps)), stamps, owner.codes))
+        counts = np.bincount(owner.codes, minlength=len(owner.values))
+        columns = {name: Column.encode(values) for name, values in (event_attributes or {}).items()}
+        actors = Column.encode(resource if resource is not None else [None] * len(stamps))
+        ids = tuple(str(value) for value in owner.values)
+        return cls(
+            case_ids=ids,
+            starts=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            activity=_reorder(Column.encode(activity), order),
+            time=stamps[order],
+            resource=_reorder(actors, order),
+            row=order.astype(np.int64),
+            case_attributes={
+                name: Column.encode(by_case.get(case_id) for case_id in owner.values)
+                for name, by_case in (case_attributes or {}).items()
+            },
+            event_attributes={name: _reorder(column, order) for name, column in columns.items()},
+        )
+
+    @classmethod
+    def from_traces(
+        cls, cases: Iterable[tuple[Sequence[str], Hashable | None]], sensitive: str = "sensitive"
+    ) -> EventLog:
+        """A log from (trace, sensitive value) pairs, one event a second; for tests and notebooks."""
+        pairs = [(list(trace), value) for trace, value in cases]
+        lengths = np.asarray([len(trace) for trace, _ in pairs], dtype=np.int64)
+        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        total = int(starts[-1])
+        within = np.arange(total) - np.repeat(starts[:-1], lengths)
+        return cls(
+            case_ids=tuple(str(number) for number in range(1, len(pairs) + 1)),
+            starts=starts,
+            activity=Column.encode(name for trace, _ in pairs for name in trace),
+            time=(within * 1_000_000_000).astype(np.int64),
+            resource=Column(np.full(total, MISSING, dtype=np.int32), ()),
+            row=np.arange(total, dtype=np.int64),
+            case_attributes={sensitive: Column.encode(value for _, value in pairs)},
+        )
+
+
+def _reorder(column: Column, order: npt.NDArray[Any]) -> Column:
+    return Column(column.codes[order], column.values)
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleLog:
+    """The simple event log (correspondence-attacks-2021, Def. 5) as a bag: variant x sensitive value -> count.
+
+    * `alphabet`: the items (activities, or tuples of activity, resource, relative time);
+    * `variants`: distinct item-code sequences;
+    * `values`: distinct sensitive values; a missing value is a value of its own, `None`;
+    * `variant`, `value`, `count`: int32/int32/int64[R], one row per pair that occurs, count >= 1;
+    * `row_of_case`: int32[C], the row in which each case of the source log is counted.
+    """
+
+    alphabet: tuple[Any, ...]
+    variants: tuple[tuple[int, ...], ...]
+    values: tuple[Any, ...]
+    variant: Codes
+    value: Codes
+    count: Ints
+    row_of_case: Codes
+
+    @property
+    def n_cases(self) -> int:
+        return int(self.count.sum())
+
+    @classmethod
+    def from_items(cls, starts: Ints, items: Column, sensitive: Column) -> SimpleLog:
+        """Count the traces `items[starts[c]:starts[c+1]]` by sensitive value. Cases may be empty."""
+        variants: dict[bytes, int] = {}
+        codes = np.ascontiguousarray(items.codes)
+        variant = np.asarray(
+            [variants.setdefault(codes[a:b].tobytes(), len(variants)) for a, b in itertools.pairwise(starts)],
+            dtype=np.int64,
+        )
+        value, values = _missing_as_value(sensitive)
+        pairs, row_of_case, count = np.unique(
+            variant * max(len(values), 1) + value, return_inverse=True, return_counts=True
+        )
+        return cls(
+            alphabet=items.values,
+            variants=tuple(tuple(np.frombuffer(key, dtype=np.int32).tolist()) for key in variants),
+            values=values,
+            variant=(pairs // max(len(values), 1)).astype(np.int32),
+            value=(pairs % max(len(values), 1)).astype(np.int32),
+            count=count.astype(np.int64),
+            row_of_case=row_of_case.astype(np.int32),
+        )
+
+    @classmethod
+    def from_log(cls, log: EventLog, sensitive: Sequence[str] = ()) -> SimpleLog:
+        """Activity sequences against the joint value of the named attributes."""
+        return cls.from_items(log.starts, log.activity, log.sensitive(sensitive))
+
+    def decoded(self) -> dict[tuple[tuple[Any, ...], Any], int]:
+        """{(trace, sensitive value): count}, for tests and small logs."""
+        return {
+            (tuple(self.alphabet[i] for i in self.variants[v]), self.values[s]): int(c)
+            for v, s, c in zip(self.variant, self.value, self.count, strict=True)
+        }
+
+
+def _missing_as_value(column: Column) -> tuple[Codes, tuple[Any, ...]]:
+    if np.any(column.codes < 0):
+        return np.where(column.codes < 0, len(column.values), column.codes).astype(np.int32), (
+            *column.values,
+            None,
+        )
+    return column.codes, column.values

@@ -1,0 +1,115 @@
+"""Background knowledge: what an adversary is assumed to know of a victim's case.
+
+Source: tlkc-privacy-extended-2021, section 4.1. Type (how much of the structure of the trace is known) x
+attribute (of which items) -> the perspective that a release protects and may therefore carry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from models.errors import InputError
+from models.eventlog import Column, EventLog, Ints
+
+Structure = Literal["set", "mult", "seq", "rel"]
+"""set: which items; mult: how often each; seq: their order; rel: order and relative time."""
+
+Attribute = Literal["ac", "re", "ar"]
+"""ac: activity; re: resource; ar: both."""
+
+Unit = Literal["seconds", "minutes", "hours", "days"]
+
+NANOSECONDS: dict[str, int] = {
+    "seconds": 1_000_000_000,
+    "minutes": 60_000_000_000,
+    "hours": 3_600_000_000_000,
+    "days": 86_400_000_000_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """Type x attribute, with the accuracy T of relative times (used by `rel` only)."""
+
+    structure: Structure = "seq"
+    attribute: Attribute = "ac"
+    T: Unit = "minutes"
+
+    def __post_init__(self) -> None:
+        for value, allowed, name in (
+            (self.structure, get_args(Structure), "knowledge"),
+            (self.attribute, get_args(Attribute), "attribute"),
+            (self.T, get_args(Unit), "T"),
+        ):
+            if value not in allowed:
+                raise InputError(f"{name} = {value!r} is not one of {', '.join(allowed)}")
+
+    @property
+    def carries(self) -> tuple[str, ...]:
+        """The perspectives that a release protected against this knowledge may carry."""
+        names = {"ac": ("activity",), "re": ("resource",), "ar": ("activity", "resource")}[self.attribute]
+        return (*names, "relative_time") if self.structure == "rel" else names
+
+
+def relative_times(log: EventLog, T: Unit) -> Ints:
+    """Relative time of each event to the start of its case in units of T, int64[E].
+
+    Truncate, then subtract (semantics of TLKC, `rel`): floor(t / T) - floor(t0 / T).
+    """
+    ticks = log.time // NANOSECONDS[T]
+    return ticks - np.repeat(ticks[log.starts[:-1][log.lengths > 0]], log.lengths[log.lengths > 0])
+
+
+def items(log: EventLog, knowledge: Knowledge) -> Column:
+    """The item of each event: activity, resource, (activity, resource), each with the relative time for `rel`.
+
+    A missing resource is the item value None (an adversary sees that there is none).
+    """
+    return perspective(log, knowledge.carries, knowledge.T)
+
+
+def perspective(log: EventLog, carries: tuple[str, ...], T: Unit = "minutes") -> Column:
+    """The joint item of each event over the named perspectives (`activity`, `resource`, `relative_time`).
+
+    One perspective gives its plain values, several give tuples in the given order.
+    """
+    parts: list[Column] = []
+    for name in carries:
+        if name == "activity":
+            parts.append(log.activity)
+        elif name == "resource":
+            parts.append(_resource(log))
+        elif name == "relative_time":
+            parts.append(_numbers(relative_times(log, T)))
+        else:
+            raise InputError(f"unknown perspective {name!r}")
+    return joint(parts)
+
+
+def _resource(log: EventLog) -> Column:
+    if log.n_events and np.all(log.resource.codes < 0):
+        raise InputError("the log has no resource; attribute re and ar need one (XES key org:resource)")
+    if np.any(log.resource.codes < 0):
+        codes = np.where(log.resource.codes < 0, len(log.resource.values), log.resource.codes)
+        return Column(codes.astype(np.int32), (*log.resource.values, None))
+    return log.resource
+
+
+def _numbers(values: Ints) -> Column:
+    distinct, codes = np.unique(values, return_inverse=True)
+    return Column(codes.astype(np.int32), tuple(distinct.tolist()))
+
+
+def joint(parts: list[Column]) -> Column:
+    """One column whose values are the tuples of the parts' values (a single part stays as it is)."""
+    if len(parts) == 1:
+        return parts[0]
+    joint = np.zeros(len(parts[0]), dtype=np.int64)
+    for part in parts:
+        joint = joint * max(len(part.values), 1) + part.codes
+    _, first, codes = np.unique(joint, return_index=True, return_inverse=True)
+    values = tuple(tuple(part.values[part.codes[row]] for part in parts) for row in first)
+    return Column(codes.astype(np.int32), values)

@@ -1,0 +1,217 @@
+"""BPL, FPL and TPL of a series of releases, kept up to date release by release.
+
+Source: temporal-privacy-leakage-2022, definitions 12 to 14, equations 9, 11 and 13:
+
+    BPL_1 = e_1,  BPL_i = AL_B(BPL_{i-1}) + e_i         what release i and all before it say
+    FPL_n = e_n,  FPL_i = AL_F(FPL_{i+1}) + e_i         what release i and all after it say
+    TPL_i = BPL_i + FPL_i - e_i                         what all of them say about a case's state at release i
+
+Unit: nats. Unit of privacy: one case (its state at release i). Neighbouring relation of e_i: *replacement* of that
+state (equation 1 of the paper), not addition of a case (its definition 6): counts with Laplace noise of scale 1/eps
+leak 2 eps under replacement (`under_replacement`). The recursion bounds an adversary who knows all other cases and
+the correlations given to it; it says nothing for states that the correlations never saw, for mechanisms that are
+not pure epsilon (add those up: `method = "composition"`), nor for a chain that is not Markov.
+Every TPL_i lies between e_i and the sum of all e (sequential composition).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+
+from models.errors import InputError
+from models.leakage.steps import Leakage, Step, leakage_step
+
+MOST_DIGITS = 300
+"""Decimal exponent beyond which a budget is refused: floats end there."""
+
+SETTLED = 1e-14
+"""Relative change at which a backward sweep stops. AL never widens a change, so that a mixing chain forgets what is
+left out (under 1e-13 in all); at 0 each sweep would spend a tenth of its evaluations on the last bits."""
+
+__all__ = ["TemporalLeakage", "batch", "composition", "epsilon_of", "leakage_step", "reference", "under_replacement"]
+
+
+def epsilon_of(value: float | int | str | Fraction, name: str = "epsilon") -> Fraction:
+    """`value` as an exact number (a float by the decimals it prints as); InputError unless positive and finite."""
+    given = value
+    if not isinstance(value, Fraction):
+        try:
+            decimal = Decimal(str(value).strip())
+            # adjusted() before Fraction: 1e999999999 would be written out in full
+            value = Fraction(decimal) if decimal.is_finite() and abs(decimal.adjusted()) < MOST_DIGITS else Fraction(0)
+        except InvalidOperation:
+            value = Fraction(0)
+    if value <= 0:
+        raise InputError(f"{name} = {str(given)[:40]} is not a positive, finite number")
+    return value
+
+
+def under_replacement(epsilon: Fraction) -> Fraction:
+    """e of a mechanism that is `epsilon`-dp when a case is added or removed: replacing is removing and adding."""
+    return 2 * epsilon
+
+
+@dataclass(slots=True)
+class TemporalLeakage:
+    """The leakage of the releases so far. Lists are by release, first to last.
+
+    * `epsilon`: e_i, exact, under replacement;
+    * `bpl`: BPL_i, final once computed;
+    * `forward`: AL_F of the steps 1->2, 2->3, ... (one less than releases);
+    * `backward_extreme`: whether AL_B of each of those steps was the identity;
+    * `evaluations`: values of AL_B and AL_F that had to be computed so far.
+
+    From release `run` on, all forward steps are extreme: there FPL_i is a difference of running sums, so a release
+    costs O(1); `before` holds FPL_i of the releases before the run.
+    """
+
+    epsilon: list[Fraction] = field(default_factory=list)
+    bpl: list[Leakage] = field(default_factory=list)
+    forward: list[Step] = field(default_factory=list)
+    backward_extreme: list[bool] = field(default_factory=list)
+    sums: list[Fraction] = field(default_factory=lambda: [Fraction(0)])
+    before: list[Leakage] = field(default_factory=list)
+    lead: Leakage | None = None
+    """Largest BPL_i - (e_1 + .. + e_i) of the run: the largest TPL of the run is this plus the sum of all e."""
+    evaluations: int = 0
+
+    @property
+    def n(self) -> int:
+        return len(self.epsilon)
+
+    @property
+    def run(self) -> int:
+        return len(self.before)
+
+    @property
+    def sum_epsilon(self) -> Fraction:
+        return self.sums[-1]
+
+    def fpl(self) -> list[Leakage]:
+        """FPL_i of every release, as of the newest one."""
+        return [*self.before, *(self.sum_epsilon - start for start in self.sums[self.run : -1])]
+
+    def tpl(self) -> list[Leakage]:
+        """TPL_i of every release, as of the newest one; exactly the sum of e where all steps are extreme."""
+        return [b + f - e for b, f, e in zip(self.bpl, self.fpl(), self.epsilon, strict=True)]
+
+    def max_tpl(self) -> Leakage:
+        """The largest TPL_i, without building the lists of the run."""
+        if self.lead is None:
+            return Fraction(0)
+        values = (b + f - e for b, f, e in zip(self.bpl, self.before, self.epsilon, strict=False))
+        return max((self.lead + self.sum_epsilon, *values))
+
+    def release(self, epsilon: Fraction, backward: Step | None = None, forward: Step | None = None) -> None:
+        """Account for one more release with leakage `epsilon` of its own.
+
+        `backward`, `forward`: AL of the step from the previous release to this one, from this release's automaton;
+        None (allowed for the first release only) means that there is no previous release.
+        """
+        if self.n and (backward is None or forward is None):
+            raise ValueError("a release after the first needs the correlations of its step")
+        if backward is not None and forward is not None and self.n:
+            self.bpl.append(self._apply(backward, self.bpl[-1]) + epsilon)
+            self.backward_extreme.append(backward.extreme)
+            self.forward.append(forward)
+        else:
+            self.bpl.append(epsilon)
+        self.epsilon.append(epsilon)
+        self.sums.append(self.sums[-1] + epsilon)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Bring FPL up to date from the last release backwards; stop where a value does not change any more."""
+        last = self.n - 1
+        if last and not self.forward[-1].extreme:
+            self._end_run(last)
+        else:
+            own = self.bpl[-1] - self.sum_epsilon
+            self.lead = own if self.lead is None else max(self.lead, own)
+        later: Leakage = self.sum_epsilon - self.sums[self.run]
+        for i in range(self.run - 1, -1, -1):
+            value = self._apply(self.forward[i], later) + self.epsilon[i]
+            settled = value - self.before[i] <= SETTLED * value
+            self.before[i] = later = value
+            if settled:
+                return
+
+    def _end_run(self, last: int) -> None:
+        total = self.sums[last]
+        self.before += [total - start for start in self.sums[self.run : last]]
+        self.lead = self.bpl[-1] - self.sum_epsilon
+
+    def _apply(self, step: Step, value: Leakage) -> Leakage:
+        already = step.evaluations
+        result = step(value)
+        self.evaluations += step.evaluations - already
+        return result
+
+    def preview(self, epsilon: Fraction, backward: Step | None, forward: Step | None) -> Leakage:
+        """The largest TPL of all releases if one more with `epsilon` followed; nothing is changed."""
+        trial = TemporalLeakage(
+            list(self.epsilon),
+            list(self.bpl),
+            list(self.forward),
+            list(self.backward_extreme),
+            list(self.sums),
+            list(self.before),
+            self.lead,
+        )
+        trial.release(epsilon, backward, forward)
+        return trial.max_tpl()
+
+
+def batch(
+    epsilon: Sequence[Fraction], backward: Sequence[Step], forward: Sequence[Step]
+) -> tuple[list[Leakage], list[Leakage], list[Leakage]]:
+    """(BPL, FPL, TPL) of a whole series by the recursions as printed; `backward[i]`, `forward[i]`: step i+1 -> i+2."""
+    bpl: list[Leakage] = [epsilon[0]]
+    for e, step in zip(epsilon[1:], backward, strict=True):
+        bpl.append(step(bpl[-1]) + e)
+    fpl: list[Leakage] = [epsilon[-1]]
+    for e, step in zip(reversed(epsilon[:-1]), reversed(forward), strict=True):
+        fpl.append(step(fpl[-1]) + e)
+    fpl.reverse()
+    return bpl, fpl, [b + f - e for b, f, e in zip(bpl, fpl, epsilon, strict=True)]
+
+
+def composition(charges: Sequence[tuple[Fraction, Fraction]]) -> dict[str, object]:
+    """What holds for (epsilon, delta)-dp releases: the sums (basic composition, every chain, every relation).
+
+    AL assumes pure epsilon; with thresholding or any delta > 0 it proves nothing, so no BPL, FPL or TPL is given.
+    """
+    return {
+        "method": "composition",
+        "sum_epsilon": float(sum(epsilon for epsilon, _ in charges)),
+        "sum_delta": float(sum(delta for _, delta in charges)),
+        "max_tpl": float(sum(epsilon for epsilon, _ in charges)),
+    }
+
+
+def reference(
+    epsilon: Sequence[Fraction], chain_length: Sequence[int] | None
+) -> tuple[list[float], list[float], list[float]]:
+    """(BPL, FPL, TPL) as the program of the paper's authors computes them: the published curves, not the definitions.
+
+    It departs in two ways: FPL runs forward and earlier releases are never raised, so that its "TPL" passes the sum
+    of all e; and columns with d_j = 0 are ignored, so that rows which share little seem to leak little.
+    `chain_length`: None for scenario S1 (every step is the identity); for S2, by step 1->2, 2->3, ...,
+    min(window, depth of the automaton), on which the backward rows are uniform. The longest row (that plus one
+    entries) against the shortest (2 entries: the empty prefix has no row) gives Q = 1, D = 2 / (length + 1).
+    """
+    bpl, fpl = [float(epsilon[0])], [float(epsilon[0])]
+    for i, e in enumerate(epsilon[1:]):
+        kept = bpl[-1] if chain_length is None else _shared_only(bpl[-1], chain_length[i])
+        bpl.append(kept + float(e))
+        fpl.append(float(sum(epsilon[: i + 2])))
+    return bpl, fpl, [b + f - float(e) for b, f, e in zip(bpl, fpl, epsilon, strict=True)]
+
+
+def _shared_only(alpha: float, length: int) -> float:
+    t = math.expm1(alpha)
+    return math.log((t + 1.0) / (2.0 / (max(length, 1) + 1) * t + 1.0))

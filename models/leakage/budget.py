@@ -1,0 +1,106 @@
+"""Budgets that keep every TPL of a series at or under a bound alpha.
+
+Beyond the paper, after its reference [2]: with constant budgets BPL and FPL tend to the fixed points
+aB = AL_B(aB) + e and aF = AL_F(aF) + e, and TPL to aB + aF - e. Solved for TPL = alpha:
+
+* horizon unknown: e in every release;
+* horizon T known: aB first, e between, aF last: TPL_i = alpha at every i.
+
+If a step is extreme (always so on prefix automata of useful depth) the only fixed point is e = 0: only a finite
+total works, alpha / T or a geometric series. Budgets are exact fractions; they are rounded down, never up.
+All e are under replacement of a case's state (see `accumulation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from models.errors import BoundError, InputError
+from models.leakage.accumulation import epsilon_of
+from models.leakage.steps import Step
+
+BITS = 48
+"""Budgets are cut to this many significant bits: 3.6e-15 relative. It swallows the rounding of the evaluations, so
+that the bound holds exactly as computed, and keeps the numbers in the ledger short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Budgets for the bound `alpha`: `first`, `constant` (between, or everywhere), `last`. Zero: none is possible."""
+
+    alpha: Fraction
+    first: Fraction
+    constant: Fraction
+    last: Fraction
+
+    def series(self, T: int) -> list[Fraction]:
+        """Budgets of T releases; in the extreme case alpha / T each."""
+        if T < 1:
+            raise InputError(f"T = {T}: a series has at least 1 release")
+        if self.constant <= 0 or T == 1:
+            return [self.alpha / T] * T
+        return [self.first, *([self.constant] * (T - 2)), self.last]
+
+
+def allocate(backward: Step, forward: Step, alpha: Fraction) -> Allocation:
+    """Solve aB - AL_B(aB) = aF - AL_F(aF) = e, aB + aF - e = alpha for a chain that does not change."""
+    epsilon_of(alpha, "alpha")
+    if backward.extreme or forward.extreme:
+        return Allocation(alpha, Fraction(0), Fraction(0), Fraction(0))
+    bound = float(alpha)
+
+    def gap(a: float) -> float:
+        other = bound - float(backward(a))
+        return other - float(forward(other)) - (a - float(backward(a)))
+
+    first = _root(gap, bound)
+    kept = float(backward(first))
+    return Allocation(alpha, _down(first), _down(first - kept), _down(bound - kept))
+
+
+def _root(gap: Callable[[float], float], bound: float) -> float:
+    from scipy.optimize import brentq
+
+    return float(brentq(gap, 0.0, bound, xtol=5e-324, rtol=8.9e-16, maxiter=500))
+
+
+def _down(value: float) -> Fraction:
+    """`value` cut to BITS significant bits, towards zero; nothing negative."""
+    if value <= 0:
+        return Fraction(0)
+    exact = Fraction(value)
+    scale = Fraction(2) ** (BITS - (exact.numerator.bit_length() - exact.denominator.bit_length()))
+    return Fraction(int(exact * scale)) / scale
+
+
+def geometric(total: Fraction, ratio: Fraction, i: int) -> Fraction:
+    """Budget of release i (from 1) of an endless series that never spends more than `total`: total (1 - r) r^(i-1)."""
+    if not 0 < ratio < 1:
+        raise InputError(f"ratio = {ratio} of a geometric series is not between 0 and 1")
+    if i < 1:
+        raise InputError(f"release {i}: releases are numbered from 1")
+    return total * (1 - ratio) * ratio ** (i - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What has been spent of a limit, exactly. `limit` None: unlimited."""
+
+    limit: Fraction | None = None
+    spent: Fraction = Fraction(0)
+
+    @property
+    def remaining(self) -> Fraction | None:
+        return None if self.limit is None else self.limit - self.spent
+
+    def charge(self, epsilon: Fraction) -> Account:
+        """The account after spending `epsilon`. BoundError where that would pass the limit; nothing is spent then."""
+        exact = epsilon_of(epsilon)
+        if self.limit is not None and self.spent + exact > self.limit:
+            raise BoundError(
+                f"epsilon = {float(exact):g} would take the spent budget from {float(self.spent):g} "
+                f"over its limit {float(self.limit):g}"
+            )
+        return Account(self.limit, self.spent + exact)

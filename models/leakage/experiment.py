@@ -1,0 +1,168 @@
+"""Leakage of the papers' simulated releases of a log: settings in, curves out.
+
+Source: temporal-privacy-leakage-2022, section 5 (Figures 4 and 5), section 6 for the options. Method `definition`
+follows the paper's definitions; `reference` its authors' program, for prefix states only (`accumulation.reference`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from models.errors import InputError
+from models.eventlog import Column, EventLog, Ints
+from models.leakage.accumulation import TemporalLeakage, batch, reference
+from models.leakage.automaton import TransitionSystem
+from models.leakage.correlations import Scenario, check, steps
+from models.leakage.simulation import Paths, ended_cases, first_release, lockstep, paths, transition_system
+from models.leakage.states import StateFunction
+from models.leakage.steps import Leakage, Step
+
+Method = Literal["definition", "reference"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to simulate. `epsilon`: one budget for every release, or one for each; under replacement, exact.
+
+    * `newest`: every step uses the automaton of the newest release instead of its own release's;
+    * `least_cases`: transitions taken by fewer cases are no correlation; `complete_only`: only complete traces count;
+    * `end_activities`: activities that complete a case (none: the log's end does);
+    * `attributes`: event attributes (or `resource`) whose values form further chains beside the activities.
+    """
+
+    scenario: Scenario = "certain"
+    window: int = 1
+    epsilon: Sequence[Fraction] = (Fraction(1, 100),)
+    releases: int = 5
+    split: float = 0.5
+    states: StateFunction = StateFunction()  # noqa: RUF009 - frozen, so one instance serves all
+    method: Method = "definition"
+    seed: int = 0
+    newest: bool = False
+    least_cases: int = 1
+    complete_only: bool = False
+    end_activities: Sequence[str] = ()
+    attributes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        check(self.scenario, self.window)
+        if self.method not in get_args(Method):
+            raise InputError(f"method = {self.method!r} is not one of {', '.join(get_args(Method))}")
+        if self.method == "reference" and not (self.states.tree and not self.attributes and not self.newest):
+            raise InputError("method reference repeats the authors' program, which knows prefix states of activities")
+        if self.least_cases < 1:
+            raise InputError(f"least_cases = {self.least_cases}: at least 1 case makes a correlation")
+        if self.releases < 1:
+            raise InputError(f"releases = {self.releases}: at least 1 is needed")
+        if len(self.epsilon) not in (1, self.releases):
+            raise InputError(f"{len(self.epsilon)} values of epsilon for {self.releases} releases; give 1 or as many")
+
+    def budgets(self, n: int) -> list[Fraction]:
+        """e_1 .. e_n."""
+        return list(self.epsilon[:n]) if len(self.epsilon) > 1 else [self.epsilon[0]] * n
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Curves of one chain, one entry a release. `states`: of each release's automaton; `extreme`: (backward, forward)
+    of each step. `last`: AL_B and AL_F of the newest automaton."""
+
+    bpl: Sequence[Leakage]
+    fpl: Sequence[Leakage]
+    tpl: Sequence[Leakage]
+    states: Sequence[int]
+    extreme: Sequence[tuple[bool, bool]]
+    last: tuple[Step, Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Curves by chain (`activity` first), and what each release showed: complete and incomplete cases, events."""
+
+    epsilon: Sequence[Fraction]
+    chains: Mapping[str, Chain]
+    complete: Sequence[int]
+    incomplete: Sequence[int]
+    events: Sequence[int]
+
+    def max_tpl(self) -> Leakage:
+        """The largest TPL over releases and chains."""
+        return max(value for chain in self.chains.values() for value in chain.tpl)
+
+
+def run(log: EventLog, settings: Settings) -> Outcome:
+    """Simulate the releases of `log` and account for their leakage. InputError where the settings leave nothing."""
+    ended = ended_cases(log, settings.end_activities)
+    if settings.complete_only and not ended.any():
+        raise InputError("complete traces only: no case of the log ends with an end activity")
+    first = first_release(log, settings.split, ended)
+    full = (log.lengths + 1 + ended).astype(np.int64)
+    rng = np.random.default_rng(settings.seed)
+    shown = list(lockstep(first, full, settings.scenario, settings.window, settings.releases, rng))
+    budgets = settings.budgets(len(shown))
+    return Outcome(
+        epsilon=budgets,
+        chains={name: _chain(log, ended, shown, budgets, settings, items) for name, items in _items(log, settings)},
+        complete=[int(((s == full) & ended).sum()) for s in shown],
+        incomplete=[int(((s > 0) & ~((s == full) & ended)).sum()) for s in shown],
+        events=[int(np.maximum(s - 1 - ((s == full) & ended), 0).sum()) for s in shown],
+    )
+
+
+def _items(log: EventLog, settings: Settings) -> list[tuple[str, Column]]:
+    columns = {"resource": log.resource, **log.event_attributes}
+    unknown = [name for name in settings.attributes if name not in columns]
+    if unknown:
+        raise InputError(f"event attribute {unknown[0]!r} is not in the log; it has {', '.join(sorted(columns))}")
+    return [("activity", log.activity), *((name, columns[name]) for name in settings.attributes)]
+
+
+def _chain(
+    log: EventLog,
+    ended: npt.NDArray[np.bool_],
+    shown: Sequence[Ints],
+    budgets: Sequence[Fraction],
+    settings: Settings,
+    items: Column,
+) -> Chain:
+    found = paths(log, settings.states, ended, items)
+    systems = [_system(found, some, settings) for some in shown]
+    if settings.newest:
+        systems = [systems[-1]] * len(systems)
+    pairs = [steps(system, settings.scenario, settings.window) for system in systems]
+    bpl, fpl, tpl = _curves(budgets, pairs, systems, settings)
+    return Chain(
+        bpl=bpl,
+        fpl=fpl,
+        tpl=tpl,
+        states=[len(system.states) for system in systems],
+        extreme=[(backward.extreme, forward.extreme) for backward, forward in pairs[1:]],
+        last=pairs[-1],
+    )
+
+
+def _system(found: Paths, shown: Ints, settings: Settings) -> TransitionSystem:
+    return transition_system(found, shown, least_cases=settings.least_cases, complete_only=settings.complete_only)
+
+
+def _curves(
+    budgets: Sequence[Fraction],
+    pairs: Sequence[tuple[Step, Step]],
+    systems: Sequence[TransitionSystem],
+    settings: Settings,
+) -> tuple[Sequence[Leakage], Sequence[Leakage], Sequence[Leakage]]:
+    if settings.method == "reference":
+        lengths = [min(settings.window, system.depth) for system in systems[1:]]
+        return reference(budgets, None if settings.scenario == "certain" else lengths)
+    if settings.newest:
+        return batch(budgets, [b for b, _ in pairs[1:]], [f for _, f in pairs[1:]])
+    leakage = TemporalLeakage()
+    for e, (backward, forward) in zip(budgets, pairs, strict=True):
+        leakage.release(e, backward, forward)
+    return leakage.bpl, leakage.fpl(), leakage.tpl()

@@ -1,0 +1,59 @@
+"""The leakage of a publication as JSON, so that a restart goes on where the last release left it.
+
+Kept: e_i and BPL_i, FPL_i before the run of extreme steps (after it they follow from sums), AL_F of each step by its
+points, the flags. Exact values are written as fractions ("1/10"), others as numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from models.errors import RefusedError
+from models.leakage.accumulation import TemporalLeakage
+from models.leakage.steps import Leakage, Point, Step
+
+VERSION = 1
+
+
+def to_state(leakage: TemporalLeakage) -> dict[str, Any]:
+    """JSON-able state of `leakage`."""
+    return {
+        "v": VERSION,
+        "epsilon": [str(e) for e in leakage.epsilon],
+        "bpl": [_write(value) for value in leakage.bpl],
+        "fpl_before": [_write(value) for value in leakage.before],
+        "lead": None if leakage.lead is None else _write(leakage.lead),
+        "backward_extreme": list(leakage.backward_extreme),
+        "forward": [[[point.Q, point.D] for point in step.complete().points] for step in leakage.forward],
+    }
+
+
+def from_state(state: Mapping[str, Any]) -> TemporalLeakage:
+    """The leakage that `to_state` wrote. RefusedError for another version or a state that contradicts itself."""
+    if state.get("v") != VERSION:
+        raise RefusedError(f"the leakage state has version {state.get('v')!r}; this program reads version {VERSION}")
+    epsilon = [Fraction(e) for e in state["epsilon"]]
+    n, steps = len(epsilon), max(len(epsilon) - 1, 0)
+    lengths = (len(state["bpl"]), len(state["forward"]), len(state["backward_extreme"]))
+    if lengths != (n, steps, steps) or len(state["fpl_before"]) > steps or (state["lead"] is None) != (n == 0):
+        raise RefusedError(f"the leakage state of {n} releases is incomplete; restore it from a backup")
+    return TemporalLeakage(
+        epsilon=epsilon,
+        bpl=[_read(value) for value in state["bpl"]],
+        forward=[Step(points=[Point(Q, D) for Q, D in points]) for points in state["forward"]],
+        backward_extreme=list(state["backward_extreme"]),
+        sums=list(itertools.accumulate(epsilon, initial=Fraction(0))),
+        before=[_read(value) for value in state["fpl_before"]],
+        lead=None if state["lead"] is None else _read(state["lead"]),
+    )
+
+
+def _write(value: Leakage) -> str | float:
+    return str(value) if isinstance(value, Fraction) else float(value)
+
+
+def _read(value: str | float) -> Leakage:
+    return Fraction(value) if isinstance(value, str) else float(value)

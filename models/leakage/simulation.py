@@ -1,0 +1,118 @@
+"""The paper's experiment on a log: a first release up to a split, then releases of x events a case.
+
+Source: temporal-privacy-leakage-2022, section 5. All started, incomplete cases advance in lockstep: by exactly x
+events (S1), or by one random r of 0..x per release (S2); every case not yet started starts in the second release.
+The artificial start and end are events. The split (paper_split) is the time of the event with index floor(f N) in
+file order, and the first release holds the events up to that time. Values by definition do not depend on the draws
+of S2 where steps are extreme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from models.errors import InputError
+from models.eventlog import Column, EventLog, Ints
+from models.leakage.automaton import TransitionSystem, from_moves
+from models.leakage.correlations import Scenario, check
+from models.leakage.states import END, START, StateFunction, StateSpace
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The states that each case passes: state[offsets[c] + p] after position p of case c, int64.
+
+    `full`: positions of each case (artificial events included); position 0 is the start state.
+    """
+
+    space: StateSpace
+    offsets: Ints
+    state: Ints
+    full: Ints
+
+
+def paths(log: EventLog, function: StateFunction, ended: npt.NDArray[np.bool_], items: Column | None = None) -> Paths:
+    """The states of every case over its activities (or over `items`, another event column; missing is an item)."""
+    space = StateSpace(function)
+    begin = [0, space.follow(0, START)] if function.tree else [0, 0]
+    names = [str(item) for item in (items or log.activity).decode()]
+    follow, visited = space.follow, []
+    for a, b, over in zip(log.starts[:-1].tolist(), log.starts[1:].tolist(), ended.tolist(), strict=True):
+        visited += begin
+        state = begin[1]
+        for name in names[a:b]:
+            state = follow(state, name)
+            visited.append(state)
+        if over:
+            visited.append(follow(state, END))
+    full = log.lengths + 1 + ended
+    offsets = np.concatenate(([0], np.cumsum(full + 1))).astype(np.int64)
+    return Paths(space, offsets, np.asarray(visited, dtype=np.int64), full.astype(np.int64))
+
+
+def transition_system(
+    found: Paths, shown: Ints, *, least_cases: int = 1, complete_only: bool = False
+) -> TransitionSystem:
+    """The automaton of a release that shows the first `shown[c]` positions of case c (0: not started).
+
+    `least_cases`: transitions taken by fewer cases do not count; `complete_only`: only complete traces do.
+    """
+    if complete_only:
+        ends = np.asarray(found.space.ends, dtype=np.bool_)
+        shown = np.where(ends[found.state[found.offsets[:-1] + shown]], shown, 0)
+    first = 1 if found.space.function.tree else 2
+    position = np.arange(len(found.state)) - np.repeat(found.offsets[:-1], found.full + 1)
+    moves = np.flatnonzero((position >= first) & (position <= np.repeat(shown, found.full + 1)))
+    system = from_moves(found.space, found.state[moves - 1], found.state[moves], int((shown > 0).sum()))
+    return system if least_cases == 1 else system.at_least(least_cases)
+
+
+def ended_cases(log: EventLog, end_activities: Sequence[str] = ()) -> npt.NDArray[np.bool_]:
+    """Which cases are complete once all their events are seen: all (the log's end is the end), or those that end
+    with one of `end_activities`. InputError where an end activity does not occur in the log."""
+    if not end_activities:
+        return np.ones(log.n_cases, dtype=np.bool_)
+    unknown = sorted(set(end_activities) - set(log.activity.values))
+    if unknown:
+        raise InputError(f"{len(unknown)} of {len(end_activities)} end activities do not occur in the log")
+    ends = [code for code, name in enumerate(log.activity.values) if name in end_activities]
+    result = np.zeros(log.n_cases, dtype=np.bool_)
+    some = log.lengths > 0
+    result[some] = np.isin(log.activity.codes[log.starts[1:][some] - 1], ends)
+    return result
+
+
+def first_release(log: EventLog, fraction: float, ended: npt.NDArray[np.bool_]) -> Ints:
+    """Positions shown by the first release, int64[C]: the events up to the split (paper_split)."""
+    if not 0 <= fraction < 1:
+        raise InputError(f"split = {fraction:g} leaves no continuous part; it is a fraction from 0 to below 1")
+    if not log.n_events:
+        raise InputError("the log has no events")
+    split = log.time[np.argsort(log.row, kind="stable")[int(fraction * log.n_events)]]
+    early = np.concatenate(([0], np.cumsum(log.time <= split)))
+    events = early[log.starts[1:]] - early[log.starts[:-1]]
+    shown = np.where(events > 0, events + 1 + (ended & (events == log.lengths)), 0).astype(np.int64)
+    if np.array_equal(shown, log.lengths + 1 + ended):
+        raise InputError(f"split = {fraction:g} leaves no continuous part: every event lies before the split")
+    return shown
+
+
+def lockstep(
+    first: Ints, full: Ints, scenario: Scenario, x: int, releases: int, rng: np.random.Generator
+) -> Iterator[Ints]:
+    """Positions shown by release 1, 2, ..: until `releases` of them, or until no case has anything left to show."""
+    check(scenario, x)
+    if releases < 1:
+        raise InputError(f"releases = {releases}: at least 1 is needed")
+    shown = first
+    yield shown
+    for _ in range(releases - 1):
+        if np.array_equal(shown, full):
+            return
+        advance = x if scenario == "certain" else int(rng.integers(0, x + 1))
+        shown = np.minimum(shown + advance, full)
+        yield shown

@@ -1,0 +1,1 @@
+"""Re-identification risk (paper: reidentification-risk-2020)."""

@@ -1,0 +1,264 @@
+"""Compiled kernels: does another case contain a multiset of points, and which point singles out fastest.
+
+An item is a point and an occurrence rank: a case contains p twice iff it is posted under (p, 1) and (p, 2), and a
+multiset is contained iff the item of each point's multiplicity is. Items of one point are neighbours, so the item
+of rank r is `base[p] + r - 1`. Items posted by many cases are bitsets as well (`row[item]` >= 0).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from models.compiled import kernel
+from models.eventlog import Ints
+
+Words = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+
+@kernel
+def posted(item: int, case: int, offsets: Ints, postings: Ints, row: Ints, bits: Words) -> bool:
+    """Whether `case` stands in the posting list of `item`."""
+    if row[item] >= 0:
+        return bool((bits[row[item], case >> 6] >> np.uint64(case & 63)) & np.uint64(1))
+    low, high = offsets[item], offsets[item + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if postings[middle] < case:
+            low = middle + 1
+        else:
+            high = middle
+    return bool(low < offsets[item + 1] and postings[low] == case)
+
+
+@kernel
+def another_listed(own: int, items: Ints, size: int, offsets: Ints, postings: Ints, row: Ints, bits: Words) -> bool:
+    """Whether a case other than `own` has all items, walking the posting list of the first (rarest) one."""
+    for place in range(offsets[items[0]], offsets[items[0] + 1]):
+        other = postings[place]
+        if other == own:
+            continue
+        found = True
+        for k in range(1, size):
+            if not posted(items[k], other, offsets, postings, row, bits):
+                found = False
+                break
+        if found:
+            return True
+    return False
+
+
+@kernel
+def another_dense(own: int, items: Ints, size: int, row: Ints, bits: Words) -> bool:
+    """The same where the rarest item, and so every item, is a bitset: intersect word by word, stop at the first
+    survivor. Most words are empty after two items."""
+    for word in range(bits.shape[1]):
+        left = bits[row[items[0]], word]
+        for k in range(1, size):
+            if left == np.uint64(0):
+                break
+            left &= bits[row[items[k]], word]
+        if word == own >> 6:
+            left &= ~(np.uint64(1) << np.uint64(own & 63))
+        if left != np.uint64(0):
+            return True
+    return False
+
+
+@kernel
+def multiset_items(codes: Ints, size: int, base: Ints, items: Ints) -> int:
+    """Items of the multiset `codes[:size]` (sorted in place): one for each distinct point. Returns how many."""
+    codes[:size].sort()
+    count = 0
+    run = 0
+    for k in range(size):
+        run = run + 1 if k > 0 and codes[k] == codes[k - 1] else 1
+        if k + 1 == size or codes[k + 1] != codes[k]:
+            items[count] = base[codes[k]] + run - 1
+            count += 1
+    return count
+
+
+@kernel
+def rarest_first(items: Ints, size: int, offsets: Ints) -> None:
+    """Order items by length of their posting lists, in place."""
+    for k in range(1, size):
+        item = items[k]
+        support = offsets[item + 1] - offsets[item]
+        place = k
+        while place > 0 and offsets[items[place - 1] + 1] - offsets[items[place - 1]] > support:
+            items[place] = items[place - 1]
+            place -= 1
+        items[place] = item
+
+
+@kernel
+def contained_elsewhere(
+    own: int, items: Ints, size: int, cases: int, offsets: Ints, postings: Ints, row: Ints, bits: Words
+) -> bool:
+    """Whether another case contains all items; no items at all are contained in every case."""
+    if size == 0:
+        return cases > 1
+    rarest_first(items, size, offsets)
+    if offsets[items[0] + 1] - offsets[items[0]] <= 1:
+        return False
+    if row[items[0]] >= 0:
+        return another_dense(own, items, size, row, bits)
+    return another_listed(own, items, size, offsets, postings, row, bits)
+
+
+@kernel
+def unique_cases(
+    points: npt.NDArray[np.int64],
+    starts: Ints,
+    group: Ints,
+    take: Ints,
+    uniforms: npt.NDArray[np.float64],
+    base: Ints,
+    offsets: Ints,
+    postings: Ints,
+    row: Ints,
+    bits: Words,
+) -> Flags:
+    """bool[C]: equation 2 for one draw. Case c reveals `take[c]` of its events, drawn without replacement by a
+    partial Fisher-Yates shuffle that consumes `take[c]` of the uniforms, and its group item (-1: none)."""
+    cases = len(take)
+    width = points.shape[1]
+    longest = 1
+    for case in range(cases):
+        longest = max(longest, starts[case + 1] - starts[case])
+    order = np.empty(longest, dtype=np.int64)
+    codes = np.empty(longest * width + 1, dtype=np.int64)
+    items = np.empty(longest * width + 1, dtype=np.int64)
+    unique = np.empty(cases, dtype=np.bool_)
+    used = 0
+    for case in range(cases):
+        length = starts[case + 1] - starts[case]
+        for k in range(length):
+            order[k] = starts[case] + k
+        size = 0
+        for k in range(take[case]):
+            swap = k + int(uniforms[used] * (length - k))
+            used += 1
+            order[k], order[swap] = order[swap], order[k]
+            for column in range(width):
+                codes[size] = points[order[k], column]
+                size += 1
+        count = multiset_items(codes, size, base, items)
+        if group[case] >= 0:
+            items[count] = group[case]
+            count += 1
+        unique[case] = not contained_elsewhere(case, items, count, cases, offsets, postings, row, bits)
+    return unique
+
+
+@kernel
+def count_ones(word: np.uint64) -> int:
+    """Bits set in a word."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@kernel
+def remaining(item: int, left: Words, offsets: Ints, postings: Ints, row: Ints, bits: Words) -> int:
+    """How many cases of the bitset `left` are posted under `item`."""
+    count = 0
+    if row[item] >= 0:
+        for word in range(len(left)):
+            count += count_ones(left[word] & bits[row[item], word])
+        return count
+    for place in range(offsets[item], offsets[item + 1]):
+        case = postings[place]
+        count += int((left[case >> 6] >> np.uint64(case & 63)) & np.uint64(1))
+    return count
+
+
+@kernel
+def restrict(item: int, left: Words, offsets: Ints, postings: Ints, row: Ints, bits: Words) -> None:
+    """Keep of `left` the cases posted under `item`, in place."""
+    if row[item] >= 0:
+        for word in range(len(left)):
+            left[word] &= bits[row[item], word]
+        return
+    kept = np.zeros(len(left), dtype=np.uint64)
+    for place in range(offsets[item], offsets[item + 1]):
+        case = postings[place]
+        kept[case >> 6] |= np.uint64(1) << np.uint64(case & 63)
+    for word in range(len(left)):
+        left[word] &= kept[word]
+
+
+@kernel
+def greedy_choice(
+    points: Ints, used: Ints, most: Ints, size: int, left: Words,
+    base: Ints, offsets: Ints, postings: Ints, row: Ints, bits: Words,
+) -> int:  # fmt: skip
+    """Place of the point whose next occurrence leaves fewest candidates. Ties: the point whose last occurrence is
+    rarest, since a point that only its repetition makes rare gains nothing at first."""
+    best, fewest, rarest = -1, 0, 0
+    for k in range(size):
+        if used[k] == most[k]:
+            continue
+        count = remaining(base[points[k]] + used[k], left, offsets, postings, row, bits)
+        last = base[points[k]] + most[k] - 1
+        support = offsets[last + 1] - offsets[last]
+        if best < 0 or count < fewest or (count == fewest and support < rarest):
+            best, fewest, rarest = k, count, support
+    return best
+
+
+@kernel
+def greedy_length(
+    points: Ints, most: Ints, size: int, left: Words,
+    base: Ints, offsets: Ints, postings: Ints, row: Ints, bits: Words,
+) -> int:  # fmt: skip
+    """Points that the greedy adversary needs until one candidate of `left` is left; -1 when all do not suffice."""
+    used = np.zeros(size, dtype=np.int64)
+    needed = 0
+    while True:
+        count = 0
+        for word in range(len(left)):
+            count += count_ones(left[word])
+        if count <= 1:
+            return needed
+        best = greedy_choice(points, used, most, size, left, base, offsets, postings, row, bits)
+        if best < 0:
+            return -1
+        restrict(base[points[best]] + used[best], left, offsets, postings, row, bits)
+        used[best] += 1
+        needed += 1
+
+
+@kernel
+def greedy_lengths(
+    points: Ints, starts: Ints, group: Ints, chosen: Flags,
+    base: Ints, offsets: Ints, postings: Ints, row: Ints, bits: Words,
+) -> Ints:  # fmt: skip
+    """int64[C]: `greedy_length` of the chosen cases, -1 for the others; candidates begin as the cases with the same
+    case attributes."""
+    cases = len(chosen)
+    needed = np.full(cases, -1, dtype=np.int64)
+    left = np.empty((cases + 63) // 64, dtype=np.uint64)
+    for case in range(cases):
+        if not chosen[case]:
+            continue
+        left[:] = ~np.uint64(0)
+        if cases & 63:
+            left[-1] = (np.uint64(1) << np.uint64(cases & 63)) - np.uint64(1)
+        if group[case] >= 0:
+            restrict(group[case], left, offsets, postings, row, bits)
+        codes = np.sort(points[starts[case] : starts[case + 1]])
+        distinct = np.empty(len(codes), dtype=np.int64)
+        most = np.empty(len(codes), dtype=np.int64)
+        size = 0
+        for k in range(len(codes)):
+            if k == 0 or codes[k] != codes[k - 1]:
+                distinct[size] = codes[k]
+                most[size] = 0
+                size += 1
+            most[size - 1] += 1
+        needed[case] = greedy_length(distinct, most, size, left, base, offsets, postings, row, bits)
+    return needed

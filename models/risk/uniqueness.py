@@ -1,0 +1,234 @@
+"""Re-identification risk by uniqueness: how many cases does a little knowledge single out?
+
+Source: reidentification-risk-2020: case uniqueness (equation 1), trace uniqueness (equation 2), projections (Table 3).
+What is measured, never a guarantee: the adversary knows that the victim is in the log and knows points drawn at
+random; one who chooses them knows more (`adversary="greedy"`), one who knows their order or their gaps also. A
+uniqueness of 0 does not protect the sensitive values of cases that look alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from models.errors import InputError
+from models.eventlog import EventLog, Ints
+from models.knowledge import NANOSECONDS, Unit
+from models.risk.index import TraceIndex
+from models.risk.points import (
+    Projection,
+    Semantics,
+    by_resource,
+    default_case_attributes,
+    default_event_attributes,
+    lacking,
+    view,
+)
+
+Points = int | str
+"""A number of points, or a share of each trace as "10%" (at least one point); "all" is "100%"."""
+
+MISSING_IDS = ("NA",)
+"""Case ids that the paper's program reads as missing: the reason why it counts 1,049 of 1,050 Sepsis cases."""
+
+
+_ALLOWED: Mapping[str, tuple[str, ...]] = {
+    "projection": get_args(Projection),
+    "resolution": tuple(NANOSECONDS),
+    "semantics": get_args(Semantics),
+    "unit": ("case", "resource"),
+    "adversary": ("random", "greedy"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PointUniqueness:
+    """Equation 2 for one amount of knowledge: mean and sample standard deviation over the draws, in 0..1."""
+
+    m: Points
+    unique_mean: float
+    unique_sd: float
+    draws: int
+
+
+@dataclass(frozen=True, slots=True)
+class Uniqueness:
+    """Uniqueness of a log under one projection. `case_uniqueness` is None where no case attribute is known;
+    `status` is "not available" with a `reason` where the log lacks what the projection needs."""
+
+    projection: str
+    resolution: str
+    semantics: str
+    unit: str
+    adversary: str
+    cases: int
+    points: tuple[PointUniqueness, ...]
+    case_uniqueness: float | None
+    event_attributes: tuple[str, ...]
+    case_attributes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    status: str = "ok"
+    reason: str = ""
+
+
+def trace_uniqueness(
+    log: EventLog,
+    projection: Projection = "A",
+    points: Points | Sequence[Points] = 4,
+    *,
+    resolution: Unit = "seconds",
+    draws: int = 20,
+    seed: int | np.random.Generator = 0,
+    semantics: Semantics = "joint",
+    event_attributes: Sequence[str] | None = None,
+    case_attributes: Sequence[str] | None = None,
+    sensitive: Sequence[str] = (),
+    unit: Literal["case", "resource"] = "case",
+    adversary: Literal["random", "greedy"] = "random",
+) -> Uniqueness:
+    """Share of cases that no other case can be confused with, given m of their points (equation 2).
+
+    * `points`: numbers (capped at the length of a trace) or shares "10%" (at least 1 point); "all";
+    * `semantics`: `joint` matches multisets of whole points; `per-column` reproduces the paper's program, which
+      matches every column on its own, loses the last event of each trace, reads case id "NA" as missing and floors
+      times in UTC;
+    * `event_attributes`, `case_attributes`: by default what `models.risk.points` finds; `sensitive` are never known;
+    * `unit="resource"`: a person is a resource, and its events over all cases are the trace;
+    * `adversary="greedy"`: each point is the one that leaves fewest candidates; no draws, sd 0.
+
+    A projection the log cannot give has status "not available". InputError for an m of 0, a bad share or no cases.
+    """
+    amounts = tuple(checked(amount) for amount in ([points] if isinstance(points, int | str) else points))
+    _check(projection=projection, resolution=resolution, semantics=semantics, unit=unit, adversary=adversary)
+    if draws < 1:
+        raise InputError(f"draws = {draws}: at least one draw is needed")
+    persons = as_read(by_resource(log) if unit == "resource" else log, semantics)
+    if not persons.n_cases:
+        raise InputError("the log has no cases; uniqueness has no meaning")
+    events = tuple(event_attributes) if event_attributes is not None else default_event_attributes(persons)
+    cases = tuple(case_attributes) if case_attributes is not None else _default_cases(persons, sensitive, unit)
+    reason = lacking(projection, events, cases)
+    measured: tuple[PointUniqueness, ...] = ()
+    notes: tuple[str, ...] = ()
+    if not reason and projection != "F":
+        index = TraceIndex.build(persons, view(projection, events, cases, resolution), joint=semantics == "joint")
+        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
+        measured, notes = measure(index, amounts, draws, rng, adversary), _notes(index, amounts)
+    return Uniqueness(
+        projection=projection,
+        resolution=resolution,
+        semantics=semantics,
+        unit=unit,
+        adversary=adversary,
+        cases=persons.n_cases,
+        points=measured,
+        case_uniqueness=case_uniqueness(persons, cases) if cases else None,
+        event_attributes=events,
+        case_attributes=cases,
+        notes=notes,
+        status="not available" if reason else "ok",
+        reason=reason,
+    )
+
+
+def _check(**chosen: str) -> None:
+    """InputError naming the first option outside its values, and the values."""
+    for name, value in chosen.items():
+        if value not in _ALLOWED[name]:
+            raise InputError(f"{name} {value!r} is not one of {', '.join(_ALLOWED[name])}")
+
+
+def measure(
+    index: TraceIndex,
+    amounts: Sequence[Points],
+    draws: int,
+    rng: np.random.Generator,
+    adversary: str = "random",
+) -> tuple[PointUniqueness, ...]:
+    """Equation 2 on an index, for each amount of knowledge."""
+    if adversary == "greedy":
+        from models.risk.adversary import greedy_points
+
+        needed = greedy_points(index)
+        return tuple(PointUniqueness(m, float(np.mean(needed <= known(index.lengths, m))), 0.0, 1) for m in amounts)
+    return tuple(_drawn(index, amount, draws, rng) for amount in amounts)
+
+
+def _drawn(index: TraceIndex, amount: Points, draws: int, rng: np.random.Generator) -> PointUniqueness:
+    take = known(index.lengths, amount)
+    # Where every case reveals all of its points, every draw is the same: one is enough.
+    runs = 1 if np.array_equal(take, index.lengths) else draws
+    shares = np.asarray([index.unique(take, rng).mean() for _ in range(runs)])
+    return PointUniqueness(amount, float(shares.mean()), float(shares.std(ddof=1)) if runs > 1 else 0.0, draws)
+
+
+def case_uniqueness(log: EventLog, attributes: Sequence[str]) -> float:
+    """Equation 1: share of cases whose combination of the named case attributes occurs once. A missing value is a
+    value. InputError for an attribute the log does not have, no attribute or no case."""
+    if not attributes:
+        raise InputError("case uniqueness needs at least one case attribute")
+    if not log.n_cases:
+        raise InputError("the log has no cases; uniqueness has no meaning")
+    codes = np.stack([log.case_values(name).codes for name in attributes], axis=1)
+    _, counts = np.unique(codes, axis=0, return_counts=True)
+    return float(np.sum(counts == 1) / log.n_cases)
+
+
+def singleton_variants(log: EventLog) -> frozenset[tuple[str, ...]]:
+    """The activity sequences that exactly one case has."""
+    counts: dict[tuple[str, ...], int] = {}
+    for trace in log.traces():
+        counts[trace] = counts.get(trace, 0) + 1
+    return frozenset(trace for trace, count in counts.items() if count == 1)
+
+
+def surviving_singletons(source: EventLog, released: EventLog) -> int:
+    """How many variants are of one case in the source and of one case in the release: plain survivors of a
+    mechanism that was to hide them."""
+    return len(singleton_variants(source) & singleton_variants(released))
+
+
+def checked(amount: Any) -> Points:
+    """An amount of knowledge as it is written: 4, "4", "10%" or "all". InputError for anything else."""
+    text = str(amount).strip()
+    if text == "all":
+        return "100%"
+    if re.fullmatch(r"\d{1,9}", text) and int(text) >= 1:
+        return int(text)
+    if re.fullmatch(r"\d{1,3}%", text) and 1 <= int(text[:-1]) <= 100:
+        return f"{int(text[:-1])}%"
+    raise InputError(f"points = {text!r}: give a number from 1 on, a share from 1% to 100%, or all")
+
+
+def known(lengths: Ints, amount: Points) -> Ints:
+    """int64[C]: points that the adversary knows of each case, `amount` capped at its length, shares at least 1."""
+    if isinstance(amount, str):
+        share = lengths * int(amount[:-1]) // 100
+        return np.minimum(np.maximum(share, 1), lengths)
+    return np.minimum(amount, lengths)
+
+
+def as_read(log: EventLog, semantics: str) -> EventLog:
+    """The log as the paper's program sees it under `per-column`, and as it is otherwise."""
+    if semantics == "joint":
+        return log
+    named = np.asarray([case_id not in MISSING_IDS for case_id in log.case_ids], dtype=bool)
+    log = log.select_cases(named)
+    last = np.zeros(log.n_events, dtype=bool)
+    last[log.starts[1:][log.lengths > 0] - 1] = True
+    return replace(log.select_events(~last), offset=None)
+
+
+def _default_cases(log: EventLog, sensitive: Sequence[str], unit: str) -> tuple[str, ...]:
+    # Attributes of a case say nothing fixed about a resource that serves many.
+    return () if unit == "resource" else default_case_attributes(log, sensitive)
+
+
+def _notes(index: TraceIndex, amounts: Sequence[Points]) -> tuple[str, ...]:
+    longest = int(index.lengths.max(initial=0))
+    beyond = [amount for amount in amounts if isinstance(amount, int) and amount > longest]
+    return tuple(f"m = {m} is beyond the longest trace ({longest} events): all points are known" for m in beyond)

@@ -1,0 +1,196 @@
+"""Directly-follows graphs of two logs side by side: handover, bottlenecks, distances of edge weights.
+
+Sources: tlkc-privacy-extended-2021, Def. 6 (directly follows), section 6.3.1 (F_sn, P_sn), section 6.4 (bottlenecks,
+F_dfg, P_dfg); differentially-private-release-2023, Table 6 (earth mover's distance of frequencies and times).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from models.errors import InputError
+from models.eventlog import Column, EventLog, Ints
+
+Floats = npt.NDArray[np.float64]
+Edge = tuple[object, object]
+
+HOURS_PER_MONTH = 720.0
+"""Table 6 counts months of 30 days."""
+NANOSECONDS_PER_HOUR = 3_600_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A directly-follows graph: nodes in use, and by edge how often it was taken and the hours it took in all."""
+
+    nodes: frozenset[object]
+    count: Mapping[Edge, int]
+    hours: Mapping[Edge, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Fitness and precision of a graph or model, and their harmonic mean."""
+
+    fitness: float
+    precision: float
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean; 0 where both are."""
+        total = self.fitness + self.precision
+        return 2 * self.fitness * self.precision / total if total else 0.0
+
+    def as_json(self) -> dict[str, float]:
+        """The three figures under their stable names."""
+        return {"fitness": self.fitness, "precision": self.precision, "f1": self.f1}
+
+
+def directly_follows(log: EventLog, attribute: Literal["activity", "resource"] = "activity") -> Graph:
+    """Def. 6 over activities or resources (handover of work). An event without a resource breaks the chain: nobody
+    is known to have handed over. InputError without any resource."""
+    column = log.activity if attribute == "activity" else log.resource
+    if attribute == "resource" and np.all(column.codes < 0):
+        raise InputError("the log has no resource, so there is no handover of work")
+    first = _pairs(log, column.codes)
+    return _graph(log, column, first)
+
+
+def _pairs(log: EventLog, codes: npt.NDArray[np.int32]) -> Ints:
+    """Events that are directly followed by another of their case, both with a value."""
+    follows = np.ones(max(log.n_events - 1, 0), dtype=bool)
+    inner = log.starts[1:-1]
+    follows[inner[(inner > 0) & (inner < log.n_events)] - 1] = False
+    return np.flatnonzero(follows & (codes[:-1] >= 0) & (codes[1:] >= 0))
+
+
+def _graph(log: EventLog, column: Column, first: Ints) -> Graph:
+    codes, size = column.codes.astype(np.int64), max(len(column.values), 1)
+    edges, inverse, counts = np.unique(codes[first] * size + codes[first + 1], return_inverse=True, return_counts=True)
+    hours = np.bincount(
+        inverse, weights=(log.time[first + 1] - log.time[first]) / NANOSECONDS_PER_HOUR, minlength=len(edges)
+    )
+    names = [(column.values[edge // size], column.values[edge % size]) for edge in edges]
+    used = np.unique(codes[codes >= 0])
+    return Graph(
+        frozenset(column.values[code] for code in used),
+        dict(zip(names, counts.tolist(), strict=True)),
+        dict(zip(names, hours.tolist(), strict=True)),
+    )
+
+
+def agreement(original: Graph, released: Graph) -> Agreement:
+    """Fitness: occurrences in the release of edges that the original has, over all occurrences in the original (as
+    printed: a release with more cases than its original can pass 1). Precision: of the pairs of the original's nodes
+    that are no edge there, the share that is none in the release either; 1 where every pair is an edge."""
+    total = sum(original.count.values())
+    kept = sum(count for edge, count in released.count.items() if edge in original.count)
+    absent = len(original.nodes) ** 2 - len(original.count)
+    invented = sum(edge not in original.count and original.nodes.issuperset(edge) for edge in released.count)
+    return Agreement(kept / total if total else 1.0, (absent - invented) / absent if absent else 1.0)
+
+
+def handover(original: EventLog, released: EventLog) -> Agreement | None:
+    """F_sn and P_sn of section 6.3.1; None where either log has no resource."""
+    if any(np.all(log.resource.codes < 0) for log in (original, released)):
+        return None
+    return agreement(directly_follows(original, "resource"), directly_follows(released, "resource"))
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeDistance:
+    """Distances between the edge weights of two graphs (union of edges, 0 where one lacks it).
+
+    `emd_*`: Wasserstein distance of the two lists of weights, which does not match edge with edge (as in Table 6);
+    `mae_*`: mean absolute difference edge by edge.
+    """
+
+    emd_frequency: float
+    emd_time_months: float
+    mae_frequency: float
+    mae_time_months: float
+
+
+def edge_distance(original: Graph, released: Graph) -> EdgeDistance:
+    """Table 6 of differentially-private-release-2023: counts of edges, and sums of hours per edge / 720."""
+    edges = sorted(original.count.keys() | released.count.keys(), key=repr)
+    here, there = (_weights(graph.count, edges) for graph in (original, released))
+    months, later = (_weights(graph.hours, edges) / HOURS_PER_MONTH for graph in (original, released))
+    return EdgeDistance(
+        _wasserstein(here, there), _wasserstein(months, later), _mean_error(here, there), _mean_error(months, later)
+    )
+
+
+def _weights(values: Mapping[Edge, float], edges: list[Edge]) -> Floats:
+    return np.asarray([values.get(edge, 0.0) for edge in edges], dtype=np.float64)
+
+
+def _wasserstein(first: Floats, second: Floats) -> float:
+    # Two equally long lists of equal weights: the optimal plan pairs them in sorted order.
+    return _mean_error(np.sort(first), np.sort(second))
+
+
+def _mean_error(first: Floats, second: Floats) -> float:
+    return float(np.mean(np.abs(first - second))) if len(first) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bottlenecks:
+    """Mean hours of edges, source (projected on the release's activities) beside release.
+
+    `edges`: in the two graphs and in both; `rank_correlation`: Spearman's over the edges of both, None below three
+    edges or without variation; `top`: how many of the `of` slowest edges of the source are among the release's.
+    """
+
+    edges_original: int
+    edges_released: int
+    edges_shared: int
+    rank_correlation: float | None
+    top: int
+    of: int
+
+
+def bottlenecks(original: EventLog, released: EventLog, of: int = 5) -> Bottlenecks:
+    """Section 6.4: project the original on the activities that the release has, annotate both graphs with the mean
+    duration of each edge, and compare. Meaningless where the release carries no times: the caller decides."""
+    here = _means(directly_follows(project(original, released)))
+    there = _means(directly_follows(released))
+    shared = sorted(here.keys() & there.keys(), key=repr)
+    slow, slower = _slowest(here, of), _slowest(there, of)
+    pairs = np.asarray([(here[edge], there[edge]) for edge in shared], dtype=np.float64).reshape(-1, 2)
+    return Bottlenecks(len(here), len(there), len(shared), _spearman(pairs), len(slow & slower), len(slow))
+
+
+def ordinal(log: EventLog) -> bool:
+    """Whether times are but the place in the trace, as releases without protected times write them: 1970-01-01 plus
+    one second an event. They say nothing of durations."""
+    place = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
+    return bool(np.array_equal(log.time, place * 1_000_000_000))
+
+
+def project(original: EventLog, released: EventLog) -> EventLog:
+    """The original's events whose activity the release has."""
+    used = {released.activity.values[code] for code in np.unique(released.activity.codes)}
+    known = np.asarray([value in used for value in original.activity.values], dtype=bool)
+    return original.select_events(known[original.activity.codes], drop_empty=True)
+
+
+def _means(graph: Graph) -> dict[Edge, float]:
+    return {edge: graph.hours[edge] / count for edge, count in graph.count.items()}
+
+
+def _slowest(means: Mapping[Edge, float], of: int) -> set[Edge]:
+    return set(sorted(means, key=lambda edge: (-means[edge], repr(edge)))[:of])
+
+
+def _spearman(pairs: Floats) -> float | None:
+    if len(pairs) < 3 or np.any(np.ptp(pairs, axis=0) == 0):
+        return None
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(pairs[:, 0], pairs[:, 1]).statistic)

@@ -1,0 +1,1 @@
+"""The running program: fold, windows, release life, commands."""

@@ -1,0 +1,60 @@
+"""What a valid configuration still gets wrong: claims that cannot hold, and bounds that end a publication early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from math import floor
+
+from stream.release.contract import Charge
+from stream.settings import Publication, Settings
+
+
+def warnings(settings: Settings) -> list[str]:
+    """One line each; an empty list says that nothing was found, not that nothing is wrong."""
+    return [*_none(settings), *_voided(settings), *_releases(settings), *_own(settings)]
+
+
+def _none(settings: Settings) -> Iterator[str]:
+    if not settings.publication:
+        yield "no [[publication]]: nothing will be released"
+
+
+def _spends(publication: Publication) -> bool:
+    return publication.build_mechanism.charge() != Charge()
+
+
+def _voided(settings: Settings) -> Iterator[str]:
+    for one, two in combinations(settings.publication, 2):
+        private, other = (one, two) if _spends(one) else (two, one)
+        if _spends(private) and not _spends(other):
+            yield (
+                f"publication {other.name!r} ({other.build_mechanism.kind}) releases the same cases without noise: "
+                f"the dp claim of {private.name!r} holds only for recipients who never see it"
+            )
+        elif _spends(private):
+            yield (
+                f"publications {one.name!r} and {two.name!r} both spend epsilon: their losses add up; "
+                "cap them together with process.budget"
+            )
+
+
+def _releases(settings: Settings) -> Iterator[str]:
+    for publication in settings.publication:
+        asked = publication.build_mechanism.charge().epsilon
+        gate = publication.gate
+        # e_i is counted under replacement, which changes two counts: 2 epsilon (semantics of leakage, "What e_i is")
+        bounds = [(gate.max_epsilon, asked), (gate.max_tpl, 2 * asked)]
+        numbers = [floor(bound / each) for bound, each in bounds if bound is not None and each]
+        if asked and numbers:
+            number = min(numbers)
+            yield f"publication {publication.name!r}: its budget allows {number} releases, then none"
+        elif asked:
+            yield f"publication {publication.name!r}: no max_epsilon: its privacy loss grows without a limit"
+
+
+def _own(settings: Settings) -> Iterator[str]:
+    for publication in settings.publication:
+        table = publication.model_dump(mode="json")
+        for warning in publication.build_mechanism.check(table):
+            yield f"publication {publication.name!r}: {warning}"

@@ -1,0 +1,70 @@
+"""The command line: one file a command, found by its name; thin, since the work stands in other rooms.
+
+A module of this package that defines `command` becomes `veilstream <module name>`; one that defines `app` (a
+Typer) becomes a group. Modules that begin with an underscore are shared pieces. Exit codes: 0 done, 1 failed,
+2 bad usage, configuration or input, 3 a bound is broken, 4 refuses to release.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+
+import typer
+
+from models.errors import VeilstreamError
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""Bad usage, as Typer raises it: it carries a Click of its own, whose classes are not those of the package `click`."""
+
+HELP = "Continuous, privacy-checked publication of anonymized event logs."
+
+
+def build_app() -> typer.Typer:
+    """The whole command line, from the modules beside this file."""
+    app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    for info in pkgutil.iter_modules(__path__):
+        if info.name.startswith("_"):
+            continue
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        name = info.name.rstrip("_").replace("_", "-")
+        panel = getattr(module, "PANEL", None)
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(module.command)
+    return app
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of `veilstream`: every expected error is one line on stderr and its own exit code."""
+    sys.exit(execute(arguments))
+
+
+def execute(arguments: list[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        outcome = build_app()(args=arguments, standalone_mode=False, prog_name="veilstream")
+    except UsageError as error:
+        message = error.format_message()  # type: ignore[attr-defined]  # a Click of Typer's own, see UsageError
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(message, err=True)
+            return 2
+        return _fail(message.replace("\n", " "), 2)
+    except typer.Abort:
+        return _fail("interrupted", 1)
+    except VeilstreamError as error:
+        return _fail(str(error), error.exit_code)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        return _fail(f"{error.filename or 'the disk'}: {error.strerror}", 1)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    typer.echo(f"veilstream: {message}", err=True)
+    return code

@@ -1,0 +1,124 @@
+"""One release of one log, outside any publication: what `veilstream anonymize` does between flags and output."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors import write_log
+from models.anonymize.accuracy import coarser_unit
+from models.anonymize.tlkc import Problem
+from models.errors import InputError
+from models.eventlog import EventLog
+from models.knowledge import NANOSECONDS, perspective
+from stream.pseudonym import Pseudonyms
+from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.mechanisms import mechanism
+from stream.release.mechanisms.tlkc import Tlkc
+from stream.release.released import outside, pseudonymous_resources
+
+
+def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
+    """The mechanism of the given flags; None means not given. InputError names a flag that it does not know."""
+    from pydantic import ValidationError
+
+    try:
+        return mechanism({"kind": kind, **{key: value for key, value in given.items() if value is not None}})
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"]) or "the mechanism"
+        if first["type"] == "extra_forbidden":
+            raise InputError(f"{name} is no option of --mechanism {kind}") from None
+        raise InputError(f"--mechanism {kind}: {name}: {first['msg']}") from None
+
+
+def exposure_of(log: EventLog, sensitive: Sequence[str]) -> Exposure:
+    """The whole log, all its cases complete."""
+    last = int(log.time.max()) if log.n_events else 0
+    for name in sensitive:
+        log.case_values(name)
+    return Exposure(log, np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last)
+
+
+def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> Problem | None:
+    """The TLKC problem, refused (InputError) where infeasible or T finer than the log; None for other kinds."""
+    if not isinstance(chosen_mechanism, Tlkc):
+        return None
+    problem = chosen_mechanism.problem(exposure)
+    problem.refuse_infeasible()
+    unit = coarser_unit(exposure.log, chosen_mechanism.T) if chosen_mechanism.knowledge == "rel" else None
+    if unit:
+        raise InputError(f"T = {chosen_mechanism.T} is finer than the log, whose times are whole {unit} apart")
+    return problem
+
+
+def listed(problem: Problem) -> list[dict[str, Any]]:
+    """The minimal violating candidates of the source, JSON-able: items, matching cases, and what is wrong."""
+    names = {1: "fewer than K cases", 2: "a sensitive value above C"}
+    return [
+        {"candidate": list(problem.seen.decode(row)), "cases": int(support), "reason": names[int(reason)]}
+        for level in problem.violations.levels
+        for row, support, reason in zip(level.candidates.tolist(), level.support, level.reason, strict=True)
+    ]
+
+
+def release_once(mechanism_: Mechanism, exposure: Exposure, *, keep_resources: bool) -> tuple[Build, float]:
+    """The build, and the seconds that the mechanism took. Resources get pseudonyms under a key that is thrown away."""
+    begin = time.perf_counter()
+    build = mechanism_.build(exposure)
+    seconds = time.perf_counter() - begin
+    if not keep_resources:
+        build = replace(build, log=pseudonymous_resources(build.log, Pseudonyms(secrets.token_bytes(32))))
+    return build, seconds
+
+
+def write(path: Path, mechanism_: Mechanism, build: Build) -> None:
+    """The released log under fresh case ids, with its privacy metadata."""
+    parameters = mechanism_.model_dump(mode="json", exclude={"kind"})
+    privacy = {"mechanism": mechanism_.kind, "parameters": parameters, "time_basis": build.time_basis}
+    write_log(outside(build), path, privacy=privacy, time_basis=build.time_basis)
+
+
+def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float) -> dict[str, Any]:
+    """The documented JSON. `satisfied` is null for mechanisms that bound no counts (dp)."""
+    operator = dict(build.operator)
+    result = {
+        "mechanism": mechanism_.model_dump(mode="json"),
+        "events": {"in": exposure.log.n_events, "out": build.log.n_events},
+        "cases": {"in": exposure.log.n_cases, "out": build.log.n_cases},
+        "variants": {"in": _variants_in(exposure.log, build), "out": _variants_out(build)},
+        "suppressed": operator.pop("suppressed", []),
+        "n_actual": build.n_actual,
+        "satisfied": operator.pop("satisfied", None),
+        "seconds": seconds,
+        "time_basis": build.time_basis,
+        "promise": dict(mechanism_.promise()),
+    }
+    return {**result, **({"details": operator} if operator else {})}
+
+
+def _variants_in(log: EventLog, build: Build) -> int:
+    return _distinct(log, perspective(log, build.carries, _unit(build)).codes[:, None])
+
+
+def _variants_out(build: Build) -> int:
+    parts: dict[str, Any] = {
+        "activity": build.log.activity.codes,
+        "resource": build.log.resource.codes,
+        "relative_time": build.log.time // NANOSECONDS[_unit(build)],
+    }
+    return _distinct(build.log, np.stack([parts[name].astype(np.int64) for name in build.carries], axis=1))
+
+
+def _unit(build: Build) -> Any:
+    return build.T
+
+
+def _distinct(log: EventLog, rows: Any) -> int:
+    return len({rows[a:b].tobytes() for a, b in zip(log.starts[:-1], log.starts[1:], strict=True)})

@@ -1,0 +1,48 @@
+"""What commands print: JSON on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+
+def emit_json(value: Any) -> None:
+    """One JSON document on stdout. NaN and infinities become null: they are not JSON."""
+    sys.stdout.buffer.write(msgspec.json.encode(_finite(value)) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def tables() -> Console:
+    """Where tables for people go (stdout)."""
+    return Console(highlight=False)
+
+
+def progress() -> Progress:
+    """A progress bar on stderr, shown on terminals only."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return _finite(value.item())
+    return value

@@ -1,0 +1,145 @@
+"""`veilstream anonymize LOG -o OUT`: one release of a log by any mechanism."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from models.errors import InputError
+from stream.commands import _options as options
+from stream.commands._output import emit_json, tables
+
+PANEL = "Release"
+TLKC = "TLKC-privacy"
+DP = "Differential privacy and Amun"
+
+
+def command(
+    log: options.Log,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="The released log.")] = None,
+    mechanism: Annotated[
+        str, typer.Option(help="tlkc, baseline-1, baseline-2, pretsa, amun, dp-log, dp-variants or identity.")
+    ] = "tlkc",
+    knowledge: Annotated[str | None, typer.Option(help="set, mult, seq or rel.", rich_help_panel=TLKC)] = None,
+    attribute: Annotated[str | None, typer.Option(help="ac, re or ar.", rich_help_panel=TLKC)] = None,
+    T: Annotated[str | None, typer.Option("--T", help="seconds, minutes, hours or days.", rich_help_panel=TLKC)] = None,
+    L: Annotated[int | None, typer.Option("--L", help="Items that an adversary knows.", rich_help_panel=TLKC)] = None,
+    K: Annotated[int | None, typer.Option("--K", help="Cases that must match.", rich_help_panel=TLKC)] = None,
+    C: Annotated[str | None, typer.Option("--C", help="Largest share of a value.", rich_help_panel=TLKC)] = None,
+    suppression: Annotated[
+        str | None, typer.Option(help="greedy, pruned, exact or local.", rich_help_panel=TLKC)
+    ] = None,
+    algorithm: Annotated[int | None, typer.Option(help="1 or 2 (greedy, pruned).", rich_help_panel=TLKC)] = None,
+    theta: Annotated[float | None, typer.Option(help="Share of frequent traces.", rich_help_panel=TLKC)] = None,
+    alpha: Annotated[float | None, typer.Option(help="Weight of privacy gain.", rich_help_panel=TLKC)] = None,
+    beta: Annotated[float | None, typer.Option(help="Weight of utility loss.", rich_help_panel=TLKC)] = None,
+    capping: Annotated[
+        bool | None, typer.Option("--capping/--no-capping", help="mult: cap, not remove.", rich_help_panel=TLKC)
+    ] = None,
+    effort: Annotated[int | None, typer.Option(help="local: rounds of search.", rich_help_panel=TLKC)] = None,
+    value_aware: Annotated[
+        bool | None, typer.Option("--value-aware", help="local: bans tell values.", rich_help_panel=TLKC)
+    ] = None,
+    bins: Annotated[
+        list[str] | None, typer.Option(metavar="A=X,Y", help="Upper edges of classes.", rich_help_panel=TLKC)
+    ] = None,
+    list_violations: Annotated[
+        bool, typer.Option("--list-violations", help="Minimal violating sets.", rich_help_panel=TLKC)
+    ] = False,
+    variant: Annotated[
+        str | None, typer.Option(help="sampling, filtering or oversampling.", rich_help_panel=DP)
+    ] = None,
+    delta: Annotated[str | None, typer.Option(help="amun: guessing advantage.", rich_help_panel=DP)] = None,
+    prior: Annotated[str | None, typer.Option(help="amun: how priors are estimated.", rich_help_panel=DP)] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Privacy budget.", rich_help_panel=DP)] = None,
+    delta_dp: Annotated[str | None, typer.Option(help="delta of (epsilon, delta).", rich_help_panel=DP)] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other key of the mechanism; repeatable."),
+    ] = None,
+    keep_resources: Annotated[bool, typer.Option("--keep-resources", help="Release the names of resources.")] = False,
+    sensitive: options.Sensitive = "",
+    columns: options.Columns = "",
+    timezone: options.Timezone = "",
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search of `local`.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Release one log by a mechanism; the same keys as in a publication's `mechanism` table."""
+    given: dict[str, Any] = {
+        "knowledge": knowledge, "attribute": attribute, "T": T, "L": L, "K": K, "C": C, "suppression": suppression,
+        "algorithm": algorithm, "theta": theta, "alpha": alpha, "beta": beta, "capping": capping, "effort": effort,
+        "value_aware": value_aware, "bins": _bins(bins), "variant": variant, "delta": delta, "prior": prior,
+        "epsilon": epsilon, "delta_dp": delta_dp, "seed": seed, **_further(option),
+    }  # fmt: skip
+    if output is None and not list_violations:
+        raise InputError("name the released log with -o OUT")
+    _run(log, output, mechanism, given, sensitive, columns, timezone, list_violations, keep_resources, json)
+
+
+def _run(
+    log: Path, output: Path | None, kind: str, given: dict[str, Any], sensitive: str, columns: str, timezone: str,
+    list_violations: bool, keep_resources: bool, json: bool,
+) -> None:  # fmt: skip
+    from connectors import read_log
+    from stream.commands import _anonymize as once
+
+    mechanism = once.chosen(kind, given)
+    exposure = once.exposure_of(read_log(log, options.columns(columns), timezone or None), options.split(sensitive))
+    problem = once.tlkc_problem(mechanism, exposure)
+    result: dict[str, Any] = {}
+    if list_violations:
+        if problem is None:
+            raise InputError(f"--list-violations is for --mechanism tlkc, not {kind}")
+        result["violations"] = once.listed(problem)
+    if output is not None:
+        build, seconds = once.release_once(mechanism, exposure, keep_resources=keep_resources)
+        once.write(output, mechanism, build)
+        result = {**once.summary(mechanism, exposure, build, seconds), **result}
+    emit_json(result) if json else _print(result)
+
+
+def _bins(texts: list[str] | None) -> dict[str, list[float]] | None:
+    """`Age=40,60` -> {"Age": [40.0, 60.0]}."""
+    result: dict[str, list[float]] = {}
+    for text in texts or []:
+        name, sign, edges = text.partition("=")
+        try:
+            result[name] = [float(edge) for edge in options.split(edges)]
+        except ValueError:
+            sign = ""
+        if not sign or not name:
+            raise InputError(f"--bins: {text!r} is not like Age=40,60")
+    return result or None
+
+
+def _further(texts: list[str] | None) -> dict[str, str]:
+    result = {}
+    for text in texts or []:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise InputError(f"--set: {text!r} is not like KEY=VALUE")
+        result[key] = value
+    return result
+
+
+def _print(result: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    if "events" in result:
+        table = Table("", "in", "out", title=f"{result['mechanism']['kind']}: {result['promise']['guaranteed']}")
+        for name in ("cases", "events", "variants"):
+            table.add_row(name, str(result[name]["in"]), str(result[name]["out"]))
+        tables().print(table)
+        tables().print(f"most events removed from one case: {result['n_actual']}; satisfied: {result['satisfied']}")
+        tables().print("suppressed: " + _shortened(result["suppressed"]), markup=False)
+        for warning in result.get("details", {}).get("warnings", []):
+            tables().print(f"warning: {warning}")
+    for entry in result.get("violations", []):
+        tables().print(f"{entry['cases']:>6}  {entry['reason']:<26} {entry['candidate']}", markup=False)
+
+
+def _shortened(items: list[Any], most: int = 20) -> str:
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return (", ".join(map(str, items[:most])) or "nothing everywhere") + more

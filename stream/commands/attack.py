@@ -1,0 +1,227 @@
+"""`veilstream attack L1 L2 [L3 ...]`: what releases give away together that none gives away alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from models.errors import InputError
+from stream.commands import _options as options
+from stream.commands._output import emit_json, progress, tables
+
+if TYPE_CHECKING:
+    from models.attacks.outcome import Anonymity, Method, Minimum
+    from models.eventlog import EventLog, SimpleLog
+
+PANEL = "Measure"
+
+CARRIES = {"ac": ("activity",), "re": ("resource",), "time": ("relative_time",)}
+
+
+def command(
+    releases: Annotated[
+        list[Path],
+        typer.Argument(metavar="L1 L2 [L3 ...]", help="Releases in order of publication.", show_default=False),
+    ],
+    sensitive: options.Sensitive = "",
+    columns: options.Columns = "",
+    timezone: options.Timezone = "",
+    bk_length: Annotated[int, typer.Option("--bk-length", help="Longest background knowledge.")] = 2,
+    n: Annotated[str, typer.Option("--n", help="Events removed from a case at most: 1..5 or 0,1.")] = "0,1",
+    method: Annotated[str, typer.Option("--method", help="exact, sound, paper or reference.")] = "exact",
+    minimum: Annotated[str, typer.Option("--minimum", help="realisable (least value >= 1) or all.")] = "realisable",
+    bk: Annotated[
+        list[str] | None, typer.Option("--bk", metavar="A,B,..", help="A named candidate; may be repeated.")
+    ] = None,
+    joint: Annotated[bool, typer.Option("--joint", help="Named candidates: count only links that contain bk.")] = False,
+    foreign: Annotated[bool, typer.Option("--foreign", help="bk may hold an activity that no release shows.")] = False,
+    attribute: Annotated[str, typer.Option("--attribute", help="What bk is about: ac or re.")] = "ac",
+    link: Annotated[
+        str, typer.Option("--link", metavar="ac,re,time", help="What else the releases carry and can be linked on.")
+    ] = "",
+    T: Annotated[str, typer.Option("--T", help="Accuracy of relative times that are linked on.")] = "minutes",
+    taxonomy: Annotated[
+        Path | None, typer.Option("--taxonomy", help="CSV file activity,generalization.", show_default=False)
+    ] = None,
+    enumerate_to: Annotated[
+        Path | None, typer.Option("--all", metavar="FILE", help="Every candidate to a Parquet file.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """F-, C- and B-attack between releases of one process."""
+    if len(releases) < 2:
+        raise InputError("attack compares releases: give two or more, in order of publication")
+    question = _Question(bk_length, n, method, minimum, bk or [], joint, foreign, attribute, link, T, taxonomy)
+    logs = _read(releases, options.columns(columns), timezone)
+    simple = question.simple(logs, releases, options.split(sensitive))
+    pairs = []
+    with progress() as bar:
+        task = bar.add_task("pairs of releases", total=len(simple) * (len(simple) - 1) // 2)
+        for later in range(1, len(simple)):
+            for earlier in range(later):
+                pairs.append((earlier, later, question.ask(simple[earlier], simple[later])))
+                bar.advance(task)
+    if enumerate_to is not None:
+        question.write_all(simple[0], simple[1], enumerate_to)
+    body = pairs[0][2].json()
+    if len(releases) > 2:
+        from models.attacks.series import series
+
+        body["pairs"] = [{"earlier": i + 1, "later": j + 1, **found.json()} for i, j, found in pairs]
+        body["series"] = series(simple, bk_length=bk_length, n=question.n, **question.shared()).json()
+    if json:
+        emit_json(body)
+        return
+    _show(pairs, body)
+
+
+class _Question:
+    """The options, checked and turned into arguments of models.attacks."""
+
+    def __init__(
+        self, bk_length: int, n: str, method: str, minimum: str, bk: Sequence[str], joint: bool, foreign: bool,
+        attribute: str, link: str, T: str, taxonomy: Path | None,
+    ) -> None:  # fmt: skip
+        self.n = options.integers(n, "--n")
+        self.bk_length = bk_length
+        # Checked by models.attacks, which knows the names.
+        self.method, self.minimum = cast("Method", method), cast("Minimum", minimum)
+        self.candidates = [options.split(text) for text in bk]
+        self.joint, self.foreign, self.T = joint, foreign, T
+        if attribute not in ("ac", "re"):
+            raise InputError(f"--attribute {attribute!r} is not one of ac, re")
+        linked = list(dict.fromkeys([attribute, *options.split(link)]))
+        for name in linked:
+            if name not in CARRIES:
+                raise InputError(f"--link: {name!r} is not one of {', '.join(CARRIES)}")
+        self.carries = tuple(CARRIES[name][0] for name in linked)
+        self.taxonomy = _taxonomy(taxonomy) if taxonomy else None
+
+    def shared(self) -> dict[str, Any]:
+        """What every pair and the series take."""
+        known = (lambda item: item[0]) if len(self.carries) > 1 else None
+        return {"known": known, "taxonomy": self.taxonomy, "foreign": self.foreign}
+
+    def simple(self, logs: list[EventLog], paths: list[Path], sensitive: list[str]) -> list[SimpleLog]:
+        from models.eventlog import SimpleLog
+        from models.knowledge import perspective
+
+        for log, path in zip(logs, paths, strict=True):
+            for name in sensitive:
+                if name not in log.case_attributes and name not in log.event_attributes:
+                    raise InputError(f"{path}: no attribute {name!r}; releases are compared on the same sensitive ones")
+        common = set(logs[0].activity.values).intersection(*(log.activity.values for log in logs[1:]))
+        if not common and not self.taxonomy:
+            raise InputError("the releases have no activity in common: are they of one process?")
+        for place in range(1, len(logs)):
+            if logs[place].n_cases < logs[place - 1].n_cases:
+                raise InputError(
+                    f"{paths[place]} has {logs[place].n_cases} cases, fewer than the {logs[place - 1].n_cases} of "
+                    f"{paths[place - 1]}: give releases in order of publication; the attacks assume that no case leaves"
+                )
+        return [
+            SimpleLog.from_items(log.starts, perspective(log, self.carries, self.T), log.sensitive(sensitive))  # type: ignore[arg-type]
+            for log in logs
+        ]
+
+    def ask(self, earlier: SimpleLog, later: SimpleLog) -> Anonymity:
+        from models.attacks.correspondence import anonymity
+
+        return anonymity(
+            earlier, later, bk_length=self.bk_length, n=self.n, method=self.method, minimum=self.minimum,
+            candidates=self.candidates, joint=self.joint, **self.shared(),
+        )  # fmt: skip
+
+    def write_all(self, earlier: SimpleLog, later: SimpleLog, path: Path) -> None:
+        """Every candidate with its values, a row group for each first symbol and n."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from models.attacks.correspondence import every_candidate
+
+        names = ("ms1", "ms2", "f", "c", "b")
+        schema = pa.schema([("bk", pa.list_(pa.string())), ("n", pa.int32()), *((name, pa.int32()) for name in names)])
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for n, symbols, codes, values in every_candidate(
+                earlier,
+                later,
+                bk_length=self.bk_length,
+                n=self.n,
+                method=self.method,
+                **self.shared(),
+            ):
+                writer.write_table(_block(schema, n, symbols, codes, values))
+
+
+def _block(schema: Any, n: int, symbols: Sequence[Any], codes: Any, values: Any) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    lengths = (codes >= 0).sum(axis=1)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))
+    words = pa.array([str(symbol) for symbol in symbols]).take(pa.array(codes[codes >= 0].astype(np.int32)))
+    columns = [pa.ListArray.from_arrays(offsets, words), pa.array(np.full(len(codes), n, dtype=np.int32))]
+    return pa.Table.from_arrays([*columns, *(pa.array(values[:, k]) for k in range(5))], schema=schema)
+
+
+def _read(paths: list[Path], columns: dict[str, str], timezone: str) -> list[EventLog]:
+    from connectors import read_log
+
+    return [read_log(path, columns=columns, timezone=timezone or None) for path in paths]
+
+
+def _taxonomy(path: Path) -> dict[str, str]:
+    """child -> parent from a CSV file of two columns without header."""
+    import csv
+
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    parents: dict[str, str] = {}
+    with path.open(encoding="utf-8", newline="") as lines:
+        for number, row in enumerate(csv.reader(lines), start=1):
+            if len(row) != 2 or row[0] in parents:
+                raise InputError(f"{path}: line {number}: expected activity,generalization, each activity once")
+            parents[row[0]] = row[1]
+    return parents
+
+
+def _show(pairs: list[tuple[int, int, Anonymity]], body: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    console = tables()
+    names = ("ka1", "ka2", "fa", "ca", "ba")
+    table = Table("releases", "n", "linker", *names, "fc", "cc", "bc")
+    for earlier, later, found in pairs:
+        for row in found.json()["results"]:
+            numbers = ["-" if row[name] is None else str(row[name]) for name in names]
+            shares = ["-" if row[name] is None else f"{row[name]:.2f}" for name in ("fc", "cc", "bc")]
+            table.add_row(f"{earlier + 1}, {later + 1}", str(row["n"]), row["linker"], *numbers, *shares)
+    console.print(table)
+    for earlier, later, found in pairs:
+        for result in found.results:
+            if result.linker == "none":
+                console.print(_no_linker(earlier, later, result))
+    if body.get("candidates"):
+        _show_candidates(console, body["candidates"])
+
+
+def _no_linker(earlier: int, later: int, result: Any) -> str:
+    witness = result.obstacles[0]
+    hint = f"the least n with a linker is {result.least_n}" if result.least_n else "no n gives one: a value changed"
+    return (
+        f"releases {earlier + 1}, {later + 1}, n = {result.n}: no linker; {len(result.obstacles)} sensitive value(s) "
+        f"cannot be matched ({witness.earlier} earlier records link to {witness.later} later ones); {hint}"
+    )
+
+
+def _show_candidates(console: Any, candidates: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    names = ("n", "ms1", "ms2", "f", "c", "b", "fa", "ca", "ba")
+    table = Table("bk", *names)
+    for row in candidates:
+        table.add_row(", ".join(row["bk"]), *("-" if row[name] is None else str(row[name]) for name in names))
+    console.print(table)

@@ -1,0 +1,41 @@
+"""`veilstream check-config FILE`: what a configuration means, and what in it cannot hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream.commands import _options as options
+from stream.commands._output import emit_json, tables
+
+PANEL = "Operate"
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="The configuration file (TOML).", show_default=False)],
+    json: options.Json = False,
+) -> None:
+    """Check a configuration file; warn of claims that cannot hold."""
+    from stream import settings
+    from stream.advice import warnings
+
+    loaded = settings.load(file)
+    found = warnings(loaded)
+    body = {
+        "file": str(file),
+        "valid": True,
+        "process": loaded.process.name,
+        "publications": [publication.name for publication in loaded.publication],
+        "config_digest": loaded.digest,
+        "warnings": found,
+    }
+    if json:
+        emit_json(body)
+        return
+    console = tables()
+    names = ", ".join(publication.name for publication in loaded.publication) or "none"
+    console.print(f"{file}: valid; process {loaded.process.name}, publications {names}")
+    for warning in found:
+        console.print(f"warning: {warning}")

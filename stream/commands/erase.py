@@ -1,0 +1,56 @@
+"""`veilstream erase`: a case leaves the state and every later release. Its id is read from standard input.
+
+An id on the command line would stand in the process list and in the shell's history.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream.commands import _options as options
+from stream.commands._output import emit_json, tables
+
+PANEL = "Operate"
+
+
+def command(
+    config: Annotated[Path, typer.Option("-c", "--config", help="The configuration file.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Folder of a replay, or of the daemon (its key).")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Erase the cases whose ids come on standard input, one a line."""
+    from models.errors import InputError
+    from stream import settings
+
+    cases = [line.rstrip("\r\n") for line in sys.stdin if line.strip()]
+    if not cases:
+        raise InputError("no case id on standard input (one a line)")
+    loaded = settings.load(config)
+    if loaded.source is not None:
+        from stream.daemon import orders
+
+        offset = orders.erase(loaded, loaded.source, output or Path("out"), cases)
+        if json:
+            emit_json({"command": "erase", "cases": len(cases), "offset": offset})
+        else:
+            tables().print(f"erase stands at offset {offset} of the delta topic; the report is in the ledger")
+        return
+    if output is None:
+        raise InputError("give the folder of a replay with -o")
+    from stream.offline import erase_in_folder
+
+    report = erase_in_folder(loaded, output, cases)
+    if json:
+        emit_json(report)
+        return
+    console = tables()
+    console.print(f"{report['known']} of {len(cases)} cases were in the state; all are refused from now on")
+    for name, numbers in report["releases"].items():
+        if numbers:
+            console.print(f"already out in {name}: {', '.join(map(str, numbers))}")

@@ -1,0 +1,42 @@
+"""`veilstream gap rewind|accept`: what to do about source events that the coordinator misses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream.commands import _options as options
+from stream.commands._output import emit_json, tables
+
+PANEL = "Operate"
+app = typer.Typer(help="Mend a gap in the source events; nothing is released before.", no_args_is_help=True)
+
+Config = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (TOML).", show_default=False)]
+Output = Annotated[Path, typer.Option("-o", "--output", help="Folder of the coordinator.")]
+
+
+@app.command()
+def rewind(config: Config, output: Output = Path("out"), json: options.Json = False) -> None:
+    """Read the missing events again (stop the ingest workers first, start them after)."""
+    _mend(config, output, "rewind", json)
+
+
+@app.command()
+def accept(config: Config, output: Output = Path("out"), json: options.Json = False) -> None:
+    """Go on without the missing events; every later manifest says so."""
+    _mend(config, output, "accept", json)
+
+
+def _mend(config: Path, output: Path, action: str, json: bool) -> None:
+    from stream.daemon import orders
+    from stream.daemon.start import daemon_settings
+
+    settings, source = daemon_settings(config)
+    gaps = orders.mend_gap(settings, source, output, action)
+    if json:
+        emit_json({"action": action, "gaps": gaps})
+        return
+    for one in gaps:
+        tables().print(f"{action}: {one['src']}/{one['p']}, offsets {one['missing'][0]} to {one['missing'][1]}")

@@ -1,0 +1,193 @@
+"""`veilstream leakage LOG`: temporal privacy leakage of the papers' simulated releases of a log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from models.errors import BoundError, InputError
+from stream.commands import _options as options
+from stream.commands._output import emit_json, progress, tables
+
+if TYPE_CHECKING:
+    from models.leakage.experiment import Outcome, Settings
+
+PANEL = "Measure"
+CURVES = ("bpl", "fpl", "tpl")
+
+WHAT_E_IS = "e is under replacement of a case's state (mechanisms with Laplace noise of scale 1/eps: e = 2 eps)"
+
+
+def command(
+    log: options.Log,
+    scenario: Annotated[str, typer.Option(help="certain: exactly WINDOW events a case; uncertain: up to.")] = "certain",
+    window: Annotated[str, typer.Option(metavar="X", help="Events a case and release: 2, or 1..4, or 1,2,8.")] = "1",
+    epsilon: Annotated[str, typer.Option(metavar="E[,E..]", help="e of every release, or of each.")] = "0.01",
+    releases: Annotated[int, typer.Option(help="Most releases. [default: 5, or as many as there are e]")] = 0,
+    split: Annotated[float, typer.Option(help="Part of the events that fixes the first release.")] = 0.5,
+    states: Annotated[str, typer.Option(help="prefix, last, suffix-K, set or multiset.")] = "prefix",
+    method: Annotated[str, typer.Option(help="definition, or reference (the authors' program).")] = "definition",
+    attribute: Annotated[list[str] | None, typer.Option(help="Event attribute as a further chain; repeatable.")] = None,
+    least_cases: Annotated[int, typer.Option(help="Transitions of fewer cases are no correlation.")] = 1,
+    complete_only: Annotated[bool, typer.Option("--complete-only", help="Only complete traces correlate.")] = False,
+    end_activities: Annotated[
+        str, typer.Option(metavar="A[,B]", help="What completes a case; else the log's end.")
+    ] = "",
+    newest: Annotated[bool, typer.Option("--newest", help="The newest automaton for every step.")] = False,
+    delta_dp: Annotated[float, typer.Option(help="delta of each release; above 0 only composition holds.")] = 0.0,
+    bound: Annotated[
+        str, typer.Option(metavar="ALPHA", help="Bound on TPL: budgets that keep it; exit 3 if broken.")
+    ] = "",
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw BPL, FPL and TPL (png, pdf, svg).")] = None,
+    seed: options.Seed = 0,
+    columns: options.Columns = "",
+    timezone: options.Timezone = "",
+    json: options.Json = False,
+) -> None:
+    """Backward, forward and temporal privacy leakage of continuous releases (Figures 4 and 5 of the paper)."""
+    from models.leakage.accumulation import epsilon_of
+    from models.leakage.experiment import Settings
+    from models.leakage.states import StateFunction
+
+    budgets = [epsilon_of(part) for part in options.split(epsilon)]
+    windows = options.integers(window, "--window")
+    if not budgets or not windows:
+        raise InputError("--epsilon and --window each need a value")
+    alpha = epsilon_of(bound, "--bound") if bound else None
+    asked: dict[str, Any] = {
+        "scenario": scenario,
+        "epsilon": budgets,
+        "releases": releases or (len(budgets) if len(budgets) > 1 else 5),
+        "split": split,
+        "states": StateFunction.parse(states),
+        "method": method,
+        "seed": seed,
+        "newest": newest,
+        "least_cases": least_cases,
+        "complete_only": complete_only,
+        "end_activities": options.split(end_activities),
+        "attributes": attribute or [],
+    }
+    settings = [Settings(window=x, **asked) for x in windows]
+    outcomes = _simulate(log, columns, timezone, settings)
+    results = [_result(each, outcome, alpha) for each, outcome in zip(settings, outcomes, strict=True)]
+    if delta_dp:
+        delta = epsilon_of(delta_dp, "--delta-dp")
+        for result, outcome in zip(results, outcomes, strict=True):
+            _compose(result, outcome.epsilon, delta)
+    if plot is not None and not delta_dp:
+        from stream.commands._leakage_plot import draw
+
+        draw(plot, log.name, results)
+    if json:
+        emit_json(results[0] if len(results) == 1 else {"windows": results})
+    else:
+        _print(results)
+    _hold(settings, outcomes, delta_dp != 0, alpha)
+
+
+def _simulate(log: Path, columns: str, timezone: str, settings: Sequence[Settings]) -> list[Outcome]:
+    from connectors import read_log
+    from models.leakage.experiment import run
+
+    events = read_log(log, options.columns(columns), timezone or None)
+    with progress() as bar:
+        return [run(events, each) for each in bar.track(settings, description="simulating releases")]
+
+
+def _result(settings: Settings, outcome: Outcome, alpha: Fraction | None) -> dict[str, Any]:
+    """The documented JSON of one simulation; curves of the activity chain, further chains beside."""
+    main = outcome.chains["activity"]
+    result: dict[str, Any] = {
+        "scenario": settings.scenario,
+        "window": settings.window,
+        "abstraction": str(settings.states),
+        "method": settings.method,
+        "relation": "replacement",
+        "epsilon": [float(e) for e in outcome.epsilon],
+        "releases": [
+            {
+                **row,
+                "states": main.states[i],
+                "complete": outcome.complete[i],
+                "incomplete": outcome.incomplete[i],
+                "events": outcome.events[i],
+            }
+            for i, row in enumerate(_curves(main))
+        ],
+        "max_tpl": float(outcome.max_tpl()),
+        "sum_epsilon": float(sum(outcome.epsilon)),
+        "states": main.states[-1],
+        "extreme": {
+            "backward": all(backward for backward, _ in main.extreme),
+            "forward": all(forward for _, forward in main.extreme),
+        },
+    }
+    if settings.attributes:
+        result["chains"] = {name: _curves(chain) for name, chain in outcome.chains.items()}
+    if alpha is not None:
+        result["bound"] = _allocation(main.last, alpha, len(outcome.epsilon))
+    return result
+
+
+def _compose(result: dict[str, Any], epsilon: Sequence[Fraction], delta: Fraction) -> None:
+    """(epsilon, delta)-dp releases: sums instead of curves, which would claim what is not proved."""
+    from models.leakage.accumulation import composition
+
+    for row in result["releases"]:
+        row.update(bpl=None, fpl=None, tpl=None)
+    for key in ("chains", "bound"):
+        result.pop(key, None)
+    result.update(composition([(e, delta) for e in epsilon]))
+
+
+def _curves(chain: Any) -> list[dict[str, Any]]:
+    return [
+        {"release": i, "bpl": float(b), "fpl": float(f), "tpl": float(t)}
+        for i, (b, f, t) in enumerate(zip(chain.bpl, chain.fpl, chain.tpl, strict=True), start=1)
+    ]
+
+
+def _allocation(last: tuple[Any, Any], alpha: Fraction, releases: int) -> dict[str, Any]:
+    """Budgets that keep TPL at or under `alpha` on the newest automaton's chain."""
+    from models.leakage.budget import allocate, geometric
+
+    found = allocate(*last, alpha)
+    return {
+        "alpha": float(alpha),
+        "unknown_horizon": float(found.constant),
+        "known_horizon": [float(e) for e in found.series(releases)],
+        "geometric": [float(geometric(alpha, Fraction(1, 2), i)) for i in range(1, releases + 1)],
+    }
+
+
+def _print(results: Sequence[Mapping[str, Any]]) -> None:
+    from rich.table import Table
+
+    for result in results:
+        title = "{scenario}, window {window}, states {abstraction} ({states}), method {method}".format(**result)
+        table = Table("release", "events", "complete", "incomplete", "BPL", "FPL", "TPL", title=title)
+        for row in result["releases"]:
+            cells = (row["release"], row["events"], row["complete"], row["incomplete"])
+            table.add_row(*map(str, cells), *("-" if row[key] is None else f"{row[key]:.6f}" for key in CURVES))
+        tables().print(table)
+        tables().print(f"max TPL {result['max_tpl']:.6f}, sum of e {result['sum_epsilon']:.6f}; {WHAT_E_IS}")
+        if "bound" in result:
+            tables().print(
+                "budgets for TPL <= {alpha}: {unknown_horizon:.6g} in every release, for ever; or "
+                "{known_horizon}".format(**result["bound"])
+            )
+
+
+def _hold(settings: Sequence[Settings], outcomes: Sequence[Outcome], composed: bool, alpha: Fraction | None) -> None:
+    """BoundError where a bound breaks; compared exactly, since the double next to 0.05 is above 0.05."""
+    if alpha is None:
+        return
+    reached = [sum(outcome.epsilon) if composed else outcome.max_tpl() for outcome in outcomes]
+    broken = [each.window for each, value in zip(settings, reached, strict=True) if value > alpha]
+    if broken:
+        raise BoundError(f"TPL passes the bound {float(alpha):g} at window {', '.join(map(str, broken))}")

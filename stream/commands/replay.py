@@ -1,0 +1,146 @@
+"""`veilstream replay LOG`: the main job, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stream.commands import _options as options
+from stream.commands._output import emit_json, progress, tables
+
+if TYPE_CHECKING:
+    from models.eventlog import EventLog
+    from stream.replay import Outcome, Replay
+    from stream.settings import Settings
+    from stream.watch import Watch
+
+PANEL = "Publish"
+
+
+def command(
+    log: options.Log,
+    config: Annotated[Path | None, typer.Option("-c", "--config", help="Configuration file (TOML).")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of releases and audits.")] = Path("out"),
+    final: Annotated[bool, typer.Option("--final", help="Release the rest after the last event.")] = False,
+    speed: Annotated[
+        float | None, typer.Option("--speed", help="Follow event time, this many times faster (default: at once).")
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Publish in several ways side by side, and compare them.")
+    ] = False,
+    metrics_port: Annotated[
+        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics on loopback.")
+    ] = None,
+    metrics_textfile: Annotated[
+        Path | None, typer.Option("--metrics-textfile", help="Leave the metrics in this file at the end.")
+    ] = None,
+    sensitive: options.Sensitive = "",
+    columns: options.Columns = "",
+    timezone: options.Timezone = "",
+    json: options.Json = False,
+) -> int:
+    """Replay a log as the daemon would have published it; exit 3 where a release was withheld."""
+    from connectors import read_log
+    from stream import settings
+    from stream.replay import Replay, check_against, default_publication
+
+    if speed is not None and not speed > 0:
+        raise typer.BadParameter("must be above 0", param_hint="--speed")
+    loaded = settings.load(config, _flags(sensitive, columns, timezone))
+    if config is not None and not loaded.publication:
+        raise typer.BadParameter(f"{config} has no [[publication]]", param_hint="-c")
+    with progress() as bar:
+        reading = bar.add_task(f"reading {log.name}", total=None)
+        events = read_log(log, loaded.process.columns.changed, loaded.process.timezone)
+        bar.remove_task(reading)
+        if compare:
+            from stream.comparison import alternatives
+
+            loaded = alternatives(loaded, events)
+        elif not loaded.publication:
+            loaded = loaded.model_copy(update={"publication": (default_publication(events),)})
+        check_against(loaded, events)
+        task = bar.add_task("replaying", total=events.n_events)
+        with _watched(loaded, metrics_port, metrics_textfile) as watch:
+            replay = Replay(
+                loaded, output, speed=speed, on_progress=lambda done: bar.update(task, completed=done), watch=watch
+            )
+            outcome = replay.run(events, final=final)
+    if outcome.warning:
+        typer.echo(f"veilstream: {outcome.warning}; the checkpoint before it was used", err=True)
+    rows = _compared(replay, outcome, events, output) if compare else None
+    if json:
+        emit_json(outcome.document() if rows is None else {**outcome.document(), "comparison": rows})
+    else:
+        _show(outcome, output, rows)
+    return 3 if outcome.withheld else 0
+
+
+@contextmanager
+def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Iterator[Watch | None]:
+    """Metrics while the replay runs, where they are asked for; the textfile is written whatever happens."""
+    if port is None and textfile is None:
+        yield None
+        return
+    from stream.metrics import Metrics
+    from stream.watch import Watch
+
+    metrics = Metrics(settings.process.name)
+    bound, server = (0, None) if port is None else metrics.serve(port)
+    if server is not None:
+        typer.echo(f"metrics: http://127.0.0.1:{bound}/metrics", err=True)
+    try:
+        yield Watch(settings, metrics)
+    finally:
+        if textfile is not None:
+            metrics.write(textfile)
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+
+def _flags(sensitive: str, columns: str, timezone: str) -> dict[str, Any]:
+    process: dict[str, Any] = {}
+    if sensitive:
+        process["sensitive"] = options.split(sensitive)
+    if columns:
+        process["columns"] = options.columns(columns)
+    if timezone:
+        process["timezone"] = timezone
+    return {"process": process} if process else {}
+
+
+def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> list[dict[str, Any]]:
+    """The comparison, also left beside the audits for the report."""
+    from msgspec.json import encode
+    from msgspec.json import format as indented
+
+    from stream.comparison import compare
+
+    rows = compare(replay, outcome, log)
+    (output / "operator" / "comparison.json").write_bytes(indented(encode(rows)))
+    return rows
+
+
+def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
+    from rich.table import Table
+
+    console = tables()
+    table = Table("publication", "release", "time", "trigger", "cases", "events", "KA", "FA", "CA", "BA", "reasons")
+    for row in outcome.rows():
+        table.add_row(*("" if cell is None else str(cell) for cell in row))
+    console.print(table)
+    if rows is not None:
+        from stream.comparison import COLUMNS, cells
+
+        compared = Table(*COLUMNS)
+        for line in rows:
+            compared.add_row(*cells(line))
+        console.print(compared)
+    console.print(
+        f"{outcome.events} events in {outcome.seconds:.1f} s; releases: {output}/public, audits: {output}/operator"
+    )

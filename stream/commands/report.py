@@ -1,0 +1,51 @@
+"""`veilstream report DIR -o FILE.html`: one page on what the releases of a folder give away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from models.errors import InputError
+from stream.commands import _options as options
+from stream.commands._output import emit_json
+
+PANEL = "Operate"
+
+
+def command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The output folder of a replay or daemon.", show_default=False)
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes.", show_default=False),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--source", metavar="LOG", help="The source log: its graph stands beside the last release's."),
+    ] = None,
+    columns: options.Columns = "",
+    timezone: options.Timezone = "",
+    show_values: Annotated[
+        bool, typer.Option("--show-values", help="Name activities and background knowledge instead of numbering them.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Write a self-contained HTML report of an output folder (--json: the data behind it)."""
+    if output is None and not json:
+        raise InputError("report: say where the page goes: -o FILE.html (or --json for the data)")
+    from connectors import read_log
+    from stream.report.data import collect
+
+    log = read_log(source, options.columns(columns), timezone or None) if source else None
+    data = collect(folder, show_values=show_values, source=log)
+    if output is not None:
+        from stream.report.page import render
+
+        output.write_text(render(data), encoding="utf-8")
+    if json:
+        emit_json(data)
+    else:
+        typer.echo(f"report: {output}", err=True)

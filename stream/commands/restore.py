@@ -1,0 +1,29 @@
+"""`veilstream restore FILE DIR`: bring a backup back, unless it is behind what was published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream.commands import _options as options
+from stream.commands._output import emit_json, tables
+
+PANEL = "Operate"
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="A backup.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.", show_default=False)],
+    store: Annotated[str, typer.Option("--store", help="fsspec URL of the releases, if not in DIR.")] = "",
+    json: options.Json = False,
+) -> None:
+    """Restore the operator's folder; exit 4 where the store knows releases that the backup does not."""
+    from stream.release.backup import restore
+
+    about = restore(file, folder, store or None)
+    if json:
+        emit_json({"folder": str(folder), **about})
+    else:
+        tables().print(f"{folder}: {about['entries']} ledger entries restored")

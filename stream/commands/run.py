@@ -1,0 +1,35 @@
+"""`veilstream run`: the daemon."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PANEL = "Daemon"
+
+
+class Role(StrEnum):
+    """What a process does: take events in, decide releases, or both (as two processes of its own)."""
+
+    ingest = "ingest"
+    coordinator = "coordinator"
+    all = "all"
+
+
+def command(
+    config: Annotated[Path, typer.Option("-c", "--config", help="Configuration file (TOML).", show_default=False)],
+    role: Annotated[Role, typer.Option("--role", help="What this process does.")] = Role.all,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of releases and state.")] = Path("out"),
+) -> int:
+    """Run until SIGTERM; exit 1 after a crash (start it again), 2 where it cannot start, 4 where it must not."""
+    from stream.daemon import logs, roles
+
+    logs.configure()
+    if role is Role.all:
+        return roles.run_all(config, output)
+    if role is Role.ingest:
+        return roles.run_ingest(config, output)
+    return roles.run_coordinator(config, output)

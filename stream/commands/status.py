@@ -1,0 +1,41 @@
+"""`veilstream status`: what the coordinator of a folder said of itself last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream.commands import _options as options
+from stream.commands._output import emit_json, tables
+
+PANEL = "Operate"
+
+
+def command(
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the coordinator.")] = Path("out"),
+    json: options.Json = False,
+) -> int:
+    """State, position, high-water marks and counts; exit 4 where a gap keeps it from releasing."""
+    from rich.table import Table
+
+    from models.errors import InputError
+    from stream.daemon.status import read_status
+
+    status = read_status(output)
+    if status is None:
+        raise InputError(f"{output}: no coordinator has run here")
+    if json:
+        emit_json(status)
+    else:
+        console = tables()
+        console.print(f"{status['state']}, delta offset {status['position']}, checkpoint {status['checkpoint']}")
+        table = Table("publication", "seen", "exposed", "pending", "late", "cuts", "cases")
+        for name, counts in status["publications"].items():
+            table.add_row(name, *(str(counts[key]) for key in ("seen", "exposed", "pending", "late", "cuts", "cases")))
+        console.print(table)
+        for one in status["partitions"]:
+            if one["missing"]:
+                console.print(f"gap: {one['src']}/{one['p']} misses offsets {one['missing'][0]} to {one['missing'][1]}")
+    return 4 if status["state"] == "gap" else 0

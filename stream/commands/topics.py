@@ -1,0 +1,66 @@
+"""`veilstream topics create|check`: the topics of a process, made and checked by admin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream.commands import _options as options
+from stream.commands._output import emit_json, tables
+
+PANEL = "Daemon"
+
+app = typer.Typer(help="Create or check the topics of a process.", no_args_is_help=True)
+
+Config = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (TOML).", show_default=False)]
+
+
+@app.command()
+def create(
+    config: Config,
+    source_partitions: Annotated[
+        int | None, typer.Option("--source-partitions", min=1, help="Create missing source topics too.")
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """Create what is missing; what exists is left as it is and checked."""
+    from connectors.kafka import topics
+    from stream.daemon.start import daemon_settings
+
+    settings, source = daemon_settings(config)
+    wanted = topics.plans(settings.process.name, source)
+    if source_partitions is not None:
+        wanted += [topics.Plan(name, source_partitions) for name in source.topics]
+    with topics.admin(source) as client:
+        created = topics.create(client, wanted, source)
+        problems = topics.check(client, wanted)
+    return _report(created, problems, json)
+
+
+@app.command()
+def check(config: Config, json: options.Json = False) -> int:
+    """Check that every topic is there, with its partitions and its retention; exit 1 where one is not."""
+    from connectors.kafka import topics
+    from stream.daemon.start import daemon_settings
+
+    settings, source = daemon_settings(config)
+    wanted = topics.plans(settings.process.name, source)
+    wanted += [topics.Plan(name, None) for name in source.topics]
+    with topics.admin(source) as client:
+        problems = topics.check(client, wanted)
+    return _report([], problems, json)
+
+
+def _report(created: list[str], problems: list[str], json: bool) -> int:
+    if json:
+        emit_json({"created": created, "problems": problems})
+    else:
+        for name in created:
+            tables().print(f"created {name}")
+        for problem in problems:
+            tables().print(problem)
+        if not problems:
+            tables().print("all topics are as they should be")
+    return 1 if problems else 0

@@ -1,0 +1,92 @@
+"""`veilstream utility ORIGINAL RELEASED`: what a release is still good for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from models.errors import InputError
+from stream.commands import _options as options
+from stream.commands._output import emit_json, progress, tables
+
+if TYPE_CHECKING:
+    from models.eventlog import EventLog
+
+PANEL = "Measure"
+
+
+def command(
+    original: options.Log,
+    released: Annotated[Path, typer.Argument(help="The released log.", show_default=False)],
+    perspective: Annotated[
+        str, typer.Option(metavar="P[,P]", help="Of data utility: activity, resource, relative_time.")
+    ] = "activity",
+    T: Annotated[str, typer.Option("--T", help="Accuracy of relative times.")] = "minutes",
+    fitness: Annotated[
+        str, typer.Option(help="Of the discovered model: alignment, replay (fast) or none.")
+    ] = "alignment",
+    columns: options.Columns = "",
+    timezone: options.Timezone = "",
+    json: options.Json = False,
+) -> None:
+    """Data utility, graphs, bottlenecks, and the model discovered from the release against the original."""
+    from connectors import read_log
+
+    if fitness not in ("alignment", "replay", "none"):
+        raise InputError(f"--fitness {fitness!r} is not one of alignment, replay, none")
+    here = read_log(original, options.columns(columns), timezone or None)
+    there = read_log(released, options.columns(columns), timezone or None)
+    result = _compare(here, there, tuple(options.split(perspective)), T, fitness)
+    if json:
+        emit_json(result)
+    else:
+        _print(result)
+
+
+def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, fitness: str) -> dict[str, Any]:
+    """The documented JSON; what cannot be measured on these logs is null."""
+    from models.utility.discovery import discovery_quality
+    from models.utility.distance import data_utility
+    from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover, ordinal
+
+    with progress() as bar:
+        task = bar.add_task("data utility", total=3)
+        result: dict[str, Any] = {
+            "data_utility": data_utility(here, there, carries, T),  # type: ignore[arg-type] # checked inside
+            "perspective": list(carries),
+        }
+        bar.update(task, advance=1, description="graphs")
+        graphs = directly_follows(here), directly_follows(there)
+        result["dfg"] = agreement(*graphs).as_json()
+        network = handover(here, there)
+        result["handover"] = network.as_json() if network else None
+        bar.update(task, advance=1, description="discovered model")
+        result["discovery"] = None
+        if fitness != "none":
+            quality = discovery_quality(here, there, fitness)  # type: ignore[arg-type] # checked above
+            result["discovery"] = quality.as_json() | {"method": fitness}
+    result |= asdict(edge_distance(*graphs))
+    result["bottlenecks"] = asdict(bottlenecks(here, there))
+    if ordinal(there) and not ordinal(here):
+        result |= {"emd_time_months": None, "mae_time_months": None, "bottlenecks": None}
+    return result
+
+
+def _print(result: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table("measure", "fitness", "precision", "F1")
+    for name in ("dfg", "handover", "discovery"):
+        found = result[name]
+        table.add_row(name, *(["-"] * 3 if not found else [f"{found[k]:.4f}" for k in ("fitness", "precision", "f1")]))
+    tables().print(f"data utility ({', '.join(result['perspective'])}): {result['data_utility']:.4f}")
+    tables().print(table)
+    tables().print("edges: frequency {emd_frequency:.4f} (matched {mae_frequency:.4f})".format(**result))
+    if result["bottlenecks"] is None:
+        tables().print("times: the release carries none")
+        return
+    tables().print("times: {emd_time_months:.4f} months (matched {mae_time_months:.4f})".format(**result))
+    tables().print("bottlenecks: {top} of the {of} slowest edges are the same".format(**result["bottlenecks"]))

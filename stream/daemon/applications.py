@@ -1,0 +1,102 @@
+"""Faust applications as the daemon needs them: at-least-once, no declared topics, no leader, no web, crash on surprise.
+
+Faust carries transport, group membership and process life; the state is ours (DESIGN section 3).
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import faust
+from mode.supervisors import CrashingSupervisor
+
+from connectors.kafka.source import Source
+from stream.daemon.health import Probe, serve
+
+__all__ = ["CrashingSupervisor", "application", "group", "offer_health", "run"]
+
+log = logging.getLogger("veilstream")
+
+
+def group(process: str, role: str) -> str:
+    """The consumer group of a role. It carries the process's name: two processes never share offsets."""
+    return f"veilstream.{process}.{role}"
+
+
+def application(process: str, role: str, source: Source, folder: Path, **more: Any) -> faust.App:
+    """A Faust app with the settings of DESIGN section 3. Its data folder is made here: Faust would make it 0755."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return faust.App(
+        group(process, role),
+        broker=[f"kafka://{server}" for server in source.servers],
+        datadir=folder,
+        autodiscover=False,
+        processing_guarantee="at_least_once",
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        broker_session_timeout=source.session_timeout,
+        broker_heartbeat_interval=min(3.0, source.session_timeout / 3),
+        broker_commit_interval=1,
+        broker_max_poll_interval=3600,
+        producer_linger=0.02,
+        producer_acks=-1,
+        web_enabled=False,
+        web_tables_enabled=False,
+        stream_wait_empty=False,
+        worker_redirect_stdouts=False,
+        **source.security.faust(),
+        **more,
+    )
+
+
+def offer_health(app: faust.App, port: int | None, probe: Probe) -> None:
+    """Serve /healthz and /readyz beside the app, where a port is configured."""
+    if port is None:
+        return
+
+    @app.task  # type: ignore[untyped-decorator]
+    async def health() -> None:
+        runner = await serve(port, probe)
+        log.info("health on port %s", [address[1] for address in runner.addresses])
+
+
+class _Worker(faust.Worker):
+    """A worker that leaves logging and standard output to us."""
+
+    def _setup_logging(self) -> None:
+        pass
+
+    def _setproctitle(self, info: str, *, ident: str = "veilstream") -> None:
+        pass
+
+
+def run(app: faust.App, *services: Any, on_stop: Callable[[], None] = lambda: None) -> None:
+    """Run until SIGTERM or SIGINT (returns) or a crash (raises what crashed it)."""
+    worker = _Worker(app, *services, quiet=True, loglevel="WARNING")
+    worker.spinner = None  # it would write to our standard output
+    loop = worker.loop
+    reason: BaseException | None = None
+    try:
+        loop.run_until_complete(worker.start())
+    except BaseException as error:  # noqa: BLE001 - whatever it was, the loop is shut down first and then it is raised
+        reason = error
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        worker.stop_and_shutdown()
+    except BaseException as error:  # noqa: BLE001 - the worker raises its crash reason again while it closes the loop
+        reason = reason or error
+    on_stop()
+    reason = worker.crash_reason or app.crash_reason or reason
+    if reason is not None and not _asked(worker, reason):
+        raise reason
+
+
+def _asked(worker: Any, reason: BaseException) -> bool:
+    """Whether the stop was asked for by a signal, and so what ends the waiting is no failure."""
+    import asyncio
+
+    return worker._signal_stop_time is not None and isinstance(reason, asyncio.CancelledError | SystemExit)

@@ -1,0 +1,68 @@
+"""Reading the delta topic beside Faust: a host whose state is behind the group's position brings itself up to date."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from connectors.kafka.source import Source
+from connectors.kafka.topics import topic
+from models.errors import RefusedError
+
+PATIENCE_SECONDS = 60.0
+"""Without a record for this long before the end: the broker is away, and the process ends to be started again."""
+
+
+class DeltaReader:
+    """A consumer without a group on the one partition of the delta topic."""
+
+    def __init__(self, process: str, source: Source) -> None:
+        from kafka import TopicPartition
+
+        self._source = source
+        self._partition = TopicPartition(topic(process, "delta"), 0)
+        self._consumer: Any = None
+
+    def _open(self) -> Any:
+        from kafka import KafkaConsumer
+
+        if self._consumer is None:
+            self._consumer = KafkaConsumer(
+                bootstrap_servers=self._source.servers,
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                max_partition_fetch_bytes=8 * 1024 * 1024,
+                isolation_level="read_committed",
+                **self._source.security.kafka_python(),
+            )
+            self._consumer.assign([self._partition])
+        return self._consumer
+
+    def begin(self) -> int:
+        """First offset that the topic still has."""
+        return int(self._open().beginning_offsets([self._partition])[self._partition])
+
+    def end(self) -> int:
+        """Offset behind the last record."""
+        return int(self._open().end_offsets([self._partition])[self._partition])
+
+    def read(self, first: int, until: int) -> Iterator[tuple[int, bytes | None]]:
+        """(offset, value) of the records from `first` up to `until` (exclusive), in order."""
+        consumer = self._open()
+        consumer.seek(self._partition, first)
+        heard = time.monotonic()
+        while consumer.position(self._partition) < until:
+            for records in consumer.poll(timeout_ms=200).values():
+                heard = time.monotonic()
+                for record in records:
+                    if record.offset >= until:
+                        return
+                    yield record.offset, record.value
+            if time.monotonic() - heard > PATIENCE_SECONDS:
+                raise RefusedError(f"{self._partition.topic}: cannot be read up to offset {until}")
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False)
+            self._consumer = None

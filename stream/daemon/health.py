@@ -1,0 +1,45 @@
+"""`/healthz` and `/readyz` on loopback: whether the process lives and moves, and what it is doing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+HOST = "127.0.0.1"
+READY = ("active", "standby", "ingesting")
+"""A standby is ready: it does what it is there for. A gap is not: nothing is released until somebody decides."""
+
+STUCK_SECONDS = 900.0
+"""A step that takes longer than this has hung: the longest build that is planned for takes minutes."""
+
+Probe = Callable[[], Mapping[str, Any]]
+"""{"role", "state", "busy_seconds": how long the step at hand has taken, ...}; no content of any record."""
+
+
+async def serve(port: int, probe: Probe) -> web.AppRunner:
+    """Start the endpoints; the caller cleans the runner up."""
+
+    async def alive(_request: web.Request) -> web.Response:
+        state = probe()
+        return _answer(state, ok=float(state.get("busy_seconds") or 0.0) < STUCK_SECONDS)
+
+    async def ready(_request: web.Request) -> web.Response:
+        state = probe()
+        return _answer(state, ok=state["state"] in READY)
+
+    application = web.Application()
+    application.router.add_get("/healthz", alive)
+    application.router.add_get("/readyz", ready)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, HOST, port).start()
+    return runner
+
+
+def _answer(state: Mapping[str, Any], *, ok: bool) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(dict(state)), status=200 if ok else 503, content_type="application/json"
+    )

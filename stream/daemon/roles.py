@@ -1,0 +1,115 @@
+"""The roles of a daemon process, from its configuration to its exit code."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from models.errors import InputError, VeilstreamError
+
+log = logging.getLogger("veilstream")
+
+
+def run_ingest(config: Path, output: Path) -> int:
+    """An ingest worker; as many as the source topics have partitions share the work."""
+    from stream.daemon import start
+    from stream.daemon.applications import run
+    from stream.ingest import ingest_app
+    from stream.watch import serve
+
+    signal.signal(signal.SIGTERM, _quit)
+    settings, source = start.daemon_settings(config)
+    fresh = start.check_topics(settings, source)
+    key = start.pseudonym_key(settings, output)
+    app, worker = ingest_app(settings, source, key, output / "operator" / ".faust" / "ingest", fresh=fresh)
+    worker.metrics = serve(settings)
+    log.info("ingest starts: process %s, topics %s", settings.process.name, ", ".join(source.topics))
+    return ending(lambda: run(app))
+
+
+def run_coordinator(config: Path, output: Path, at: Callable[[str], None] = lambda _name: None) -> int:
+    """A coordinator: active where the group says so, a standby otherwise. `at` is the fault kit's hook."""
+    from stream.coordinator import coordinator_app
+    from stream.daemon import start
+    from stream.daemon.applications import run
+    from stream.daemon.engine import Host
+    from stream.watch import Watch, serve
+
+    signal.signal(signal.SIGTERM, _quit)
+    settings, source = start.daemon_settings(config)
+    if not settings.publication:
+        raise InputError(f"{config}: no [[publication]]: there is nothing to release")
+    start.check_topics(settings, source)
+    start.pseudonym_key(settings, output)
+    host = Host(settings, source, output, start.source_partitions(source), at)
+    app, coordinator = coordinator_app(host, output / "operator" / ".faust" / "coordinator")
+    metrics = serve(settings)
+    if metrics is not None:
+        metrics.active(False)
+        coordinator.watch = Watch(settings, metrics)
+    log.info("coordinator starts: process %s", settings.process.name)
+    return ending(lambda: run(app, on_stop=coordinator.close))
+
+
+def _quit(_number: int, _frame: object) -> None:
+    """SIGTERM before Faust has its own handler: a stop that was asked for is no failure."""
+    raise SystemExit(0)
+
+
+def ending(work: Any) -> int:
+    """Run `work`; what crashed it becomes one line (type, no content) and an exit code."""
+    try:
+        work()
+    except VeilstreamError as error:
+        log.error("stops: %s", error)
+        return error.exit_code
+    except Exception as error:  # the last place: the process ends, and the service manager restarts it
+        log.error("crashed: %s", type(error).__name__, exc_info=error)
+        return 1
+    log.info("stopped")
+    return 0
+
+
+def run_all(config: Path, output: Path) -> int:
+    """One ingest worker and one coordinator, each a process of its own; ends with the first of them."""
+    command = [sys.executable, "-m", "stream.commands", "run", "-c", str(config), "-o", str(output), "--role"]
+    children = [
+        subprocess.Popen([*command, role], env=_environment(config, role))  # noqa: S603 - our own program
+        for role in ("ingest", "coordinator")
+    ]
+
+    def forward(number: int, _frame: object) -> None:
+        for child in children:
+            child.send_signal(number)
+
+    signal.signal(signal.SIGTERM, forward)
+    signal.signal(signal.SIGINT, forward)
+    return _wait(children)
+
+
+def _environment(config: Path, role: str) -> dict[str, str]:
+    """Two processes cannot share one metrics port: the coordinator of `--role all` takes the next one."""
+    import os
+
+    from stream.settings import load
+
+    port = load(config).metrics.get("port")
+    if role != "coordinator" or not port:
+        return dict(os.environ)
+    return {**os.environ, "VEILSTREAM_METRICS__PORT": str(int(port) + 1)}
+
+
+def _wait(children: list[subprocess.Popen[bytes]]) -> int:
+    import os
+
+    pid, status = os.waitpid(-1, 0)
+    for child in children:
+        if child.pid != pid:
+            child.terminate()
+            child.wait()
+    return os.waitstatus_to_exitcode(status) if os.waitstatus_to_exitcode(status) >= 0 else 1

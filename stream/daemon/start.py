@@ -1,0 +1,77 @@
+"""What every daemon process does before it joins: configuration, topics, key; each fault is one clear line."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+
+from connectors.kafka import topics
+from connectors.kafka.source import Source
+from models.errors import InputError
+from stream.pseudonym import key_from_text
+from stream.release.folder import create_key, read_key
+from stream.settings import Settings, load
+
+log = logging.getLogger("veilstream")
+
+KEY_PATIENCE = 5.0
+"""Seconds to wait for a key that another process of this host is just writing."""
+
+
+def daemon_settings(config: Path) -> tuple[Settings, Source]:
+    """The configuration of a daemon; InputError where it has no [source]."""
+    settings = load(config)
+    if settings.source is None:
+        raise InputError(f"{config}: no [source] table: the daemon needs source.topics and source.bootstrap")
+    return settings, settings.source
+
+
+def check_topics(settings: Settings, source: Source) -> bool:
+    """Refuse to start on missing or wrong topics; whether the delta topic has never held a record."""
+    from kafka import TopicPartition
+    from kafka.admin import OffsetSpec
+
+    process = settings.process.name
+    with topics.admin(source) as client:
+        topics.partitions(client, source.topics)
+        for problem in topics.check(client, topics.plans(process, source)):
+            if "missing" in problem or "partitions" in problem:
+                raise InputError(problem)
+            log.warning(problem)
+        delta = TopicPartition(topics.topic(process, "delta"), 0)
+        end = client.list_partition_offsets({delta: OffsetSpec.LATEST})[delta]
+    return int(end.offset) == 0
+
+
+def source_partitions(source: Source) -> tuple[tuple[str, int], ...]:
+    """Every (topic, partition) that events come from: the recorded source set of the fold."""
+    with topics.admin(source) as client:
+        counts = topics.partitions(client, source.topics)
+    return tuple((name, number) for name in source.topics for number in range(counts[name]))
+
+
+def pseudonym_key(settings: Settings, output: Path) -> bytes:
+    """The configured key, else the one of the operator's folder, made on first use."""
+    if settings.key is not None:
+        return key_from_text(settings.key.get_secret_value())
+    path = output / "operator" / "key"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not path.exists():
+        try:
+            create_key(path)
+        except InputError:
+            if not path.exists():
+                raise
+    return _patient_read(path)
+
+
+def _patient_read(path: Path) -> bytes:
+    deadline = time.monotonic() + KEY_PATIENCE
+    while True:
+        try:
+            return read_key(path)
+        except InputError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)

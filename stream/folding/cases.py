@@ -1,0 +1,199 @@
+"""The state that grows with the log: events and cases in columns, about 26 bytes an event.
+
+Events stand in order of acceptance; within one partition that is the order of offsets, so (time, partition,
+position) is the trace order of DESIGN section 3 without storing an offset.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from models.eventlog import MISSING
+
+GROWTH = 1.125
+"""Room added when a column is full: at most an eighth of the state lies idle, for about 8 copies of each value."""
+
+REFUSED = -1
+"""Code of a case that was erased or has left by retention: its events do not come back."""
+
+PENDING, EXPOSED, DROPPED = 0, 1, 2
+"""What a publication has done with an event: not yet, exposed by a cut, left out because late."""
+
+DERIVED = ("known:", "pending:")
+"""Prefixes of columns that follow from the others, and so are not in a snapshot."""
+
+Array = npt.NDArray[Any]
+
+
+class Table:
+    """Columns of equal length that grow together. `table["name"]` is a view of the rows in use."""
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self.size = 0
+        self._room = 0
+        self._data: dict[str, Array] = {name: np.zeros(0, dtype=dtype) for name, dtype in columns.items()}
+
+    def __getitem__(self, name: str) -> Array:
+        return self._data[name][: self.size]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._data
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, room to grow included."""
+        return sum(column.nbytes for column in self._data.values())
+
+    def add_column(self, name: str, dtype: str) -> None:
+        self._data[name] = np.zeros(self._room, dtype=dtype)
+
+    def drop_column(self, name: str) -> None:
+        del self._data[name]
+
+    def reserve(self, size: int) -> None:
+        """Room for `size` rows; new rows are zero in every column."""
+        if size <= self._room:
+            return
+        self._room = max(size, int(self._room * GROWTH), 256)
+        for name, column in self._data.items():
+            grown = np.zeros(self._room, dtype=column.dtype)
+            grown[: len(column)] = column
+            self._data[name] = grown
+
+    def stage(self, columns: Mapping[str, Any], count: int) -> None:
+        """Write rows behind the end; they come into use when `size` passes them."""
+        self.reserve(self.size + count)
+        for name, column in self._data.items():
+            column[self.size : self.size + count] = columns.get(name, 0)
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> None:
+        """Only the rows of the mask, in order; the room of the others is given back."""
+        self._data = {name: self[name][mask] for name in self._data}
+        self.size = self._room = int(mask.sum())
+
+    def to_state(self) -> dict[str, Any]:
+        """Columns by name; `DERIVED` ones are counted anew on restore."""
+        kept = [name for name in sorted(self._data) if not name.startswith(DERIVED)]
+        return {name: [self._data[name].dtype.str, self[name].tobytes()] for name in kept}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        self._data = {name: np.frombuffer(raw, dtype=dtype).copy() for name, (dtype, raw) in state.items()}
+        self.size = self._room = min((len(column) for column in self._data.values()), default=0)
+
+
+class Codes(dict[Any, int]):
+    """Value -> code in order of first appearance."""
+
+    def __missing__(self, value: Any) -> int:
+        code = self[value] = len(self)
+        return code
+
+
+class ActorCodes(Codes):
+    """Codes in which None stands for a missing value (it holds the place of code -1, so no row needs a test)."""
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        super().__init__({None: MISSING})
+        self.update((value, code) for code, value in enumerate(values))
+
+    def __missing__(self, value: Any) -> int:
+        code = self[value] = len(self) - 1
+        return code
+
+
+def coded(index: Mapping[Any, int], values: tuple[Any, ...]) -> npt.NDArray[np.int32]:
+    """int32 code of each value. `itemgetter` looks all of them up in one call: half the cost of a loop."""
+    if len(values) == 1:
+        return np.array([index[values[0]]], dtype=np.int32)
+    return np.fromiter(itemgetter(*values)(index), dtype=np.int32, count=len(values))
+
+
+class CaseIndex(dict[str, int]):
+    """Pseudonym -> case code in order of first appearance; cases that are gone answer REFUSED.
+
+    What is kept of a case that is gone is a digest: enough to refuse its replay, too little to name it.
+    """
+
+    def __init__(self, cases: Iterable[tuple[str, int]] = (), gone: Iterable[bytes] = ()) -> None:
+        super().__init__(cases)
+        self.gone = set(gone)
+
+    def __missing__(self, case: str) -> int:
+        if self.gone and digest(case) in self.gone:
+            return REFUSED
+        code = self[case] = len(self)
+        return code
+
+    def names(self, size: int) -> list[str]:
+        """Pseudonyms by code, for the first `size` codes."""
+        result = [""] * size
+        for name, code in self.items():
+            if code < size:
+                result[code] = name
+        return result
+
+    def recoded(self, keep: npt.NDArray[np.bool_], *, forget: bool) -> CaseIndex:
+        """The index of the cases of the mask under new codes; the others are gone for good when `forget`."""
+        code = np.cumsum(keep) - 1
+        kept = [(name, int(code[old])) for name, old in self.items() if old < len(keep) and keep[old]]
+        gone = set(self.gone)
+        if forget:
+            gone.update(digest(name) for name, old in self.items() if old < len(keep) and not keep[old])
+        return CaseIndex(kept, gone)
+
+
+def digest(case: str) -> bytes:
+    """What remains of a case that is gone: 16 bytes, one-way."""
+    return hashlib.blake2b(case.encode(), digest_size=16).digest()
+
+
+class Attribute:
+    """Values of one attribute where an event carries one: (event, code) pairs, 8 bytes each."""
+
+    def __init__(self) -> None:
+        self.rows = Table({"event": "<u4", "code": "<i4"})
+        self.values = Codes()
+
+    def add(self, events: Sequence[int], values: Iterable[Any]) -> None:
+        self.rows.stage({"event": events, "code": [self.values[value] for value in values]}, len(events))
+        self.rows.size += len(events)
+
+    def dense(self, size: int) -> npt.NDArray[np.int32]:
+        """One code per event, int32[size], MISSING where the event carries none."""
+        result = np.full(size, MISSING, dtype=np.int32)
+        inside = self.rows["event"] < size
+        result[self.rows["event"][inside]] = self.rows["code"][inside]
+        return result
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> None:
+        """Follow the events to their new positions; drop what belonged to others, values included."""
+        self.rows.keep(mask[self.rows["event"]])
+        self.rows["event"][:] = (np.cumsum(mask) - 1)[self.rows["event"]]
+        used, codes = np.unique(self.rows["code"], return_inverse=True)
+        self.rows["code"][:] = codes
+        known = list(self.values)
+        self.values = Codes({known[old]: new for new, old in enumerate(used.tolist())})
+
+    def to_state(self) -> dict[str, Any]:
+        return {"rows": self.rows.to_state(), "values": list(self.values)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Attribute:
+        attribute = cls()
+        attribute.rows.load(state["rows"])
+        attribute.values = Codes({value: code for code, value in enumerate(state["values"])})
+        return attribute
+
+
+def plain(value: Any) -> Any:
+    """An attribute value as something that can be counted: NaN is missing, lists and tables become their JSON."""
+    if isinstance(value, list | dict):
+        return msgspec.json.encode(value, order="deterministic").decode()
+    return None if value != value else value

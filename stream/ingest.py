@@ -1,0 +1,201 @@
+"""Faust application 1: partitions of source events to ordered deltas. Stateless.
+
+Order of a batch, which is the guarantee: decode and validate, send deltas and dead letters, wait for the broker's
+acknowledgement of each, and only then acknowledge the source events, in order. Any surprise ends the process; the
+service manager starts it again, and the offsets that were not acknowledged are read again. The fold drops repeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import faust
+import msgspec
+from faust.types import TP
+
+from connectors.columns import Names
+from connectors.kafka.events import Schema, decoder
+from connectors.kafka.source import Source
+from connectors.kafka.topics import topic
+from stream.daemon.applications import CrashingSupervisor, application, offer_health
+from stream.daemon.deltas import DeltaWriter, SourceRecord
+from stream.pseudonym import Pseudonyms
+from stream.records import Heartbeat, Tick
+from stream.settings import Settings
+
+if TYPE_CHECKING:
+    from stream.metrics import Metrics
+
+TAKE = 500
+"""Events of one batch. More would hold more unacknowledged events, less would pay more round trips an event."""
+
+WITHIN = 0.25
+"""Seconds that an incomplete batch waits: the price of latency where traffic is low."""
+
+APPEND_TIME = 1
+"""Kafka's timestamp type for the broker's own clock; a producer's clock is not believed for `max_skew`."""
+
+
+@dataclass
+class Progress:
+    """What monitoring reads of an ingest worker; counts only."""
+
+    events: int = 0
+    dead: dict[str, int] = field(default_factory=dict)
+    deltas: int = 0
+    lag: dict[str, int] = field(default_factory=dict)
+    """Source records not yet taken at the last report, by topic/number."""
+
+
+def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
+    """The writer that a configuration asks for. Attributes that nobody needs are never decoded."""
+    process = settings.process
+    schema = Schema(
+        names=Names.of(process.columns.changed),
+        attributes=tuple(dict.fromkeys((*process.sensitive, *source.attributes))),
+        timezone=process.timezone,
+        event_id=source.event_id,
+        end=source.end,
+        format=source.format,
+    )
+    return DeltaWriter(
+        decode=decoder(schema),
+        pseudonyms=Pseudonyms(key),
+        max_skew_ns=int(source.max_skew * 1_000_000_000),
+        limit=source.delta_batch_bytes,
+        dlq_payload=source.dlq_payload,
+    )
+
+
+class Ingest:
+    """One worker: the batches of whatever partitions its group membership gives it."""
+
+    def __init__(self, app: faust.App, process: str, source: Source, writer: DeltaWriter, fresh: bool) -> None:
+        self.app, self.source, self.writer, self.fresh = app, source, writer, fresh
+        self.delta, self.dlq = topic(process, "delta"), topic(process, "dlq")
+        self.progress = Progress()
+        self.metrics: Metrics | None = None
+        self._generation: int | None = None
+        self._covered: dict[TP, int] = {}
+
+    async def batch(self, events: Sequence[Any]) -> None:
+        """Make one batch durable, then acknowledge it."""
+        generation = self._current_generation()
+        by_partition: dict[TP, list[Any]] = {}
+        for event in events:
+            # What was buffered before a rebalance is read again by whoever owns it now.
+            if event.message.generation_id == generation:
+                by_partition.setdefault(event.message.tp, []).append(event)
+        sends: list[Any] = []
+        ends: dict[TP, int] = {}
+        for tp, mine in by_partition.items():
+            prev = await self._position(tp)
+            sends += self._write(tp, prev, mine)
+            ends[tp] = mine[-1].message.offset
+        await asyncio.gather(*[await send for send in sends])
+        if self._current_generation() == generation:
+            self._covered.update(ends)
+        for mine in by_partition.values():
+            for event in mine:
+                event.ack()
+        self._tell()
+
+    def probe(self) -> dict[str, Any]:
+        """What the health endpoints tell."""
+        counts = {"events": self.progress.events, "dead": dict(self.progress.dead), "deltas": self.progress.deltas}
+        return {"role": "ingest", "state": "rebalancing" if self.app.rebalancing else "ingesting", **counts}
+
+    def _tell(self) -> None:
+        if self.metrics is not None:
+            done = self.progress
+            self.metrics.ingested(done.events, done.deltas, done.dead, done.lag)
+
+    def _write(self, tp: TP, prev: int, events: Sequence[Any]) -> list[Any]:
+        """Coroutines that hand the partition's deltas and dead letters to the producer, in order."""
+        deltas, letters = self.writer.write(tp.topic, tp.partition, prev, map(_record, events))
+        self.progress.events += len(events) - len(letters)
+        self.progress.deltas += len(deltas)
+        for letter in letters:
+            self.progress.dead[letter.error] = self.progress.dead.get(letter.error, 0) + 1
+        sends = [self._send(self.dlq, letter.encode(tp.topic, tp.partition)) for letter in letters]
+        return sends + [self._send(self.delta, delta) for delta in deltas]
+
+    def _send(self, name: str, value: bytes) -> Any:
+        return self.app.producer.send(name, None, value, 0, None, None)
+
+    def _current_generation(self) -> int:
+        generation = int(self.app.consumer_generation_id)
+        if generation != self._generation:
+            self._generation = generation
+            self._covered.clear()
+        return generation
+
+    async def _position(self, tp: TP) -> int:
+        """Offset that is covered before the next delta: of this assignment's last one, else the committed position.
+
+        Never "first - 1": what retention or a lost commit took away would pass unseen. Where the log begins behind
+        the committed position, its begin shows the fold the gap. A group that never committed has no position: on
+        a first start nothing was promised (-1), otherwise the begin of the log is what we can answer for.
+        """
+        if tp in self._covered:
+            return self._covered[tp]
+        thread: Any = self.app.consumer._thread  # type: ignore[attr-defined]  # Faust gives no other way to ask
+        committed = await thread.call_thread(thread._consumer.committed, tp)
+        begin = (await self.app.consumer.earliest_offsets(tp))[tp]
+        position = (0 if self.fresh else begin) if committed is None else max(int(committed), begin)
+        return self._covered.setdefault(tp, position - 1)
+
+    async def report(self) -> None:
+        """Heartbeats of the partitions with nothing new, and the tick of whoever owns the first partition."""
+        if self.app.rebalancing or not self.app.consumer.assignment():
+            return
+        generation = self._current_generation()
+        owned = sorted(tp for tp in self.app.consumer.assignment() if tp.topic in self.source.topics)
+        now = time.time_ns()
+        ends = await self.app.consumer.highwaters(*owned)
+        sends = []
+        self.progress.lag = {}
+        for tp in owned:
+            position = await self._position(tp)
+            self.progress.lag[f"{tp.topic}/{tp.partition}"] = max(0, ends[tp] - position - 1)
+            if ends[tp] <= position + 1 and self._current_generation() == generation:
+                sends.append(
+                    self._send(self.delta, msgspec.json.encode(Heartbeat(src=tp.topic, p=tp.partition, at=now)))
+                )
+        if TP(self.source.topics[0], 0) in owned:
+            sends.append(self._send(self.delta, msgspec.json.encode(Tick(at=now))))
+        await asyncio.gather(*[await send for send in sends])
+        self._tell()
+
+
+def _record(event: Any) -> SourceRecord:
+    message = event.message
+    clock = int(message.timestamp * 1_000_000_000) if message.timestamp_type == APPEND_TIME else time.time_ns()
+    return SourceRecord(message.offset, message.value, message.headers, clock)
+
+
+def ingest_app(
+    settings: Settings, source: Source, key: bytes, folder: Path, *, fresh: bool
+) -> tuple[faust.App, Ingest]:
+    """The application and its worker. `fresh`: the delta topic has never held a record."""
+    process = settings.process.name
+    app = application(process, "ingest", source, folder)
+    worker = Ingest(app, process, source, delta_writer(settings, source, key), fresh)
+    events = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
+
+    @app.agent(events, name="ingest", supervisor_strategy=CrashingSupervisor)
+    async def take(stream: Any) -> None:
+        async for batch in stream.noack_take(TAKE, within=WITHIN):
+            await worker.batch(batch)
+
+    @app.timer(interval=source.heartbeat)  # type: ignore[untyped-decorator]
+    async def report() -> None:
+        await worker.report()
+
+    offer_health(app, settings.health_port, worker.probe)
+    return app, worker

@@ -1,0 +1,52 @@
+"""Pseudonyms: HMAC-SHA256 under the operator's key, the same in a replay and in the daemon.
+
+A pseudonym is stable (a case keeps its name in the state) and one-way without the key; it never leaves the
+operator's side, since released case ids are fresh random ones. It does NOT protect against who holds the key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from models.errors import InputError
+
+KEY_BYTES = 32
+LENGTH = 32
+"""Hexadecimal digits: 128 bits (RFC 2104, section 5 allows half of the digest); shorter would collide."""
+
+
+def key_from_text(text: str) -> bytes:
+    """A key given in hexadecimal (`key` of the configuration); InputError where it is none, or too short."""
+    try:
+        key = bytes.fromhex(text.strip())
+    except ValueError:
+        raise InputError("key: not hexadecimal; make one with `veilstream key create`") from None
+    if len(key) < KEY_BYTES:
+        raise InputError(f"key: shorter than {KEY_BYTES} bytes; make one with `veilstream key create`")
+    return key
+
+
+class Pseudonyms:
+    """Keyed names of cases and of event ids. `id` names the key, and tells nothing of it."""
+
+    def __init__(self, key: bytes) -> None:
+        self._inner = hmac.new(key, digestmod=hashlib.sha256)
+        self.id = self._digest(b"key id\0")[:16]
+
+    def case(self, case: str) -> str:
+        """The pseudonym of a case id."""
+        return self._digest(b"case\0" + case.encode("utf-8", "surrogatepass"))
+
+    def event(self, event_id: str) -> str:
+        """The pseudonym of an event id: producers put names of people into those too."""
+        return self._digest(b"event\0" + event_id.encode("utf-8", "surrogatepass"))
+
+    def resource(self, name: str) -> str:
+        """The published pseudonym of a resource: the same in every release, so that handovers can be followed."""
+        return "r-" + self._digest(b"resource\0" + name.encode("utf-8", "surrogatepass"))[:16]
+
+    def _digest(self, message: bytes) -> str:
+        mac = self._inner.copy()
+        mac.update(message)
+        return mac.hexdigest()[:LENGTH]

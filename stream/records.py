@@ -1,0 +1,79 @@
+"""The records of the delta topic: the only input of the fold, from a file or from Kafka.
+
+JSON, version 1. An unknown major version fails loudly: a fold that guesses is not replayable.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+VERSION = 1
+
+
+class Row(NamedTuple):
+    """One event: [offset, case, activity, time_ns, resource, {"case": {..}, "event": {..}}, event_id, end].
+
+    A tuple, because the fold turns rows into columns with one `zip`.
+    """
+
+    offset: int
+    case: str
+    activity: str
+    time_ns: int
+    resource: str | None = None
+    attributes: dict[str, dict[str, Any]] | None = None
+    event_id: str | None = None
+    end: bool = False
+
+
+class Record(msgspec.Struct, tag_field="t", frozen=True, kw_only=True):
+    """What every record carries: the version and the (source, partition) it speaks of."""
+
+    v: int = VERSION
+
+
+class Delta(Record, tag="delta", frozen=True, kw_only=True):
+    """Events of one source partition. `prev`: committed position before; `last`: highest offset covered."""
+
+    src: str
+    p: int
+    prev: int
+    last: int
+    n: int
+    dlq: list[int] = []
+    wm: int | None = None
+    key: str = ""
+    rows: list[Row] = []
+
+
+class Heartbeat(Record, tag="hb", frozen=True, kw_only=True):
+    """A partition with nothing new: it is idle since broker time `at` (ns)."""
+
+    src: str
+    p: int
+    at: int
+
+
+class Tick(Record, tag="tick", frozen=True, kw_only=True):
+    """Wall clock, ns since 1970-01-01 UTC: for wall windows, idle timeout, inactivity, min_interval."""
+
+    at: int
+
+
+class Command(Record, tag="cmd", frozen=True, kw_only=True):
+    """An operator's command: release, pause, resume, erase, gap."""
+
+    name: str
+    publication: str | None = None
+    arguments: dict[str, Any] = {}
+
+
+class Config(Record, tag="config", frozen=True, kw_only=True):
+    """A new configuration, effective at its own offset."""
+
+    body: dict[str, Any]
+
+
+AnyRecord = Delta | Heartbeat | Tick | Command | Config

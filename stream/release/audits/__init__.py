@@ -1,0 +1,44 @@
+"""Registry of audits: one file a measure, found by looking, not by listing."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from graphlib import TopologicalSorter
+from typing import Any
+
+from models.errors import InputError
+from stream.release.contract import Audit
+
+MAIN = "anonymity"
+"""The audit that owns the top-level keys of the `audit` table."""
+
+
+@cache
+def kinds() -> Mapping[str, type[Audit]]:
+    """Every audit of this package by its name."""
+    found: dict[str, type[Audit]] = {}
+    for info in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Audit) and value.__module__ == module.__name__:
+                found[value.name] = value
+    return found
+
+
+def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:
+    """The audits that a publication's `audit` table asks for, each after those whose results it reads."""
+    own = {key: value for key, value in table.items() if key not in kinds() or key == MAIN}
+    if MAIN in own and not isinstance(own[MAIN], bool):
+        raise InputError(f"audit.{MAIN}: its keys stand in the audit table itself")
+    chosen: dict[str, Audit] = {}
+    for name, kind in kinds().items():
+        asked = table.get(name, kind.on_by_default)
+        if asked is False:
+            continue
+        parameters = {k: v for k, v in own.items() if k != MAIN} if name == MAIN else asked
+        chosen[name] = kind.model_validate(parameters if isinstance(parameters, Mapping) else {})
+    order = TopologicalSorter({name: [a for a in audit.after if a in chosen] for name, audit in chosen.items()})
+    return tuple(chosen[name] for name in order.static_order())

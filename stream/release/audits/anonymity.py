@@ -1,0 +1,190 @@
+"""Audit `anonymity`: what the correspondence attacks leave, between a release and every earlier one.
+
+Source: correspondence-attacks-2021, Def. 10-12 and 16-18; the contract of `status` is in docs/limitations.md. Linking
+uses every item that the releases carry; background knowledge is about the audited attribute. The real partners are
+known here, so they are counted too (`true_linker`): defined on the surviving cases whatever happened to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from models.attacks.correspondence import Audit as Correspondence
+from models.attacks.matching import Walk, walk
+from models.attacks.outcome import MOST_N, Method, Minimum
+from models.attacks.pairs import Pair, pair
+from models.attacks.true_linker import behind, of_pair
+from models.eventlog import Ints, SimpleLog
+from stream.release.contract import Applicability, Audit, AuditContext, Record
+
+Status = Literal["ok", "cases_dropped", "not_incremental", "not_applicable"]
+MEASURES = ("fa", "ca", "ba")
+
+
+class CorrespondenceAudit(Audit):
+    """KA of the release, and FA, CA, BA against the releases of `against`, for each n.
+
+    `against`: "all", "last", or how many of the last releases. `bk_on`: perspectives that an adversary knows (the
+    carried ones without times by default). `taxonomy`: child -> parent, for generalized activities.
+    """
+
+    name: ClassVar[str] = "anonymity"
+
+    bk_length: int = Field(default=2, ge=1, le=32)
+    n: tuple[Annotated[int, Field(ge=0, le=MOST_N)], ...] = Field(default=(0, 1), min_length=1)
+    method: Method = "exact"
+    minimum: Minimum = "realisable"
+    against: Literal["all", "last"] | int = "all"
+    bk_on: tuple[str, ...] | None = None
+    taxonomy: dict[str, str] | None = None
+
+    def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
+        """{status, reason, time_basis, linkable_on, bk_on, n_actual, cases_dropped, append_only, ka, results|null,
+        true_linker|null}; `results`: one {earlier, n_actual, results} a pair, where the pair fits the model."""
+        build, candidate = context.build, context.candidate
+        known = self.bk_on or tuple(name for name in build.carries if name != "relative_time")
+        body: dict[str, Any] = {
+            "time_basis": "first_published" if build.immutable else build.time_basis,
+            "linkable_on": list(build.carries),
+            "bk_on": list(known),
+            "bk_length": self.bk_length,
+            "n": list(self.n),
+            "method": self.method,
+            "n_actual": build.n_actual,
+            "cases_dropped": build.cases_dropped,
+            "ka": None,
+            "results": None,
+            "true_linker": None,
+        }
+        applies = build.applies.get(self.name, Applicability())
+        if applies.status == "not_applicable":
+            return {"status": applies.status, "reason": applies.reason, "append_only": None, **body}
+        pairs = [self._pair(context, earlier, known) for earlier in self.chosen(context.earlier)]
+        status, reason = _worst([(applies.status, applies.reason), *((one["status"], one["reason"]) for one in pairs)])
+        body["append_only"] = build.immutable or not context.counts.get("non_append_insertions", 0)
+        if build.immutable:
+            body.update(linker="identity", cohorts=[one["n_actual"] for one in build.operator.get("cohorts", ())])
+        body["ka"] = self._ka(candidate, known)
+        if status == "ok":
+            body["results"] = [one["exact"] for one in pairs]
+        body["true_linker"] = [one["true"] for one in pairs]
+        return {"status": status, "reason": reason, **body}
+
+    def chosen(self, earlier: Sequence[Record]) -> Sequence[Record]:
+        """The earlier releases that `against` names."""
+        if self.against == "all":
+            return earlier
+        return earlier[-1:] if self.against == "last" else earlier[-int(self.against) :]
+
+    def _ka(self, candidate: Record, known: Sequence[str]) -> int | None:
+        """Least matching set of this release alone, over all n: every case is its own partner."""
+        log = simple(candidate)
+        if not log.n_cases:
+            return None
+        alone = pair(log, log, known=knowledge_of(candidate.carries, known), taxonomy=self.taxonomy)
+        same = np.arange(log.n_cases)
+        answer = of_pair(alone, walk(alone), same, self.bk_length, self.n, self.minimum)
+        return min((one.values["ka1"] for one in answer.results if one.values["ka1"] is not None), default=None)
+
+    def _pair(self, context: AuditContext, earlier: Record, known: Sequence[str]) -> dict[str, Any]:
+        candidate = context.candidate
+        partner = partners(earlier, candidate)
+        status, reason = _fits(context, earlier, partner)
+        given = pair(
+            simple(earlier), simple(candidate), known=knowledge_of(candidate.carries, known), taxonomy=self.taxonomy
+        )
+        table = walk(given)
+        actual = max(earlier.audit.get("n_actual") or 0, context.build.n_actual or 0)
+        real = of_pair(given, table, partner, self.bk_length, self.n, self.minimum)
+        true: dict[str, Any] = {
+            "earlier": earlier.sequence,
+            "survivors": int(np.count_nonzero(partner >= 0)),
+            "worst": {},
+        }
+        for name in MEASURES:
+            found = [(value, one.worst[name]) for one in real.results if (value := one.values[name]) is not None]
+            true[name], true["worst"][name] = min(found, default=(0, None), key=itemgetter(0))
+        exact: dict[str, Any] = {"earlier": earlier.sequence, "n_actual": actual, "results": []}
+        if status == "ok":
+            answer = Correspondence(given, self.bk_length, sorted(set(self.n)), self.method, self.minimum, table).run()
+            rows = [one.json() for one in answer.results]
+            if context.build.immutable:
+                exact["results"] = [_behind(row, given, table, partner) for row in rows]
+            else:
+                exact["results"] = [_assumed(row, actual) for row in rows]
+        return {"status": status, "reason": reason, "exact": exact, "true": true}
+
+
+def _behind(row: dict[str, Any], given: Pair, table: Walk, partner: Ints) -> dict[str, Any]:
+    """The row with the true count at the background knowledge of each minimum. Immutable cases link to themselves
+    whatever was removed before: the real linker is valid for every n, and true counts are never above exact ones."""
+    asked = {name: bk for name in MEASURES if (bk := row["worst"].get(name))}
+    return {**row, "behind": {name: behind(given, table, partner, bk, row["n"])[name] for name, bk in asked.items()}}
+
+
+def simple(record: Record) -> SimpleLog:
+    """The simple log over all that the release carries, kept with the record."""
+    if "simple" not in record.cache:
+        record.cache["simple"] = record.simple()
+    kept: SimpleLog = record.cache["simple"]
+    return kept
+
+
+def partners(earlier: Record, later: Record) -> Ints:
+    """int64[cases of earlier]: the same case in the later release, -1 where it is not there."""
+    place = {case: index for index, case in enumerate(later.log.case_ids) if case}
+    return np.asarray([place.get(case, -1) if case else -1 for case in earlier.log.case_ids], dtype=np.int64)
+
+
+def knowledge_of(carries: Sequence[str], known: Sequence[str]) -> Callable[[Any], Any] | None:
+    """From a carried item to what background knowledge is about; None where they are the same."""
+    if tuple(carries) == tuple(known):
+        return None
+    places = [list(carries).index(name) for name in known]
+    if len(places) == 1:
+        return partial(_part, place=places[0])
+    return partial(_parts, places=tuple(places))
+
+
+def _part(item: Any, place: int) -> Any:
+    return item[place]
+
+
+def _parts(item: Any, places: tuple[int, ...]) -> Any:
+    return tuple(item[place] for place in places)
+
+
+def _fits(context: AuditContext, earlier: Record, partner: Ints) -> tuple[Status, str]:
+    """Whether the pair fits the model: every earlier case is in the later release, and only grew."""
+    gone = int(np.count_nonzero(partner < 0))
+    if gone:
+        return "cases_dropped", f"{gone} cases of release {earlier.sequence} are not in this one"
+    if earlier.sequence in context.erased_releases:
+        return "cases_dropped", f"release {earlier.sequence} holds a case that was erased since"
+    if (earlier.audit.get("counts") or {}).get("suppressed_cases"):
+        return "cases_dropped", f"release {earlier.sequence} had dropped cases: a new case may have started before it"
+    inserted = context.counts.get("non_append_insertions", 0)
+    if inserted and not context.build.immutable:
+        return "not_incremental", f"{inserted} late events were inserted before events released earlier"
+    sensitive = context.candidate.sensitive
+    before, after = earlier.log.sensitive(sensitive).decode(), context.candidate.log.sensitive(sensitive).decode()
+    changed = sum(one != after[place] for one, place in zip(before, partner, strict=True))
+    if changed:
+        return "not_incremental", f"the sensitive value of {changed} cases changed since release {earlier.sequence}"
+    return "ok", ""
+
+
+def _worst(found: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """The first status that is not ok, with its reason."""
+    return next((one for one in found if one[0] != "ok"), ("ok", ""))
+
+
+def _assumed(row: dict[str, Any], actual: int) -> dict[str, Any]:
+    """The row, marked where n does not cover what was really removed: reported, and not held against the release."""
+    return {**row, "assumption": "violated"} if row["n"] < actual else row

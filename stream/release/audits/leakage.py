@@ -1,0 +1,121 @@
+"""`leakage`: what the releases of a publication that spends epsilon say together (temporal-privacy-leakage-2022).
+
+All figures are under replacement of a case's state, so e_i is twice the charge of the mechanism, which is paid for a
+case more or less. Pure epsilon gives BPL, FPL and TPL over the chain of the exposed cases; as soon as a release has
+delta > 0 that argument fails, and the sums stand instead (`method = "composition"`). Charges of withheld attempts
+count with the next release: the refusal was an output too.
+
+Not guaranteed: TPL below the sum of e holds only where the released query is at the state function's abstraction and
+the chain is accepted as Markov. The chain is estimated from the cases; the audit is the operator's alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from models.leakage.accumulation import TemporalLeakage, composition, under_replacement
+from models.leakage.correlations import Scenario, steps
+from models.leakage.persistence import from_state, to_state
+from models.leakage.simulation import paths, transition_system
+from models.leakage.states import StateFunction
+from models.leakage.steps import EXTREME, Step
+from stream.release.contract import Audit, AuditContext, Charge
+
+
+class Leakage(Audit):
+    """`audit.leakage = { scenario, window, states, least_cases, complete_only }`: the chain between releases.
+
+    `window`: events by which a case grows between two releases, exactly ("certain") or at most ("uncertain").
+    """
+
+    name: ClassVar[str] = "leakage"
+
+    scenario: Scenario = "certain"
+    window: int = Field(default=1, ge=1)
+    states: str = "prefix"
+    least_cases: int = Field(default=1, ge=1)
+    complete_only: bool = False
+
+    @field_validator("states")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        return str(StateFunction.parse(value))
+
+    def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
+        applies = context.build.applies.get(self.name)
+        if applies is not None and applies.status != "ok":
+            return {"status": applies.status, "reason": applies.reason}
+        if context.mechanism.charge() == Charge():
+            return {"status": "not_applicable", "reason": "the mechanism spends no epsilon"}
+        common = {"status": "ok", "reason": "", "relation": "replacement"}
+        if any(charge.delta for charge in context.charges):
+            return {**common, **_composed(context.charges)}
+        return {**common, **self._chained(context)}
+
+    def _chained(self, context: AuditContext) -> dict[str, Any]:
+        state = (context.previous_audit.get(self.name) or {}).get("state")
+        leakage = from_state(state) if state else TemporalLeakage()
+        spent = sum((under_replacement(charge.epsilon) for charge in context.charges), Fraction(0))
+        log = context.exposure.log
+        found = paths(log, StateFunction.parse(self.states), context.exposure.complete)
+        system = transition_system(found, found.full, least_cases=self.least_cases, complete_only=self.complete_only)
+        backward, forward = steps(system, self.scenario, self.window)
+        leakage.release(spent - leakage.sum_epsilon, backward, forward)
+        return {
+            "method": "definition",
+            "scenario": self.scenario,
+            "window": self.window,
+            "abstraction": self.states,
+            "epsilon": [float(e) for e in leakage.epsilon],
+            "releases": [
+                {"release": i, "bpl": float(b), "fpl": float(f), "tpl": float(t)}
+                for i, (b, f, t) in enumerate(zip(leakage.bpl, leakage.fpl(), leakage.tpl(), strict=True), start=1)
+            ],
+            "max_tpl": float(leakage.max_tpl()),
+            "sum_epsilon": float(leakage.sum_epsilon),
+            "states": len(system.states),
+            "extreme": {"backward": backward.extreme, "forward": forward.extreme},
+            "witness": {
+                name: [system.space.label(end) for end in step.witness]
+                for name, step in (("backward", backward), ("forward", forward))
+                if step.witness is not None
+            },
+            "automaton": system.digest(),
+            "state": to_state(leakage),
+        }
+
+    def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[str]:
+        """Would this release push the largest TPL over `gate.max_tpl`? The next step is taken as extreme: its
+        correlations are not known without reading the data, and every other step leaks less."""
+        bound = context_free["policy"].max_tpl
+        if bound is None or charge == Charge():
+            return []
+        charges: Sequence[Charge] = context_free["charges"]
+        spent = context_free.get("spent") or sum(charges, Charge())
+        e = under_replacement(spent.epsilon + charge.epsilon)
+        state = ((context_free.get("audits") or {}).get(self.name) or {}).get("state")
+        reached: Fraction | float = e
+        if state and not (charge.delta or spent.delta):
+            leakage, worst = from_state(state), Step(points=[EXTREME])
+            reached = leakage.preview(e - leakage.sum_epsilon, worst, worst)
+        if reached <= bound:
+            return []
+        return [f"tpl: this release could raise it to {float(reached):g} under replacement, bound {float(bound):g}"]
+
+
+def _two_changes(charge: Charge) -> Fraction:
+    """delta of two changes, at most 1 (beyond that the claim is empty, whatever the exponential says)."""
+    if charge.epsilon > 700:  # exp of more is no float
+        return Fraction(1 if charge.delta else 0)
+    return min(Fraction(1), charge.delta * (1 + Fraction(math.exp(charge.epsilon))))
+
+
+def _composed(charges: Sequence[Charge]) -> dict[str, Any]:
+    """(e, delta) under replacement, by group privacy of two changes: (2 eps, (1 + e^eps) delta) each, added up."""
+    pairs = [(under_replacement(c.epsilon), _two_changes(c)) for c in charges]
+    return {"epsilon": [float(e) for e, _ in pairs], **composition(pairs)}

@@ -1,0 +1,119 @@
+"""Audit `risk`: how unique are the cases of the source, and how unique are those of the release?
+
+Source: reidentification-risk-2020; docs/risk.md. Figures of the source are taken on raw data: for the operator only.
+A low uniqueness is no guarantee by itself: the adversary here knows points drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from models.errors import InputError
+from models.eventlog import EventLog
+from models.knowledge import Unit
+from models.risk.index import TraceIndex
+from models.risk.points import (
+    ACTIVITY,
+    RESOURCE,
+    TIME,
+    Projection,
+    View,
+    default_case_attributes,
+    default_event_attributes,
+    view,
+)
+from models.risk.uniqueness import checked, measure, singleton_variants
+from stream.release.contract import Applicability, Audit, AuditContext, Record
+
+_COLUMNS = {"activity": ACTIVITY, "resource": RESOURCE, "relative_time": TIME}
+
+
+class Risk(Audit):
+    """Uniqueness given `points` events of a case, over `draws` seeded draws.
+
+    `projections`: of the source (reidentification-risk-2020, Table 3), its times floored to `resolution`; the release
+    is measured on what it carries. `worst` is the release's highest mean: what the gate `max_uniqueness` reads.
+    """
+
+    name: ClassVar[str] = "risk"
+
+    points: tuple[Annotated[int | str, AfterValidator(checked)], ...] = (1, 2, 4, "100%")
+    draws: int = Field(default=5, ge=1)
+    seed: int = 0
+    source: bool = True
+    projections: tuple[Projection, ...] = ("A", "E")
+    resolution: Unit = "minutes"
+    adversary: Literal["random", "greedy"] = "random"
+
+    def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
+        """{status, reason, worst, release: [{m, unique_mean, unique_sd}], source: [{projection, ...}], singletons}"""
+        applies = context.build.applies.get(self.name, Applicability())
+        if applies.status != "ok":
+            return {"status": applies.status, "reason": applies.reason}
+        released = context.candidate.log
+        if not released.n_cases:
+            return {"status": "not_measured", "reason": "the release has no cases"}
+        release = self._rows(self._release_index(context))
+        return {
+            "status": "ok",
+            "reason": "",
+            "worst": max(row["unique_mean"] for row in release),
+            "carries": list(context.candidate.carries),
+            "adversary": self.adversary,
+            "release": release,
+            "source": self._source(context) if self.source else [],
+            "singletons": _singletons(context.exposure.log, released, context.candidate.carries),
+        }
+
+    def _rows(self, index: TraceIndex, **more: Any) -> list[dict[str, Any]]:
+        rng = np.random.default_rng(self.seed)
+        found = measure(index, self.points, self.draws, rng, self.adversary)
+        return [more | {"m": p.m, "unique_mean": p.unique_mean, "unique_sd": p.unique_sd} for p in found]
+
+    def _release_index(self, context: AuditContext) -> TraceIndex:
+        """Points of the release are what it carries; a time is a point only where the release's times say something."""
+        record = context.candidate
+        timed = context.build.time_basis == "noised"
+        columns = tuple(_COLUMNS[name] for name in record.carries) + ((TIME,) if timed else ())
+        resolution = record.T if "relative_time" in record.carries else self.resolution
+        return TraceIndex.build(record.log, View(tuple(dict.fromkeys(columns)), (), resolution))  # type: ignore[arg-type]
+
+    def _source(self, context: AuditContext) -> list[dict[str, Any]]:
+        log = context.exposure.log
+        events = default_event_attributes(log)
+        cases = default_case_attributes(log, context.exposure.sensitive)
+        rows: list[dict[str, Any]] = []
+        for projection in self.projections:
+            try:
+                seen = view(projection, events, cases, self.resolution)
+            except InputError as error:
+                rows.append({"projection": projection, "status": "not available", "reason": str(error)})
+                continue
+            if log.n_cases and seen.event:
+                index = _followed(log, seen, context.earlier, context.candidate)
+                rows += self._rows(index, projection=projection, resolution=self.resolution)
+        return rows
+
+
+def _followed(log: EventLog, seen: View, earlier: Sequence[Record], candidate: Record) -> TraceIndex:
+    """The source's index, taken over from the last release and brought up to date: only cases that grew are coded."""
+    key = f"risk.source.{seen}"
+    index = earlier[-1].cache.pop(key, None) if earlier else None
+    if index is None:
+        index = TraceIndex.build(log, seen)
+    else:
+        index.update(log)
+    candidate.cache[key] = index
+    return index
+
+
+def _singletons(source: EventLog, released: EventLog, carries: Sequence[str]) -> dict[str, int] | None:
+    """Variants of one case: in the source, in the release, and of the source's those that the release still shows."""
+    if "activity" not in carries:
+        return None
+    here, there = singleton_variants(source), singleton_variants(released)
+    return {"source": len(here), "release": len(there), "surviving": len(here & there)}

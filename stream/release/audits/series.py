@@ -1,0 +1,56 @@
+"""Audit `series`: what more than two releases give away together (correspondence-attacks-2021, section 7).
+
+Optimal micro attacks and the compositions B-then-F and B-then-C over the candidate and the releases just before it.
+Only where every pair fits the model (the audit `anonymity` says `ok`); the numbers are bounds, see docs/limitations.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from models.attacks.series import series
+from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of, simple
+from stream.release.contract import Audit, AuditContext
+
+
+class SeriesAudit(Audit):
+    """Least numbers left over a series of releases.
+
+    `last`: how many earlier releases take part (cost grows with the square). `few`: up to so many candidates are all
+    tried, of more only the worst of every pair (then `complete` is false in the result).
+    """
+
+    name: ClassVar[str] = "series"
+    after: ClassVar[tuple[str, ...]] = ("anonymity",)
+
+    last: int = Field(default=3, ge=2)
+    few: int = Field(default=60, ge=0)
+
+    def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
+        """{status, reason, worst, releases, results}: `worst` is the least number left by any attack at any n."""
+        nothing = {"worst": None, "releases": None, "results": None}
+        pairs = results.get(CorrespondenceAudit.name)
+        if pairs is None:
+            return {"status": "not_applicable", "reason": "needs the audit anonymity", **nothing}
+        if pairs["status"] != "ok":
+            return {"status": pairs["status"], "reason": pairs["reason"], **nothing}
+        records = [*context.earlier[-self.last :], context.candidate]
+        if len(records) < 3:
+            return {"status": "ok", "reason": "a series begins with the third release", **nothing}
+        found = series(
+            [simple(record) for record in records],
+            bk_length=pairs["bk_length"],
+            n=pairs["n"],
+            known=knowledge_of(context.build.carries, pairs["bk_on"]),
+            few=self.few,
+        ).json()
+        left = [row[attack] for row in found["results"] for attack in ("fa", "ca", "ba", "bf", "bc")]
+        numbers = [number for number in left if number is not None]
+        names = [record.sequence for record in records]
+        return {
+            "status": "ok", "reason": "", "worst": min(numbers, default=None), "releases": names,
+            "results": found["results"],
+        }  # fmt: skip

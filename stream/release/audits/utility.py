@@ -1,0 +1,87 @@
+"""Audit `utility`: what the release is still good for, beside the part of the source that the cut exposes.
+
+Source: tlkc-privacy-extended-2021, section 6; differentially-private-release-2023, Table 6 (edge distances).
+Computed on raw data: for the operator only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from models.eventlog import EventLog
+from models.utility.distance import data_utility, data_utility_at_least
+from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover
+from stream.release.contract import Applicability, Audit, AuditContext
+
+
+class Utility(Audit):
+    """Data utility, graphs and, when asked, the discovered model.
+
+    `most_pairs`: pairs of variants up to which the earth mover's distance is solved exactly (2 million: about a
+    second); beyond it `data_utility` is a lower bound and `exact` is false. `discovery` takes seconds (replay) or
+    minutes (alignment) on logs like Sepsis: off by default.
+    """
+
+    name: ClassVar[str] = "utility"
+
+    discovery: Literal["none", "replay", "alignment"] = "none"
+    most_pairs: int = Field(default=2_000_000, ge=1)
+
+    def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
+        """{status, reason, data_utility, exact, dfg, handover, discovery, emd_frequency, emd_time_months, ...}: the
+        shape of `veilstream utility --json`; null for what the release does not carry."""
+        applies = context.build.applies.get(self.name, Applicability())
+        if applies.status != "ok":
+            return {"status": applies.status, "reason": applies.reason}
+        source, released = context.exposure.log, context.candidate.log
+        if not released.n_events or not source.n_events:
+            return {"status": "not_measured", "reason": "the release has no events", "data_utility": 0.0}
+        carries = tuple(name for name in context.candidate.carries if name != "relative_time")
+        exact = _pairs(source, released) <= self.most_pairs
+        utility = (
+            data_utility(source, released, carries)
+            if exact
+            else data_utility_at_least(source, released, context.build.origin, carries)
+        )
+        graphs = _graphs(source, released, timed=context.build.time_basis != "ordinal")
+        found = {"status": "ok", "reason": "", "data_utility": utility, "exact": exact, "perspective": list(carries)}
+        return (
+            found
+            | _carried(graphs, "activity" in carries)
+            | self._model(source, released, carries)
+            | {"handover": _handover(source, released, carries)}
+        )
+
+    def _model(self, source: EventLog, released: EventLog, carries: tuple[str, ...]) -> dict[str, Any]:
+        if self.discovery == "none" or "activity" not in carries:
+            return {"discovery": None}
+        from models.utility.discovery import discovery_quality
+
+        quality = discovery_quality(source, released, self.discovery)
+        return {"discovery": quality.as_json() | {"method": self.discovery}}
+
+
+def _pairs(source: EventLog, released: EventLog) -> int:
+    return len(set(source.traces())) * len(set(released.traces()))
+
+
+def _graphs(source: EventLog, released: EventLog, *, timed: bool) -> dict[str, Any]:
+    here, there = directly_follows(source), directly_follows(released)
+    found: dict[str, Any] = {"dfg": agreement(here, there).as_json(), **asdict(edge_distance(here, there))}
+    if not timed:
+        found |= {"emd_time_months": None, "mae_time_months": None}
+    found["bottlenecks"] = asdict(bottlenecks(source, released)) if timed else None
+    return found
+
+
+def _carried(graphs: dict[str, Any], activity: bool) -> dict[str, Any]:
+    return graphs if activity else dict.fromkeys(graphs)
+
+
+def _handover(source: EventLog, released: EventLog, carries: tuple[str, ...]) -> dict[str, float] | None:
+    network = handover(source, released) if "resource" in carries else None
+    return network.as_json() if network else None

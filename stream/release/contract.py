@@ -1,0 +1,255 @@
+"""What a mechanism and an audit are: the two places where new kinds join, by one file each.
+
+A kind is a pydantic model: its fields are its parameters as they stand in the configuration file, checked when
+the file is read; its methods do the work through the pure functions of `models`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+
+from models.errors import BoundError
+from models.eventlog import Column, EventLog, Ints, SimpleLog
+from models.knowledge import NANOSECONDS, Unit, joint, perspective
+
+TimeBasis = Literal["ordinal", "relative", "noised"]
+"""ordinal: index of the event in seconds, says nothing; relative: to the start of the case; noised: by dp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What a cut exposes to a mechanism: never more than the release may depend on.
+
+    `log`: exposed events, case ids are the pseudonyms of the fold; `complete`: bool[C]; `sensitive`: names of the
+    case-level sensitive attributes (read them with `log.case_values(name)` or `log.sensitive(names)`);
+    `time_ns`: time of the cut.
+    """
+
+    log: EventLog
+    complete: npt.NDArray[np.bool_]
+    sensitive: tuple[str, ...]
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What the fold says of a cut: its identity and its counts; nothing here is drawn or measured."""
+
+    cut: str
+    trigger: str
+    time_ns: int
+    exposure: Exposure
+    counts: Mapping[str, int]
+    vector: Mapping[str, int] = field(default_factory=dict)
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of a cut. `audit` is the operator's document (empty where a withheld attempt was never built)."""
+
+    cut: str
+    status: Literal["sealed", "withheld"]
+    sequence: int = 0
+    reasons: Sequence[str] = ()
+    audit: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Privacy budget of one release: exact numbers, composed by addition."""
+
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    def __add__(self, other: Charge) -> Charge:
+        return Charge(self.epsilon + other.epsilon, self.delta + other.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Applicability:
+    """Whether a measure means something for a build: `ok`, or why not. Never a number in its stead."""
+
+    status: str = "ok"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What a mechanism returns.
+
+    * `log`: the released cases with released attributes and times; its case ids are not published (fresh random ones
+      are drawn when files are written). Sensitive values stand in `log.case_attributes`.
+    * `origin`: int64[released cases], index of the case in `exposure.log`, or -1 for a record that is no one case.
+    * `carries`: the perspectives that leave (`activity`, `resource`, `relative_time`): what an adversary links on.
+      Times of the log are written only for `relative_time` and noised times; `ordinal` otherwise.
+    * `n_actual`: most events removed from one released case (None where removal is not what the mechanism does).
+    * `public`: goes into the manifest: never data-dependent for dp mechanisms.
+    * `operator`: goes into audit.json only.
+    * `memory`: opaque JSON-able state that the next build of the publication receives once this release is sealed.
+    * `applies`: by name of audit, where the answer is not plain "ok".
+    * `held`: (cases, events) exposed and kept back for a later release: pending, not suppressed.
+    * `immutable`: released cases never change again; an adversary's time is their first publication.
+    """
+
+    log: EventLog
+    origin: Ints
+    carries: tuple[str, ...]
+    time_basis: TimeBasis = "ordinal"
+    T: str = "minutes"
+    n_actual: int | None = 0
+    cases_dropped: int = 0
+    public: Mapping[str, Any] = field(default_factory=dict)
+    operator: Mapping[str, Any] = field(default_factory=dict)
+    memory: Any = None
+    applies: Mapping[str, Applicability] = field(default_factory=dict)
+    held: tuple[int, int] = (0, 0)
+    immutable: bool = False
+
+
+Banned = tuple[Any, ...]
+"""Background knowledge that must lose an item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Of the cases outside `published` (pseudonyms), none or at least `least` may match any `length` items or fewer."""
+
+    published: frozenset[str]
+    least: int
+    length: int
+
+
+class Mechanism(BaseModel, ABC):
+    """What anonymizes. Subclass in `stream/release/mechanisms/<kind>.py` with `kind: Literal["..."] = "..."`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reads_data_in_gate: ClassVar[bool] = True
+    """False for dp mechanisms: gates and cuts that read data are refused for them."""
+
+    kind: str
+
+    def charge(self) -> Charge:
+        """Budget that one release spends; asked and committed before the build. Zero: spends none."""
+        return Charge()
+
+    @abstractmethod
+    def promise(self) -> Mapping[str, Any]:
+        """{what is guaranteed, to_whom, against_whom, relation, unit, not_guaranteed}: plain sentences, public."""
+
+    @abstractmethod
+    def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """Anonymize. Reads nothing but its arguments; noise comes from models.dp.noise only.
+
+        Raises BoundError where no release can satisfy the parameters: the attempt is then withheld, with the reason.
+        """
+
+    def forget(self, memory: Any, cases: Collection[str]) -> Any:
+        """The memory without the erased cases (pseudonyms). A mechanism whose memory names cases overrides this."""
+        return memory
+
+    @property
+    def repairable(self) -> bool:
+        """Whether `repair` can suppress further (`gate.on_violation = "repair"`)."""
+        return False
+
+    def repair(self, exposure: Exposure, wanted: Sequence[Target], gone: Sequence[Any]) -> Build:
+        """Build again so that every target holds, without the items `gone`. BoundError where nothing can."""
+        raise BoundError(f"{self.kind} cannot suppress further")
+
+    def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
+        """The item to suppress next: most of the `worst` background knowledge per event lost; None: none is left."""
+        return None
+
+    def check(self, settings: Mapping[str, Any]) -> list[str]:
+        """Warnings of check-config that need more than this table (the whole publication table is given)."""
+        return []
+
+
+@dataclass(slots=True)
+class Record:
+    """One release as the audits see it: the candidate, or an earlier one read back from variants.parquet.
+
+    `log.case_ids` are the pseudonyms of the source cases ("" for a record that is no one case), so partners in
+    other releases are found by equal ids. `cache`: where audits keep what they would compute again (per process).
+    """
+
+    sequence: int
+    log: EventLog
+    carries: tuple[str, ...]
+    T: str
+    sensitive: tuple[str, ...]
+    audit: Mapping[str, Any] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
+
+    def items(self, carries: Sequence[str] | None = None) -> Column:
+        """The joint item of each released event over `carries` (all that the release carries by default).
+
+        Relative times are taken as they stand: they keep the anchor of the source case, which suppression of the
+        first event must not move.
+        """
+        names = tuple(carries if carries is not None else self.carries)
+        if "relative_time" not in names:
+            return perspective(self.log, names, cast(Unit, self.T))
+        ticks = self.log.time // NANOSECONDS[self.T]
+        distinct, codes = np.unique(ticks, return_inverse=True)
+        column = Column(codes.astype(np.int32), tuple(distinct.tolist()))
+        rest = tuple(name for name in names if name != "relative_time")
+        return joint([perspective(self.log, (name,)) for name in rest] + [column])
+
+    def simple(self, carries: Sequence[str] | None = None) -> SimpleLog:
+        """The simple log of the release over those items and the joint sensitive value."""
+        return SimpleLog.from_items(self.log.starts, self.items(carries), self.log.sensitive(self.sensitive))
+
+
+@dataclass(frozen=True, slots=True)
+class AuditContext:
+    """All that an audit may read: the candidate beside everything released before it."""
+
+    candidate: Record
+    earlier: Sequence[Record]
+    build: Build
+    exposure: Exposure
+    mechanism: Mechanism
+    charges: Sequence[Charge]
+    """Charges of the sealed releases and of withheld attempts of the publication, in order, this one last."""
+    counts: Mapping[str, int]
+    """Of the cut: new_cases, new_events, pending, late, non_append_insertions, ..."""
+    erased: int = 0
+    """Cases declared gone since the first release (erasure, retention)."""
+    erased_releases: frozenset[int] = frozenset()
+    """Numbers of earlier releases that hold a case erased since: their variants lack it, their bytes do not."""
+    previous_audit: Mapping[str, Any] = field(default_factory=dict)
+    """audit.json of the last sealed release, {} for the first: where an audit finds the state that it keeps."""
+
+
+class Audit(BaseModel, ABC):
+    """What measures. Subclass in `stream/release/audits/<name>.py`.
+
+    The top-level keys of a publication's `audit` table belong to `anonymity`; every other audit reads the
+    sub-table of its own name (`audit.risk = {...}`); `false` switches one off, `true` on with its defaults.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: ClassVar[str]
+    on_by_default: ClassVar[bool] = True
+    after: ClassVar[tuple[str, ...]] = ()
+    """Audits whose results this one reads (through `results`)."""
+
+    @abstractmethod
+    def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
+        """JSON-able result: always `status` and `reason`; numbers only where `status` says that they mean something."""
+
+    def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[str]:
+        """Reasons to refuse before any noise is drawn, from ledger facts alone (leakage, budget)."""
+        return []

@@ -1,0 +1,76 @@
+"""Erasure: a case leaves the state and everything kept for later audits, and can never come back.
+
+Releases that are already out cannot be called back; the report lists those that held the case. The ledger keeps how
+many cases were erased and a tombstone (a digest of the pseudonym, nothing else), so that a replay from the beginning
+refuses the case too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from stream.folding.cases import digest
+from stream.release import variants
+from stream.release.contract import Record
+from stream.release.folder import replace_with
+from stream.release.ledger import Entry
+
+if TYPE_CHECKING:
+    from stream.fold import Fold
+    from stream.office import Office
+
+
+def erase(office: Office, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
+    """Erase cases (by pseudonym) from the fold, from every variants file and from the memory of mechanisms.
+
+    The ledger learns of it first: whatever a crash leaves undone after that, `finish` and `entomb` do at the next
+    start. Returns the report: {"known": cases that the state held, "releases": {publication: numbers that held one}}.
+    The caller then writes checkpoints until no generation holds the cases.
+    """
+    names = set(cases)
+    out = {
+        name: [record.sequence for record in pipeline.earlier if not names.isdisjoint(record.log.case_ids)]
+        for name, pipeline in office.pipelines.items()
+    }
+    stones = [digest(case).hex() for case in cases]
+    for name, pipeline in office.pipelines.items():
+        body = {"cases": len(cases), "tombstones": stones, "releases": out[name]}
+        pipeline.account.append(Entry(kind="erased", publication=name, body=body))
+    known = fold.erase(list(cases))
+    finish(office)
+    return {"known": known, "releases": out}
+
+
+def tombstones(office: Office) -> set[bytes]:
+    """Digests of every case that was ever erased."""
+    texts = (entry.body.get("tombstones", ()) for entry in office.ledger.entries() if entry.kind == "erased")
+    return {bytes.fromhex(text) for some in texts for text in some}
+
+
+def entomb(office: Office, fold: Fold) -> None:
+    """Give a fold the tombstones of the ledger, and take out what it still holds of them (an older checkpoint)."""
+    gone = tombstones(office)
+    if gone:
+        fold.erase([case for case in fold.state.index.names(fold.state.cases.size) if digest(case) in gone])
+        fold.state.index.gone.update(gone)
+
+
+def finish(office: Office) -> None:
+    """Take erased cases out of what is kept of earlier releases, as far as that is not done yet."""
+    gone = tombstones(office)
+    for pipeline in office.pipelines.values() if gone else ():
+        for place, record in enumerate(pipeline.earlier):
+            cases = {case for case in record.log.case_ids if case and digest(case) in gone}
+            if cases:
+                pipeline.forget(record.sequence, cases)  # before the variants, which say what there is to forget
+                pipeline.earlier[place] = _rewritten(office, pipeline.name, record, cases)
+
+
+def _rewritten(office: Office, name: str, record: Record, cases: set[str]) -> Record:
+    rest = variants.without_cases(record, cases)
+    rest.audit = record.audit
+    path = office.folder.release(name, record.sequence) / "variants.parquet"
+    replace_with(office.folder.ops, path, partial(variants.write, record=rest))
+    return rest

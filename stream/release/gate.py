@@ -1,0 +1,162 @@
+"""The gate: which releases leave. It reads the audit and the policy, and answers with reasons.
+
+An adversary's best attack decides: for KA, FA, CA and BA the least value over all n, all earlier releases, and of
+the exact search and the true-linker counts (semantics of correspondence attacks, "What links, and who is real").
+A bound on a measure that does not apply to the mechanism is a configuration error, not a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from models.errors import InputError
+from stream.exact import Exact
+from stream.release.contract import Charge, Mechanism
+
+
+class GatePolicy(BaseModel):
+    """Bounds of a publication (`gate = {...}`). An absent bound is not asked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    min_ka: int | None = Field(default=None, ge=1)
+    min_fa: int | None = Field(default=None, ge=1)
+    min_ca: int | None = Field(default=None, ge=1)
+    min_ba: int | None = Field(default=None, ge=1)
+    max_tpl: Exact | None = Field(default=None, gt=0)
+    max_epsilon: Exact | None = Field(default=None, gt=0)
+    max_delta: Exact | None = Field(default=None, ge=0, lt=1)
+    max_uniqueness: float | None = Field(default=None, ge=0, le=1)
+    min_utility: float | None = Field(default=None, ge=0, le=1)
+    min_series: int | None = Field(default=None, ge=1)
+    on_violation: Literal["withhold", "warn", "repair"] = "withhold"
+    charge_withheld: bool = False
+    public_cut: bool = False
+
+    @property
+    def anonymity_bounds(self) -> dict[str, int]:
+        """{"ka": .., "fa": ..} for the bounds that are set."""
+        pairs = {"ka": self.min_ka, "fa": self.min_fa, "ca": self.min_ca, "ba": self.min_ba}
+        return {name: bound for name, bound in pairs.items() if bound is not None}
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether a decision depends on the data (and so is itself an output)."""
+        others = (self.max_uniqueness, self.min_utility, self.min_series)
+        return bool(self.anonymity_bounds) or any(bound is not None for bound in others)
+
+
+def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> None:
+    """Raise InputError where a policy cannot mean anything for a mechanism."""
+    if not mechanism.reads_data_in_gate and policy.reads_data and not policy.charge_withheld:
+        raise InputError(
+            f"{where}: gates that read data are outputs of a {mechanism.kind} mechanism; "
+            "remove them, or set gate.charge_withheld = true (every attempt is then paid for)"
+        )
+    if policy.on_violation == "repair" and not mechanism.repairable:
+        raise InputError(f'{where}: on_violation = "repair" needs a mechanism that can suppress further: tlkc, not rel')
+    if not mechanism.reads_data_in_gate and (policy.anonymity_bounds or policy.min_series is not None):
+        raise InputError(f"{where}: bounds on KA, FA, CA, BA and series do not apply to {mechanism.kind}; remove them")
+    spends = mechanism.charge() != Charge()
+    if not spends and any(bound is not None for bound in (policy.max_tpl, policy.max_epsilon, policy.max_delta)):
+        raise InputError(
+            f"{where}: max_tpl, max_epsilon and max_delta need a mechanism that spends epsilon, not {mechanism.kind}"
+        )
+
+
+def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[str] = ()) -> list[str]:
+    """Reasons to refuse before any noise is drawn: they read the ledger only."""
+    total = spent + asked
+    reasons = list(leakage)
+    for name, bound, used, more in (
+        ("epsilon", policy.max_epsilon, spent.epsilon, asked.epsilon),
+        ("delta", policy.max_delta, spent.delta, asked.delta),
+    ):
+        if bound is not None and used + more > bound:
+            reasons.append(f"{name}: spent {float(used):g}, asked {float(more):g}, limit {float(bound):g}")
+    # Without a stated chain that mixes, TPL equals plain composition (semantics of leakage, "What follows").
+    # Under replacement a case changes two counts, so each epsilon counts twice.
+    if policy.max_tpl is not None and not leakage and 2 * total.epsilon > policy.max_tpl:
+        reasons.append(f"tpl: composition gives {float(2 * total.epsilon):g}, bound {float(policy.max_tpl):g}")
+    return reasons
+
+
+def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
+    """Reasons to refuse, from the audit's results."""
+    return [
+        *_anonymity(policy, audit.get("anonymity") or {}),
+        *_ceiling("uniqueness", policy.max_uniqueness, (audit.get("risk") or {}).get("worst")),
+        *_floor("utility", policy.min_utility, (audit.get("utility") or {}).get("data_utility")),
+        *_series(policy, audit.get("series") or {}),
+    ]
+
+
+def _anonymity(policy: GatePolicy, anonymity: Mapping[str, Any]) -> Iterator[str]:
+    if not policy.anonymity_bounds:
+        return
+    if anonymity.get("status") == "not_applicable":
+        raise InputError(f"gate: anonymity does not apply to this mechanism ({anonymity.get('reason', '')})")
+    if not anonymity:
+        yield "anonymity: not measured, so its bounds are not shown"
+    for name, bound in policy.anonymity_bounds.items():
+        worst = worst_anonymity(anonymity, name)
+        if worst is not None and worst < bound:
+            yield f"{name}: {worst} is below {bound}"
+    if anonymity.get("status") == "ok":
+        for pair in anonymity.get("results") or []:
+            if any(row.get("linker") == "none" and _holds(row) for row in pair["results"]):
+                yield f"no linker to release {pair.get('earlier')}: the audit's premise does not hold"
+
+
+def _holds(row: Mapping[str, Any], name: str = "") -> bool:
+    """Whether the row's n covers what was really removed (rows below n_actual are reported and do not fail), and a
+    real case is behind the minimum: where `behind` says none is, no exact value is below the true ones elsewhere."""
+    return row.get("assumption") != "violated" and (row.get("behind") or {}).get(name) != 0
+
+
+def worst_anonymity(anonymity: Mapping[str, Any], name: str) -> int | None:
+    """The least value of KA, FA, CA or BA over all earlier releases, all n, and both ways of counting.
+
+    `anonymity`: {"ka": least KA of the release alone, "results": [{"earlier", "results": [{"n", "fa", ...}]}],
+    "true_linker": [{"earlier", "fa", "ca", "ba"}]}. None where nothing was measured (the first release has no FA,
+    CA, BA). An exact value counts only where the true count is at least 1: behind a true 0 there is no victim.
+    """
+    if name == "ka":
+        return _least([anonymity.get("ka")])
+    true = {pair["earlier"]: pair.get(name) for pair in anonymity.get("true_linker") or []}
+    found = [value for value in true.values() if value]
+    for pair in anonymity.get("results") or []:
+        if true.get(pair["earlier"]) != 0:
+            found += [row.get(name) for row in pair["results"] if row.get("linker") != "none" and _holds(row, name)]
+    return _least(found)
+
+
+def _least(values: Sequence[int | None]) -> int | None:
+    numbers = [value for value in values if value is not None]
+    return min(numbers) if numbers else None
+
+
+def _series(policy: GatePolicy, series: Mapping[str, Any]) -> Iterator[str]:
+    """A bound over the series; one that begins later (before the third release) passes, one not measured does not."""
+    if policy.min_series is not None and series.get("status") != "ok":
+        why = series.get("reason") or "no audit"
+        yield f"series: not measured ({why}), so the bound {policy.min_series} is not shown"
+    elif series.get("worst") is not None:
+        yield from _floor("series", policy.min_series, series["worst"])
+
+
+def _ceiling(name: str, bound: float | None, value: float | None) -> Iterator[str]:
+    if bound is not None and value is not None and value > bound:
+        yield f"{name}: {value:.4g} is above {bound:g}"
+    elif bound is not None and value is None:
+        yield f"{name}: not measured, so the bound {bound:g} is not shown"
+
+
+def _floor(name: str, bound: float | None, value: float | None) -> Iterator[str]:
+    if bound is not None and value is not None and value < bound:
+        yield f"{name}: {value:.4g} is below {bound:g}"
+    elif bound is not None and value is None:
+        yield f"{name}: not measured, so the bound {bound:g} is not shown"

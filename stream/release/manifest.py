@@ -1,0 +1,88 @@
+"""The two documents of a release: the public manifest and the operator's audit (docs/manifest.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from stream.release.contract import Build, Charge, Mechanism
+from stream.release.gate import GatePolicy
+
+VERSION = 1
+
+
+def software() -> dict[str, str]:
+    """Name and version of the program, for manifests."""
+    try:
+        return {"name": "veilstream", "version": version("veilstream")}
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return {"name": "veilstream", "version": "unknown"}
+
+
+def manifest(
+    *,
+    process: str,
+    publication: str,
+    sequence: int,
+    previous: int | None,
+    published: str,
+    mechanism: Mechanism,
+    policy: GatePolicy,
+    build: Build,
+    spent: Charge,
+    config_digest: str,
+    accepted_gaps: int = 0,
+) -> dict[str, Any]:
+    """The public manifest without its files (the store adds path, sha256 and bytes of each).
+
+    For dp mechanisms it holds nothing that was computed from the data: no counts, no suppressed items.
+    """
+    parameters = {key: value for key, value in mechanism.model_dump(mode="json").items() if key != "kind"}
+    body: dict[str, Any] = {
+        "version": VERSION,
+        "process": process,
+        "publication": publication,
+        "sequence": sequence,
+        "previous": previous,
+        "published": published,
+        "mechanism": {"kind": mechanism.kind, "parameters": parameters, **build.public},
+        "promise": dict(mechanism.promise()),
+        "budget": _budget(mechanism.charge(), spent, policy),
+        "time_basis": build.time_basis,
+        "carries": list(build.carries),
+        "config_digest": config_digest,
+        "software": software(),
+    }
+    if policy.public_cut:
+        body["promise"]["public_cut"] = "the moment of each release is treated as public and is not protected"
+    if accepted_gaps:
+        body["gaps_accepted"] = accepted_gaps
+    if mechanism.reads_data_in_gate:
+        body["counts"] = public_counts(build)
+    return body
+
+
+def public_counts(build: Build) -> dict[str, int]:
+    """Cases, events and variants of what is released (mechanisms without a dp promise only)."""
+    log = build.log
+    codes = log.activity.codes
+    variants = {codes[a:b].tobytes() for a, b in zip(log.starts[:-1], log.starts[1:], strict=True)}
+    return {"cases": log.n_cases, "events": log.n_events, "variants": len(variants)}
+
+
+def _budget(charge: Charge, spent: Charge, policy: GatePolicy) -> dict[str, Any] | None:
+    if charge == Charge():
+        return None
+    limit = policy.max_epsilon
+    return {
+        "epsilon": float(charge.epsilon),
+        "delta": float(charge.delta),
+        "spent": {"epsilon": float(spent.epsilon), "delta": float(spent.delta)},
+        "limit": None if limit is None else float(limit),
+    }
+
+
+def audit_document(public: Mapping[str, Any], **operator: Any) -> dict[str, Any]:
+    """audit.json: the manifest and what only the operator may see."""
+    return {**public, **operator}

@@ -1,0 +1,111 @@
+"""`amun`: the log release of differentially-private-release-2023, in paper mode; it never says epsilon-DP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from models.dp import amun
+from models.dp.priors import Prior
+from models.errors import BoundError
+from stream.release.contract import Applicability, Build, Exposure, Mechanism
+
+NOT_PERSONS = Applicability("not_applicable", "cases are copied, deleted and noised: matching sets count no persons")
+NO_EPSILON = Applicability(
+    "not_applicable", "no differential privacy of a whole release: there is no epsilon to add up"
+)
+
+
+class Amun(Mechanism):
+    """Sampled cases and noised times at guessing advantage `delta` per count cell and per time."""
+
+    reads_data_in_gate: ClassVar[bool] = False
+
+    kind: Literal["amun"] = "amun"
+    delta: float = Field(gt=0, lt=1, allow_inf_nan=False)
+    variant: amun.Design = "filtering"
+    prior: Prior = "closed-window"
+    time_correlation: amun.Correlation = "independent"
+    replicas: amun.Replicas = "maximum"
+    compression: amun.Compression = "equation-4"
+    releases: int | None = Field(default=None, ge=1)
+    """Releases that the per-cell delta is to cover together; None: each release alone."""
+    cases_per_person: int = Field(default=1, ge=1)
+
+    def settings(self) -> amun.Settings:
+        """The parameters as the model takes them, checked again there."""
+        return amun.Settings(
+            self.delta,
+            self.variant,
+            self.prior,
+            self.time_correlation,
+            self.replicas,
+            self.compression,
+            self.releases or 1,
+            self.cases_per_person,
+        )
+
+    def promise(self) -> Mapping[str, Any]:
+        span = "of one release" if self.releases is None else f"of all {self.releases} releases together"
+        return {
+            "guaranteed": f"one noised count of a transition, and one noised time, {span}, raises the chance of a "
+            f"right guess about it by at most {self.delta:g} (guessing advantage)",
+            "to_whom": "persons with at most " + _cases(self.cases_per_person),
+            "against_whom": "an adversary who knows everything but that one count or time",
+            "relation": "counts: one trace more or less; times: one time of one trace changed",
+            "unit": "one count cell or one time value, not a person's whole trace",
+            "whole_release": None,
+            "not_guaranteed": "epsilon-differential privacy of the release, for any epsilon: only variants that were "
+            "there are released, so variant support is not protected; the cells of a person's trace compose; the "
+            "filter and the priors read the data; groups of one value carry no time noise. Only if all variants were "
+            "public, nothing was filtered and no group was constant would tanh(e / 4) bound the advantage, with e the "
+            "longest variant times eps_d plus the largest sum of eps_t of a case",
+        }
+
+    def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        made = int(memory["releases"]) if memory else 0
+        if self.releases is not None and made >= self.releases:
+            raise BoundError(f"delta was divided over releases = {self.releases}, and so many were made")
+        parameters = self.model_dump(exclude={"kind", "releases"})
+        result = amun.release(exposure.log, **parameters, releases=self.releases or 1)
+        return Build(
+            log=result.log,
+            origin=result.origin,
+            carries=("activity",),
+            time_basis="noised",
+            n_actual=None,
+            public={
+                "guessing_advantage": self.delta,
+                "guessing_advantage_per": "count cell or time value",
+                "epsilon_per_count_cell": result.epsilon_counts,
+                "whole_release": None,
+            },
+            operator={"dp": dict(result.operator), "warnings": _warnings(result)},
+            memory={"releases": made + 1},
+            applies={"anonymity": NOT_PERSONS, "leakage": NO_EPSILON},
+        )
+
+    def check(self, settings: Mapping[str, Any]) -> list[str]:
+        if self.releases is None:
+            return ["amun: delta holds for each release alone; several releases add up (set mechanism.releases)"]
+        return [f"amun: ends after {self.releases} releases, its epsilon is divided over them"]
+
+
+def _warnings(result: amun.AmunRelease) -> list[str]:
+    """What the operator should know before using the release (read off raw data)."""
+    found, quiet = result.operator, result.operator["events_without_time_noise"]
+    texts = [
+        f"{quiet} of {found['events_released']} events carry no time noise (their transition has one single time)"
+        if quiet
+        else "",
+        f"the filter dropped {found['cases_filtered']} of {found['cases']} cases"
+        if found["cases_filtered"] > found["cases"] / 2
+        else "",
+    ]
+    return [text for text in texts if text]
+
+
+def _cases(count: int) -> str:
+    return "one case" if count == 1 else f"{count} cases"

@@ -1,0 +1,142 @@
+"""`tlkc-cohorts`: completed cases in cohorts that each satisfy TLKC and never change again (docs/fcb-safe.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
+from models.anonymize.result import Anonymized
+from models.anonymize.sensitive import class_columns
+from models.anonymize.tlkc import Options, Problem, Suppression
+from models.anonymize.violations import Bounds
+from models.errors import BoundError
+from models.eventlog import EventLog, Ints
+from models.knowledge import Attribute, Knowledge, Structure, Unit
+from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.published import Published
+
+
+class TlkcCohorts(Mechanism):
+    """Cases are published once, when complete, in a cohort that satisfies TLKC on its own; the rest waits."""
+
+    kind: Literal["tlkc-cohorts"] = "tlkc-cohorts"
+    knowledge: Structure = "seq"
+    attribute: Attribute = "ac"
+    T: Unit = "minutes"
+    L: int = Field(default=2, ge=1)
+    K: int = Field(default=20, ge=1)
+    C: float = Field(default=0.5, gt=0, le=1)
+    suppression: Suppression = "exact"
+    algorithm: Literal[1, 2] = 2
+    theta: float = Field(default=0.5, gt=0, le=1)
+    alpha: float = Field(default=0.5, ge=0, le=1)
+    beta: float = Field(default=0.5, ge=0, le=1)
+    capping: bool = True
+    bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
+    work: float = Field(default=20.0, gt=0)
+    effort: int = Field(default=0, ge=0)
+    value_aware: bool = False
+    seed: int = 0
+    alphabet: Alphabet = "per-cohort"
+    min_share: float = Field(default=0.4, ge=0, le=1)
+    """The queue waits while a cohort of it would keep less than this share of its events."""
+    balance: float | None = Field(default=None, gt=0, le=1)
+    """Largest share of one sensitive class among the cases that leave together (None: C); the rest of it waits."""
+
+    def promise(self) -> Mapping[str, Any]:
+        combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"
+        return {
+            "guaranteed": f"whatever at most {self.L} items ({self.knowledge}, {self.attribute}) one knows of a case, "
+            f"in every release and between any two releases, none or at least {self.K} cases match that no "
+            "correspondence attack (F, C, B) can exclude, and no value of a sensitive attribute has more than "
+            f"{self.C:g} of the matching cases of a release",
+            "to_whom": "released cases",
+            "against_whom": f"a recipient of all releases who knows at most {self.L} items of a case and when it was "
+            "first published",
+            "relation": None,
+            "unit": "case",
+            "not_guaranteed": f"more knowledge than that; when a case started;{combined} what the moment of "
+            "publication tells (a class that is too frequent waits)",
+        }
+
+    def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        """The published cases as they were, and a new cohort. BoundError where the queue has to wait: a release that
+        repeats the last one would be no release."""
+        published = Published.read(memory)
+        queue = published.queue(exposure)
+        fresh = self._cohort(exposure, queue, published.alphabet)
+        common = None
+        if self.alphabet == "common":
+            common = published.alphabet if published.alphabet is not None else fresh.items.values
+        known = published.joined(exposure, fresh, common)
+        log, origin = known.log(exposure)
+        return Build(
+            log=log,
+            origin=origin,
+            carries=fresh.knowledge.carries,
+            time_basis="relative" if self.knowledge == "rel" else "ordinal",
+            T=self.T,
+            n_actual=max(known.n_actual),
+            held=known.held(exposure),
+            immutable=True,
+            public=_public(known, fresh),
+            operator={
+                "suppressed": list(fresh.suppressed),
+                "satisfied": fresh.satisfied,
+                "warnings": list(fresh.warnings),
+                "cohorts": known.summary(),
+                "late_lost": known.late(exposure),
+            },
+            memory=known.json(),
+        )
+
+    def _cohort(self, exposure: Exposure, queue: Ints, alphabet: Collection[Any] | None) -> Anonymized:
+        if not len(queue):
+            raise BoundError("tlkc-cohorts: no completed case is waiting; nothing new to release")
+        for name in set(exposure.sensitive) - set(self.bins):
+            refuse_moving_bins(name, exposure.log.case_values(name))
+        options = Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+        try:
+            problem = self._problem(exposure.log.select_cases(queue), exposure.sensitive)
+            return cohort(problem, CohortRules(options, self.min_share, alphabet))
+        except BoundError as error:
+            raise BoundError(f"tlkc-cohorts: {error}") from None
+
+    def _problem(self, queue: EventLog, sensitive: Sequence[str]) -> Problem:
+        """The queue without the last cases of classes that are too frequent in it."""
+        classes = class_columns(queue, sensitive, self.bins)
+        share = Fraction(str(self.C if self.balance is None else min(self.balance, self.C)))
+        chosen = np.flatnonzero(balanced(queue.n_cases, list(classes.values()), share))
+        return Problem(
+            queue.select_cases(chosen),
+            Knowledge(self.knowledge, self.attribute, self.T),
+            Bounds.of(self.L, self.K, self.C),
+            {name: column.take(chosen) for name, column in classes.items()},
+        )
+
+    def forget(self, memory: Any, cases: Collection[str]) -> Any:
+        """Without the erased cases: they leave every later release, and their cohort is that much smaller."""
+        return Published.read(memory).without(cases).json() if memory else memory
+
+
+def _public(known: Published, fresh: Anonymized) -> dict[str, Any]:
+    lost = fresh.source.lengths - fresh.kept_per_case
+    body: dict[str, Any] = {
+        "cohorts": len(known.cohorts),
+        "n_actual": known.n_actual,
+        "newest": {
+            "cases": len(fresh.origin),
+            "events": fresh.events,
+            "suppressed_events": int(np.sum(lost[fresh.origin])),
+            "suppressed_items": len(fresh.suppressed),
+        },
+    }
+    if fresh.warnings:
+        body["warnings"] = list(fresh.warnings)
+    return body

@@ -1,0 +1,74 @@
+"""`dp-log`: variants, frequencies and times, differentially private as a whole release within public bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+from pydantic import AwareDatetime, Field, model_validator
+
+from models.dp import strict
+from models.dp.counts import threshold
+from stream.duration import UNITS, Duration
+from stream.exact import Exact
+from stream.release.contract import Build, Charge, Exposure, Mechanism
+from stream.release.mechanisms.dp_variants import large_delta, strict_build, strict_promise
+
+
+class DpLog(Mechanism):
+    """(epsilon, delta_dp)-DP release of a log. `start`, `max_duration`, `max_events` are public knowledge, never read
+    off the data."""
+
+    reads_data_in_gate: ClassVar[bool] = False
+
+    kind: Literal["dp-log"] = "dp-log"
+    epsilon: Exact = Field(gt=0)
+    delta_dp: Exact = Field(gt=0, lt=1)
+    time_share: Exact = Field(default=Fraction(1, 2), gt=0, lt=1)
+    max_duration: Duration = 30 * UNITS["d"]
+    start: tuple[AwareDatetime, AwareDatetime] | None = None
+    max_events: int = Field(default=20, ge=1)
+    cases_per_person: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _bounds_hold(self) -> DpLog:
+        self.bounds().check(self.epsilon * self.time_share / self.cases_per_person)
+        return self
+
+    def bounds(self) -> strict.TimeBounds:
+        """The public bounds in milliseconds."""
+        millisecond = UNITS["ms"]
+        start = None if self.start is None else (_milliseconds(self.start[0]), _milliseconds(self.start[1]))
+        return strict.TimeBounds(self.max_duration // millisecond, start, self.max_events)
+
+    def charge(self) -> Charge:
+        return Charge(self.epsilon, self.delta_dp)
+
+    def promise(self) -> Mapping[str, Any]:
+        what = "the released variants, their frequencies and all times"
+        return strict_promise(self.charge(), self.cases_per_person, what)
+
+    def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        result = strict.release_log(
+            exposure.log,
+            epsilon=self.epsilon,
+            delta_dp=self.delta_dp,
+            bounds=self.bounds(),
+            time_share=self.time_share,
+            cases_per_person=self.cases_per_person,
+        )
+        least = threshold(self.epsilon * (1 - self.time_share), self.delta_dp, self.cases_per_person)
+        return strict_build(result, "noised", {"threshold": least})
+
+    def check(self, settings: Mapping[str, Any]) -> list[str]:
+        ranges = self.max_events * self.cases_per_person / (self.epsilon * self.time_share)
+        noisy = f"noise on times of long cases is {float(ranges):.3g} times their declared range: close to coin flips"
+        return [*large_delta(self.delta_dp), *([noisy] if ranges > 1 else [])]
+
+
+def _milliseconds(moment: AwareDatetime) -> int:
+    from datetime import UTC, datetime
+
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -1,0 +1,82 @@
+"""`dp-variants`: noisy frequencies of variants above a threshold, differentially private as a whole release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from models.dp import strict
+from models.dp.counts import threshold
+from stream.exact import Exact
+from stream.release.contract import Applicability, Build, Charge, Exposure, Mechanism
+
+LARGE_DELTA = Fraction(1, 1000)
+
+NOT_PERSONS = Applicability("not_applicable", "records are noisy counts, not persons")
+
+
+class DpVariants(Mechanism):
+    """(epsilon, delta_dp)-DP release of variants and their frequencies, without times."""
+
+    reads_data_in_gate: ClassVar[bool] = False
+
+    kind: Literal["dp-variants"] = "dp-variants"
+    epsilon: Exact = Field(gt=0)
+    delta_dp: Exact = Field(gt=0, lt=1)
+    cases_per_person: int = Field(default=1, ge=1)
+
+    def charge(self) -> Charge:
+        return Charge(self.epsilon, self.delta_dp)
+
+    def promise(self) -> Mapping[str, Any]:
+        return strict_promise(self.charge(), self.cases_per_person, "the released variants and their frequencies")
+
+    def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        result = strict.release_variants(
+            exposure.log, epsilon=self.epsilon, delta_dp=self.delta_dp, cases_per_person=self.cases_per_person
+        )
+        least = threshold(self.epsilon, self.delta_dp, self.cases_per_person)
+        return strict_build(result, "ordinal", {"threshold": least})
+
+    def check(self, settings: Mapping[str, Any]) -> list[str]:
+        return large_delta(self.delta_dp)
+
+
+def large_delta(delta_dp: Fraction) -> list[str]:
+    """A warning where the promise may fail outright for more than one person in a thousand."""
+    if delta_dp <= LARGE_DELTA:
+        return []
+    return [f"delta_dp = {float(delta_dp):g} is large: keep it well below 1 / number of persons"]
+
+
+def strict_promise(charge: Charge, cases_per_person: int, what: str) -> Mapping[str, Any]:
+    """The words of a strict release: formula, relation, unit, and what is not covered."""
+    cases = "one case" if cases_per_person == 1 else f"{cases_per_person} cases"
+    return {
+        "guaranteed": f"{what}: P[M(L) in S] <= exp({float(charge.epsilon):g}) P[M(L') in S] + {float(charge.delta):g} "
+        "for every set S of releases",
+        "to_whom": f"every person with at most {cases} in the log",
+        "against_whom": "any adversary, also one who knows all other cases and the program",
+        "relation": "unbounded: L' is L with or without the cases of one person (to replace them counts twice)",
+        "unit": f"one person ({cases})",
+        "not_guaranteed": "activity labels, parameters and bounds count as public; releases of overlapping "
+        "data add up; a person with more cases than declared is covered in parts only",
+    }
+
+
+def strict_build(result: strict.StrictRelease, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
+    """A strict release as the pipeline takes it: nothing public depends on the data."""
+    return Build(
+        log=result.log,
+        origin=np.full(result.log.n_cases, -1, dtype=np.int64),
+        carries=("activity",),
+        time_basis=time_basis,
+        n_actual=None,
+        public=public,
+        operator={"dp": dict(result.operator), "warnings": list(result.operator["warnings"])},
+        applies={"anonymity": NOT_PERSONS},
+    )

@@ -1,0 +1,37 @@
+"""`identity`: nothing is suppressed; only the configured perspective leaves, under fresh case ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from models.knowledge import Attribute, Knowledge, Structure, Unit, relative_times
+from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.removal import in_knowledge
+
+
+class Identity(Mechanism):
+    """Fresh case ids and the perspective of `knowledge` x `attribute`; no promise beyond that."""
+
+    kind: Literal["identity"] = "identity"
+    knowledge: Structure = "seq"
+    attribute: Attribute = "ac"
+    T: Unit = "minutes"
+
+    def promise(self) -> Mapping[str, Any]:
+        return {
+            "guaranteed": "case identifiers are fresh in this release and only the named perspectives leave",
+            "to_whom": "cases",
+            "against_whom": "a recipient who knows nothing of a case but its identifier",
+            "relation": None,
+            "unit": "case",
+            "not_guaranteed": "anonymity: a rare trace singles out its case",
+        }
+
+    def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        knowledge = Knowledge(self.knowledge, self.attribute, self.T)
+        log = exposure.log
+        ticks = relative_times(log, self.T) if knowledge.structure == "rel" else None
+        return in_knowledge(log, np.arange(log.n_cases), knowledge, exposure.sensitive, ticks)

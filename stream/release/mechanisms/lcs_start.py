@@ -1,0 +1,74 @@
+"""`lcs-start`: from the longest common subsequence upwards (correspondence-attacks-2021, section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from models.anonymize.lcs_start import Kept, lcs_start
+from models.anonymize.repair import fresh_violations
+from models.anonymize.sensitive import InfeasibleError, class_columns
+from models.anonymize.tlkc import Problem, violation_in
+from models.anonymize.violations import Bounds
+from models.errors import BoundError
+from models.knowledge import Attribute, Knowledge
+from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.removal import removed
+
+
+class LcsStart(Mechanism):
+    """What all cases share, then item by item what TLKC and the B-attack on earlier releases allow."""
+
+    kind: Literal["lcs-start"] = "lcs-start"
+    attribute: Attribute = "ac"
+    L: int = Field(default=2, ge=1)
+    K: int = Field(default=20, ge=1)
+    C: float = Field(default=0.5, gt=0, le=1)
+    bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
+
+    def promise(self) -> Mapping[str, Any]:
+        return {
+            "guaranteed": f"whatever at most {self.L} items one knows of a case, none or at least {self.K} released "
+            f"cases match, and of those that are not in an earlier release none or at least {self.K}; no value of a "
+            f"sensitive attribute has more than {self.C:g} of the matching cases",
+            "to_whom": "released cases",
+            "against_whom": f"a recipient of the releases who knows at most {self.L} items of a case",
+            "relation": None,
+            "unit": "case",
+            "not_guaranteed": "more knowledge than that; F- and C-attacks (bound them by the gate); data utility: the "
+            "order in which items come back is greedy",
+        }
+
+    def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        earlier = [frozenset(cases) for cases in (memory or {}).get("releases", ())]
+        knowledge = Knowledge("seq", self.attribute)
+        classes = class_columns(exposure.log, exposure.sensitive, self.bins)
+        problem = Problem(exposure.log, knowledge, Bounds.of(self.L, self.K, self.C), classes)
+        try:
+            problem.refuse_infeasible()
+        except InfeasibleError as error:
+            raise BoundError(str(error)) from None
+        result = problem.verified(
+            lcs_start(exposure.log, knowledge, lambda kept: self._allowed(problem, kept, earlier))
+        )
+        names = [exposure.log.case_ids[case] for case in result.origin]
+        return removed(
+            result,
+            exposure.sensitive,
+            public={"n_actual": result.n_actual},
+            memory={"releases": [*(sorted(cases) for cases in earlier), names]},
+        )
+
+    def _allowed(self, problem: Problem, kept: Kept, earlier: Collection[frozenset[str]]) -> bool:
+        if violation_in(problem, kept) is not None:
+            return False
+        shown = Problem(problem.log.select_events(kept), problem.knowledge, problem.bounds, {})
+        return not any(fresh_violations(shown, cases, self.K, self.L) for cases in earlier)
+
+    def forget(self, memory: Any, cases: Collection[str]) -> Any:
+        """Without the erased cases."""
+        gone = set(cases)
+        kept = [[name for name in release if name not in gone] for release in (memory or {}).get("releases", ())]
+        return {"releases": kept} if memory else memory

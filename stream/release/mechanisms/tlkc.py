@@ -1,0 +1,111 @@
+"""`tlkc`: TLKC-privacy (tlkc-privacy-extended-2021, Def. 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Literal
+
+from pydantic import Field
+
+from models.anonymize.repair import Repaired, choose, fresh_violations
+from models.anonymize.sensitive import InfeasibleError, class_columns
+from models.anonymize.tlkc import Options, Problem, Suppression
+from models.anonymize.violations import Bounds
+from models.errors import BoundError
+from models.knowledge import Attribute, Knowledge, Structure, Unit
+from stream.release.contract import Banned, Build, Exposure, Mechanism, Target
+from stream.release.removal import removed
+
+
+class Tlkc(Mechanism):
+    """Events leave until every candidate of at most L items has K cases and no sensitive value more than C of them."""
+
+    kind: Literal["tlkc"] = "tlkc"
+    knowledge: Structure = "seq"
+    attribute: Attribute = "ac"
+    T: Unit = "minutes"
+    L: int = Field(default=2, ge=1)
+    K: int = Field(default=20, ge=1)
+    C: float = Field(default=0.5, gt=0, le=1)
+    suppression: Suppression = "exact"
+    algorithm: Literal[1, 2] = 2
+    theta: float = Field(default=0.5, gt=0, le=1)
+    alpha: float = Field(default=0.5, ge=0, le=1)
+    beta: float = Field(default=0.5, ge=0, le=1)
+    capping: bool = True
+    bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
+    work: float = Field(default=20.0, gt=0)
+    """Seconds of branch and bound of `exact` before it falls back to `pruned` with a warning."""
+    effort: int = Field(default=0, ge=0)
+    value_aware: bool = False
+    seed: int = 0
+
+    def problem(self, exposure: Exposure) -> Problem:
+        """The log of a cut with these bounds, as the model takes it."""
+        knowledge = Knowledge(self.knowledge, self.attribute, self.T)
+        classes = class_columns(exposure.log, exposure.sensitive, self.bins)
+        return Problem(exposure.log, knowledge, Bounds.of(self.L, self.K, self.C), classes)
+
+    def options(self) -> Options:
+        """How suppression chooses, as the model takes it."""
+        return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+
+    def promise(self) -> Mapping[str, Any]:
+        more = "" if self.suppression != "local" else ", and adversaries who know the rules of local suppression"
+        return {
+            "guaranteed": f"whatever at most {self.L} items ({self.knowledge}, {self.attribute}) one knows of a case, "
+            f"none or at least {self.K} released cases match, and no value of a sensitive attribute has more than "
+            f"{self.C:g} of them",
+            "to_whom": "released cases",
+            "against_whom": f"a recipient of this one release who knows at most {self.L} items of a case",
+            "relation": None,
+            "unit": "case",
+            "not_guaranteed": "more knowledge than that, several releases together (see the anonymity audit)" + more,
+        }
+
+    def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        return self._released(self.problem(exposure), self.options(), exposure)
+
+    @property
+    def repairable(self) -> bool:
+        """Not `rel`: its items hold times, and background knowledge of an audit does not."""
+        return self.knowledge != "rel"
+
+    def repair(self, exposure: Exposure, wanted: Sequence[Target], gone: Sequence[Any]) -> Build:
+        """One minimum cover of TLKC's candidates, the targets' and `gone`. Whole items go: shortening single cases
+        (`local`) and capping would change the counts of other candidates."""
+        problem = self.problem(exposure)
+        banned: list[Banned] = [(item,) for item in gone]
+        for one in wanted:
+            banned += fresh_violations(problem, one.published, one.least, one.length)
+        method: Suppression = "exact" if self.suppression == "local" else self.suppression
+        options = replace(self.options(), suppression=method, capping=False)
+        return self._released(Repaired.of(problem, banned), options, exposure)
+
+    def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
+        return choose(self.problem(exposure), worst, gone)
+
+    def _released(self, problem: Problem, options: Options, exposure: Exposure) -> Build:
+        try:
+            result = problem.solve(options)
+        except InfeasibleError as error:
+            raise BoundError(str(error)) from None
+        public: dict[str, Any] = {
+            "n_actual": result.n_actual,
+            "suppressed": {
+                "items": len(result.suppressed),
+                "events": result.source.n_events - result.events,
+                "cases": len(result.dropped),
+                "why": result.details["violations"],
+            },
+            "satisfied": result.satisfied,
+        }
+        if result.warnings:
+            public["warnings"] = list(result.warnings)
+        return removed(result, exposure.sensitive, public=public)
+
+    def check(self, settings: Mapping[str, Any]) -> list[str]:
+        if self.value_aware:
+            return ["tlkc: value_aware bans tell which cases hold a value; leave it off for anything that is published"]
+        return []

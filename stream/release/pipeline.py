@@ -1,0 +1,304 @@
+"""One cut's way: budget -> charge -> build -> audit -> gate -> files -> seal -> rename -> publish.
+
+The order is the guarantee (docs/guarantees.md). What is published can never be published twice with other bytes,
+nor uncharged: the charge is durable before any noise is drawn, the seal before anybody can see the bytes, and a cut
+that has a decision is never decided again.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from connectors.store import Prepared, Store
+from models.errors import BoundError, RefusedError
+from stream.pseudonym import Pseudonyms
+from stream.release import documents, gate, repair, variants
+from stream.release.contract import Attempt, AuditContext, Build, Charge, Decision, Exposure, Record
+from stream.release.folder import OperatorFolder, replace_with, write_json
+from stream.release.ledger import Account, Entry, Ledger, charge_entry
+from stream.release.manifest import audit_document, manifest
+from stream.release.released import outside, pseudonymous_resources
+from stream.release.repair import Judged
+from stream.settings import Publication, Settings
+
+BOUNDARIES = ("opened", "charged", "built", "files_written", "sealed", "renamed", "published")
+"""Where a crash can fall between two durable steps; `at(name)` is called just after each (fault injection)."""
+
+
+class Publisher(Protocol):
+    """What happens after the rename: topics in the daemon, nothing for files."""
+
+    def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None: ...
+
+
+@dataclass
+class Pipeline:
+    """The release life of one publication."""
+
+    settings: Settings
+    publication: Publication
+    ledger: Ledger
+    store: Store
+    folder: OperatorFolder
+    pseudonyms: Pseudonyms
+    at: Callable[[str], None] = lambda _name: None
+    publish: Publisher | None = None
+    spent_elsewhere: Callable[[], Charge] = Charge
+    """Charges of the process's other publications: the process-level budget caps them together."""
+
+    def __post_init__(self) -> None:
+        from stream.release.recovery import recover
+
+        self.name = self.publication.name
+        self.account = Account(self.ledger, self.name)
+        self.gaps_accepted = 0
+        self.stages: dict[str, float] = {}
+        recover(self)
+        self.earlier = [self._read(number) for number in self.account.standing]
+
+    def _read(self, number: int) -> Record:
+        record = variants.read(self.folder.release(self.name, number) / "variants.parquet")
+        record.audit = self.audit_of(number)
+        return record
+
+    def attempt(self, attempt: Attempt) -> Decision:
+        """Decide one cut, durably. Called again for a decided cut (after a crash), it answers as before."""
+        known = self.decided(attempt.cut)
+        if known is not None:
+            return known
+        self._check_space()
+        self.at("opened")
+        mechanism, policy = self.publication.build_mechanism, self.publication.gate
+        asked = mechanism.charge()
+        reasons = self._before_noise(attempt, asked)
+        if reasons:
+            return self._withhold(attempt, reasons, {})
+        if asked != Charge():
+            self.account.append(charge_entry(self.name, attempt.cut, asked))
+        self.at("charged")
+        started = time.monotonic()
+        try:
+            build = self._build(attempt)
+        except BoundError as error:
+            return self._withhold(attempt, [str(error)], {})
+        self.stages = {"build": time.monotonic() - started}
+        self.at("built")
+        judged = self._judge(attempt, build)
+        if judged.reasons and policy.on_violation == "repair":
+            judged = self._repaired(attempt, judged)
+        audit, reasons = judged.audit, judged.reasons
+        audit["seconds"] = self.stages
+        if reasons and policy.on_violation != "warn":
+            return self._withhold(attempt, reasons, audit)
+        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": list(reasons)})
+        return self._seal(attempt, judged.build, judged.candidate, audit)
+
+    def _judge(self, attempt: Attempt, build: Build) -> Judged:
+        candidate = self._record(build, attempt.exposure)
+        audit = self._audit(attempt, build, candidate)
+        return Judged(build, candidate, audit, gate.after_audit(self.publication.gate, audit))
+
+    def _repaired(self, attempt: Attempt, first: Judged) -> Judged:
+        """The attempt with more suppressed, so that the gate passes it; else with reasons, and it is withheld."""
+        publication = self.publication
+        audit = repair.main_audit(publication.build_audits)
+        if audit is None:
+            return first
+        found = repair.walk(
+            first,
+            publication.build_mechanism,
+            attempt.exposure,
+            publication.gate,
+            repair.targets(publication.gate, audit, self.earlier),
+            lambda build: self._judge(attempt, self._outer(build)),
+        )
+        if not found.reasons:
+            found.audit["gate"] = {"decision": "repaired", "reasons": list(first.reasons)}
+        return found
+
+    def decided(self, cut: str) -> Decision | None:
+        """The durable decision on a cut, if there is one."""
+        if cut in self.account.withheld:
+            body = self.account.withheld[cut].body
+            return Decision(cut, "withheld", reasons=body["reasons"], audit=body.get("audit", {}))
+        seal = self.account.sealed_cuts.get(cut)
+        if seal is None:
+            return None
+        return Decision(cut, "sealed", seal.sequence, audit=self.audit_of(seal.sequence))
+
+    def audit_of(self, sequence: int) -> dict[str, Any]:
+        """audit.json of a sealed release."""
+        path = self.folder.release(self.name, sequence) / "audit.json"
+        try:
+            decoded: dict[str, Any] = msgspec.json.decode(path.read_bytes())
+        except (OSError, msgspec.DecodeError):
+            raise RefusedError(f"{path}: cannot be read; restore it from a backup") from None
+        return decoded
+
+    def forget(self, sequence: int, cases: Collection[str]) -> None:
+        """Take erased cases out of what the mechanism remembers of a release."""
+        folder = self.folder.release(self.name, sequence)
+        memory = documents.read_memory(folder)
+        rest = self.publication.build_mechanism.forget(memory, cases)
+        if rest != memory:
+            replace_with(self.folder.ops, folder / "memory.json", write_json(rest))
+
+    def _check_space(self) -> None:
+        free = self.store.free_bytes()
+        if free is not None and free < self.settings.min_free_bytes:
+            raise RefusedError(
+                f"{self.folder.output}: {free} bytes are free, a release needs min_free_bytes = "
+                f"{self.settings.min_free_bytes}; free some space and start again"
+            )
+
+    def _before_noise(self, attempt: Attempt, asked: Charge) -> list[str]:
+        """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added."""
+        already = self.account.charges.get(attempt.cut, Charge())
+        spent = Charge(self.account.spent.epsilon - already.epsilon, self.account.spent.delta - already.delta)
+        leakage = [
+            reason
+            for audit in self.publication.build_audits
+            for reason in audit.before_noise({**self._ledger_facts(), "spent": spent}, asked)
+        ]
+        reasons = gate.before_noise(self.publication.gate, spent, asked, leakage)
+        budget, others = self.settings.process.budget, self.spent_elsewhere()
+        for name, limit, used, more in (
+            ("epsilon", budget.max_epsilon, spent.epsilon + others.epsilon, asked.epsilon),
+            ("delta", budget.max_delta, spent.delta + others.delta, asked.delta),
+        ):
+            if limit is not None and more and used + more > limit:
+                reasons.append(
+                    f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
+                )
+        return reasons
+
+    def _ledger_facts(self) -> dict[str, Any]:
+        return {
+            "charges": list(self.account.charges.values()),
+            "policy": self.publication.gate,
+            "audits": self._last_audit(),
+        }
+
+    def _last_audit(self) -> dict[str, Any]:
+        standing = self.account.standing
+        return self.audit_of(standing[-1]) if standing else {}
+
+    def _build(self, attempt: Attempt) -> Build:
+        memory = None
+        if self.account.standing:
+            memory = documents.read_memory(self.folder.release(self.name, self.account.standing[-1]))
+        return self._outer(self.publication.build_mechanism.build(attempt.exposure, memory))
+
+    def _outer(self, build: Build) -> Build:
+        if self.settings.process.raw_resources:
+            return build
+        return replace(build, log=pseudonymous_resources(build.log, self.pseudonyms))
+
+    def _record(self, build: Build, exposure: Exposure) -> Record:
+        """The candidate as audits see it: source pseudonyms in place of case ids."""
+        ids = tuple("" if case < 0 else exposure.log.case_ids[case] for case in build.origin)
+        log = replace(build.log, case_ids=ids)
+        return Record(self.account.last_number + 1, log, build.carries, build.T, exposure.sensitive)
+
+    def _audit(self, attempt: Attempt, build: Build, candidate: Record) -> dict[str, Any]:
+        context = AuditContext(
+            candidate=candidate,
+            earlier=self.earlier,
+            build=build,
+            exposure=attempt.exposure,
+            mechanism=self.publication.build_mechanism,
+            charges=list(self.account.charges.values()),
+            counts=attempt.counts,
+            erased=self.account.erased,
+            erased_releases=frozenset(self.account.erased_releases),
+            previous_audit=self._last_audit(),
+        )
+        results: dict[str, Any] = {}
+        for audit in self.publication.build_audits:
+            started = time.monotonic()
+            results[audit.name] = dict(audit.measure(context, results))
+            self.stages[audit.name] = time.monotonic() - started
+        return {**results, **build.operator, "n_actual": build.n_actual}
+
+    def _withhold(self, attempt: Attempt, reasons: Sequence[str], audit: Mapping[str, Any]) -> Decision:
+        """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
+        shown = {**documents.of_cut(attempt), "counts": dict(attempt.counts)}
+        body = {"reasons": list(reasons), "audit": shown}
+        self.account.append(Entry(kind="withheld", publication=self.name, cut=attempt.cut, body=body))
+        self.at("withheld")
+        return Decision(attempt.cut, "withheld", reasons=list(reasons), audit={**audit, **shown})
+
+    def _seal(self, attempt: Attempt, build: Build, candidate: Record, audit: dict[str, Any]) -> Decision:
+        number = candidate.sequence
+        mechanism = self.publication.build_mechanism
+        public = self._manifest(build, number)
+        audit.update(documents.of_cut(attempt), counts=documents.accounting(attempt, build, mechanism))
+        released = outside(build)
+        writers = documents.writers(self.publication.formats, released, build, mechanism)
+        prepared = self.store.prepare(self.name, number, writers, public)
+        public = {**public, "files": list(prepared.files)}
+        document = audit_document(public, **audit)
+        operator_files = {
+            "audit.json": write_json(document),
+            "variants.parquet": lambda path: variants.write(path, candidate),
+            "memory.json": write_json(build.memory),
+        }
+        temporary = self.folder.prepare(self.name, operator_files)
+        self.at("files_written")
+        seal = self._seal_row(attempt, number, prepared, temporary)
+        self.at("sealed")
+        self.store.commit(prepared, number)
+        self.folder.commit(temporary.name, self.name, number)
+        self.at("renamed")
+        self.announce(number, public)
+        self.at("published")
+        candidate.audit = document
+        self.earlier.append(candidate)
+        return Decision(attempt.cut, "sealed", seal.sequence, audit=document)
+
+    def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> Entry:
+        owner = uuid.uuid4().hex
+        body = {
+            "files": list(prepared.files),
+            "manifest": prepared.manifest_sha256,
+            "temporary": prepared.name,
+            "operator": temporary.name,
+        }
+        entry = Entry(kind="seal", publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
+        standing = self.account.append(entry)
+        if standing.owner != owner:
+            self.store.quarantine(prepared)
+            raise RefusedError(
+                f"release {number} of {self.name} was sealed by another process; its bytes stand, ours are quarantined"
+            )
+        return standing
+
+    def announce(self, number: int, public: Mapping[str, Any]) -> None:
+        """Tell the world (topics, in the daemon) and remember that it was told."""
+        if self.publish is not None:
+            self.publish(self.name, number, public, self.store.location(self.name, number))
+        self.account.append(Entry(kind="published", publication=self.name, sequence=number))
+
+    def _manifest(self, build: Build, number: int) -> dict[str, Any]:
+        standing = self.account.standing
+        return manifest(
+            process=self.settings.process.name,
+            publication=self.name,
+            sequence=number,
+            previous=standing[-1] if standing else None,
+            published=datetime.now(UTC).isoformat(timespec="seconds"),
+            mechanism=self.publication.build_mechanism,
+            policy=self.publication.gate,
+            build=build,
+            spent=self.account.spent,
+            config_digest=self.settings.digest,
+            accepted_gaps=self.gaps_accepted,
+        )

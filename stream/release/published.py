@@ -1,0 +1,158 @@
+"""What a publication of cohorts remembers: every case exactly as it was first published (the file memory.json)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from models.anonymize.result import Anonymized
+from models.eventlog import Column, EventLog, Ints
+from stream.release.contract import Exposure
+
+
+class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
+    """One case: released activities and resources, times in nanoseconds (relative, or 0), sensitive values by name,
+    and how many events it had then."""
+
+    activity: list[Any]
+    resource: list[Any]
+    time: list[int]
+    sensitive: dict[str, Any]
+    exposed: int
+
+
+class Cohort(msgspec.Struct, frozen=True):
+    """Cases by pseudonym, and the most events removed from one of them."""
+
+    cases: dict[str, PublishedCase]
+    n_actual: int
+    size: int
+
+
+class _Memory(msgspec.Struct, frozen=True):
+    cohorts: list[Cohort]
+    alphabet: list[Any] | None = None
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The cohorts that are out, oldest first; `alphabet`: the common items, where there is one."""
+
+    cohorts: tuple[Cohort, ...] = ()
+    alphabet: tuple[Any, ...] | None = None
+    of_case: dict[str, PublishedCase] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None) -> Published:
+        """With the index by case."""
+        index = {name: case for one in cohorts for name, case in one.cases.items()}
+        return cls(tuple(cohorts), None if alphabet is None else tuple(alphabet), index)
+
+    @classmethod
+    def read(cls, memory: Any) -> Published:
+        """From memory.json; None where nothing has been published."""
+        if memory is None:
+            return cls()
+        kept = msgspec.convert(memory, _Memory)
+        items = None if kept.alphabet is None else [_item(one) for one in kept.alphabet]
+        return cls.of(kept.cohorts, items)
+
+    def json(self) -> Any:
+        """For memory.json."""
+        items = None if self.alphabet is None else list(self.alphabet)
+        return msgspec.to_builtins(_Memory(list(self.cohorts), items))
+
+    @property
+    def n_actual(self) -> list[int]:
+        """By cohort."""
+        return [one.n_actual for one in self.cohorts]
+
+    def queue(self, exposure: Exposure) -> Ints:
+        """Completed cases that are not out: indices in the exposed log."""
+        waiting = [name not in self.of_case for name in exposure.log.case_ids]
+        return np.flatnonzero(exposure.complete & np.asarray(waiting, dtype=np.bool_) & (exposure.log.lengths > 0))
+
+    def joined(self, exposure: Exposure, fresh: Anonymized, alphabet: Collection[Any] | None) -> Published:
+        """With a new cohort."""
+        log = fresh.log
+        values = {name: log.case_values(name).decode() for name in exposure.sensitive}
+        shown = fresh.knowledge
+        hidden = [None] * log.n_events
+        activity = log.activity.decode() if "activity" in shown.carries else hidden
+        resource = log.resource.decode() if "resource" in shown.carries else hidden
+        times = fresh.relative_ns.tolist() if shown.structure == "rel" else [0] * log.n_events
+        lengths = fresh.source.lengths[fresh.origin].tolist()
+        cases = {
+            log.case_ids[k]: PublishedCase(
+                activity[a:b], resource[a:b], times[a:b], {name: one[k] for name, one in values.items()}, lengths[k]
+            )
+            for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
+        }
+        return Published.of([*self.cohorts, Cohort(cases, fresh.n_actual, len(cases))], alphabet)
+
+    def without(self, cases: Collection[str]) -> Published:
+        """Erased cases taken out."""
+        gone = set(cases)
+        rest = [
+            replace_cases(one, {name: case for name, case in one.cases.items() if name not in gone})
+            for one in self.cohorts
+        ]
+        return Published.of(rest, self.alphabet)
+
+    def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
+        """Every published case that the state still holds, and its index in the exposed log."""
+        names = exposure.log.case_ids
+        origin = np.asarray([i for i, name in enumerate(names) if name in self.of_case], dtype=np.int64)
+        cases = [self.of_case[names[i]] for i in origin]
+        lengths = [len(case.time) for case in cases]
+        events = sum(lengths)
+        log = EventLog(
+            case_ids=tuple(names[i] for i in origin),
+            starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+            activity=Column.encode(value for case in cases for value in case.activity),
+            time=np.fromiter(itertools.chain.from_iterable(case.time for case in cases), np.int64, count=events),
+            resource=Column.encode(value for case in cases for value in case.resource),
+            row=np.arange(events, dtype=np.int64),
+            case_attributes={
+                name: Column.encode(case.sensitive.get(name) for case in cases) for name in exposure.sensitive
+            },
+        )
+        return log, origin
+
+    def held(self, exposure: Exposure) -> tuple[int, int]:
+        """(cases, events) of the exposed log that are not out: open, or waiting for their cohort."""
+        out = np.asarray([name in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
+        return int(np.count_nonzero(~out)), int(exposure.log.lengths[~out].sum())
+
+    def late(self, exposure: Exposure) -> int:
+        """Events that came to a case after it was published: they are lost."""
+        lengths = zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True)
+        return sum(max(0, length - self.of_case[name].exposed) for name, length in lengths if name in self.of_case)
+
+    def summary(self) -> list[dict[str, int]]:
+        """One entry a cohort, for the operator."""
+        return [
+            {
+                "cohort": number,
+                "cases": len(one.cases),
+                "erased": one.size - len(one.cases),
+                "events": sum(len(case.time) for case in one.cases.values()),
+                "n_actual": one.n_actual,
+            }
+            for number, one in enumerate(self.cohorts, start=1)
+        ]
+
+
+def replace_cases(one: Cohort, cases: dict[str, PublishedCase]) -> Cohort:
+    """The cohort with fewer cases; its size stays what it was."""
+    return Cohort(cases, one.n_actual, one.size)
+
+
+def _item(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

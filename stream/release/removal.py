@@ -1,0 +1,76 @@
+"""From a log with events removed to a build: what every mechanism that only removes has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from models.anonymize.result import Anonymized
+from models.eventlog import EventLog, Ints
+from models.knowledge import NANOSECONDS, Knowledge
+from stream.release.contract import Applicability, Build
+
+
+def in_knowledge(
+    log: EventLog,
+    origin: Ints,
+    knowledge: Knowledge,
+    sensitive: Sequence[str],
+    ticks: Ints | None = None,
+    **more: Any,
+) -> Build:
+    """A build that carries just what `knowledge` protects: its items, and the sensitive values of the cases.
+
+    `ticks`: int64[E] relative times in units of T, anchored at the start of the *source* case (for `rel`).
+    """
+    values = {name: log.case_values(name) for name in sensitive}
+    times = log.time if ticks is None else ticks * NANOSECONDS[knowledge.T]
+    bare = log.with_columns(case=values, event={})
+    return Build(
+        log=EventLog(
+            case_ids=bare.case_ids,
+            starts=bare.starts,
+            activity=bare.activity,
+            time=times,
+            resource=bare.resource,
+            row=bare.row,
+            case_attributes=bare.case_attributes,
+        ),
+        origin=origin,
+        carries=knowledge.carries,
+        time_basis="ordinal" if ticks is None else "relative",
+        T=knowledge.T,
+        **more,
+    )
+
+
+def removed(result: Anonymized, sensitive: Sequence[str], **more: Any) -> Build:
+    """The build of a removal: dropped cases end the incremental premise, and are said so."""
+    origin = result.origin
+    empty = int(np.count_nonzero(result.source.lengths == 0))
+    dropped = result.source.n_cases - len(origin) - empty
+    ticks = None
+    if result.knowledge.structure == "rel":
+        ticks = result.relative_ns // NANOSECONDS[result.knowledge.T]
+    applies = {}
+    if dropped:
+        reason = f"{dropped} cases lost every event; partners are counted on the surviving cases only"
+        applies = {"anonymity": Applicability("cases_dropped", reason)}
+    source = result.log.with_columns(
+        case={name: result.source.case_values(name).take(origin) for name in sensitive}, event={}
+    )
+    operator = {"suppressed": list(result.suppressed), "satisfied": result.satisfied, **result.details}
+    return in_knowledge(
+        source,
+        origin,
+        result.knowledge,
+        sensitive,
+        ticks,
+        n_actual=result.n_actual,
+        cases_dropped=dropped,
+        operator={**operator, "warnings": list(result.warnings)},
+        applies=applies,
+        **more,
+    )

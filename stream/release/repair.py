@@ -1,0 +1,97 @@
+"""`on_violation = "repair"`: suppress further until the bounds on the correspondence attacks hold, or withhold.
+
+First what can be said beforehand: one minimum cover of TLKC's candidates and of all background knowledge that too few
+cases outside an earlier release match (`models.anonymize.repair`). Then, while the audit still finds an attack, the
+item of its background knowledge with the most of it per event lost goes too. Every try is built, audited and gated
+like any other release: what leaves has passed the gate, and where nothing passes, nothing leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from models.errors import BoundError
+from stream.release.audits.anonymity import MEASURES, CorrespondenceAudit
+from stream.release.contract import Banned, Build, Exposure, Mechanism, Record, Target
+from stream.release.gate import GatePolicy
+
+ROUNDS = 100
+"""Tries before the attempt is withheld: each suppresses one more item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A build with its audit and the gate's reasons against it."""
+
+    build: Build
+    candidate: Record
+    audit: dict[str, Any]
+    reasons: list[str]
+
+
+def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[Record]) -> list[Target]:
+    """What each group of cases must offer: the release itself for KA, the cases outside each earlier one for BA."""
+    length = max(1, audit.bk_length - min(audit.n))
+    found = [] if policy.min_ka is None else [Target(frozenset(), policy.min_ka, length)]
+    if policy.min_ba is None:
+        return found
+    return found + [Target(frozenset(one.log.case_ids), policy.min_ba, length) for one in audit.chosen(earlier)]
+
+
+def walk(
+    first: Judged,
+    mechanism: Mechanism,
+    exposure: Exposure,
+    policy: GatePolicy,
+    wanted: Sequence[Target],
+    judge: Callable[[Build], Judged],
+) -> Judged:
+    """The first try that passes the gate, with its cost in the manifest; else the last one, with its reasons."""
+    gone: list[Any] = []
+    last = first
+    for tries in range(1, ROUNDS + 1):
+        try:
+            build = mechanism.repair(exposure, wanted, gone)
+        except BoundError as error:
+            return replace(last, reasons=[*first.reasons, f"repair: {error}"])
+        last = judge(_told(build, first.build, tries))
+        if not last.reasons:
+            return last
+        item = mechanism.cheapest(exposure, list(_worst(policy, last.audit.get("anonymity") or {})), gone)
+        if item is None:
+            break
+        gone.append(item)
+    return replace(last, reasons=[*last.reasons, "repair: no further suppression helps"])
+
+
+def _told(build: Build, before: Build, tries: int) -> Build:
+    """The manifest says what the repair cost."""
+    cost = {
+        "events": before.log.n_events - build.log.n_events,
+        "share_kept": build.log.n_events / before.log.n_events if before.log.n_events else 1.0,
+        "cases": before.log.n_cases - build.log.n_cases,
+        "rounds": tries,
+    }
+    return replace(build, public={**build.public, "repair": cost}, operator={**build.operator, "repair": cost})
+
+
+def _worst(policy: GatePolicy, anonymity: Mapping[str, Any]) -> Iterator[Banned]:
+    """Background knowledge of every attack that breaks its bound, by the real partners and by the search."""
+    for name, bound in policy.anonymity_bounds.items():
+        for row in _rows(anonymity):
+            value, bk = row.get(name), (row.get("worst") or {}).get(name)
+            if name in MEASURES and value and value < bound and bk:
+                yield tuple(bk)
+
+
+def _rows(anonymity: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from anonymity.get("true_linker") or ()
+    for pair in anonymity.get("results") or ():
+        yield from pair["results"]
+
+
+def main_audit(audits: Collection[Any]) -> CorrespondenceAudit | None:
+    """The anonymity audit of a publication; None where it is switched off: nothing would show a bound."""
+    return next((audit for audit in audits if isinstance(audit, CorrespondenceAudit)), None)

@@ -1,0 +1,202 @@
+"""What a report says, as JSON-able data: read from an output folder, nothing computed anew but graphs.
+
+A measure that does not apply to a mechanism keeps its `status` and `reason`; it never becomes a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from models.errors import InputError
+from models.eventlog import EventLog
+from stream.release.gate import worst_anonymity
+from stream.release.history import audit, entries, history
+from stream.release.ledger import Entry
+from stream.report import graphs
+from stream.report.knowledge import Names
+
+STANDING = ("published", "sealed")
+ATTACKS = ("fa", "ca", "ba")
+ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for the publication"}
+
+
+def collect(output: Path, *, show_values: bool = False, source: EventLog | None = None) -> dict[str, Any]:
+    """{folder, process, values_shown, publications: [...]}. InputError where the folder holds no attempt."""
+    found, rows = entries(output), history(output)
+    if not rows:
+        raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
+    names = list(dict.fromkeys(row["publication"] for row in rows))
+    publications = [_publication(output, name, found, rows, source, show_values) for name in names]
+    process = next((one["process"] for one in publications if one["process"]), None)
+    return {
+        "folder": output.resolve().name,
+        "process": process,
+        "values_shown": show_values,
+        "publications": publications,
+    }
+
+
+def _publication(
+    output: Path,
+    name: str,
+    found: Sequence[Entry],
+    rows: Sequence[Mapping[str, Any]],
+    source: EventLog | None,
+    show_values: bool,
+) -> dict[str, Any]:
+    attempts = _labelled([row for row in rows if row["publication"] == name])
+    standing = [row["sequence"] for row in attempts if row["status"] in STANDING]
+    audits = _audits(output, attempts, found)
+    flows = _flows(output, name, standing, source)
+    labels = Names((node for _, flow in flows for node in flow.nodes), shown=show_values)
+    last = audit(output, name, standing[-1]) if standing else {}
+    return {
+        "name": name,
+        "process": last.get("process"),
+        "mechanism": last.get("mechanism"),
+        "promise": last.get("promise"),
+        "carries": last.get("carries"),
+        "attempts": [_attempt(row, audits.get(row["label"], {})) for row in attempts],
+        "anonymity": [_anonymity(label, document, labels) for label, document in _kept("anonymity", audits)],
+        "series": _series(last, labels),
+        "leakage": _leakage(last),
+        "budget": _budget(name, found, last),
+        "risk": _measured("risk", audits),
+        "utility": _measured("utility", audits),
+        "graphs": _graphs(flows, labels),
+        "graphs_of": "source" if source is not None else "releases",
+        "manifest": _manifest(output, name, standing),
+    }
+
+
+def _labelled(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The attempts with a short name each: the release number, or w1, w2, ... for what was withheld."""
+    withheld = count(1)
+    return [
+        {"label": f"w{next(withheld)}" if row["status"] == "withheld" else str(row["sequence"]), **row} for row in rows
+    ]
+
+
+def _audits(
+    output: Path, attempts: Sequence[Mapping[str, Any]], found: Sequence[Entry]
+) -> dict[str, Mapping[str, Any]]:
+    """The audit of every attempt that has one, by its short name: withheld ones keep theirs in the ledger."""
+    refused = {one.cut: one.body.get("audit") or {} for one in found if one.kind == "withheld"}
+    documents = {
+        row["label"]: refused.get(row["cut"], {})
+        if row["status"] == "withheld"
+        else audit(output, row["publication"], row["sequence"])
+        for row in attempts
+    }
+    return {label: document for label, document in documents.items() if document}
+
+
+def _measured(measure: str, audits: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{"label": label, **document.get(measure, ABSENT)} for label, document in _kept(measure, audits)]
+
+
+def _kept(measure: str, audits: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Audits that can speak of a measure: of a withheld attempt the ledger may keep the reasons only."""
+    return ((label, document) for label, document in audits.items() if measure in document or label.isdigit())
+
+
+def _attempt(row: dict[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    counts = document.get("counts") or {}
+    kept = ("new_cases", "new_events", "suppressed_cases", "suppressed_events", "pending", "late")
+    return {**row, **{name: counts.get(name) for name in kept}, "published": document.get("published")}
+
+
+def _anonymity(label: str, document: Mapping[str, Any], labels: Names) -> dict[str, Any]:
+    """Of one release: KA, the least FA, CA and BA, and every pair by n with its worst background knowledge."""
+    measured: Mapping[str, Any] = document.get("anonymity") or ABSENT
+    pairs = [
+        {**pair, "results": [_with_labels(row, labels) for row in pair["results"]]}
+        for pair in measured.get("results") or []
+    ]
+    worst = {name: worst_anonymity(measured, name) for name in ("ka", *ATTACKS)}
+    return {
+        "label": label,
+        **{key: value for key, value in measured.items() if key not in ("results", "true_linker")},
+        "worst": worst,
+        "pairs": pairs,
+        "true_linker": measured.get("true_linker") or [],
+    }
+
+
+def _with_labels(row: Mapping[str, Any], labels: Names) -> dict[str, Any]:
+    worst = row.get("worst") or {}
+    return {**row, "worst": {name: labels.labels(items) for name, items in worst.items() if items is not None}}
+
+
+def _series(last: Mapping[str, Any], labels: Names) -> dict[str, Any]:
+    """The audit's series with its background knowledge by label."""
+    measured = last.get("series")
+    if not measured:
+        return dict(ABSENT)
+    return {**measured, "results": [_series_row(row, labels) for row in measured.get("results") or []]}
+
+
+def _series_row(row: Mapping[str, Any], labels: Names) -> dict[str, Any]:
+    worst = {
+        name: {**entry, "bk": labels.labels(entry.get("bk"))}
+        for name, entry in (row.get("worst") or {}).items()
+        if entry is not None
+    }
+    return {**row, "worst": worst}
+
+
+def _leakage(last: Mapping[str, Any]) -> dict[str, Any]:
+    measured = last.get("leakage") or ABSENT
+    hidden = ("state", "witness", "automaton")  # large, or sequences of persons' activities
+    return {key: value for key, value in measured.items() if key not in hidden}
+
+
+def _budget(name: str, found: Sequence[Entry], last: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Every charge of the ledger in order, with what became of its attempt; None where nothing is ever spent."""
+    charged = [one for one in found if one.publication == name and one.kind == "charge"]
+    if not charged:
+        return None
+    outcome = {one.cut: one.kind for one in found if one.publication == name and one.kind in ("seal", "withheld")}
+    charges = [_charge(entry, outcome.get(entry.cut)) for entry in charged]
+    stated = last.get("budget") or {}
+    return {"charges": charges, "spent": stated.get("spent"), "limit": stated.get("limit")}
+
+
+def _charge(entry: Entry, became: str | None) -> dict[str, Any]:
+    from stream.release.ledger import charge_of
+
+    charge = charge_of(entry)
+    names = {"seal": "released", "withheld": "withheld", None: "not finished"}
+    return {"cut": entry.cut, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "became": names[became]}
+
+
+def _flows(output: Path, name: str, standing: Sequence[int], source: EventLog | None) -> list[tuple[str, graphs.Flow]]:
+    """Before and after: the source log and the last release, or the last two releases where no source is given."""
+    logs = [
+        (f"Release {number}", graphs.released(output / "operator" / name / f"{number:06d}"))
+        for number in standing[-1 if source is not None else -2 :]
+    ]
+    if source is not None:
+        logs.insert(0, ("Source log", source))
+    return [(title, graphs.flow(log)) for title, log in logs if log is not None and log.n_events]
+
+
+def _graphs(flows: Sequence[tuple[str, graphs.Flow]], labels: Names) -> list[dict[str, Any]]:
+    others = [flow for _, flow in reversed(flows)] if len(flows) > 1 else [None] * len(flows)
+    return [graphs.shown(flow, labels, title, other) for (title, flow), other in zip(flows, others, strict=True)]
+
+
+def _manifest(output: Path, name: str, standing: Sequence[int]) -> dict[str, Any] | None:
+    """The public manifest of the last release; None where the releases lie elsewhere."""
+    if not standing:
+        return None
+    path = output / "public" / name / f"release-{standing[-1]:06d}" / "manifest.json"
+    if not path.is_file():
+        return None
+    decoded: dict[str, Any] = msgspec.json.decode(path.read_bytes())
+    return decoded

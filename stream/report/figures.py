@@ -1,0 +1,196 @@
+"""Which figure shows which measure: from the report's data of one publication to plots with legend and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from stream.report import plots
+from stream.report.plots import Bound, Series
+
+NAMES = {"ka": "KA", "ka1": "KA earlier", "ka2": "KA this", "fa": "FA", "ca": "CA", "ba": "BA"}
+PROPORTIONS = {"fc": "F-attack", "cc": "C-attack", "bc": "B-attack"}
+MOST_EARLIER = 4
+"""Gaps shown side by side, as in Figure 4 of the paper."""
+
+Data = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A plot, what its colours mean, and the numbers behind it."""
+
+    title: str
+    svg: Markup
+    legend: tuple[tuple[str, int], ...]
+    head: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    note: str = ""
+
+
+def _figure(
+    draw: Any,
+    title: str,
+    first: str,
+    labels: Sequence[str],
+    series: Sequence[Series],
+    unit: str,
+    *,
+    bounds: Sequence[Bound] = (),
+    note: str = "",
+) -> Figure | None:
+    """None where no series has a value: an empty plot says nothing."""
+    kept = [one for one in series if any(value is not None for value in one.values)]
+    if not kept:
+        return None
+    return Figure(
+        title,
+        draw(title, labels, kept, unit, bounds),
+        tuple((one.name, one.colour) for one in kept),
+        (first, *(one.name for one in kept)),
+        tuple((label, *(one.values[index] for one in kept)) for index, label in enumerate(labels)),
+        note,
+    )
+
+
+def cases(publication: Data) -> Figure | None:
+    """Cases of every release, and those that it left out."""
+    shown = [row for row in publication["attempts"] if row["cases"] is not None]
+    series = [
+        Series("released cases", [row["cases"] for row in shown], 0),
+        Series("suppressed cases", [row["suppressed_cases"] for row in shown], 3),
+    ]
+    return _figure(plots.bars, "Cases by release", "release", [row["label"] for row in shown], series, "cases")
+
+
+def anonymity(publication: Data) -> Figure | None:
+    """KA of each release, and the least FA, CA, BA against its earlier ones."""
+    entries = publication["anonymity"]
+    series = [
+        Series(NAMES[name], [entry["worst"][name] for entry in entries], colour)
+        for colour, name in enumerate(("ka", "fa", "ca", "ba"))
+    ]
+    note = "Least over all n and all earlier releases, of the exact search and of the count of true partners."
+    labels = [entry["label"] for entry in entries]
+    return _figure(
+        plots.lines, "Anonymity before and after attacks", "release", labels, series, "cases, least", note=note
+    )
+
+
+def worst_pair(entry: Data) -> Data | None:
+    """The pair of a release with the least anonymity after an attack."""
+    joined = [pair for pair in entry["pairs"] if any(row["linker"] != "none" for row in pair["results"])]
+    return min(joined, key=_least, default=None)
+
+
+def _least(pair: Data) -> float:
+    return min(
+        (row[name] for row in pair["results"] for name in ("fa", "ca", "ba") if row[name] is not None), default=0
+    )
+
+
+def by_n(entry: Data, pair: Data) -> Figure | None:
+    """Figure 3 of correspondence-attacks-2021: the anonymity values of one pair for each n."""
+    rows = pair["results"]
+    labels = [f"n = {row['n']}" for row in rows]
+    series = [
+        Series(NAMES[name], [row[name] for row in rows], colour)
+        for name, colour in (("ka1", 4), ("ka2", 0), ("fa", 1), ("ca", 2), ("ba", 3))
+    ]
+    title = f"Release {entry['label']} against release {pair['earlier']}"
+    note = "" if all(row["linker"] == "exists" for row in rows) else "No linker exists for an n without bars."
+    return _figure(plots.bars, title, "n", labels, series, "cases, least", note=note)
+
+
+def proportions(entry: Data) -> list[Figure]:
+    """Figure 4 of the paper: proportion of cases cracked by n, one plot an attack, one bar an earlier release."""
+    pairs = entry["pairs"][-MOST_EARLIER:]
+    labels = [f"n = {row['n']}" for row in pairs[0]["results"]] if pairs else []
+    apart = [str(pair["earlier"]) for pair in pairs if all(row["linker"] == "none" for row in pair["results"])]
+    note = f"No linker joins it to release {', '.join(apart)} at any n." if apart else ""
+    found = []
+    for name, attack in PROPORTIONS.items():
+        series = [
+            Series(f"against release {pair['earlier']}", [row.get(name) for row in pair["results"]], colour)
+            for colour, pair in enumerate(pairs)
+        ]
+        title = f"{attack}: proportion cracked, release {entry['label']}"
+        found.append(_figure(plots.bars, title, "n", labels, series, "share of the matching set", note=note))
+    return [figure for figure in found if figure is not None]
+
+
+def leakage(publication: Data) -> Figure | None:
+    """BPL, FPL and TPL by release, with the sum of epsilon; sums alone where only composition holds."""
+    measured = publication["leakage"]
+    if measured["status"] != "ok":
+        return None
+    total = [Bound("sum of epsilon", measured["sum_epsilon"])]
+    rows = measured.get("releases")
+    if rows is None:
+        spent = _running(measured["epsilon"])
+        labels = [str(index) for index in range(1, len(spent) + 1)]
+        return _figure(plots.lines, "Leakage by composition", "release", labels, [Series("sum", spent, 0)], "nats")
+    series = [
+        Series(name.upper(), [row[name] for row in rows], colour) for colour, name in enumerate(("bpl", "fpl", "tpl"))
+    ]
+    labels = [str(row["release"]) for row in rows]
+    return _figure(plots.lines, "Temporal privacy leakage", "release", labels, series, "nats", bounds=total)
+
+
+def budget(publication: Data) -> Figure | None:
+    """Epsilon spent after each charge, withheld attempts included, against the limit."""
+    account = publication["budget"]
+    if account is None:
+        return None
+    charges = account["charges"]
+    limit = [Bound("limit", account["limit"])] if account["limit"] is not None else []
+    labels = [str(index) for index in range(1, len(charges) + 1)]
+    series = [Series("epsilon spent", _running([charge["epsilon"] for charge in charges]), 0)]
+    return _figure(plots.bars, "Budget", "charge", labels, series, "epsilon", bounds=limit)
+
+
+def uniqueness(publication: Data) -> list[Figure]:
+    """By amount of knowledge for the last release and its source, and the worst of every release."""
+    measured = [entry for entry in publication["risk"] if entry["status"] == "ok"]
+    if not measured:
+        return []
+    last = measured[-1]
+    labels = [str(point["m"]) for point in last["release"]]
+    series = [Series("release", [point["unique_mean"] for point in last["release"]], 0)]
+    projections = dict.fromkeys(row["projection"] for row in last.get("source") or [] if "m" in row)
+    for colour, projection in enumerate(projections, start=1):
+        found = {str(row["m"]): row["unique_mean"] for row in last["source"] if row["projection"] == projection}
+        series.append(Series(f"source, projection {projection}", [found.get(label) for label in labels], colour))
+    title = f"Unique cases by points known, release {last['label']}"
+    releases = [entry["label"] for entry in measured]
+    worst = [Series("worst", [entry["worst"] for entry in measured], 0)]
+    found_figures = (
+        _figure(plots.lines, title, "points known", labels, series, "points known; share of cases"),
+        _figure(plots.lines, "Unique cases in the release, worst", "release", releases, worst, "share of cases"),
+    )
+    return [figure for figure in found_figures if figure is not None]
+
+
+def utility(publication: Data) -> Figure | None:
+    """Data utility and agreement of the directly-follows graphs by release."""
+    entries = publication["utility"]
+    measured = [entry if entry["status"] == "ok" else {} for entry in entries]
+    graph = [entry.get("dfg") or {} for entry in measured]
+    series = [
+        Series("data utility", [entry.get("data_utility") for entry in measured], 0),
+        Series("DFG fitness", [one.get("fitness") for one in graph], 1),
+        Series("DFG precision", [one.get("precision") for one in graph], 2),
+        Series("DFG F1", [one.get("f1") for one in graph], 3),
+    ]
+    return _figure(plots.lines, "Utility by release", "release", [e["label"] for e in entries], series, "1 is best")
+
+
+def _running(values: Sequence[float]) -> list[float]:
+    total, sums = 0.0, []
+    for value in values:
+        total += value
+        sums.append(total)
+    return sums

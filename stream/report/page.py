@@ -1,0 +1,114 @@
+"""The page: data and figures through the template into one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from stream.release.manifest import software
+from stream.report import drawing, figures
+
+FOLDER = Path(__file__).parent
+MOST_RELEASES = 6
+"""Releases that get a plot by n of their own; every release is in the tables."""
+
+
+def render(data: Mapping[str, Any]) -> str:
+    """HTML of the report for `data` (see stream.report.data.collect)."""
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "pretty": _pretty, "moment": _moment}
+    style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
+    return environment.get_template("page.html").render(
+        report=data,
+        style=style,
+        software=software(),
+        shown=[_shown(publication) for publication in data["publications"]],
+    )
+
+
+def _shown(publication: Mapping[str, Any]) -> dict[str, Any]:
+    """One publication with its figures, section by section."""
+    measured = [entry for entry in publication["anonymity"] if entry["pairs"]]
+    last = measured[-1] if measured else None
+    return {
+        "data": publication,
+        "tally": _tally(publication["attempts"]),
+        "cases": _one(figures.cases(publication)),
+        "anonymity": _one(figures.anonymity(publication)),
+        "by_n": _by_n(measured[-MOST_RELEASES:]),
+        "proportions": figures.proportions(last) if last else [],
+        "worst": _worst(measured[-1:]),
+        "leakage": _one(figures.leakage(publication)),
+        "budget": _one(figures.budget(publication)),
+        "uniqueness": figures.uniqueness(publication),
+        "utility": _one(figures.utility(publication)),
+        "graphs": [(graph, drawing.draw(graph)) for graph in publication["graphs"]],
+        "why_not": {name: why_not(publication[name]) for name in ("anonymity", "risk", "utility")},
+    }
+
+
+def _one(figure: figures.Figure | None) -> list[figures.Figure]:
+    return [] if figure is None else [figure]
+
+
+def _by_n(entries: Sequence[Mapping[str, Any]]) -> list[figures.Figure]:
+    found = [figures.by_n(entry, pair) for entry in entries if (pair := figures.worst_pair(entry))]
+    return [figure for figure in reversed(found) if figure is not None]
+
+
+def _worst(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Worst background knowledge of each attack for every pair and n of the given releases."""
+    return [
+        {"label": entry["label"], "earlier": pair["earlier"], "n": row["n"], "attack": attack.upper(), "bk": bk}
+        | {"left": row[attack]}
+        for entry in entries
+        for pair in entry["pairs"]
+        for row in pair["results"]
+        for attack, bk in row["worst"].items()
+        if attack in ("fa", "ca", "ba")
+    ]
+
+
+def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
+    """(status, reason, releases) of what was not measured or not meaningful, equal ones together."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        if entry["status"] != "ok":
+            found.setdefault((entry["status"].replace("_", " "), entry["reason"]), []).append(entry["label"])
+    return [(status, reason, labels) for (status, reason), labels in found.items()]
+
+
+def _tally(attempts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    words = [row["status"] for row in attempts]
+    return {word: words.count(word) for word in dict.fromkeys(words)}
+
+
+def number(value: Any) -> str:
+    """A number for people: at most four digits that count; a dash for none."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool | str):
+        return str(value)
+    if value == int(value):
+        return f"{int(value):,}".replace(",", "\u202f")
+    return f"{value:.4g}"
+
+
+def _moment(text: str | None) -> str:
+    """2025-03-19T08:42:19.000+00:00 -> 2025-03-19 08:42."""
+    return "–" if not text else text[:16].replace("T", " ")
+
+
+def _pretty(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,218 @@
+"""Line and bar plots as inline SVG, drawn for a column of 360 units so that they stay readable on a phone.
+
+Colours come from the page's style sheet (classes s0, s1, ...), so one drawing serves light, dark and paper. Every
+series also has a marker or a place of its own: colour is never the only difference. A missing value is a gap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+WIDTH, HEIGHT = 360.0, 230.0
+LEFT, RIGHT, TOP, BOTTOM = 42.0, 10.0, 14.0, 38.0
+MOST_LABELS = 12
+WIDE_RANGE = 40.0
+"""From this ratio of largest to least value on, the axis is logarithmic: anonymity runs from 1 to thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line or one kind of bar. `colour`: which class of the style sheet."""
+
+    name: str
+    values: Sequence[float | None]
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A horizontal line: what the gate asks."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The vertical scale."""
+
+    low: float
+    high: float
+    logarithmic: bool
+
+    def y(self, value: float) -> float:
+        """Where a value stands on the drawing."""
+        if self.logarithmic:
+            share = (math.log10(value) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
+        else:
+            share = (value - self.low) / (self.high - self.low)
+        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+
+    def ticks(self) -> list[float]:
+        """Round values within the axis."""
+        if self.logarithmic:
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            few = len(powers) <= 3
+            values = [step * 10.0**power for power in powers for step in ((1, 2, 5) if few else (1,))]
+        else:
+            step = _round_step((self.high - self.low) / 5)
+            values = [step * index for index in range(round(self.high / step) + 1)]
+        return [value for value in values if self.low - 1e-9 <= value <= self.high * (1 + 1e-9)]
+
+
+def lines(
+    title: str, labels: Sequence[str], series: Sequence[Series], unit: str, bounds: Sequence[Bound] = ()
+) -> Markup:
+    """Values by release, a line each; a gap where there is none."""
+    axis = _axis(series, bounds)
+    if axis is None:
+        return Markup("")
+    places = [_centre(index, len(labels)) for index in range(len(labels))]
+    body = [*_frame(axis, labels, places, unit), *_bounds(axis, bounds)]
+    for one in series:
+        points = [None if v is None else (x, axis.y(v)) for x, v in zip(places, one.values, strict=True)]
+        body += _line(points, one, labels)
+    return _svg(title, _described(series, labels), body)
+
+
+def bars(
+    title: str, labels: Sequence[str], series: Sequence[Series], unit: str, bounds: Sequence[Bound] = ()
+) -> Markup:
+    """Groups of bars, one group a label, one bar a series; a dot on the ground where there is no value."""
+    axis = _axis(series, bounds)
+    if axis is None:
+        return Markup("")
+    places = [_centre(index, len(labels)) for index in range(len(labels))]
+    room = (WIDTH - LEFT - RIGHT) / max(1, len(labels)) * 0.8
+    width = min(22.0, room / max(1, len(series)))
+    body = [*_frame(axis, labels, places, unit)]
+    for number, one in enumerate(series):
+        shift = (number - len(series) / 2) * width
+        for x, value, label in zip(places, one.values, labels, strict=True):
+            body.append(_bar(axis, x + shift, width, value, f"{one.name}, {label}", one.colour))
+    return _svg(title, _described(series, labels), [*body, *_bounds(axis, bounds)])
+
+
+def _axis(series: Sequence[Series], bounds: Sequence[Bound]) -> Axis | None:
+    values = [v for one in series for v in one.values if v is not None]
+    if not values:
+        return None
+    values += [bound.value for bound in bounds]
+    least, most = min(values), max(values)
+    if least >= 1 and most / least > WIDE_RANGE:
+        return Axis(1.0, _above(most), True)
+    step = _round_step(most / 5) if most > 0 else 1.0
+    return Axis(0.0, max(step, math.ceil(most / step - 1e-9) * step), False)
+
+
+def _above(most: float) -> float:
+    power = 10.0 ** math.floor(math.log10(most))
+    return next(step * power for step in (1.5, 2, 3, 5, 7, 10, 15) if step * power >= most)
+
+
+def _round_step(rough: float) -> float:
+    if rough <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(step * power for step in (1.0, 2.0, 2.5, 5.0, 10.0) if step * power >= rough - 1e-12)
+
+
+def _centre(index: int, count: int) -> float:
+    return LEFT + (WIDTH - LEFT - RIGHT) * (index + 0.5) / max(1, count)
+
+
+def _frame(axis: Axis, labels: Sequence[str], places: Sequence[float], unit: str) -> Iterator[str]:
+    for tick in axis.ticks():
+        y = axis.y(tick)
+        yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield f'<text class="tick" x="{LEFT - 5}" y="{y + 3.5:.1f}" text-anchor="end">{_number(tick)}</text>'
+    every = max(1, math.ceil(len(labels) / MOST_LABELS))
+    for index in range(0, len(labels), every):
+        text = escape(labels[index])
+        x, y = places[index], HEIGHT - BOTTOM + 14
+        yield f'<text class="tick" x="{x:.1f}" y="{y:g}" text-anchor="middle">{text}</text>'
+    scale = f"{unit} (logarithmic)" if axis.logarithmic else unit
+    yield f'<text class="unit" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{escape(scale)}</text>'
+
+
+def _bounds(axis: Axis, bounds: Sequence[Bound]) -> Iterator[str]:
+    for bound in bounds:
+        y = axis.y(bound.value)
+        yield f'<line class="bound" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield (
+            f'<text class="bound-name" x="{WIDTH - RIGHT}" y="{y - 3:.1f}" text-anchor="end">'
+            f"{escape(bound.name)} {_number(bound.value)}</text>"
+        )
+
+
+def _line(points: Sequence[tuple[float, float] | None], one: Series, labels: Sequence[str]) -> Iterator[str]:
+    run: list[str] = []
+    for point in [*points, None]:
+        if point is not None:
+            run.append(f"{point[0]:.1f},{point[1]:.1f}")
+            continue
+        if len(run) > 1:
+            yield f'<polyline class="line s{one.colour}" points="{" ".join(run)}"/>'
+        run = []
+    for point, value, label in zip(points, one.values, labels, strict=True):
+        if point is not None and value is not None:
+            yield _marker(point[0], point[1], one.colour, f"{one.name}, {label}: {_number(value)}")
+
+
+def _marker(x: float, y: float, shape: int, text: str) -> str:
+    """A shape of its own for each series."""
+    kind = shape % 4
+    title = f"<title>{escape(text)}</title>"
+    if kind == 0:
+        return f'<circle class="mark s{shape}" cx="{x:.1f}" cy="{y:.1f}" r="3.2">{title}</circle>'
+    if kind == 1:
+        return (
+            f'<rect class="mark s{shape}" x="{x - 2.9:.1f}" y="{y - 2.9:.1f}" width="5.8" height="5.8">{title}</rect>'
+        )
+    reach = 4.0
+    corners = [(0, -reach), (reach, reach * 0.8), (-reach, reach * 0.8)]
+    if kind == 3:
+        corners = [(0, -reach), (reach, 0), (0, reach), (-reach, 0)]
+    path = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in corners)
+    return f'<polygon class="mark s{shape}" points="{path}">{title}</polygon>'
+
+
+def _bar(axis: Axis, x: float, width: float, value: float | None, name: str, colour: int) -> str:
+    ground = HEIGHT - BOTTOM
+    if value is None:
+        centre = x + width / 2
+        title = f"<title>{escape(name)}: none</title>"
+        return f'<circle class="none" cx="{centre:.1f}" cy="{ground - 3}" r="1.5">{title}</circle>'
+    y = min(axis.y(value), ground - 1.5)  # a value of the least on the axis stays a visible bar
+    return (
+        f'<rect class="mark s{colour}" x="{x:.1f}" y="{y:.1f}" width="{width * 0.9:.1f}" height="{ground - y:.1f}">'
+        f"<title>{escape(name)}: {_number(value)}</title></rect>"
+    )
+
+
+def _described(series: Sequence[Series], labels: Sequence[str]) -> str:
+    parts = []
+    for one in series:
+        values = [v for v in one.values if v is not None]
+        if values:
+            parts.append(f"{one.name} from {_number(min(values))} to {_number(max(values))}")
+    return f"{len(labels)} places; " + ", ".join(parts)
+
+
+def _svg(title: str, description: str, body: Sequence[str]) -> Markup:
+    inner = "".join(body)
+    name = escape(f"{title}. {description}", quote=True)
+    return Markup(  # noqa: S704 - every text in it went through escape()
+        f'<svg class="plot" role="img" aria-label="{name}" viewBox="0 0 {WIDTH:g} {HEIGHT:g}">{inner}</svg>'
+    )
+
+
+def _number(value: float) -> str:
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}".replace(",", "\u202f")
+    return f"{value:.3g}"

@@ -1,0 +1,102 @@
+"""Faults on purpose: a source that aborts, a clock that is advanced, a disk that fills, an fsync that fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from connectors.store import FileOps, Writer
+
+
+class Aborted(BaseException):
+    """A crash, as far as the code under test can tell: nothing may catch it."""
+
+
+ABORT: Any = object()
+"""Stands in a list of inputs where the source breaks off."""
+
+
+def source(items: Iterable[Any]) -> Iterator[Any]:
+    """The items up to the ABORT sentinel, where `Aborted` is raised."""
+    for item in items:
+        if item is ABORT:
+            raise Aborted
+        yield item
+
+
+def at_nth(name: str, nth: int, act: Callable[[], None]) -> Callable[[str], None]:
+    """A hook for named boundaries: acts when `name` is passed for the n-th time (from 1)."""
+    passed = 0
+
+    def hook(passing: str) -> None:
+        nonlocal passed
+        passed += passing == name
+        if passing == name and passed == nth:
+            act()
+
+    return hook
+
+
+def abort() -> None:
+    """Raise `Aborted`."""
+    raise Aborted
+
+
+def kill() -> None:
+    """kill -9 of this very process: no handler runs, no buffer is flushed."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass
+class Clock:
+    """A clock that stands still until it is advanced; `sleep` advances it (seconds)."""
+
+    now: float = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class FaultyDisk(FileOps):
+    """A disk whose n-th operation (write, fsync, rename, replace; from 1) fails: with an errno, or by `act`.
+
+    `only` restricts which operations count. After a full disk nothing can be written until `full` is set False.
+    """
+
+    nth: int
+    code: int = errno.ENOSPC
+    only: frozenset[str] = frozenset({"write", "fsync", "rename", "replace"})
+    act: Callable[[], None] | None = None
+    lasting: bool = False
+    seen: list[str] = field(default_factory=list)
+
+    def _pass(self, operation: str, path: Path) -> None:
+        if operation not in self.only:
+            return
+        self.seen.append(operation)
+        if len(self.seen) == self.nth or (self.lasting and len(self.seen) > self.nth):
+            if self.act is not None:
+                self.act()
+            raise OSError(self.code, os.strerror(self.code), str(path))
+
+    def write(self, path: Path, writer: Writer) -> None:
+        self._pass("write", path)
+        super().write(path, writer)
+
+    def fsync(self, path: Path) -> None:
+        self._pass("fsync", path)
+        super().fsync(path)
+
+    def rename_noreplace(self, source: Path, target: Path) -> None:
+        self._pass("rename", target)
+        super().rename_noreplace(source, target)
+
+    def replace(self, source: Path, target: Path) -> None:
+        self._pass("replace", target)
+        super().replace(source, target)

@@ -1,0 +1,52 @@
+"""A real process that runs a replay and dies by SIGKILL at a named place.
+
+python -m stream.testing.killer --at sealed --nth 2 -- LOG -c FILE -o DIR
+python -m stream.testing.killer --operation 17 -- LOG -c FILE -o DIR     the 17th write, fsync or rename
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from connectors import read_log
+from connectors.store import FileOps
+from stream import settings
+from stream.release.pipeline import BOUNDARIES
+from stream.replay import Outcome, Replay
+from stream.testing.faults import FaultyDisk, at_nth, kill
+
+BATCH = 40
+"""Events a record: small, so that a short log has many places between records to die at."""
+
+
+def replay(log: Path, config: Path, output: Path, *, at: str = "", nth: int = 1, operation: int = 0) -> Outcome:
+    """Replay with a death planned at the n-th passing of a boundary, or at the n-th operation on the disk."""
+    loaded = settings.load(config)
+    ops = FaultyDisk(operation, act=kill) if operation else FileOps()
+    hook = at_nth(at, nth, kill) if at else _nothing
+    process = loaded.process
+    return Replay(loaded, output, at=hook, ops=ops, batch=BATCH).run(
+        read_log(log, process.columns.changed, process.timezone)
+    )
+
+
+def _nothing(_name: str) -> None:
+    """No death is planned."""
+
+
+def main() -> None:
+    """Command line of the killer."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--at", default="", choices=["", *BOUNDARIES, "withheld", "checkpointed"])
+    parser.add_argument("--nth", type=int, default=1)
+    parser.add_argument("--operation", type=int, default=0)
+    parser.add_argument("log", type=Path)
+    parser.add_argument("-c", "--config", type=Path, required=True)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    chosen = parser.parse_args()
+    replay(chosen.log, chosen.config, chosen.output, at=chosen.at, nth=chosen.nth, operation=chosen.operation)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""An independent look at what a run left: reads only the output folders, and shares no code with the pipeline.
+
+It parses the ledger's rows, the public folders and the operator's folders by itself, so that a mistake of the program
+does not become a mistake of its judge. `verify` may look at a dead folder (after a crash) or a living one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+_RELEASE = re.compile(r"release-(\d{6,})")
+
+
+class Left:
+    """Everything that a run left in its output folder."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self.entries = list(_entries(output / "operator" / "ledger.sqlite"))
+        self.releases = dict(_releases(output / "public"))
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [entry for entry in self.entries if entry["kind"] == kind]
+
+    @property
+    def burned(self) -> set[tuple[str, int]]:
+        return {(entry["publication"], entry["sequence"]) for entry in self.of("burned")}
+
+    @property
+    def standing(self) -> list[dict[str, Any]]:
+        """Seals whose number was not burned, in order."""
+        return [seal for seal in self.of("seal") if (seal["publication"], seal["sequence"]) not in self.burned]
+
+
+def verify(output: Path, *, finished: bool = True) -> list[str]:
+    """What is wrong, one line each; an empty list where every promise held.
+
+    `finished`: the run ended by itself, so nothing may be left half-way.
+    """
+    left = Left(output)
+    faults = [*_unique(left), *_bytes(left), *_charges(left), *_unknown(left)]
+    return faults + (list(_half_way(left)) if finished else [])
+
+
+def contents(output: Path) -> dict[str, Counter[tuple[Any, ...]]]:
+    """Cut id -> bag of (trace, sensitive values) of its release: what two runs must agree on."""
+    left = Left(output)
+    return {
+        seal["cut"]: _bag(left.releases[seal["publication"], seal["sequence"]])
+        for seal in left.standing
+        if (seal["publication"], seal["sequence"]) in left.releases
+    }
+
+
+def decisions(output: Path) -> dict[str, str]:
+    """Cut id -> "sealed" or "withheld"."""
+    left = Left(output)
+    sealed = {seal["cut"]: "sealed" for seal in left.standing}
+    return {**{entry["cut"]: "withheld" for entry in left.of("withheld")}, **sealed}
+
+
+def digests(output: Path) -> dict[tuple[str, int], dict[str, str]]:
+    """(publication, number) -> sha256 by file: sealed bytes never change."""
+    return {
+        key: {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+        for key, folder in Left(output).releases.items()
+    }
+
+
+def _unique(left: Left) -> Iterator[str]:
+    """One content per number, one decision per cut."""
+    numbers = Counter((seal["publication"], seal["sequence"]) for seal in left.of("seal"))
+    yield from (f"number {key} was sealed {count} times" for key, count in numbers.items() if count > 1)
+    cuts = Counter(seal["cut"] for seal in left.standing)
+    yield from (f"cut {cut} was released {count} times" for cut, count in cuts.items() if count > 1)
+    both = set(cuts) & {entry["cut"] for entry in left.of("withheld")}
+    yield from (f"cut {cut} was both withheld and released" for cut in sorted(both))
+
+
+def _bytes(left: Left) -> Iterator[str]:
+    """What is visible is what was sealed, to the byte."""
+    for seal in left.standing:
+        key = (seal["publication"], seal["sequence"])
+        if key not in left.releases:
+            continue
+        folder = left.releases[key]
+        sealed = {file["path"]: file["sha256"] for file in seal["body"]["files"]}
+        sealed["manifest.json"] = seal["body"]["manifest"]
+        found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+        if sealed != found:
+            yield f"release {key} is not what was sealed"
+
+
+def _charges(left: Left) -> Iterator[str]:
+    """The ledger never under-counts: a charge stands before whatever was drawn for its cut."""
+    charged: dict[str, Fraction] = {}
+    spent: Counter[str] = Counter()
+    for entry in left.entries:
+        name, cut = entry["publication"], entry["cut"]
+        if entry["kind"] == "charge":
+            if cut in charged:
+                yield f"cut {cut} was charged twice"
+            charged[cut] = Fraction(entry["body"]["epsilon"])
+            spent[name] += charged[cut]  # type: ignore[assignment]
+        if entry["kind"] == "seal":
+            yield from _covered(left, entry, charged, Fraction(spent[name]))
+    for audit in _unsealed(left):
+        asked = (audit.get("budget") or {}).get("epsilon", 0)
+        cut = audit["cut"]["id"]
+        if asked and cut not in charged:
+            yield f"cut {cut} was drawn before it was charged"
+
+
+def _covered(left: Left, seal: dict[str, Any], charged: dict[str, Fraction], spent: Fraction) -> Iterator[str]:
+    folder = left.releases.get((seal["publication"], seal["sequence"]))
+    manifest = json.loads((folder / "manifest.json").read_bytes()) if folder else {}
+    budget = manifest.get("budget")
+    if not budget:
+        return
+    if seal["cut"] not in charged:
+        yield f"cut {seal['cut']} was sealed before it was charged"
+    elif float(spent) < budget["spent"]["epsilon"] - 1e-12 or float(charged[seal["cut"]]) < budget["epsilon"] - 1e-12:
+        yield f"release {seal['sequence']} of {seal['publication']} says that more was spent than was charged"
+
+
+def _unsealed(left: Left) -> Iterator[dict[str, Any]]:
+    """Audits of attempts that died between their files and their seal."""
+    for path in sorted((left.output / "operator").glob("*/.*.tmp/audit.json")):
+        try:
+            yield json.loads(path.read_bytes())
+        except ValueError:
+            continue
+
+
+def _unknown(left: Left) -> Iterator[str]:
+    """Nothing is visible that the ledger did not seal."""
+    sealed = {(seal["publication"], seal["sequence"]) for seal in left.of("seal")}
+    for key in left.releases:
+        if key not in sealed:
+            yield f"release {key} is visible and was never sealed"
+        if key in left.burned:
+            yield f"release {key} is visible and was burned"
+
+
+def _half_way(left: Left) -> Iterator[str]:
+    published = {(entry["publication"], entry["sequence"]) for entry in left.of("published")}
+    for seal in left.standing:
+        key = (seal["publication"], seal["sequence"])
+        if key not in left.releases:
+            yield f"release {key} was sealed and is not there"
+        if key not in published:
+            yield f"release {key} was never marked as published"
+        own = left.output / "operator" / key[0] / f"{key[1]:06d}"
+        for name in ("audit.json", "variants.parquet"):
+            if not (own / name).is_file():
+                yield f"{own / name} is missing"
+    for folder in left.output.glob("public/*/.*.tmp"):
+        yield f"{folder} was left behind"
+
+
+def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.is_file():
+        return
+    with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as db:
+        rows = db.execute("SELECT body FROM entries ORDER BY id").fetchall()
+    db.close()
+    for (raw,) in rows:
+        yield {"publication": "", "cut": "", "sequence": 0, "body": {}, **json.loads(raw)}
+
+
+def _releases(public: Path) -> Iterator[tuple[tuple[str, int], Path]]:
+    for folder in sorted(public.glob("*/release-*")) if public.is_dir() else ():
+        match = _RELEASE.fullmatch(folder.name)
+        if match:
+            yield (folder.parent.name, int(match[1])), folder
+
+
+def _bag(folder: Path) -> Counter[tuple[Any, ...]]:
+    """Traces with their case attributes, read by a few lines of our own: ids and order do not count."""
+    from lxml import etree
+
+    bag: Counter[tuple[Any, ...]] = Counter()
+    with gzip.open(folder / "log.xes.gz") as stream:
+        for trace in etree.parse(stream).getroot().iter("{*}trace"):
+            values = {child.get("key"): child.get("value") for child in trace if not str(child.tag).endswith("event")}
+            values.pop("concept:name", None)
+            events = tuple(
+                tuple(sorted((item.get("key"), item.get("value")) for item in event))
+                for event in trace.iterfind("{*}event")
+            )
+            bag[tuple(sorted(values.items())), events] += 1
+    return bag

@@ -1,0 +1,71 @@
+"""From fold and office to metrics: who watches a replay or a coordinator."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+from stream.metrics import HOST, Metrics
+from stream.release.contract import Decision
+from stream.settings import Settings
+
+if TYPE_CHECKING:
+    from stream.fold import Fold
+    from stream.office import Office
+
+NANOSECONDS = 1_000_000_000
+
+
+class Watch:
+    """Tells `metrics` what an office decided and where its fold stands. It reads counts, never records."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self._told = -math.inf
+        self._saved = -1
+        for one in settings.publication:
+            every = one.build_window.every
+            length = None if every is None else every / NANOSECONDS
+            metrics.configured(one.name, one.build_mechanism.kind, one.gate, length)
+
+    def decided(self, office: Office, publication: str, decision: Decision, seconds: float) -> None:
+        """A cut has its durable decision."""
+        self.metrics.decided(publication, decision, seconds)
+        self.metrics.budget(publication, office.pipelines[publication].account.spent)
+
+    def opened(self, office: Office) -> None:
+        """This process decides from now on; the gauges hold what the latest release of before said."""
+        self.metrics.active(True)
+        for name, pipeline in office.pipelines.items():
+            self.metrics.budget(name, pipeline.account.spent)
+            if pipeline.account.standing:
+                self.metrics.resumed(name, pipeline.audit_of(pipeline.account.standing[-1]))
+
+    def saved(self, position: int) -> None:
+        """The checkpoint holds the delta topic up to `position`."""
+        if position != self._saved:
+            self._saved = position
+            self.metrics.checkpointed()
+
+    def folded(self, fold: Fold) -> None:
+        """Records were folded. Counting is not free: a daemon counts once a second at most."""
+        now = time.monotonic()
+        if self.metrics.live and now - self._told < 1:
+            return
+        self._told = now
+        for name in fold.publications:
+            self.metrics.accounted(name, fold.accounting(name))
+        partitions = fold.state.partitions
+        latest = {f"{source}/{number}": one.latest for (source, number), one in partitions.items()}
+        self.metrics.partitions(latest, sum(one.gap for one in partitions.values()))
+
+
+def serve(settings: Settings) -> Metrics | None:
+    """The metrics of a daemon, served where `[metrics]` names a port; None without one."""
+    port = settings.metrics.get("port")
+    if port is None:
+        return None
+    metrics = Metrics(settings.process.name, live=True)
+    metrics.serve(int(port), str(settings.metrics.get("host", HOST)))
+    return metrics

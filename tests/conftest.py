@@ -1,0 +1,35 @@
+"""What tests share: the public logs, and skips that CI turns into failures."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests" / "golden"
+
+
+def missing(what: str, reason: str) -> None:
+    """Skip with a reason, or fail where VEILSTREAM_REQUIRE names what is missing."""
+    required = os.environ.get("VEILSTREAM_REQUIRE", "").split(",")
+    if what in required:
+        pytest.fail(f"VEILSTREAM_REQUIRE names {what}, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def logs() -> Path:
+    """The folder of public event logs (VEILSTREAM_LOGS, else ../shared/logs beside the checkout)."""
+    folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
+    if not (folder / "sepsis.xes.gz").exists():
+        missing("logs", "the public event logs are not here; set VEILSTREAM_LOGS to their folder")
+    return folder
+
+
+def golden(name: str) -> Any:
+    """A vector file of tests/golden."""
+    return json.loads((GOLDEN / name).read_text(encoding="utf-8"))

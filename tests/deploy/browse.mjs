@@ -1,0 +1,86 @@
+// Opens a page in headless Chromium in every appearance and prints what was found as JSON.
+// usage: node browse.mjs CHROMIUM FILE.html [PICTURES]; PICTURES: a folder for screenshots
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf-8");
+const [program, file, pictures] = process.argv.slice(2);
+const url = pathToFileURL(file).href;
+const appearances = [
+  { name: "light", colorScheme: "light", width: 1280 },
+  { name: "dark", colorScheme: "dark", width: 1280 },
+  { name: "phone-light", colorScheme: "light", width: 390 },
+  { name: "phone-dark", colorScheme: "dark", width: 390 },
+  { name: "print", colorScheme: "light", width: 794, media: "print" },
+];
+
+function inspect() {
+  const root = document.documentElement;
+  const marks = (svg) => svg.querySelectorAll(".mark, .node").length;
+  const plots = [...document.querySelectorAll("figure svg[role=img]")];
+  const seen = (svg) => svg.getBoundingClientRect().width > 0 && svg.getBoundingClientRect().height > 0;
+  return {
+    overflow: root.scrollWidth - root.clientWidth,
+    plots: plots.length,
+    unmarked: plots.filter((svg) => marks(svg) === 0 || !seen(svg)).map((svg) => svg.getAttribute("aria-label")),
+    unnamed: plots.filter((svg) => !svg.getAttribute("aria-label")).length,
+    outside: plots
+      .flatMap((svg) => [...svg.querySelectorAll("text, .mark, .node")].map((part) => [svg, part]))
+      .filter(([svg, part]) => {
+        const a = svg.getBoundingClientRect();
+        const b = part.getBoundingClientRect();
+        return b.left < a.left - 1 || b.right > a.right + 1 || b.top < a.top - 1 || b.bottom > a.bottom + 1;
+      })
+      .map(([svg, part]) => `${svg.getAttribute("aria-label")}: ${part.textContent}`),
+    smallest: Math.min(
+      ...plots.flatMap((svg) => {
+        const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+        return [...svg.querySelectorAll("text")].map((text) => parseFloat(getComputedStyle(text).fontSize) * scale);
+      }),
+    ),
+    ground: getComputedStyle(document.body).backgroundColor,
+  };
+}
+
+const browser = await chromium.launch({ executablePath: program, args: ["--no-sandbox", "--disable-gpu"] });
+const found = {};
+for (const look of appearances) {
+  const context = await browser.newContext({
+    viewport: { width: look.width, height: 844 },
+    colorScheme: look.colorScheme,
+    bypassCSP: false,
+  });
+  const page = await context.newPage();
+  const messages = [];
+  const requests = [];
+  page.on("console", (message) => messages.push(`${message.type()}: ${message.text()}`));
+  page.on("pageerror", (error) => messages.push(`error: ${error.message}`));
+  page.on("request", (request) => requests.push(request.url()));
+  await page.emulateMedia({ colorScheme: look.colorScheme, media: look.media ?? "screen" });
+  await page.goto(url, { waitUntil: "load" });
+  const shut = await page.evaluate(inspect);
+  await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
+  const open = await page.evaluate(inspect);
+  await page.evaluate(axe);
+  const faults = await page.evaluate(async () => {
+    const result = await window.axe.run(document, { runOnly: { type: "tag", values: ["wcag2a", "wcag2aa"] } });
+    return result.violations.map((one) => ({ id: one.id, nodes: one.nodes.slice(0, 5).map((node) => node.html.slice(0, 200)) }));
+  });
+  found[look.name] = {
+    ...shut,
+    overflow: Math.max(shut.overflow, open.overflow),
+    messages,
+    requests: requests.filter((one) => one !== url && !one.startsWith("data:")),
+    faults,
+  };
+  if (pictures) {
+    await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = false)));
+    await page.screenshot({ path: join(pictures, `${look.name}.png`), fullPage: true });
+  }
+  await context.close();
+}
+await browser.close();
+process.stdout.write(JSON.stringify(found));

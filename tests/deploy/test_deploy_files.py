@@ -1,0 +1,248 @@
+"""deploy/: what can be checked of it without a container engine, a cluster or systemd as process 1."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from stream.advice import warnings
+from stream.settings import load
+from tests.conftest import ROOT
+from tests.deploy import chart
+
+DEPLOY = ROOT / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+OURS = ("topics", "ingest", "coordinator", "system")
+HOST_IN_IMAGE = re.compile(r"^[^/]*[.:][^/]*/")
+"""An image whose first part has a dot or a port names a registry."""
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    """compose.yaml with its anchors merged."""
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    return found
+
+
+def instructions() -> list[tuple[str, str]]:
+    """(instruction, arguments) of the Dockerfile, continuation lines joined."""
+    text = re.sub(r"\\\n", " ", (DEPLOY / "Dockerfile").read_text())
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines]
+
+
+def test_dockerfile_runs_as_nobody_special() -> None:
+    """Two stages, the last one neither root nor with a compiler, and caches of numba in a volume."""
+    found = instructions()
+    assert [name for name, _ in found].count("FROM") == 2
+    last = found[[index for index, (name, _) in enumerate(found) if name == "FROM"][-1] :]
+    users = [arguments for name, arguments in last if name == "USER"]
+    assert users == ["10001:10001"]
+    environment = " ".join(arguments for name, arguments in last if name == "ENV")
+    cache = re.search(r"NUMBA_CACHE_DIR=(\S+)", environment)
+    assert cache is not None
+    volumes = json.loads(next(arguments for name, arguments in last if name == "VOLUME"))
+    assert any(cache[1].startswith(volume + "/") for volume in volumes)
+    assert not any("pip" in arguments or "build-essential" in arguments for _, arguments in last)
+
+
+def test_dockerfile_copies_what_exists() -> None:
+    """Every file that a COPY names is in the repository, and the build context lets it through."""
+    allowed = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    for name, arguments in instructions():
+        if name != "COPY" or arguments.startswith("--from"):
+            continue
+        for source in arguments.split()[:-1]:
+            path = source.removeprefix("./")
+            assert (ROOT / path).exists(), path
+            assert f"!{path}" in allowed
+
+
+def test_no_image_names_a_registry(compose: dict[str, Any]) -> None:
+    """Images are names with a version; where they are pulled from is the host's business."""
+    images = [service["image"] for service in compose["services"].values()]
+    images += [arguments.split()[0] for name, arguments in instructions() if name == "FROM"]
+    assert not [image for image in images if HOST_IN_IMAGE.match(image)]
+    assert all(":" in image and not image.endswith(":latest") for image in images)
+
+
+def test_compose_refers_to_what_it_declares(compose: dict[str, Any]) -> None:
+    """Networks, named volumes and dependencies are declared, conditions fit, and mounted files exist."""
+    services = compose["services"]
+    for name, service in services.items():
+        assert set(service.get("networks", [])) <= set(compose["networks"])
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            if not source.startswith("."):
+                assert source in compose["volumes"]
+        needs = service.get("depends_on", [])
+        assert set(needs) <= set(services) - {name}
+        for other, how in needs.items() if isinstance(needs, dict) else ():
+            if how["condition"] == "service_healthy":
+                assert "healthcheck" in services[other]
+            if how["condition"] == "service_completed_successfully":
+                assert services[other]["restart"] == "no"
+    assert (DEPLOY / "compose" / "veilstream.toml").is_file()
+
+
+def test_compose_hardens_what_reads_persons_data(compose: dict[str, Any]) -> None:
+    """Our containers: read-only root, no capabilities, no port to the outside, the broker neither."""
+    services = compose["services"]
+    for name in OURS:
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
+        assert services[name]["user"] == "10001:10001"
+        assert services[name]["networks"] == ["events"]
+    assert compose["networks"]["events"]["internal"] is True
+    assert not [name for name in (*OURS, "kafka") if "ports" in services[name]]
+    published = [port for service in services.values() for port in service.get("ports", [])]
+    assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+@pytest.mark.parametrize("service", OURS)
+def test_compose_commands_exist(compose: dict[str, Any], service: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command line of ours is one that the program parses: same options, same roles."""
+    from typer.main import get_command
+
+    from stream.commands import build_app
+
+    node, words = get_command(build_app()), list(compose["services"][service]["command"])
+    while hasattr(node, "commands"):
+        node = node.commands[words.pop(0)]
+    known = {option for parameter in node.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("-")} <= known
+
+
+@pytest.mark.parametrize("where", ["compose", "helm"])
+def test_bundled_configuration_is_valid(where: str, tmp_path: Path) -> None:
+    """The configuration of compose and the default of the chart load, and ports agree with probes and scraping."""
+    path = DEPLOY / "compose" / "veilstream.toml"
+    if where == "helm":
+        path = tmp_path / "veilstream.toml"
+        path.write_text(chart.values()["config"])
+    settings = load(path)
+    assert settings.source is not None
+    assert isinstance(warnings(settings), list)
+    ports = chart.values()["ports"]
+    assert (settings.health_port, settings.metrics["port"]) == (ports["health"], ports["metrics"])
+    probe = (DEPLOY / "compose.yaml").read_text()
+    assert f"127.0.0.1:{settings.health_port}/readyz" in probe
+
+
+@pytest.mark.parametrize("template", chart.templates(), ids=lambda path: path.stem)
+def test_chart_template_is_yaml(template: Path) -> None:
+    """With every branch taken a template gives objects with kind, version and a name that carries the release."""
+    found = chart.documents(template)
+    assert found
+    for one in found:
+        assert {"apiVersion", "kind", "metadata"} <= set(one)
+        assert one["kind"] != "Secret"  # existingSecret only
+        assert one["metadata"]["labels"]["app.kubernetes.io/name"] == "veilstream"
+
+
+def test_chart_values_are_all_used_and_all_there() -> None:
+    """A template asks for no value that values.yaml lacks, and values.yaml has none that nothing asks for."""
+    text = "".join(path.read_text() for path in (chart.CHART / "templates").iterdir())
+    asked = set(chart.REFERENCE.findall(text))
+    for path in asked:
+        chart.at(path)
+    for name, value in chart.values().items():
+        inner = [f"{name}.{key}" for key in value] if isinstance(value, dict) and value else [name]
+        for path in inner:
+            assert any(one in (name, path) or one.startswith(path + ".") for one in asked), path
+
+
+def test_chart_actions_are_balanced() -> None:
+    """Every if, with, range and define has its end."""
+    for path in (chart.CHART / "templates").iterdir():
+        text = path.read_text()
+        opened = len(re.findall(r"\{\{-?\s*(?:if|with|range|define)\b", text))
+        assert opened == len(re.findall(r"\{\{-?\s*end\s*-?\}\}", text)), path.name
+
+
+@pytest.mark.parametrize("name", ["ingest", "coordinator", "topics"])
+def test_chart_pods_are_restricted(name: str) -> None:
+    """Pods meet the restricted standard: not root, read-only root, no capability, default seccomp, no token."""
+    (workload,) = chart.documents(chart.CHART / "templates" / f"{name}.yaml")
+    pod = workload["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    declared = {volume["name"] for volume in pod["volumes"]}
+    declared |= {claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])}
+    for container in pod["containers"]:
+        security = container["securityContext"]
+        assert security["readOnlyRootFilesystem"] is True
+        assert security["allowPrivilegeEscalation"] is False
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} <= declared
+
+
+def test_chart_carries_the_rules_and_dashboards_of_deploy() -> None:
+    """The chart's files are the very files that compose mounts, by link."""
+    for name, target in (("rules", "prometheus/rules"), ("dashboards", "grafana/dashboards")):
+        link = chart.CHART / "files" / name
+        assert link.is_symlink()
+        assert link.parent.joinpath(link.readlink()).resolve() == (DEPLOY / target).resolve()
+
+
+def test_helm_renders_the_chart() -> None:
+    """Helm itself, where it is installed, lints the chart and renders it with everything switched on."""
+    helm = shutil.which("helm")
+    if helm is None:
+        pytest.skip("helm is not installed; the chart was checked flattened only")
+    switches = ("existingSecret=s", "serviceMonitor.enabled=true", "prometheusRule.enabled=true")
+    more = ("dashboards.enabled=true", "secretKeys.checkpointKey=checkpoint", "topics.sourcePartitions=4")
+    options = [word for switch in (*switches, *more) for word in ("--set", switch)]
+    for command in (["lint", "--strict"], ["template", "check"]):
+        done = subprocess.run([helm, *command, str(chart.CHART), *options], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    kinds = {one["kind"] for one in yaml.safe_load_all(done.stdout) if one}
+    assert {"Deployment", "StatefulSet", "NetworkPolicy", "ServiceMonitor", "ConfigMap"} <= kinds
+
+
+def unit(path: Path) -> dict[str, list[str]]:
+    """Keys of a unit file, each with its values in order."""
+    found: dict[str, list[str]] = {}
+    for line in path.read_text().splitlines():
+        if "=" in line and not line.startswith("#"):
+            key, value = line.split("=", 1)
+            found.setdefault(key, []).append(value)
+    return found
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_units_start_again_unless_a_person_is_needed(path: Path) -> None:
+    """A crash is restarted; a wrong configuration (2) and a refusal (4) are not; numba keeps its right to compile."""
+    found = unit(path)
+    assert found["Restart"] == ["always"]
+    assert found["RestartPreventExitStatus"] == ["2 4"]
+    assert "MemoryDenyWriteExecute" not in found
+    assert path.stem.split("@")[0].removeprefix("veilstream-") in found["ExecStart"][0].split()
+    assert found["LoadCredential"][0].startswith("key:")
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_systemd_accepts_the_unit(path: Path, tmp_path: Path) -> None:
+    """systemd-analyze verify finds nothing (with a program that is here), and its exposure is rated low."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    copy = tmp_path / path.name
+    copy.write_text(path.read_text().replace("/opt/veilstream/bin/veilstream", shutil.which("true") or "/bin/true"))
+    verified = subprocess.run([program, "verify", str(copy)], capture_output=True, text=True, check=False)
+    assert (verified.returncode, verified.stderr) == (0, "")
+    rated = subprocess.run(
+        [program, "security", "--offline=true", "--threshold=25", "--no-pager", str(copy)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert rated.returncode == 0, rated.stdout[-400:]

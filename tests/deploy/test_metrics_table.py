@@ -1,0 +1,35 @@
+"""The table of metrics: its lint, and the page made from it."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream.metrics_table import DEFINITIONS, LABELS, PREFIX, Definition, page
+from tests.conftest import ROOT
+
+NEVER = {"case", "case_id", "activity", "release", "sequence", "resource"}
+
+
+def test_page_is_current() -> None:
+    """docs/metrics.md is what the table says."""
+    assert (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8") == page()
+
+
+def test_names_are_unique() -> None:
+    """No metric stands twice."""
+    names = [one.name for one in DEFINITIONS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("one", DEFINITIONS, ids=lambda one: one.name)
+def test_metric_keeps_the_rules(one: Definition) -> None:
+    """Prefix, base unit at the end, `_total` exactly on counters, bounded labels, a help text that is a sentence."""
+    assert one.name.startswith(PREFIX)
+    assert one.name.endswith("_total") == (one.kind == "counter")
+    assert not one.unit or one.name.removesuffix("_total").endswith(f"_{one.unit}") or one.kind == "counter"
+    assert one.unit not in {"milliseconds", "minutes", "percent", "kilobytes"}
+    assert one.labels[0] == "process"
+    assert set(one.labels) <= set(LABELS)
+    assert not set(one.labels) & NEVER
+    assert one.help.endswith(".")
+    assert len(one.help) > 15

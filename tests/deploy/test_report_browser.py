@@ -1,0 +1,69 @@
+"""The report in a real headless Chromium: light, dark, a phone's width and paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.commands import execute
+from tests.deploy.browsing import open_page
+
+pytestmark = pytest.mark.chromium
+
+READABLE = 9.0
+"""CSS pixels below which a text in a plot counts as unreadable."""
+
+FAULTY = """<!doctype html><html lang="en"><head><title>planted faults</title></head><body>
+<p style="color:#bbb;background:#fff">hardly readable</p><div style="width:2000px">too wide</div>
+<figure><svg role="img" aria-label="empty" viewBox="0 0 360 230"><text x="900" y="20">gone</text></svg></figure>
+<img alt="" src="http://127.0.0.1:9/picture.png"><script>console.error("planted")</script></body></html>"""
+
+
+def faults(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Everything that a report must not show, one line each."""
+    lines = []
+    for look, seen in found.items():
+        lines += [f"{look}: overflow of {seen['overflow']} px"] * (seen["overflow"] > 0)
+        for kind in ("messages", "requests", "faults", "unmarked", "outside"):
+            lines += [f"{look}: {kind}: {one}" for one in seen[kind]]
+    return lines
+
+
+def check(found: dict[str, dict[str, Any]], least_plots: int) -> None:
+    """Clean in every appearance, with at least so many plots, all readable."""
+    assert faults(found) == []
+    for seen in found.values():
+        assert seen["plots"] >= least_plots
+        assert seen["unnamed"] == 0
+        assert seen["smallest"] >= READABLE
+    assert found["light"]["ground"] != found["dark"]["ground"]
+
+
+def test_report_of_sepsis_is_clean(sepsis: Path, logs: Path, tmp_path: Path, pictures: Path | None) -> None:
+    """No console error, request, overflow or fault of axe, and marks in every plot, with names and source graph."""
+    page = tmp_path / "report.html"
+    source = ["--source", str(logs / "sepsis.xes.gz"), "--show-values"]
+    assert execute(["report", str(sepsis), "-o", str(page), *source]) == 0
+    check(open_page(page, pictures and pictures / "sepsis"), least_plots=10)
+
+
+def test_report_of_the_sample_is_clean(hospital: Path, tmp_path: Path, pictures: Path | None) -> None:
+    """The same for the bundled log, which has pairs of releases, cracks and a withheld attempt."""
+    page = tmp_path / "report.html"
+    assert execute(["report", str(hospital), "-o", str(page)]) == 0
+    check(open_page(page, pictures and pictures / "hospital"), least_plots=12)
+
+
+def test_the_browser_test_sees_planted_faults(tmp_path: Path) -> None:
+    """A page with one fault of each kind is reported for each of them: the check above can fail."""
+    page = tmp_path / "faulty.html"
+    page.write_text(FAULTY)
+    seen = open_page(page)["phone-light"]
+    assert seen["overflow"] > 0
+    assert any("planted" in message for message in seen["messages"])
+    assert seen["requests"] == ["http://127.0.0.1:9/picture.png"]
+    assert "color-contrast" in [fault["id"] for fault in seen["faults"]]
+    assert seen["unmarked"] == ["empty"]
+    assert seen["outside"] == ["empty: gone"]

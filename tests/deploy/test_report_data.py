@@ -1,0 +1,147 @@
+"""What the report says, against the files that it reads; and what it must not say."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.commands import execute
+from stream.report.knowledge import Names
+from stream.report.plots import Series, bars, lines
+
+ACTIVITIES = re.compile(rb'key="concept:name" value="([^"]+)"')
+
+
+def document(capfd: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """The --json of a report."""
+    assert execute(["report", *arguments, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capfd.readouterr().out)
+    return found
+
+
+def by_name(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in data["publications"]}
+
+
+def released_activities(folder: Path) -> set[str]:
+    """Activities of the last TLKC release, read from its public file (case ids of releases look like none of them)."""
+    last = max((folder / "public" / "research").iterdir())
+    raw = gzip.decompress((last / "log.xes.gz").read_bytes())
+    events = re.findall(rb"<event>.*?</event>", raw, re.S)
+    return {match.group(1).decode() for event in events if (match := ACTIVITIES.search(event))}
+
+
+def test_figures_are_those_of_the_audits(hospital: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """KA and every FA, CA, BA by n on the page equal audit.json of the release."""
+    shown = by_name(document(capfd, str(hospital)))["research"]
+    assert any(entry["pairs"] for entry in shown["anonymity"])
+    for entry in shown["anonymity"]:
+        if not entry["label"].isdigit():
+            continue
+        path = hospital / "operator" / "research" / f"{int(entry['label']):06d}" / "audit.json"
+        audit = json.loads(path.read_text())["anonymity"]
+        assert entry["ka"] == audit["ka"]
+        told = [[(r["n"], r["fa"], r["ca"], r["ba"]) for r in pair["results"]] for pair in entry["pairs"]]
+        real = [[(r["n"], r["fa"], r["ca"], r["ba"]) for r in pair["results"]] for pair in audit["results"] or []]
+        assert told == real
+
+
+def test_withheld_attempts_stand_with_their_reasons(hospital: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """An attempt that the gate refused is a row of its own and never silent."""
+    assert execute(["releases", str(hospital), "--json"]) == 0
+    ledger = json.loads(capfd.readouterr().out)["attempts"]
+    refused = [row["reasons"] for row in ledger if row["publication"] == "research" and row["status"] == "withheld"]
+    shown = by_name(document(capfd, str(hospital)))["research"]["attempts"]
+    assert refused
+    assert [row["reasons"] for row in shown if row["label"].startswith("w")] == refused
+
+
+def test_a_measure_that_does_not_apply_is_no_number(hospital: Path, tmp_path: Path) -> None:
+    """Amun spends no epsilon and counts no persons: the page says so with the reason, without a plot of zeros."""
+    page = tmp_path / "report.html"
+    assert execute(["report", str(hospital), "-o", str(page)]) == 0
+    amun = page.read_text().split('<article id="amun"')[1].split("</article>")[0]
+    anonymity = amun.split("<h3>Anonymity")[1].split("<h3>")[0]
+    leakage = amun.split("<h3>Temporal leakage")[1].split("<h3>")[0]
+    assert "Not applicable" in anonymity
+    assert "matching sets count no persons" in anonymity
+    assert "there is no epsilon to add up" in leakage
+    assert "<svg" not in anonymity + leakage
+
+
+def test_names_are_numbers_unless_asked(hospital: Path, tmp_path: Path) -> None:
+    """No released activity stands on the page or in the data without --show-values; with it they do."""
+    names = released_activities(hospital)
+    assert len(names) > 3
+    for flag, expected in ((), False), (("--show-values",), True):
+        page = tmp_path / f"{expected}.html"
+        assert execute(["report", str(hospital), "-o", str(page), *flag]) == 0
+        text = page.read_text()
+        assert any(name in text for name in names) is expected
+
+
+def test_the_page_is_one_file(hospital: Path, tmp_path: Path) -> None:
+    """No script, no address of another host, no reference to another file."""
+    page = tmp_path / "report.html"
+    assert execute(["report", str(hospital), "-o", str(page)]) == 0
+    text = page.read_text()
+    assert "<script" not in text
+    assert re.findall(r"https?://", text) == []
+    assert set(re.findall(r'(?:src|href)="([^"#][^"]*)"', text)) == {"data:,"}
+
+
+def test_a_folder_that_is_none_of_ours(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """One line and exit 2 for a folder without a ledger, and where no page is asked for."""
+    assert execute(["report", str(tmp_path), "-o", str(tmp_path / "r.html")]) == 2
+    assert "no operator/ledger.sqlite" in capfd.readouterr().err
+    assert execute(["report", str(tmp_path)]) == 2
+    assert "-o FILE.html" in capfd.readouterr().err
+
+
+def test_budget_lists_every_charge(sepsis: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Four charges of 0.1 reach the limit of 0.4; refused attempts before any noise are not charged."""
+    budget = by_name(document(capfd, str(sepsis)))["statistics"]["budget"]
+    assert [(one["epsilon"], one["became"]) for one in budget["charges"]] == [(0.1, "released")] * 4
+    assert budget["limit"] == pytest.approx(0.4)
+    assert budget["spent"]["epsilon"] == pytest.approx(0.4)
+
+
+def test_source_graph_counts_the_source(sepsis: Path, logs: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """--source draws the graph of the given log: ER Registration starts every one of the 1,050 cases of Sepsis."""
+    source = ["--source", str(logs / "sepsis.xes.gz"), "--show-values"]
+    graph = by_name(document(capfd, str(sepsis), *source))["research"]["graphs"][0]
+    counts = {node["name"]: node["count"] for node in graph["nodes"]}
+    assert graph["title"] == "Source log"
+    assert counts["ER Registration"] == 1050
+    assert sum(counts.values()) == 15214
+
+
+def test_a_gap_is_not_drawn_as_zero() -> None:
+    """A missing value breaks the line in two and is a dot, not a bar, among bars."""
+    series = [Series("KA", [3, 2, None, 5, 4], 0)]
+    labels = ["1", "2", "3", "4", "5"]
+    line, bar = lines("t", labels, series, "cases"), bars("t", labels, series, "cases")
+    assert line.count("<polyline") == 2
+    assert line.count('class="mark') == 4
+    assert bar.count('class="mark') == 4
+    assert bar.count('class="none"') == 1
+
+
+def test_labels_of_plots_are_escaped() -> None:
+    """A name from the log cannot become markup."""
+    drawn = lines("<b>&", ["<i>"], [Series('"><script>', [1.0], 0)], "<u>")
+    assert "<script>" not in drawn
+    assert "<b>" not in drawn
+    assert "<i>" not in drawn
+
+
+def test_numbers_of_names_are_stable() -> None:
+    """Numbers follow sorted names; composed items get numbers of their own."""
+    names = Names(["b", "a"], shown=False)
+    assert names.labels(["a", "b", ["a", 3], "b"]) == ["#1", "#2", "#3", "#2"]
+    assert Names([], shown=True).label(["a", 3]) == "a 3"

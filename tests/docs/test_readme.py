@@ -1,0 +1,80 @@
+"""The commands of the README: cheap ones run, the others exist with their options; links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+CLAIMS = re.findall(r"^\|.*\| `([^`]+)` \|$", README, re.MULTILINE)
+COMMANDS = list(dict.fromkeys([line for block in BLOCKS for line in block.splitlines() if line] + CLAIMS))
+RUN = [line for line in COMMANDS if (line.startswith("veilstream") and "examples/" in line) or "demo-out" in line]
+"""In the order of the README: the first makes what the others look at."""
+
+
+def run(words: list[str], folder: Path, code: int = 0) -> str:
+    """Run a command of the program in `folder`, where `examples` is the checkout's."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("VEILSTREAM_")}
+    environment |= {"PYTHONPATH": str(ROOT), "COLUMNS": "130", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-m", "stream.commands", *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_readme_has_commands_and_claims() -> None:
+    """The walk below is not empty: both commands, the example, and a command for every claim."""
+    assert COMMANDS[:2] == ["make demo", "make test"]
+    assert len(RUN) >= 5
+    claims = README.split("## Claims")[1].split("## ")[0]
+    rows = [line for line in claims.splitlines() if line.startswith("| ")][2:]
+    assert len(rows) == len(CLAIMS) >= 10
+
+
+def test_the_worked_example_runs_and_prints_what_is_shown(tmp_path: Path) -> None:
+    """Every command on the bundled log works, in order; the TLKC rows of the example are those shown."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    printed = [run(shlex.split(line)[1:], tmp_path) for line in RUN]
+    shown = re.findall(r"^│ research .*│$", README, re.MULTILINE)
+    assert len(shown) == 3
+    lines = {" ".join(line.split()) for line in printed[0].splitlines()}
+    assert [row for row in shown if " ".join(row.split()) not in lines] == []
+    assert (tmp_path / "demo-out" / "report.html").stat().st_size > 0
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line not in RUN])
+def test_what_does_not_run_here_exists(line: str, tmp_path: Path) -> None:
+    """make targets, commands with their options, benchmarks and test files that the README names exist."""
+    program, *words = shlex.split(line)
+    if program == "make":
+        subprocess.run(["make", "-n", *words], cwd=ROOT, check=True, capture_output=True)
+    elif program == "python":
+        assert words[0] == "-m"
+        assert importlib.util.find_spec(words[1]) is not None
+    elif program == "pytest":
+        assert (ROOT / words[0]).exists()
+    else:
+        assert program == "veilstream"
+        help_text = run([words[0], "--help"], tmp_path)
+        assert [flag for flag in words if flag.startswith("-") and flag not in help_text] == []
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link of README and docs names a file or folder of the checkout."""
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+    relative = [link for link in links if "://" not in link]
+    assert [link for link in relative if not (page.parent / link).exists()] == []

@@ -1,0 +1,148 @@
+"""Golden vectors of the correspondence attacks: the paper's examples, random pairs in every method, counterexamples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.attacks.candidates import Judge, relation_edges, value
+from models.attacks.correspondence import Audit, anonymity, enumerated
+from models.attacks.linker import BaseLinker, base_linkers
+from models.attacks.matching import unmatched
+from models.attacks.pairs import encode, pair
+from models.eventlog import EventLog, SimpleLog
+from tests.conftest import golden
+
+VECTORS = golden("attacks.json")
+METHOD = {"paper": "paper", "paper_sound": "sound", "reference": "reference", "exact": "exact"}
+
+
+def simple(log: list[Any]) -> SimpleLog:
+    """A golden log: [trace, sensitive] pairs, or traces alone."""
+    cases = [(tuple(case), None) if isinstance(case, str) else (tuple(case[0]), case[1]) for case in log]
+    return SimpleLog.from_log(EventLog.from_traces(cases), ("sensitive",))
+
+
+def judged(earlier: list[Any], later: list[Any], n: int, method: str, bk: str) -> tuple[Judge, BaseLinker, Any]:
+    """What one method needs to value `bk`, whose letters need not occur in the logs."""
+    given = pair(simple(earlier), simple(later), foreign=True)
+    audit = Audit(given, len(bk), [n], method, "all")  # type: ignore[arg-type]
+    (base,) = base_linkers(given, audit.linkable, [n])
+    letters = [letter if letter in given.alphabet else "*" for letter in bk]
+    return audit.judge(base), base, encode(given, letters)
+
+
+def check(earlier: list[Any], later: list[Any], n: int, method: str, bk: str, expected: dict[str, Any]) -> None:
+    """Matching sets, crack sizes and anonymity of one candidate agree with a golden vector."""
+    judge, base, code = judged(earlier, later, n, method, bk)
+    got = value(judge, code)
+    if method == "exact":
+        assert base.exists == expected["linker"]
+        if not base.exists:
+            return
+    wanted = {key.lower(): expected[key] for key in ("ms1", "ms2", "F", "C", "B", "fa", "ca", "ba")}
+    assert got == wanted
+
+
+@pytest.mark.parametrize("method", METHOD)
+@pytest.mark.parametrize("block", range(4))
+def test_random_pairs(method: str, block: int) -> None:
+    """Every random vector has the golden matching sets, cracks and anonymity in every method."""
+    for one in VECTORS["random"][block::4]:
+        for vector in one["vectors"]:
+            check(one["L1"], one["L2"], vector["n"], METHOD[method], vector["bk"], vector[method])
+
+
+def test_figure_2_examples() -> None:
+    """Figure 2 with Examples 1-6: members of the matching sets, the cracks, and what is left of k = 5."""
+    figure = VECTORS["paper_figures"]["figure2"]
+    for example in figure["examples"].values():
+        bk, expected = example["bk"], example["expected"]
+        judge, _, code = judged(figure["L1"], figure["L2"], figure["n"], "exact", bk)
+        inside = unmatched(judge.table, code) <= figure["n"]
+        for rows, ids, key in (
+            (judge.given.earlier, figure["L1_case_ids"], "ms1"),
+            (judge.given.later, figure["L2_case_ids"], "ms2"),
+        ):
+            member = inside[rows.known][rows.row_of_case]
+            assert [number for number, yes in zip(ids, member, strict=True) if yes] == expected[key]
+        got = value(judge, code)
+        attack = expected["attack"].lower()
+        assert (got[attack], got[f"{attack}a"]) == (expected["crack"], expected["k_after"])
+        for name, method in METHOD.items():
+            check(figure["L1"], figure["L2"], figure["n"], method, bk, example["computed"][name])
+
+
+def test_tables_3_and_4() -> None:
+    """The B-attack of section 2 (n = 0) leaves one case, and the printed formula over-states it."""
+    table = VECTORS["paper_figures"]["tables3_4"]
+    for method in ("exact", "paper", "reference"):
+        check(table["L1"], table["L2"], 0, method, table["bk"], table[method])
+
+
+@pytest.mark.parametrize("kind", ["exact", "paper", "reference"])
+@pytest.mark.parametrize("lengths", ["exactly_L", "up_to_L"])
+def test_log_level_minima(kind: str, lengths: str) -> None:
+    """Minima over all background knowledge are those of the golden programs, by enumeration of every candidate."""
+    for one in VECTORS["random"]:
+        given = pair(simple(one["L1"]), simple(one["L2"]))
+        for level in one["log_level"]:
+            expected = level[f"{kind}_{lengths}"]
+            linkable = relation_edges(given, level["n"], kind)
+            audit = Audit(given, level["bk_length"], [level["n"]], "exact", "all")
+            (base,) = base_linkers(given, audit.linkable, [level["n"]])
+            if kind == "exact" and not base.exists:
+                assert expected is None
+                continue
+            judge = Judge(given, audit.table, kind, level["n"], linkable.graph, base)
+            best, _ = enumerated(judge, level["bk_length"], "all", exactly=lengths == "exactly_L")
+            found = [int(number) if number < 1 << 30 else None for number in best]
+            wanted = [expected[key] if expected else None for key in ("KA1", "KA2", "FA", "CA", "BA")]
+            assert found[2:] == wanted
+
+
+def test_branch_and_bound_minima() -> None:
+    """Branch and bound finds the golden minima of `exact` without enumerating."""
+    for one in VECTORS["random"]:
+        for level in one["log_level"]:
+            found = anonymity(
+                simple(one["L1"]), simple(one["L2"]), bk_length=level["bk_length"], n=[level["n"]], minimum="all"
+            ).results[0]
+            expected = level["exact_up_to_L"]
+            names = {"KA1": "ka1_common", "KA2": "ka2_common", "FA": "fa", "CA": "ca", "BA": "ba"}
+            assert (found.linker == "none") == (expected is None)
+            if expected:
+                assert {key: found.values[name] for key, name in names.items()} == expected
+
+
+@pytest.mark.parametrize("name", [key for key, body in golden("attacks_counterexamples.json").items() if body])
+def test_counterexamples(name: str) -> None:
+    """Each counterexample to the paper's formulas has the golden exact value (and the formula's, where it is ours)."""
+    body = golden("attacks_counterexamples.json")[name]
+    if "s1" in body:
+        return
+    check(body["L1"], body["L2"], body["n"], "exact", body["bk"], body["exact"])
+    if "reference code" in name:
+        check(body["L1"], body["L2"], body["n"], "reference", body["bk"], body["formula"])
+    for method in ("paper", "reference"):
+        if method in body:
+            check(body["L1"], body["L2"], body["n"], method, body["bk"], body[method])
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_linkability_is_not_transitive(n: int) -> None:
+    """s1 ~ s2, s1b ~ s2 and s1b ~ s2b, and yet s1 is not linkable to s2b: why Lemmas 1 and 3 fail."""
+    from models.attacks.linkability import least_n
+
+    body = golden("attacks_counterexamples.json")[f"non-transitivity n={n}"]
+    links = {(a, b): least_n(body[a], body[b]) <= n for a in ("s1", "s1b") for b in ("s2", "s2b")}
+    assert links == {("s1", "s2"): True, ("s1b", "s2"): True, ("s1b", "s2b"): True, ("s1", "s2b"): False}
+
+
+def test_published_figures_break_the_definitions() -> None:
+    """The printed BA of Scenario I exceeds the number of new cases, which Def. 12 bounds it by."""
+    printed = golden("attacks_paper_figures.json")["scenario1"]["values"]["1%"]
+    assert printed["1"]["BA"] > printed["5"]["KA2"] - printed["5"]["KA1"]
+    assert np.all([printed[n]["FA"] <= printed[n]["KA1"] for n in printed])

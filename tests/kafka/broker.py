@@ -1,0 +1,223 @@
+"""A real Apache Kafka (KRaft, one node) for tests: fetched by Maven, started on free ports, killed with its parent."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from tests.conftest import missing
+
+HERE = Path(__file__).resolve().parent
+CLASSPATH = HERE / "target" / "classpath"
+PR_SET_PDEATHSIG = 1
+START_SECONDS = 60
+
+JAVA = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+"""Small and quick to start: the broker shares two cores with what it tests."""
+
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{more_listeners}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=PLAINTEXT
+log.dirs={folder}/data
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+{more}"""
+
+
+class Broker:
+    """One broker process. `bootstrap` stays the same across `kill` and `start`, and so does the data."""
+
+    def __init__(self, classpath: str, *, user: tuple[str, str] | None = None) -> None:
+        self.classpath = classpath
+        self.folder = Path(tempfile.mkdtemp(prefix="veilstream-kafka-"))
+        port, controller, self.sasl_port = _free_ports(3)
+        self.bootstrap = f"127.0.0.1:{port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._configure(port, controller, user)
+        self._java("kafka.tools.StorageTool", "format", "--cluster-id", _cluster_id(), "--config", self._properties)
+
+    @property
+    def _properties(self) -> str:
+        return str(self.folder / "server.properties")
+
+    @property
+    def log(self) -> str:
+        """What the broker printed."""
+        path = self.folder / "broker.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def _configure(self, port: int, controller: int, user: tuple[str, str] | None) -> None:
+        listener, more = "", ""
+        if user is not None:
+            listener = f",SASL_PLAINTEXT://127.0.0.1:{self.sasl_port}"
+            more = (
+                "sasl.enabled.mechanisms=PLAIN\n"
+                "listener.name.sasl_plaintext.plain.sasl.jaas.config="
+                "org.apache.kafka.common.security.plain.PlainLoginModule required "
+                f'user_{user[0]}="{user[1]}";\n'
+            )
+        text = PROPERTIES.format(
+            port=port, controller=controller, folder=self.folder, more_listeners=listener, more=more
+        )
+        (self.folder / "server.properties").write_text(text)
+
+    def _java(self, *arguments: str) -> None:
+        subprocess.run(
+            ["java", *JAVA, "-cp", self.classpath, *arguments], check=True, capture_output=True, timeout=START_SECONDS
+        )
+
+    def start(self) -> None:
+        """Start and wait until the port answers; the log is shown where it does not."""
+        with (self.folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["java", *JAVA, "-cp", self.classpath, "kafka.Kafka", self._properties],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        self._wait()
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.poll() is not None:
+                break
+            if _answers(self.bootstrap):
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"the test broker did not start:\n{self.log[-4000:]}")
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the broker's own process group."""
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """kill -9; the data stays for the next `start`."""
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def close(self) -> None:
+        """Kill it and remove its data."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class ForeignBroker:
+    """The broker that VEILSTREAM_KAFKA names: used as it is, never killed."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.log = "(the log of a foreign broker is not here)"
+
+
+def classpath() -> str:
+    """The jars of pom.xml, resolved once and kept in target/classpath."""
+    if not shutil.which("java"):
+        missing("kafka", "Java is not installed")
+    if CLASSPATH.exists() and CLASSPATH.stat().st_mtime >= (HERE / "pom.xml").stat().st_mtime:
+        text = CLASSPATH.read_text()
+        if all(Path(jar).exists() for jar in text.split(":")):
+            return text
+    if not shutil.which("mvn"):
+        missing("kafka", "Maven is not installed")
+    command = ["mvn", "-q", "-B", "-ntp", "dependency:build-classpath", f"-Dmdep.outputFile={CLASSPATH}"]
+    outcome = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=600)
+    if outcome.returncode:
+        missing("kafka", f"Maven could not fetch the broker: {outcome.stdout[-500:]}")
+    return CLASSPATH.read_text()
+
+
+def new_broker(**options: tuple[str, str] | None) -> Broker:
+    """A broker of one's own, started; the caller closes it."""
+    broker = Broker(classpath(), **options)
+    try:
+        broker.start()
+    except BaseException:
+        broker.close()
+        raise
+    return broker
+
+
+@functools.cache
+def shared_broker() -> Broker | ForeignBroker:
+    """The broker that all tests of a session share (VEILSTREAM_KAFKA, or one started here)."""
+    if foreign := os.environ.get("VEILSTREAM_KAFKA"):
+        return ForeignBroker(foreign)
+    broker = new_broker()
+    atexit.register(broker.close)
+    return broker
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _answers(bootstrap: str) -> bool:
+    from kafka.admin import KafkaAdminClient
+
+    host, _, port = bootstrap.partition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+        client = KafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=5000)
+        client.list_topics()
+        client.close()
+    except Exception:
+        return False
+    return True
+
+
+def _cluster_id() -> str:
+    import base64
+
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+if __name__ == "__main__":
+    started = time.monotonic()
+    one = new_broker()
+    print(one.bootstrap, f"started in {time.monotonic() - started:.1f} s", file=sys.stderr)
+    try:
+        signal.pause()
+    finally:
+        one.close()

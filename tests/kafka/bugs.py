@@ -1,0 +1,120 @@
+"""Seven bugs, planted on purpose: a verifier that does not see them is no verifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def skip_high_water_mark() -> None:
+    """Repeated source offsets count again."""
+    from stream.folding.intake import State
+
+    stage = State.stage
+
+    def staged(self: Any, rows: Any, start: int, partition: Any) -> Any:
+        partition.hwm = -1
+        return stage(self, rows, start, partition)
+
+    State.stage = staged  # type: ignore[method-assign]
+
+
+def acknowledge_before_durable() -> None:
+    """Source events are acknowledged and committed before their deltas are sent; then the process dies."""
+    import asyncio
+
+    from stream.ingest import Ingest
+    from tests.kafka.driver import die
+
+    async def batch(self: Any, events: Any) -> None:
+        for event in events:
+            event.ack()
+        await asyncio.sleep(3)
+        die()
+
+    Ingest.batch = batch  # type: ignore[method-assign]
+
+
+def draw_again() -> None:
+    """A decided cut is decided again after a restart."""
+    from stream.release.pipeline import Pipeline
+
+    Pipeline.decided = lambda self, cut: None  # type: ignore[method-assign]
+
+
+def drop_dead_letters() -> None:
+    """Bad records are covered, and told to nobody."""
+    from stream.ingest import Ingest
+
+    send = Ingest._send
+
+    async def nothing() -> Any:
+        import asyncio
+
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(None)
+        return future
+
+    def sent(self: Any, name: str, value: bytes) -> Any:
+        return nothing() if name == self.dlq else send(self, name, value)
+
+    Ingest._send = sent  # type: ignore[method-assign]
+
+
+def charge_late() -> None:
+    """The charge of a draw is written when the release is out."""
+    from stream.release.ledger import Account
+
+    append, held = Account.append, []
+
+    def appended(self: Any, entry: Any) -> Any:
+        if entry.kind == "charge":
+            held.append(entry)
+            return entry
+        standing = append(self, entry)
+        if entry.kind == "seal":
+            while held:
+                append(self, held.pop())
+        return standing
+
+    Account.append = appended  # type: ignore[method-assign]
+
+
+def rename_first() -> None:
+    """The bytes get their number before the seal; the process dies between the two."""
+    from stream.release.pipeline import Pipeline
+    from tests.kafka.driver import die
+
+    def seal_row(self: Any, attempt: Any, number: int, prepared: Any, temporary: Any) -> Any:
+        self.store.commit(prepared, number)
+        die()
+
+    Pipeline._seal_row = seal_row  # type: ignore[method-assign]
+
+
+def cut_twice() -> None:
+    """Every cut is decided under two names."""
+    from dataclasses import replace
+
+    from stream.office import Office
+
+    attempt = Office.attempt
+    decide = Office.decide
+
+    def decided(self: Any, fold: Any, cut: Any) -> Any:
+        pipeline = self.pipelines[cut.publication]
+        one = attempt(self, fold, cut)
+        pipeline.attempt(replace(one, cut=one.cut + "b"))
+        return decide(self, fold, cut)
+
+    Office.decide = decided  # type: ignore[method-assign]
+
+
+BUGS = {
+    "skip_high_water_mark": skip_high_water_mark,
+    "acknowledge_before_durable": acknowledge_before_durable,
+    "draw_again": draw_again,
+    "drop_dead_letters": drop_dead_letters,
+    "charge_late": charge_late,
+    "rename_first": rename_first,
+    "cut_twice": cut_twice,
+}

@@ -1,0 +1,73 @@
+"""The long crash matrix (`make crash`): every boundary several times, both roles, pairs of faults, and planted bugs.
+
+Not collected by a plain `pytest`: `python -m pytest tests/kafka/crash_matrix.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.kafka import scenario
+from tests.kafka.bugs import BUGS
+from tests.kafka.scenario import Keeper
+from tests.kafka.test_crashes import AnyBroker, run
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+BOUNDARIES = ("opened", "charged", "built", "files_written", "sealed", "renamed", "published", "checkpoint")
+FAULTS = [
+    *(([], [f"{point}:{number}"]) for point in BOUNDARIES for number in (1, 2, 4)),
+    *(([f"{point}:{number}"], []) for point in ("taken", "sent") for number in (1, 2, 40)),
+    (["sent:1", "taken:1"], ["sealed:1", "renamed:1"]),
+    (["taken:1", "sent:5"], ["checkpoint:1", "checkpoint:1", "published:1"]),
+]
+
+
+@pytest.mark.parametrize(("ingest", "coordinator"), FAULTS, ids=lambda faults: "+".join(faults) or "-")
+def test_fault(broker: AnyBroker, name: str, tmp_path: Path, ingest: list[str], coordinator: list[str]) -> None:
+    """kill -9 at this point: the verifier finds nothing."""
+    assert run(broker, name, tmp_path, ingest, coordinator) == []
+
+
+WHERE = {
+    "skip_high_water_mark": ("coordinator", "", "does not hold the events"),
+    "acknowledge_before_durable": ("ingest", "", "lost: source event"),
+    "draw_again": ("coordinator", "published:4", "decisions"),
+    "drop_dead_letters": ("ingest", "", "is not in the dlq"),
+    "charge_late": ("coordinator", "", "before its charge"),
+    "rename_first": ("coordinator", "", "stand, the ledger sealed"),
+    "cut_twice": ("coordinator", "", "nothing calls for"),
+}
+
+
+@pytest.mark.parametrize("bug", sorted(BUGS))
+def test_planted_bug_is_caught(broker: AnyBroker, name: str, tmp_path: Path, bug: str) -> None:
+    """With this bug in the daemon, the verifier names what went wrong."""
+    role, fault, finding = WHERE[bug]
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    values = scenario.events(cases=20)
+    planted = {role: f"bug {bug} {fault}".strip()}
+    try:
+        if bug == "skip_high_water_mark":
+            _repeat(one, values)
+        keepers = [Keeper(one, kind, [planted.get(kind, "")] * 2) for kind in ("ingest", "coordinator")]
+        scenario.send(one, values)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not scenario.settled(one, len(values)):
+            time.sleep(2)
+        for keeper in keepers:
+            keeper.stop()
+    finally:
+        one.close()
+    found = scenario.disagreements(one)
+    assert any(finding in line for line in found), found
+
+
+def _repeat(one: scenario.Site, values: list[bytes | None]) -> None:
+    """Half of the events stand in the delta topic already, as if their acknowledgement had been lost."""
+    ingest = one.start("ingest", fault="sent:1")
+    scenario.send(one, values[: len(values) // 2])
+    ingest.wait(60)

@@ -1,0 +1,86 @@
+"""The daemon with a fault planted: `python -m tests.kafka.driver ROLE CONFIG OUTPUT [BOUNDARY:N | batch:N | ...]`.
+
+At the N-th time that the named point is reached the process kills itself as kill -9 would.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def freeze() -> None:
+    """As a paused virtual machine: until SIGCONT."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def counter(fault: str) -> Callable[[str], None]:
+    """A hook that dies at the N-th call with the fault's name."""
+    name, _, number = fault.removeprefix("stop ").partition(":")
+    left, end = int(number or 1), freeze if fault.startswith("stop ") else die
+
+    def at(point: str) -> None:
+        nonlocal left
+        if point == name:
+            left -= 1
+            if left == 0:
+                end()
+
+    return at
+
+
+def plant_in_ingest(fault: str) -> None:
+    """`sent:N`: the deltas of batch N are with the broker, its events are not acknowledged; `taken:N`: neither."""
+    from stream import ingest
+
+    at = counter(fault)
+    batch, write = ingest.Ingest.batch, ingest.Ingest._write
+
+    async def planted(self, events):  # type: ignore[no-untyped-def]
+        acknowledge = [event.ack for event in events]
+        assert acknowledge
+        await batch(self, events)
+
+    def writing(self, tp, prev, events):  # type: ignore[no-untyped-def]
+        at("taken")
+        return write(self, tp, prev, events)
+
+    ingest.Ingest.batch = planted
+    ingest.Ingest._write = writing
+    from faust.events import Event
+
+    ack = Event.ack
+
+    def acking(self):  # type: ignore[no-untyped-def]
+        at("sent")
+        return ack(self)
+
+    Event.ack = acking
+
+
+def main(role: str, config: str, output: str, fault: str = "") -> int:
+    from stream.daemon import logs, roles
+
+    logs.configure()
+    if fault.startswith("bug "):
+        from tests.kafka.bugs import BUGS
+
+        _, bug, *rest = fault.split(" ")
+        BUGS[bug]()
+        fault = " ".join(rest)
+    if role == "ingest":
+        if fault:
+            plant_in_ingest(fault)
+        return roles.run_ingest(Path(config), Path(output))
+    return roles.run_coordinator(Path(config), Path(output), counter(fault))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,121 @@
+"""The small process that the crash matrix kills: forty cases, five bad records, two publications, restarted as a
+service manager would."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tests.kafka.site import IDENTITY, Site, publication
+from tests.kafka.verifier import expected_cuts, verify
+
+CASES, LENGTH, WINDOW = 40, 5, 10
+BAD: list[bytes | None] = [b"\xff\xfe", b"{", None, b'{"concept:name": 1}', b"[]"]
+
+NOISY = (
+    'mechanism = { kind = "dp-variants", epsilon = 4, delta_dp = 1e-2 }\n'
+    "gate = { public_cut = true, max_epsilon = 1000 }\n"
+    "audit = { anonymity = false, series = false, leakage = false, risk = false, utility = false }\n"
+)
+
+
+def publications() -> str:
+    return publication("plain", f"{{ new_cases = {WINDOW} }}", IDENTITY) + publication(
+        "noisy", f"{{ new_cases = {WINDOW} }}", NOISY
+    )
+
+
+def site(bootstrap: str, name: str, folder: Path, *, partitions: int = 2, source: str = "", top: str = "") -> Site:
+    """The process, its topics, and nothing sent yet."""
+    return Site(bootstrap, name, folder, publications(), partitions=partitions, source=source, top=top)
+
+
+def events(first: int = 0, cases: int = CASES, prefix: str = "case") -> list[bytes | None]:
+    """The events of cases `first`.., interleaved, with the bad records between them."""
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    sent: list[bytes | None] = []
+    for step in range(LENGTH):
+        for case in range(first, first + cases):
+            activity = ("register", "check", "decide", "pay" if case % 3 else "reject", "close")[step]
+            moment = start + timedelta(minutes=case * 7, hours=step)
+            body = {
+                "case:concept:name": f"{prefix}-{case}",
+                "concept:name": activity,
+                "time:timestamp": moment.isoformat(),
+            }
+            sent.append(json.dumps(body).encode())
+    for place, bad in enumerate(BAD):
+        sent.insert(11 + 31 * place, bad)
+    return sent
+
+
+def send(one: Site, values: Sequence[bytes | None], partitions: int = 2) -> None:
+    """The values in order, each case on its own partition, the bad ones on the first."""
+    by_partition: dict[int, list[bytes | None]] = {}
+    for value in values:
+        partition = 0
+        if value is not None and b"case:concept:name" in value:
+            partition = int(json.loads(value)["case:concept:name"].rsplit("-", 1)[1]) % partitions
+        by_partition.setdefault(partition, []).append(value)
+    for partition, mine in by_partition.items():
+        one.send(mine, partition)
+
+
+class Keeper:
+    """A service manager for one role: starts it again when it dies, each time with the next planted fault."""
+
+    def __init__(self, one: Site, role: str, faults: Sequence[str] = (), host: str = "a") -> None:
+        self.site, self.role, self.host = one, role, host
+        self._faults = list(faults)
+        self.codes: list[int] = []
+        self._stopping = threading.Event()
+        self.process = self._start()
+        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread.start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        fault = self._faults.pop(0) if self._faults else ""
+        return self.site.start(self.role, self.host, fault)
+
+    def _keep(self) -> None:
+        while True:
+            code = self.process.wait()
+            self.codes.append(code)
+            if self._stopping.is_set():
+                return
+            time.sleep(0.2)
+            self.process = self._start()
+
+    @property
+    def faults_left(self) -> int:
+        return len(self._faults)
+
+    def stop(self) -> int:
+        """SIGTERM; the exit code."""
+        self._stopping.set()
+        self.process.terminate()
+        self._thread.join(60)
+        return self.codes[-1]
+
+
+def settled(one: Site, sent: int) -> bool:
+    """Whether everything that was sent is covered, and every cut of both publications is decided and told."""
+    if one.covered() < sent:
+        return False
+    cuts = len(expected_cuts(one, WINDOW))
+    decided = {(entry["publication"], entry["cut"]) for entry in one.ledger() if entry["kind"] in ("seal", "withheld")}
+    seals = {(entry["publication"], entry["sequence"]) for entry in one.ledger("seal")}
+    told = {
+        (entry["publication"], entry["sequence"]) for entry in one.ledger() if entry["kind"] in ("published", "burned")
+    }
+    return len(decided) >= 2 * cuts and seals <= told
+
+
+def disagreements(one: Site, host: str = "a") -> list[str]:
+    """What the independent verifier finds."""
+    return verify(one, window=WINDOW, plain="plain", noisy="noisy", host=host)

@@ -1,0 +1,194 @@
+"""A process under test: its configuration, topics, daemon processes, and what an outsider can read of it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tests.conftest import ROOT
+
+CONFIG = """\
+{top}
+[process]
+name = "{name}"
+sensitive = {sensitive}
+{process}
+[source]
+topics = ["{name}.events"]
+bootstrap = "{bootstrap}"
+heartbeat = "1s"
+session_timeout = "3s"
+{source}
+{publications}
+"""
+
+IDENTITY = (
+    'mechanism = { kind = "identity" }\n'
+    "audit = { anonymity = false, series = false, leakage = false, risk = false, utility = false }\n"
+)
+
+
+def publication(name: str, window: str, more: str = IDENTITY) -> str:
+    """A [[publication]] table."""
+    return f'[[publication]]\nname = "{name}"\nwindow = {window}\n{more}'
+
+
+class Site:
+    """One process name on one broker, with a folder per host."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        name: str,
+        folder: Path,
+        publications: str,
+        *,
+        sensitive: str = "[]",
+        process: str = "",
+        source: str = "",
+        top: str = "",
+        partitions: int = 1,
+        topics: bool = True,
+    ) -> None:
+        self.bootstrap, self.name, self.folder = bootstrap, name, folder
+        self.topic = f"{name}.events"
+        self.config = folder / "veilstream.toml"
+        self.config.write_text(
+            CONFIG.format(
+                name=name,
+                bootstrap=bootstrap,
+                publications=publications,
+                sensitive=sensitive,
+                process=process,
+                source=source,
+                top=top,
+            )
+        )
+        self.processes: list[subprocess.Popen[bytes]] = []
+        if topics:
+            self.command("topics", "create", "-c", str(self.config), "--source-partitions", str(partitions))
+
+    # processes
+
+    def command(self, *arguments: str, expect: int = 0, stdin: str | None = None) -> str:
+        """A veilstream command; its standard output."""
+        outcome = subprocess.run(
+            [sys.executable, "-m", "stream.commands", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            input=stdin,
+        )
+        assert outcome.returncode == expect, f"{arguments}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
+        return outcome.stdout if expect == 0 else outcome.stderr
+
+    def output(self, host: str = "a") -> Path:
+        """The output folder of a host."""
+        return self.folder / host
+
+    def start(self, role: str, host: str = "a", fault: str = "") -> subprocess.Popen[bytes]:
+        """A daemon process of one role on a host; its log goes to `<folder>/<role>-<n>.log`."""
+        path = self.folder / f"{role}-{len(self.processes)}.log"
+        with path.open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.kafka.driver", role, str(self.config), str(self.output(host)), fault],
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
+        self.processes.append(process)
+        return process
+
+    def stop(self, *processes: subprocess.Popen[bytes]) -> list[int]:
+        """SIGTERM, and the exit codes."""
+        chosen = processes or tuple(process for process in self.processes if process.poll() is None)
+        for process in chosen:
+            process.send_signal(signal.SIGTERM)
+        return [process.wait(60) for process in chosen]
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+
+    def logs(self) -> str:
+        """Everything that the processes wrote."""
+        return "\n".join(f"== {path.name}\n{path.read_text()}" for path in sorted(self.folder.glob("*.log")))
+
+    # topics
+
+    def send(self, values: list[bytes | None], partition: int | None = None, **options: Any) -> None:
+        """Records into the source topic, acknowledged."""
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, max_request_size=8_000_000)
+        futures = [
+            producer.send(self.topic, value, partition=partition, **({"key": b"k"} if value is None else {}) | options)
+            for value in values
+        ]
+        producer.flush()
+        for future in futures:
+            future.get(timeout=20)
+        producer.close()
+
+    def records(self, topic: str, *, committed: bool = True) -> Iterator[tuple[int, int, bytes | None]]:
+        """(partition, offset, value) of all records of a topic, now."""
+        from kafka import KafkaConsumer, TopicPartition
+
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.bootstrap,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed" if committed else "read_uncommitted",
+        )
+        try:
+            parts = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+            consumer.assign(parts)
+            ends = consumer.end_offsets(parts)
+            consumer.seek_to_beginning(*parts)
+            while any(consumer.position(part) < ends[part] for part in parts):
+                for part, found in consumer.poll(timeout_ms=500).items():
+                    for record in found:
+                        if record.offset < ends[part]:
+                            yield part.partition, record.offset, record.value
+        finally:
+            consumer.close(autocommit=False)
+
+    def json(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
+        """(offset, record) of one of veilstream's own topics."""
+        found = self.records(f"veilstream.{self.name}.{kind}")
+        return [(offset, msgspec.json.decode(value or b"null")) for _, offset, value in found]
+
+    def covered(self) -> int:
+        """How many distinct source offsets the delta topic covers, as rows or as dead letters."""
+        seen = set()
+        for _, record in self.json("delta"):
+            if record["t"] == "delta":
+                seen.update((record["src"], record["p"], row[0]) for row in record["rows"])
+                seen.update((record["src"], record["p"], offset) for offset in record["dlq"])
+        return len(seen)
+
+    def ledger(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """Entries of the ledger topic, in order."""
+        return [entry for _, entry in self.json("ledger") if kind in (None, entry["kind"])]
+
+    def wait(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+        """Wait until a condition holds, with the logs of all processes where it does not."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if condition():
+                return
+            time.sleep(1.0)  # every look reads topics from their begin
+        raise AssertionError(f"{what} did not happen in {seconds:g} s\n{self.logs()[-6000:]}")

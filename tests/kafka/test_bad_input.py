@@ -1,0 +1,174 @@
+"""Bad records, bad configurations and planted identifiers: a dlq record or one clear line, and no word of a person."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.kafka import scenario
+from tests.kafka.broker import Broker, ForeignBroker
+from tests.kafka.site import IDENTITY, Site, publication
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+AnyBroker = Broker | ForeignBroker
+CANARY = "Kanarienvogel"
+
+
+def _event(case: str = f"{CANARY}-1", time_: str = "2024-01-01T00:00:00Z", **more: object) -> bytes:
+    return json.dumps({"case:concept:name": case, "concept:name": "register", "time:timestamp": time_, **more}).encode()
+
+
+BAD: dict[bytes | None, str] = {
+    None: "null_value",
+    b"\xff\xfe" + CANARY.encode(): "not_json",
+    b'{"concept:name": "' + CANARY.encode(): "not_json",
+    f'["{CANARY}"]'.encode(): "schema",
+    json.dumps({"concept:name": CANARY}).encode(): "schema",
+    _event(case=""): "schema",
+    _event(time_=f"{CANARY} o'clock"): "time",
+    _event(time_="2024-01-01T00:00:00"): "zoneless_time",
+    _event(time_="2099-01-01T00:00:00Z"): "future",
+    json.dumps({"specversion": "2.0", "id": CANARY, "data": {}}).encode(): "version",
+    _event(case=CANARY * 60_000): "fine",
+    _event(**{"org:resource": CANARY * 60_000}): "too_large",
+    _event(Diagnose=CANARY * 200_000): "too_large",
+}
+"""The long case id is fine: a pseudonym is short. The last one is a message of 2.6 MB."""
+
+
+def test_bad_records_go_to_the_dlq_and_identifiers_go_nowhere(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """Each bad record becomes coordinates and a class; planted identifiers appear in no log, topic of ours (but the
+    released values), file of the operator that is not encrypted state, process list or health page; an erased case
+    leaves every later release."""
+    one = _site(broker, name, tmp_path)
+    values = list(BAD)
+    good = [_event(f"{CANARY}-{case}", Diagnose=f"{CANARY}-secret") for case in range(2, 14)]
+    try:
+        workers = one.start("ingest"), one.start("coordinator")
+        one.send(values, 0)
+        one.send(good, 0, key=f"{CANARY}-key".encode())
+        one.wait(lambda: one.covered() == len(values) + len(good), "the intake of everything")
+        one.command("erase", "-c", str(one.config), "-o", str(one.output()), stdin=f"{CANARY}-2\n{CANARY}-3\n")
+        one.command("release", "-c", str(one.config))
+        one.wait(lambda: len(one.json("releases")) == 2, "the release asked for")
+        lists = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        assert one.stop(*workers) == [0, 0]
+    finally:
+        one.close()
+    letters = Counter(record["error"] for _, record in one.json("dlq"))
+    assert letters == Counter(kind for kind in BAD.values() if kind != "fine")
+    manifests = [record["manifest"] for _, record in one.json("releases")]
+    assert [manifest["counts"]["cases"] for manifest in manifests] == [10, 11]
+    places = {kind: json.dumps(one.json(kind)) for kind in ("dlq", "ledger", "releases")}
+    places |= {"logs": one.logs(), "process list": lists}
+    places["status"] = (one.output() / "operator" / "status.json").read_text()
+    places["delta"] = json.dumps(
+        [[row[1] for row in record["rows"]] for _, record in one.json("delta") if record["t"] == "delta"]
+    )
+    assert [place for place, text in places.items() if CANARY in text] == []
+
+
+def _site(broker: AnyBroker, name: str, folder: Path) -> Site:
+    from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+
+    one = Site(
+        broker.bootstrap,
+        name,
+        folder,
+        publication("plain", "{ new_cases = 10, manual = true }", IDENTITY),
+        sensitive='["Diagnose"]',
+    )
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, one.topic, {"max.message.bytes": "4000000"})])
+    admin.close()
+    return one
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (('topics = ["', 'topics = ["nowhere.'), "missing on the broker"),
+        (('bootstrap = "127.0.0.1:', 'bootstrap = "127.0.0.1:1'), "bootstrap"),
+        (('heartbeat = "1s"', 'security = { protocol = "sasl_plaintext" }'), "allow_sasl_without_tls"),
+        (('heartbeat = "1s"', "unknown = 1"), "source.unknown: unknown key"),
+        (('heartbeat = "1s"', 'heartbeat = "soon"'), "source.heartbeat"),
+    ],
+)
+def test_bad_configuration_is_one_line(
+    broker: AnyBroker, name: str, tmp_path: Path, change: tuple[str, str], line: str
+) -> None:
+    """What cannot work ends with exit code 2 and one line that says where."""
+    one = Site(broker.bootstrap, name, tmp_path, scenario.publications(), topics=False)
+    one.config.write_text(one.config.read_text().replace(*change))
+    error = one.command("run", "--role", "ingest", "-c", str(one.config), "-o", str(tmp_path / "a"), expect=2)
+    shown = [text for text in error.splitlines() if not text.startswith("{")]
+    assert len(shown) == 1
+    assert line in shown[0]
+
+
+def test_wrong_partition_count_is_found(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """A delta topic with two partitions has no total order: check says so, and the daemon does not start."""
+    from kafka.admin import KafkaAdminClient
+
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    admin.create_partitions({f"veilstream.{name}.delta": 2})
+    admin.close()
+    time.sleep(1)
+    one.command("topics", "check", "-c", str(one.config), expect=1)
+    error = one.command("run", "--role", "coordinator", "-c", str(one.config), "-o", str(tmp_path / "a"), expect=2)
+    assert "2 partitions, must be 1" in error
+
+
+def test_unknown_version_in_the_delta_topic_fails_loudly(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """A record of a later version is not guessed at: the coordinator ends with exit code 4 and says where."""
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+    producer.send(f"veilstream.{name}.delta", b'{"t":"delta","v":2,"future":true}', partition=0).get(timeout=20)
+    producer.close()
+    try:
+        process = one.start("coordinator")
+        assert process.wait(60) == 4
+        assert "delta offset 0: version 2; this program reads version 1" in one.logs()
+    finally:
+        one.close()
+
+
+def test_wrong_credentials_are_one_line(tmp_path: Path) -> None:
+    """A broker that asks for a password refuses the wrong one; the line names the setting, and never the secret."""
+    from connectors.kafka.source import Source
+    from connectors.kafka.topics import admin
+    from models.errors import InputError
+    from tests.kafka.broker import new_broker
+
+    broker = new_broker(user=("vera", "right-password"))
+    try:
+        for password in ("right-password", "wrong-password"):
+            security = {
+                "protocol": "sasl_plaintext",
+                "allow_sasl_without_tls": True,
+                "mechanism": "PLAIN",
+                "username": "vera",
+                "password": password,
+            }
+            source = Source.model_validate(
+                {"topics": ["x"], "bootstrap": f"127.0.0.1:{broker.sasl_port}", "security": security}
+            )
+            assert password not in repr(source)
+            if password.startswith("right"):
+                with admin(source) as client:
+                    assert client.list_topics() is not None
+            else:
+                with pytest.raises(InputError, match=r"source\.security") as error, admin(source, 8):
+                    pass
+                assert password not in str(error.value)
+    finally:
+        broker.close()

@@ -1,0 +1,177 @@
+"""Faults of hosts, groups and topics: repeats, rewinds, damaged checkpoints, gaps, sleepers, a dying broker."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import missing
+from tests.kafka import scenario
+from tests.kafka.broker import Broker, ForeignBroker
+from tests.kafka.scenario import Keeper
+from tests.kafka.site import Site
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+
+AnyBroker = Broker | ForeignBroker
+
+
+def _settle(one: Site, sent: int) -> None:
+    one.wait(lambda: scenario.settled(one, sent), "the end of the scenario", 120)
+
+
+def _rewind(one: Site, role: str, topic: str, partitions: int) -> None:
+    """Set a group's offsets to 0."""
+    from kafka import TopicPartition
+    from kafka.admin import KafkaAdminClient
+    from kafka.structs import OffsetAndMetadata
+
+    admin = KafkaAdminClient(bootstrap_servers=one.bootstrap)
+    offsets = {TopicPartition(topic, number): OffsetAndMetadata(0, "", -1) for number in range(partitions)}
+    admin.alter_group_offsets(f"veilstream.{one.name}.{role}", offsets)
+    admin.close()
+
+
+def _delete(one: Site, topic: str, before: int) -> None:
+    """What retention does: the records of partition 0 below an offset are gone."""
+    from kafka import TopicPartition
+    from kafka.admin import KafkaAdminClient
+
+    admin = KafkaAdminClient(bootstrap_servers=one.bootstrap)
+    admin.delete_records({TopicPartition(topic, 0): before})
+    admin.close()
+
+
+def _append(one: Site, topic: str, values: list[bytes]) -> None:
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=one.bootstrap)
+    for value in values:
+        producer.send(topic, value, partition=0)
+    producer.flush()
+    producer.close()
+
+
+def test_repeated_deltas_rewound_groups_and_a_corrupt_checkpoint_change_nothing(
+    broker: AnyBroker, name: str, tmp_path: Path
+) -> None:
+    """Everything comes twice, from the begin, onto a damaged state: the releases are the same, and go on."""
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    values = scenario.events(cases=20)
+    delta = f"veilstream.{name}.delta"
+    try:
+        workers = one.start("ingest"), one.start("coordinator")
+        scenario.send(one, values)
+        _settle(one, len(values))
+        assert one.stop(*workers) == [0, 0]
+        before = [entry for entry in one.ledger() if entry["kind"] == "seal"]
+        assert len(before) == 4
+        deltas = [value for _, _, value in one.records(delta) if value and json.loads(value)["t"] == "delta"]
+        _append(one, delta, deltas)
+        _rewind(one, "ingest", one.topic, 2)
+        _rewind(one, "coordinator", delta, 1)
+        newest = one.output() / "operator" / "checkpoints" / "fold.checkpoint"
+        newest.write_bytes(newest.read_bytes()[:-7] + b"garbage")
+        more = scenario.events(first=20, cases=20)
+        scenario.send(one, more)
+        one.start("ingest"), one.start("coordinator")
+        _settle(one, len(values) + len(more))
+        one.stop()
+    finally:
+        one.close()
+    assert [entry for entry in one.ledger() if entry["kind"] == "seal"][:4] == before
+    assert "the generation before is used" in one.logs()
+    assert scenario.disagreements(one) == []
+
+
+def test_missing_source_events_stop_releases_until_accepted(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """Retention takes events that nobody read: nothing is released any more, until the operator accepts; the
+    manifests then say so. A host without the releases, or without checkpoint and deltas, refuses to start."""
+    one = scenario.site(broker.bootstrap, name, tmp_path, partitions=1)
+    values = scenario.events(cases=10)
+    try:
+        workers = one.start("ingest"), one.start("coordinator")
+        scenario.send(one, values, partitions=1)
+        _settle(one, len(values))
+        assert one.stop(workers[0]) == [0]
+        one.command("gap", "accept", "-c", str(one.config), "-o", str(one.output()), expect=2)
+        more = scenario.events(first=10, cases=10)
+        scenario.send(one, more, partitions=1)
+        _delete(one, one.topic, len(values) + 5)
+        ingest = one.start("ingest")
+        one.wait(lambda: "nothing is released until" in one.logs(), "the alarm", 60)
+        one.wait(lambda: one.covered() == len(values) + len(more) - 5, "the rest of the events", 60)
+        time.sleep(2)
+        assert len(one.ledger("seal")) == 2
+        status = json.loads(one.command("status", "-o", str(one.output()), "--json", expect=4) or "{}")
+        assert status == {}
+        one.command("gap", "accept", "-c", str(one.config), "-o", str(one.output()))
+        one.wait(lambda: len(one.ledger("seal")) == 4, "releases after the gap", 60)
+        one.wait(lambda: len(one.json("releases")) == 4, "their announcement", 30)
+        assert one.stop(ingest, workers[1]) == [0, 0]
+        manifests = [record["manifest"] for _, record in one.json("releases")]
+        assert [json.dumps(manifest).count('"gaps_accepted": 1') for manifest in manifests] == [0, 0, 1, 1]
+        _delete(one, f"veilstream.{name}.delta", 3)
+        bare = one.start("coordinator", "b")
+        assert bare.wait(90) == 4
+        assert "was published and is gone from the store" in one.logs()
+        for checkpoint in (one.output() / "operator" / "checkpoints").iterdir():
+            checkpoint.unlink()
+        assert one.start("coordinator", "a").wait(90) == 4
+        assert "its first records are gone" in one.logs()
+    finally:
+        one.close()
+
+
+def test_a_sleeping_coordinator_is_fenced_by_its_successor(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """SIGSTOP beyond the session timeout: the standby on another host takes over; the sleeper, awake, seals nothing."""
+    top = f'key = "{secrets.token_hex(32)}"\nstore = "{tmp_path}/shared"\n'
+    one = scenario.site(broker.bootstrap, name, tmp_path, top=top)
+    values = scenario.events()
+    try:
+        ingest = one.start("ingest")
+        sleeper = one.start("coordinator", "a", "stop charged:1")
+        one.wait(lambda: "coordinator is active" in one.logs(), "an active coordinator")
+        standby = one.start("coordinator", "b")
+        one.wait(lambda: "standing by" in one.logs(), "a standby")
+        scenario.send(one, values)
+        _settle(one, len(values))
+        sleeper.send_signal(signal.SIGCONT)
+        assert sleeper.wait(60) != 0
+        assert one.stop(ingest, standby) == [0, 0]
+    finally:
+        one.close()
+    assert "another coordinator has taken over" in one.logs() or "is active now" in one.logs()
+    assert scenario.disagreements(one, "shared") == []
+
+
+def test_a_rebalance_storm_and_a_dying_broker_lose_nothing(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """Workers come and go, one by kill -9, and the broker is killed and started again, while events arrive."""
+    if isinstance(broker, ForeignBroker):
+        missing("kafka", "a foreign broker is not ours to kill")
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    first, second = scenario.events(cases=20), scenario.events(first=20, cases=20)
+    try:
+        keepers = [Keeper(one, "ingest"), Keeper(one, "coordinator")]
+        scenario.send(one, first)
+        storm = [one.start("ingest"), one.start("ingest")]
+        time.sleep(6)
+        storm[0].terminate()
+        storm[1].kill()
+        broker.kill()
+        time.sleep(1)
+        broker.start()
+        scenario.send(one, second)
+        one.start("ingest")
+        _settle(one, len(first) + len(second))
+        for keeper in keepers:
+            keeper.stop()
+        one.stop()
+    finally:
+        one.close()
+    assert scenario.disagreements(one) == []

@@ -1,0 +1,36 @@
+"""Slow, obvious counterparts of models.dp, written from the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+
+def right_languages(variants: Sequence[tuple[int, ...]]) -> tuple[int, int]:
+    """States and transitions of the minimal automaton: distinct sets of suffixes of prefixes (Myhill-Nerode)."""
+    prefixes = {variant[:i] for variant in variants for i in range(len(variant) + 1)} | {()}
+    language = {
+        prefix: frozenset(variant[len(prefix) :] for variant in variants if variant[: len(prefix)] == prefix)
+        for prefix in prefixes
+    }
+    transitions = {(language[prefix[:-1]], prefix[-1]) for prefix in prefixes if prefix}
+    return len(set(language.values())), len(transitions)
+
+
+def window_share(values: Sequence[int], value: int, precision: int) -> Fraction:
+    """Share of the group within [value - precision, value + precision] (equation 1, closed window)."""
+    return Fraction(sum(1 for other in values if abs(other - value) <= precision), len(values))
+
+
+def tail(epsilon: float, least: int) -> float:
+    """P(Z >= least) of discrete Laplace noise by summing its definition, P(z) ~ exp(-epsilon |z|)."""
+    from math import exp
+
+    reach = int(60 / epsilon) + abs(least) + 10
+    total = sum(exp(-epsilon * abs(z)) for z in range(-reach, reach + 1))
+    return sum(exp(-epsilon * abs(z)) for z in range(least, reach + 1)) / total
+
+
+def active(intervals: Sequence[tuple[int, int]], moment: int) -> int:
+    """Intervals that contain the moment."""
+    return sum(1 for begin, end in intervals if begin <= moment <= end)

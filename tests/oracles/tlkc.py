@@ -1,0 +1,83 @@
+"""TLKC-privacy by enumeration: every sub-candidate of every case, straight from the definitions.
+
+Cases are (items, {attribute: class or None}); items are hashable. Candidates in canonical form: `set` sorted distinct,
+`mult` sorted with repetition, `seq` and `rel` in order. Slow and obvious on purpose; shares nothing with the product.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+Case = tuple[Sequence[Any], dict[str, Any]]
+
+
+def form(items: Sequence[Any], structure: str) -> tuple[Any, ...]:
+    """The canonical form of some of a case's events."""
+    if structure == "set":
+        return tuple(sorted(set(items)))
+    if structure == "mult":
+        return tuple(sorted(items))
+    return tuple(items)
+
+
+def candidates(items: Sequence[Any], structure: str, L: int) -> set[tuple[Any, ...]]:
+    """Every candidate of 1..L items that a case matches."""
+    trace = form(items, structure)
+    return {chosen for size in range(1, L + 1) for chosen in itertools.combinations(trace, size)}
+
+
+def matching(cases: Sequence[Case], structure: str, L: int) -> dict[tuple[Any, ...], list[int]]:
+    """The matching set of every candidate that occurs."""
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for number, (items, _) in enumerate(cases):
+        for candidate in candidates(items, structure, L):
+            found.setdefault(candidate, []).append(number)
+    return found
+
+
+def violates(cases: Sequence[Case], matched: Sequence[int], K: int, C: Fraction) -> bool:
+    """Def. 14 for one candidate: below K cases, or a class above C of them; missing classes count as cases only."""
+    if len(matched) < K:
+        return True
+    for name in cases[matched[0]][1]:
+        counts = Counter(cases[number][1][name] for number in matched if cases[number][1][name] is not None)
+        if any(Fraction(count, len(matched)) > C for count in counts.values()):
+            return True
+    return False
+
+
+def violating(cases: Sequence[Case], structure: str, L: int, K: int, C: Fraction) -> set[tuple[Any, ...]]:
+    """Every violating candidate (not only the minimal ones)."""
+    return {candidate for candidate, matched in matching(cases, structure, L).items() if violates(cases, matched, K, C)}
+
+
+def parts(candidate: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """Every proper non-empty sub-candidate of the same structure."""
+    for size in range(1, len(candidate)):
+        yield from itertools.combinations(candidate, size)
+
+
+def minimal(bad: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+    """The violating candidates none of whose proper parts violate (Def. 16)."""
+    return {candidate for candidate in bad if not any(part in bad for part in parts(candidate))}
+
+
+def satisfies(cases: Sequence[Case], structure: str, L: int, K: int, C: Fraction) -> bool:
+    """Whether a log satisfies TLKC-privacy for every candidate of 1..L items."""
+    return not violating(cases, structure, L, K, C)
+
+
+def cheapest(cases: Sequence[Case], structure: str, bad: set[tuple[Any, ...]]) -> int:
+    """Least number of events lost by any set of suppressed items that hits every violating candidate."""
+    alphabet = sorted({item for items, _ in cases for item in items})
+    loss = Counter(item for items, _ in cases for item in items)
+    return min(
+        sum(loss[item] for item in chosen)
+        for size in range(len(alphabet) + 1)
+        for chosen in itertools.combinations(alphabet, size)
+        if all(set(candidate) & set(chosen) for candidate in bad)
+    )

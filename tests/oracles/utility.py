@@ -1,0 +1,42 @@
+"""Slow, obvious utility: the edit distance by its recurrence, the transport as a linear program."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from scipy.optimize import linprog
+
+Trace = Sequence[str]
+
+
+def levenshtein(first: Trace, second: Trace) -> int:
+    """Least number of insertions, deletions and substitutions."""
+    row = list(range(len(second) + 1))
+    for i, one in enumerate(first, 1):
+        previous, row[0] = row[0], i
+        for j, two in enumerate(second, 1):
+            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (one != two))
+    return row[-1]
+
+
+def data_utility(original: Sequence[Trace], released: Sequence[Trace]) -> float:
+    """1 - optimum of the transport problem between the variants of two lists of traces."""
+    here, there = Counter(map(tuple, original)), Counter(map(tuple, released))
+    rows, columns = list(here), list(there)
+    cost = [[levenshtein(x, y) / max(len(x), len(y), 1) for y in columns] for x in rows]
+    supply = [here[x] / len(original) for x in rows]
+    demand = [there[y] / len(released) for y in columns]
+    n, m = len(rows), len(columns)
+    leaves = np.kron(np.eye(n), np.ones(m))
+    arrives = np.kron(np.ones(n), np.eye(m))
+    found = linprog(np.ravel(cost), A_eq=np.vstack((leaves, arrives)), b_eq=supply + demand)
+    assert found.status == 0
+    return 1.0 - float(found.fun)
+
+
+def directly_follows(traces: Sequence[Trace]) -> Counter[tuple[str, str]]:
+    """Edges of the directly-follows graph with their counts."""
+    return Counter(pair for trace in traces for pair in pairwise(trace))

@@ -1,0 +1,117 @@
+"""The correspondence attacks against enumeration of all linkers, and what must hold of every pair of releases."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from models.attacks.candidates import by_value, value
+from models.attacks.correspondence import Audit, anonymity
+from models.attacks.linkability import least_n
+from models.attacks.linker import base_linkers
+from models.attacks.pairs import encode, pair
+from models.attacks.true_linker import true_linker
+from models.eventlog import EventLog, SimpleLog
+from tests.oracles import attacks as oracle
+
+ALPHABET = "ab"
+TRACES = st.text(ALPHABET, min_size=0, max_size=3)
+RELAXED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def simple(records: list[oracle.Record]) -> SimpleLog:
+    return SimpleLog.from_log(EventLog.from_traces([(tuple(t), v) for t, v in records]), ("sensitive",))
+
+
+@st.composite
+def releases(draw: st.DrawFn) -> tuple[list[oracle.Record], list[oracle.Record]]:
+    """Two small releases; the later one has at least as many records."""
+    records = st.tuples(TRACES, st.sampled_from(["X", None]))
+    earlier = draw(st.lists(records, min_size=1, max_size=3))
+    grown = [(trace + draw(st.text(ALPHABET, max_size=2)), own) for trace, own in earlier]
+    return earlier, grown + draw(st.lists(records, max_size=2))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_pairs_agree_with_all_linkers(seed: int) -> None:
+    """On 2,000 random pairs M, B and the existence of a linker are those of the enumeration of all linkers."""
+    rng = random.Random(seed)
+
+    def trace() -> str:
+        return "".join(rng.choice(ALPHABET) for _ in range(rng.randint(0, 3)))
+
+    for _ in range(500):
+        earlier = [(trace(), rng.choice("XXY")) for _ in range(rng.randint(1, 4))]
+        later = [(trace() if rng.random() < 0.5 else s + trace(), v) for s, v in earlier]
+        later += [(trace(), rng.choice("XXY")) for _ in range(rng.randint(0, 2))]
+        n, bk = rng.randint(0, 2), "".join(rng.choice(ALPHABET) for _ in range(rng.randint(1, 3)))
+        joined = pair(simple(earlier), simple(later), foreign=True)
+        audit = Audit(joined, len(bk), [n], "exact", "realisable")
+        (base,) = base_linkers(joined, audit.linkable, [n])
+        expected = oracle.cracks(earlier, later, bk, n, ALPHABET)
+        assert base.exists == (expected is not None)
+        if expected:
+            code = encode(joined, [a if a in joined.alphabet else "*" for a in bk])
+            found = value(audit.judge(base), code)
+            assert tuple(found[name] for name in ("ms1", "ms2", "f", "c", "b")) == expected
+
+
+@RELAXED
+@given(releases(), st.integers(0, 2))
+def test_minima_agree_with_all_linkers(logs: tuple[list[oracle.Record], list[oracle.Record]], n: int) -> None:
+    """Branch and bound finds the least realisable values of the enumeration."""
+    earlier, later = logs
+    letters = "".join(sorted({letter for trace, _ in earlier + later for letter in trace}))
+    if not letters:
+        return
+    expected = oracle.least(earlier, later, 3, n, letters)
+    (found,) = anonymity(simple(earlier), simple(later), bk_length=3, n=[n]).results
+    if expected is None:
+        assert found.linker == "none"
+        assert set(found.values.values()) == {None}
+    else:
+        assert {name: found.values[name] for name in expected} == expected
+
+
+@RELAXED
+@given(TRACES, TRACES, st.integers(0, 3))
+def test_closed_form_of_linkability(s1: str, s2: str, n: int) -> None:
+    """The closed form says linkable exactly where some originals are prefixes of each other (Def. 9)."""
+    assert (least_n(s1, s2) <= n) == oracle.linkable(s1, s2, n, ALPHABET)
+
+
+@RELAXED
+@given(releases(), st.integers(0, 2), st.text(ALPHABET, min_size=1, max_size=3), st.sampled_from(ALPHABET))
+def test_bounds_of_exact(logs: tuple[list[oracle.Record], list[oracle.Record]], n: int, bk: str, more: str) -> None:
+    """FA = CA; 0 <= BA <= |L2| - |L1|; no value grows with bk; `sound` never cracks more; values add up."""
+    joined = pair(simple(logs[0]), simple(logs[1]), foreign=True)
+    audits = {kind: Audit(joined, 4, [n], kind, "all") for kind in ("exact", "sound")}  # type: ignore[arg-type]
+    (base,) = base_linkers(joined, audits["exact"].linkable, [n])
+    if not base.exists:
+        return
+    codes = [encode(joined, [a if a in joined.alphabet else "*" for a in text]) for text in (bk, bk + more)]
+    found, longer = (value(audits["exact"].judge(base), code) for code in codes)
+    sound = value(audits["sound"].judge(base), codes[0])
+    assert found["fa"] == found["ca"]
+    assert 0 <= found["ba"] <= len(logs[1]) - len(logs[0])
+    assert all(longer[name] <= found[name] for name in ("ms1", "ms2", "fa", "ca", "ba"))
+    assert all(sound[name] <= found[name] for name in ("f", "c", "b"))
+    parts = by_value(audits["exact"].judge(base), codes[0]).sum(axis=0)
+    assert parts.tolist() == [found["f"], found["c"], found["b"]]
+
+
+@RELAXED
+@given(releases(), st.integers(0, 3))
+def test_true_linker_is_never_above_exact(logs: tuple[list[oracle.Record], list[oracle.Record]], n: int) -> None:
+    """With the real partners known an adversary keeps at most what every linker keeps (later = earlier, grown)."""
+    earlier, later = simple(logs[0]), simple(logs[1])
+    exact = anonymity(earlier, later, bk_length=2, n=[n], minimum="all").results[0]
+    real = true_linker(earlier, later, np.arange(len(logs[0])), bk_length=2, n=[n], minimum="all").results[0]
+    for name in ("fa", "ca", "ba"):
+        theirs, ours = real.values[name], exact.values[name]
+        assert (theirs is None) == (ours is None)
+        assert theirs is None or ours is None or theirs <= ours

@@ -1,0 +1,112 @@
+"""Uniqueness on random logs against brute force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.eventlog import EventLog
+from models.risk.adversary import NEVER, greedy_points
+from models.risk.index import TraceIndex
+from models.risk.points import View
+from models.risk.uniqueness import trace_uniqueness
+from tests.oracles.risk import expected_uniqueness, fewest_points, unique
+
+CASES = st.lists(
+    st.tuples(st.text("abc", max_size=6), st.sampled_from(["x", "y", None])), min_size=1, max_size=8
+)  # fmt: skip
+
+
+def _log(cases: list[tuple[str, str | None]]) -> EventLog:
+    return EventLog.from_traces(cases, "S")
+
+
+def _index(log: EventLog, *columns: str) -> TraceIndex:
+    return TraceIndex.build(log, View(columns or ("activity",), ("S",)))
+
+
+@settings(max_examples=500, deadline=None)
+@given(CASES)
+def test_all_points_agree_with_brute_force(cases: list[tuple[str, str | None]]) -> None:
+    """With every point known the index says what comparing all pairs of multisets says, with attributes and without."""
+    traces, groups = [trace for trace, _ in cases], [value for _, value in cases]
+    log = _log(cases)
+    found = _index(log).unique(log.lengths, np.random.default_rng(0)).mean()
+    assert found == pytest.approx(expected_uniqueness(traces, groups, 6))
+    bare = trace_uniqueness(log, "E", "all").points[0].unique_mean
+    assert bare == pytest.approx(expected_uniqueness(traces, [None] * len(traces), 6))
+
+
+@settings(max_examples=30, deadline=None)
+@given(CASES, st.integers(1, 3), st.integers(0, 9))
+def test_random_draws_estimate_the_mean_over_all_choices(
+    cases: list[tuple[str, str | None]], m: int, seed: int
+) -> None:
+    """300 draws come within 5 standard errors of the exact mean over all choices of m events."""
+    traces, groups = [trace for trace, _ in cases], [value for _, value in cases]
+    index, rng = _index(_log(cases)), np.random.default_rng(seed)
+    take = np.minimum(m, index.lengths)
+    found = np.mean([index.unique(take, rng).mean() for _ in range(300)])
+    # Cases draw independently: the variance of a draw's share is at most 1 / (4 cases).
+    assert found == pytest.approx(expected_uniqueness(traces, groups, m), abs=5 * np.sqrt(0.25 / len(cases) / 300))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(CASES, min_size=2, max_size=4), st.booleans())
+def test_an_updated_index_equals_a_new_one(logs: list[list[tuple[str, str | None]]], joint: bool) -> None:
+    """Cases that grow, shrink, leave, return or change their attribute: updating equals building."""
+    seen = View(("activity", "time"), ("S",))
+    index = TraceIndex.build(_log(logs[0]), seen, joint=joint)
+    for cases in logs[1:]:
+        log = _log(cases).select_cases(np.arange(len(cases))[::-1])
+        index.update(log)
+        fresh = TraceIndex.build(log, seen, joint=joint)
+        half = (log.lengths + 1) // 2
+        for take in (log.lengths, half):
+            same: Any = [each.unique(take, np.random.default_rng(7)).tolist() for each in (index, fresh)]
+            assert same[0] == same[1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(CASES)
+def test_the_greedy_adversary_is_valid_and_no_better_than_the_best(cases: list[tuple[str, str | None]]) -> None:
+    """Greedy singles out exactly those cases that can be, with at least as many points as the smallest set."""
+    traces, groups = [trace for trace, _ in cases], [value for _, value in cases]
+    for case, needed in enumerate(greedy_points(_index(_log(cases))).tolist()):
+        best = fewest_points(traces, groups, case)
+        assert (needed == NEVER) == (best is None)
+        if best is not None:
+            assert best <= needed <= len(traces[case])
+
+
+@settings(max_examples=100, deadline=None)
+@given(CASES)
+def test_per_column_knowledge_is_never_more_than_joint(cases: list[tuple[str, str | None]]) -> None:
+    """A case that contains the joint points contains each column's: per-column singles out no more cases."""
+    log = _log(cases)
+    seen = View(("activity", "time"))
+    shares = [
+        TraceIndex.build(log, seen, joint=joint).unique(log.lengths, np.random.default_rng(0))
+        for joint in (True, False)
+    ]
+    assert np.all(shares[0] >= shares[1])
+
+
+def test_dense_items_agree_with_brute_force() -> None:
+    """200 cases over two activities: every posting list is a bitset of several words."""
+    rng = np.random.default_rng(4)
+    cases = [("".join(rng.choice(["a", "b"], size=rng.integers(1, 12))), None) for _ in range(200)]
+    log = _log(cases)
+    index = TraceIndex.build(log, View(("activity",)))
+    assert index.postings is not None
+    assert index.postings.bits.shape[0] > 4
+    from collections import Counter
+
+    counters = [Counter(trace) for trace, _ in cases]
+    expected = [unique(case, counters[case], counters, [None] * 200) for case in range(200)]
+    assert index.unique(log.lengths, rng).tolist() == expected
+    assert 0 < sum(expected) < 200

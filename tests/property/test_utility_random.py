@@ -1,0 +1,47 @@
+"""Data utility and graphs on random logs against the obvious oracles."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.eventlog import EventLog
+from models.utility.distance import data_utility, data_utility_at_least
+from models.utility.graphs import directly_follows
+from tests.oracles import utility as oracle
+
+TRACES = st.lists(st.text("abc", max_size=6), min_size=1, max_size=7)
+
+
+def _log(traces: list[str]) -> EventLog:
+    return EventLog.from_traces([(trace, None) for trace in traces])
+
+
+@settings(max_examples=150, deadline=None)
+@given(TRACES, TRACES)
+def test_data_utility_is_the_linear_programs_optimum(original: list[str], released: list[str]) -> None:
+    """The transport over variants, its distances from the recurrence, solved as a linear program."""
+    assert data_utility(_log(original), _log(released)) == pytest.approx(
+        oracle.data_utility(original, released), abs=1e-8
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(TRACES, st.data())
+def test_the_bound_is_a_bound(original: list[str], data: st.DataObject) -> None:
+    """Whatever is removed from whatever case, the bound never passes the exact utility."""
+    origin = data.draw(st.lists(st.integers(-1, len(original) - 1), min_size=1, max_size=6))
+    released = [data.draw(st.text("abc", max_size=4)) if case < 0 else original[case][::2] for case in origin]
+    exact = data_utility(_log(original), _log(released))
+    assert data_utility_at_least(_log(original), _log(released), np.asarray(origin)) <= exact + 1e-9
+
+
+@settings(max_examples=200, deadline=None)
+@given(TRACES)
+def test_edges_are_counted_once_each(traces: list[str]) -> None:
+    """The vectorised graph counts what the loop counts."""
+    assert Counter(directly_follows(_log(traces)).count) == oracle.directly_follows(traces)

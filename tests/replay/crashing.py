@@ -1,0 +1,87 @@
+"""A small log and its configurations for crash tests, and runs in processes of their own that really die."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors import write_log
+from models.eventlog import EventLog
+
+MINUTE = 60_000_000_000
+SPAWN = multiprocessing.get_context("forkserver")
+SPAWN.set_forkserver_preload(
+    [
+        "stream.replay",
+        "stream.testing.killer",
+        "connectors.xes",
+        "connectors.xes_write",
+        "pyarrow.parquet",
+        "opendp.prelude",
+    ]
+)
+"""What a replay imports on its way: the server pays for it once, each dying process starts at once."""
+
+IDENTITY = {"name": "plain", "window": {"new_cases": 25}, "mechanism": {"kind": "identity"}}
+WITHHELD = {"name": "never", "window": {"new_cases": 40}, "mechanism": {"kind": "baseline-1", "K": 1000}}
+PRIVATE = {
+    "name": "private",
+    "window": {"every": "1h", "time": "event"},
+    "mechanism": {"kind": "dp-variants", "epsilon": 1.0, "delta_dp": 1e-3},
+}
+CONFIGURATIONS: dict[int, list[dict[str, Any]]] = {0: [], 1: [PRIVATE], 3: [IDENTITY, WITHHELD, PRIVATE]}
+
+
+def sample(folder: Path, cases: int = 100) -> Path:
+    """A log of short cases that overlap in time, with a sensitive value."""
+    rng = np.random.default_rng(7)
+    names, activities, times = [], [], []
+    for number in range(cases):
+        moment = number * 3 * MINUTE
+        for activity in ["a", *rng.choice(["b", "c"], rng.integers(1, 3)), "d"]:
+            names.append(f"case{number}")
+            activities.append(str(activity))
+            times.append(moment)
+            moment += int(rng.integers(1, 30)) * MINUTE
+    ill = {f"case{number}": str(rng.choice(["flu", "cold"])) for number in range(cases)}
+    log = EventLog.from_events(names, activities, np.asarray(times), case_attributes={"ill": ill})
+    path = folder / "log.xes"
+    write_log(log, path)
+    return path
+
+
+def configuration(folder: Path, publications: int) -> Path:
+    """A TOML file with that many publications."""
+    lines = ["checkpoint_every = 60", "[process]", 'name = "crash"', 'sensitive = ["ill"]']
+    for publication in CONFIGURATIONS[publications]:
+        lines.append("[[publication]]")
+        lines += [f"{key} = {_toml(value)}" for key, value in publication.items()]
+    path = folder / f"config{publications}.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def run(log: Path, config: Path, output: Path, **death: Any) -> int:
+    """Exit code of a replay in a process of its own; -SIGKILL where the planned death came."""
+    from stream.testing.killer import replay
+
+    process: BaseProcess = SPAWN.Process(target=replay, args=(log, config, output), kwargs=death)
+    process.start()
+    process.join(120)
+    code = process.exitcode
+    assert code is not None
+    return code
+
+
+KILLED = -signal.SIGKILL

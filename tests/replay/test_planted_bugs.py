@@ -1,0 +1,138 @@
+"""The verifier is worth something: four bugs that the order of the seal excludes, each planted and each caught."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors import read_log
+from models.errors import RefusedError
+from stream import settings
+from stream.fold import Fold
+from stream.office import Office
+from stream.release import pipeline as pipeline_module
+from stream.release.contract import Attempt, Decision
+from stream.release.ledger import Account, Entry
+from stream.release.pipeline import Pipeline
+from stream.replay import Outcome, Replay
+from stream.testing import verifier
+from stream.testing.faults import Aborted, abort, at_nth
+from tests.replay.crashing import configuration, sample
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("planted")
+    sample(folder)
+    configuration(folder, 3)
+    replay(folder, folder / "calm")
+    return folder
+
+
+def replay(world: Path, output: Path, **options: Any) -> Outcome:
+    """One run in this process; `at` may raise Aborted, as a crash would."""
+    loaded = settings.load(world / "config3.toml")
+    return Replay(loaded, output, batch=40, **options).run(read_log(world / "log.xes"))
+
+
+def crashed(world: Path, output: Path, boundary: str, nth: int = 1) -> None:
+    with pytest.raises(Aborted):
+        replay(world, output, at=at_nth(boundary, nth, abort))
+
+
+def test_the_calm_run_has_no_fault(world: Path) -> None:
+    """Control: the verifier finds nothing where nothing is wrong, and there is something to look at."""
+    assert verifier.verify(world / "calm") == []
+    assert set(verifier.decisions(world / "calm").values()) == {"sealed", "withheld"}
+
+
+def test_rename_before_the_ledger_row(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Visible bytes without a seal."""
+    honest = Pipeline._seal_row
+
+    def dishonest(self: Pipeline, attempt: Attempt, number: int, prepared: Any, temporary: Path) -> Entry:
+        self.store.commit(prepared, number)
+        self.at("planted")
+        return honest(self, attempt, number, prepared, temporary)
+
+    monkeypatch.setattr(Pipeline, "_seal_row", dishonest)
+    crashed(world, tmp_path / "out", "planted")
+    assert any("never sealed" in fault for fault in verifier.verify(tmp_path / "out", finished=False))
+    monkeypatch.undo()
+    with pytest.raises(RefusedError, match="ledger does not know it"):
+        replay(world, tmp_path / "out")
+
+
+def test_second_draw_for_a_sealed_cut(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cut that is decided anew after a crash is released twice."""
+    crashed(world, tmp_path / "out", "published", 2)
+    monkeypatch.setattr(Pipeline, "decided", lambda _self, _cut: None)
+    replay(world, tmp_path / "out")
+    assert any("was released 2 times" in fault for fault in verifier.verify(tmp_path / "out"))
+
+
+def test_charge_after_the_draw(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise that was drawn by an attempt which nothing in the ledger pays for."""
+    honest, late = Account.append, []
+
+    def dishonest(self: Account, entry: Entry) -> Entry:
+        if entry.kind == "charge":
+            late.append(entry)
+            return entry
+        for charge in [late.pop()] if late and entry.kind == "seal" else []:
+            honest(self, charge)
+        return honest(self, entry)
+
+    monkeypatch.setattr(Account, "append", dishonest)
+    hook = at_nth("files_written", 1, abort)
+    only_private = settings.load(configuration(tmp_path, 1))
+    with pytest.raises(Aborted):
+        Replay(only_private, tmp_path / "out", at=hook, batch=40).run(read_log(world / "log.xes"))
+    assert any("before it was charged" in fault for fault in verifier.verify(tmp_path / "out", finished=False))
+
+
+def test_checkpoint_past_an_open_cut(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state that has gone past a cut whose decision is not durable: the cut is never decided."""
+    honest = Office.decide
+
+    def dishonest(self: Office, fold: Fold, cut: Any) -> Decision:
+        attempt = self.attempt(fold, cut)
+        fold.decided(cut, True)
+        from stream.resume import Resume
+
+        resume = Resume.__new__(Resume)
+        resume.office = self
+        resume.save(fold)
+        return self.pipelines[cut.publication].attempt(attempt)
+
+    monkeypatch.setattr(Office, "decide", dishonest)
+    crashed(world, tmp_path / "out", "opened", 3)
+    monkeypatch.setattr(Office, "decide", honest)
+    replay(world, tmp_path / "out")
+    assert verifier.decisions(tmp_path / "out") != verifier.decisions(world / "calm")
+
+
+def test_the_fold_itself_refuses_a_snapshot_past_an_open_cut(world: Path) -> None:
+    """The bug above must be planted with force: an honest fold gives no snapshot while a cut is open."""
+    from stream.embedded import log_facts, records_from_log
+
+    log = read_log(world / "log.xes")
+    loaded = settings.load(world / "config3.toml")
+    office = Office(loaded, world / "snapshot")
+    fold = Fold(office.rules(embedded=True), log_facts(log))
+    records = records_from_log(log, key=office.pseudonyms.id, batch=500)
+    for position, record in records:
+        for _cut in fold.apply(position, record):
+            with pytest.raises(RefusedError, match="undecided"):
+                fold.snapshot()
+            break
+        break
+    office.close()
+
+
+def test_boundaries_are_named_in_order() -> None:
+    """The names that faults are planted by stand in the pipeline itself."""
+    assert pipeline_module.BOUNDARIES.index("charged") < pipeline_module.BOUNDARIES.index("built")
+    assert pipeline_module.BOUNDARIES.index("sealed") < pipeline_module.BOUNDARIES.index("renamed")

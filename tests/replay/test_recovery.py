@@ -1,0 +1,81 @@
+"""Burned numbers, quarantined bytes, and a store that is not what was sealed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from connectors import read_log
+from models.errors import RefusedError
+from stream import settings
+from stream.release.ledger import open_readonly
+from stream.replay import Replay
+from stream.testing import verifier
+from stream.testing.faults import Aborted, abort, at_nth
+from tests.replay.crashing import configuration, sample
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    sample(tmp_path)
+    configuration(tmp_path, 3)
+    return tmp_path
+
+
+def replay(world: Path, **options: object) -> None:
+    loaded = settings.load(world / "config3.toml")
+    Replay(loaded, world / "out", batch=40, **options).run(read_log(world / "log.xes"))  # type: ignore[arg-type]
+
+
+def test_a_sealed_release_whose_bytes_are_gone_burns_its_number(world: Path) -> None:
+    """The number is never used again, the cut gets the next one, and the ledger keeps the charge."""
+    with pytest.raises(Aborted):
+        replay(world, at=at_nth("sealed", 1, abort))
+    (temporary,) = (world / "out" / "public").glob("*/.*.tmp")
+    name = temporary.parent.name
+    shutil.rmtree(temporary)
+    replay(world)
+    entries = open_readonly(world / "out" / "operator" / "ledger.sqlite")
+    assert [(e.publication, e.sequence) for e in entries if e.kind == "burned"] == [(name, 1)]
+    assert not (world / "out" / "public" / name / "release-000001").exists()
+    assert (world / "out" / "public" / name / "release-000002").exists()
+    assert verifier.verify(world / "out") == []
+
+
+def test_unsealed_bytes_are_quarantined(world: Path) -> None:
+    """What a crash left unsealed lies on the operator's side, and was never visible."""
+    with pytest.raises(Aborted):
+        replay(world, at=at_nth("files_written", 1, abort))
+    replay(world)
+    quarantined = list((world / "out" / "operator" / "quarantine").glob("*/*"))
+    assert len(quarantined) == 1
+    assert verifier.verify(world / "out") == []
+
+
+def test_a_release_that_was_changed_or_taken_away_stops_everything(world: Path) -> None:
+    """Neither other bytes under a sealed number nor a missing published release is passed over."""
+    replay(world)
+    manifest = world / "out" / "public" / "plain" / "release-000001" / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes() + b" ")
+    with pytest.raises(RefusedError, match="not what the ledger sealed"):
+        replay(world)
+    shutil.rmtree(manifest.parent)
+    with pytest.raises(RefusedError, match="gone from the store"):
+        replay(world)
+
+
+def test_a_damaged_checkpoint_is_said_and_the_run_goes_on(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The generation before is used, stderr says why, and the decisions are those that the ledger has."""
+    from stream.commands import execute
+
+    replay(world)
+    before = verifier.decisions(world / "out")
+    newest = world / "out" / "operator" / "checkpoints" / "fold.checkpoint"
+    newest.write_bytes(newest.read_bytes()[:-20])
+    config, log = str(world / "config3.toml"), str(world / "log.xes")
+    assert execute(["replay", log, "-c", config, "-o", str(world / "out"), "--json"]) == 3
+    assert "truncated or corrupt" in capsys.readouterr().err
+    assert verifier.decisions(world / "out") == before
+    assert verifier.verify(world / "out") == []

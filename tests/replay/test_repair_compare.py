@@ -1,0 +1,98 @@
+"""Repair through the whole release life, and several publications side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from models.errors import InputError
+from models.eventlog import EventLog
+from stream.comparison import COLUMNS, alternatives, cells, compare
+from stream.release.gate import GatePolicy, refuse_impossible, worst_anonymity
+from stream.release.mechanisms.identity import Identity
+from stream.release.mechanisms.tlkc import Tlkc
+from stream.replay import Outcome, Replay
+from stream.settings import Settings
+
+K = 4
+
+
+@pytest.fixture(scope="module")
+def log() -> EventLog:
+    """Eighty cases over an hour each, one rare activity in some of them."""
+    generator = np.random.default_rng(11)
+    owner, names, times = [], [], []
+    for case in range(80):
+        for step, name in enumerate("ab" + "cde"[int(generator.integers(3))] + ("x" if case % 9 == 4 else "")):
+            owner.append(f"c{case}")
+            names.append(name)
+            times.append((case * 20 + step * 15) * 60_000_000_000)
+    values = {"S": {f"c{case}": "pqr"[case % 3] for case in range(80)}}
+    return EventLog.from_events(owner, names, np.asarray(times), case_attributes=values)
+
+
+@pytest.fixture(scope="module")
+def compared(log: EventLog, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Replay]:
+    publication = {
+        "name": "research",
+        "window": {"new_cases": 16},
+        "mechanism": {"kind": "tlkc", "K": K, "C": 0.7},
+        "audit": {"bk_length": 2, "n": [0], "risk": False},
+    }
+    table = {"process": {"name": "toy", "sensitive": ["S"]}, "publication": [publication]}
+    replay = Replay(alternatives(Settings.model_validate(table), log), tmp_path_factory.mktemp("compare"))
+    return replay.run(log), replay
+
+
+def test_repair_and_cohorts_hold_where_anonymizing_again_falls(log: EventLog, compared: tuple[Outcome, Replay]) -> None:
+    """One table: the attack succeeds on plain TLKC only; cohorts make cases wait, repair costs events."""
+    outcome, replay = compared
+    rows = {row["publication"]: row for row in compare(replay, outcome, log)}
+    assert list(rows) == ["re-anonymize", "repair", "cohorts", "dp"]
+    assert rows["re-anonymize"]["ba"] < K
+    for name in ("repair", "cohorts"):
+        assert rows[name]["releases"] >= 2
+        assert all(rows[name][measure] is None or rows[name][measure] >= K for measure in ("ka", "fa", "ca", "ba"))
+    assert rows["repair"]["events_kept"] < rows["re-anonymize"]["events_kept"]
+    assert rows["cohorts"]["held"] > 0 == rows["repair"]["held"]
+    assert rows["dp"]["ka"] is rows["dp"]["delay_days"] is None
+    assert all(len(cells(row)) == len(COLUMNS) for row in rows.values())
+
+
+def test_the_manifest_tells_what_the_repair_cost(compared: tuple[Outcome, Replay]) -> None:
+    """Events and cases lost beyond the unrepaired release, public; the decision and its reasons in the audit."""
+    outcome, replay = compared
+    repaired = [
+        decision
+        for name, decision in outcome.decisions
+        if name == "repair" and (decision.audit.get("gate") or {}).get("decision") == "repaired"
+    ]
+    assert repaired
+    for decision in repaired:
+        folder = Path(replay.office.pipelines["repair"].store.location("repair", decision.sequence))
+        cost = msgspec.json.decode((folder / "manifest.json").read_bytes())["mechanism"]["repair"]
+        assert cost["events"] > 0
+        assert any("ba" in reason for reason in decision.audit["gate"]["reasons"])
+
+
+def test_repair_is_refused_where_nothing_can_be_suppressed_further() -> None:
+    """A configuration error, not a repair that never comes."""
+    policy = GatePolicy(min_ba=4, on_violation="repair")
+    refuse_impossible(policy, Tlkc(), "here")
+    for mechanism in (Identity(), Tlkc(knowledge="rel")):
+        with pytest.raises(InputError, match="suppress further"):
+            refuse_impossible(policy, mechanism, "here")
+
+
+def test_an_exact_minimum_without_a_real_case_behind_it_is_passed_over() -> None:
+    """`behind` says how many real cases stand there: 0 is nobody, 1 is somebody."""
+    for count, expected in ((0, 20), (1, 3)):
+        row = {"n": 1, "linker": "exists", "ba": 3, "behind": {"ba": count}}
+        found = {
+            "results": [{"earlier": 1, "results": [row]}],
+            "true_linker": [{"earlier": 1, "ba": 20}],
+        }
+        assert worst_anonymity(found, "ba") == expected

@@ -1,0 +1,135 @@
+"""The main job on real logs: ten cuts, every event accounted for, releases that process-mining tools read."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+import pytest
+
+from connectors import read_log
+from models.eventlog import EventLog
+from stream.replay import Outcome, Replay
+from stream.settings import Settings
+
+
+def settings(**publication: Any) -> Settings:
+    """One publication of Sepsis-like logs, identity unless told."""
+    body = {"name": "research", "window": {"new_cases": 100}, "mechanism": {"kind": "identity"}, **publication}
+    return Settings.model_validate({"process": {"name": "sepsis", "sensitive": ["Diagnose"]}, "publication": [body]})
+
+
+@pytest.fixture(scope="module")
+def sepsis(logs: Path) -> EventLog:
+    return read_log(logs / "sepsis.xes.gz")
+
+
+def accounted(outcome: Outcome) -> bool:
+    """seen = released + suppressed + pending + late at every cut, and after the last event."""
+    for _, decision in outcome.decisions:
+        counts = decision.audit["counts"]
+        parts = counts["released"] + counts["suppressed_events"] + counts["pending"] + counts["late"]
+        if counts["seen"] != parts:
+            return False
+    return all(
+        tail["seen"] == tail["released"] + tail["suppressed"] + tail["pending"] + tail["late"]
+        for tail in outcome.tail.values()
+    )
+
+
+def test_sepsis_gives_ten_cuts_and_one_for_the_rest(sepsis: EventLog, tmp_path: Path) -> None:
+    """new_cases = 100 cuts 1,050 cases ten times; --final adds the last fifty."""
+    outcome = Replay(settings(), tmp_path / "out").run(sepsis, final=True)
+    assert [decision.sequence for _, decision in outcome.decisions] == list(range(1, 12))
+    assert [decision.audit["counts"]["released_cases"] for _, decision in outcome.decisions][-2:] == [1000, 1050]
+    assert accounted(outcome)
+    assert outcome.tail["research"]["released"] == 15_214
+
+
+def test_baseline_1_accounts_for_what_it_suppresses(sepsis: EventLog, tmp_path: Path) -> None:
+    """Dropped variants are suppressed events, not lost ones."""
+    outcome = Replay(settings(mechanism={"kind": "baseline-1", "K": 2}), tmp_path / "out").run(sepsis)
+    assert accounted(outcome)
+    assert all(decision.audit["counts"]["suppressed_events"] > 0 for _, decision in outcome.decisions)
+
+
+def test_pm4py_reads_a_release_without_a_warning(sepsis: EventLog, tmp_path: Path) -> None:
+    """Variants, directly-follows graph and inductive miner work on what recipients get."""
+    outcome = Replay(settings(), tmp_path / "out").run(sepsis)
+    path = tmp_path / "out" / "public" / "research" / "release-000010" / "log.xes.gz"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pm4py
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frame = pm4py.read_xes(str(path), variant="iterparse")
+    counts = outcome.decisions[-1][1].audit["counts"]
+    assert len(frame) == counts["released"]
+    assert frame["case:concept:name"].nunique() == counts["released_cases"]
+    dfg, starts, ends = pm4py.discover_dfg(frame)
+    assert sum(starts.values()) == sum(ends.values()) == counts["released_cases"]
+    assert sum(dfg.values()) == counts["released"] - counts["released_cases"]
+    released = sorted(tuple(trace) for trace in read_log(path).traces())
+    assert sum(pm4py.get_variants(frame).values()) == len(released)
+    assert pm4py.discover_process_tree_inductive(frame) is not None
+
+
+def test_manifest_lists_its_files_and_audit_stays_apart(sepsis: EventLog, tmp_path: Path) -> None:
+    """Digests are those of the bytes; the public folder holds nothing but the log and its manifest."""
+    import hashlib
+
+    Replay(settings(formats=["xes", "csv", "parquet"]), tmp_path / "out").run(sepsis)
+    folder = tmp_path / "out" / "public" / "research" / "release-000003"
+    manifest = msgspec.json.decode((folder / "manifest.json").read_bytes())
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "log.csv.gz",
+        "log.parquet",
+        "log.xes.gz",
+        "manifest.json",
+    ]
+    for file in manifest["files"]:
+        data = (folder / file["path"]).read_bytes()
+        assert (file["sha256"], file["bytes"]) == (hashlib.sha256(data).hexdigest(), len(data))
+    assert (manifest["sequence"], manifest["previous"]) == (3, 2)
+
+
+def _everything(folder: Path) -> bytes:
+    parts = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            data = path.read_bytes()
+            parts.append(gzip.decompress(data) if path.suffix == ".gz" else data)
+            if path.suffix == ".parquet":
+                parts.append(pd.read_parquet(path).to_csv().encode())
+    return b"\n".join(parts)
+
+
+def test_no_raw_identifier_leaves(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Canary: planted ids, resources, unlisted attributes and times stand in no published file, line or message."""
+    source = tmp_path / "canary.csv"
+    rows = ["case:concept:name,concept:name,time:timestamp,org:resource,case:diagnosis,case:ssn,note"]
+    for number in range(60):
+        for step, activity in enumerate(("register", "visit", "release")):
+            moment = f"2031-07-{1 + number % 28:02d}T0{step}:13:37.123Z"
+            rows.append(f"CANARYCASE{number},{activity},{moment},CANARYNURSE{step},flu,CANARYSSN{number},CANARYNOTE")
+    source.write_text("\n".join(rows) + "\n")
+    config = tmp_path / "c.toml"
+    config.write_text(
+        '[process]\nname = "canary"\nsensitive = ["diagnosis"]\n[[publication]]\nname = "p"\n'
+        'formats = ["xes", "csv", "parquet"]\nwindow = { new_cases = 20 }\n'
+        'mechanism = { kind = "identity", attribute = "ar" }\n'
+    )
+    from stream.commands import execute
+
+    assert execute(["replay", str(source), "-c", str(config), "-o", str(tmp_path / "out")]) == 0
+    said = "".join(capfd.readouterr())
+    public = _everything(tmp_path / "out" / "public")
+    assert b"register" in public
+    assert b"flu" in public
+    for canary in ("CANARYCASE", "CANARYNURSE", "CANARYSSN", "CANARYNOTE", "2031-07", "13:37"):
+        assert canary.encode() not in public
+        assert canary not in said.replace(str(source), "")

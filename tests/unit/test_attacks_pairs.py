@@ -1,0 +1,213 @@
+"""Options of the correspondence attacks on small releases: taxonomy, foreign symbol, perspectives, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.attacks.correspondence import Audit, anonymity, every_candidate
+from models.attacks.diversity import after
+from models.attacks.joint import joint_value
+from models.attacks.linker import base_linkers
+from models.attacks.pairs import encode, pair
+from models.attacks.series import b_then_c, b_then_f, best_of, cracks, series
+from models.attacks.true_linker import true_linker
+from models.errors import InputError
+from models.eventlog import Column, EventLog, SimpleLog
+from tests.conftest import golden
+from tests.golden.test_attacks import judged
+
+
+def simple(*cases: tuple[Any, Any]) -> SimpleLog:
+    return SimpleLog.from_log(EventLog.from_traces([(tuple(trace), own) for trace, own in cases]), ("sensitive",))
+
+
+FIGURE = golden("attacks.json")["paper_figures"]["figure2"]
+L1, L2 = (simple(*FIGURE[name]) for name in ("L1", "L2"))
+
+
+def test_figure_2_at_log_level() -> None:
+    """5-anonymous releases are 4-anonymous together, by the background knowledge of Examples 1 to 3."""
+    (found,) = anonymity(L1, L2, bk_length=2, n=[1]).results
+    assert {name: found.values[name] for name in ("ka1", "ka2", "fa", "ca", "ba")} == {
+        "ka1": 5, "ka2": 5, "fa": 4, "ca": 4, "ba": 4,
+    }  # fmt: skip
+    assert (found.worst["fa"], found.worst["ba"]) == (["d", "e"], ["d", "c"])
+    assert found.groups["ba"]["value"] == "Corona"
+    assert found.json()["fc"] == pytest.approx(1 / 5)
+
+
+def test_no_linker_names_a_witness_and_the_least_n() -> None:
+    """Figure 2 has no linker with n = 0: its c and d were removed; every value names its witness, n = 1 is enough."""
+    found = anonymity(L1, L2, bk_length=2, n=[0]).results[0].json()
+    assert (found["linker"], found["fa"], found["ka1"], found["least_n"]) == ("none", None, None, 1)
+    assert {(own["value"], own["earlier"], own["later"]) for own in found["witness"]} == {
+        ("Corona", 3, 0), ("HIV", 2, 0),
+    }  # fmt: skip
+
+
+def test_a_changed_sensitive_value_has_no_n() -> None:
+    """A value that changed between releases leaves an earlier record without any partner: no n helps."""
+    found = anonymity(simple(("ab", "X")), simple(("ab", "Y"), ("ab", None)), bk_length=1, n=[0, 3]).results
+    assert [(one.linker, one.least_n) for one in found] == [("none", None), ("none", None)]
+
+
+def test_missing_is_a_value_of_its_own() -> None:
+    """A missing value links to missing values only."""
+    earlier, later = simple(("a", None)), simple(("a", None), ("b", "X"))
+    assert anonymity(earlier, later, bk_length=1, n=[0]).results[0].linker == "exists"
+    assert anonymity(simple(("a", "X")), simple(("a", None)), bk_length=1, n=[0]).results[0].linker == "none"
+
+
+def test_linking_on_more_than_is_known() -> None:
+    """Resources tell two records apart for linking although background knowledge is about activities."""
+    earlier = _with_resources([("a", "r"), ("a", "s")])
+    later = _with_resources([("a", "r"), ("a", "s"), ("a", "t")])
+    (both,) = anonymity(earlier, later, bk_length=1, n=[0], known=lambda item: item[0]).results
+    assert (both.values["ka2"], both.values["ba"], both.worst["ba"]) == (3, 1, ["a"])
+
+
+def _with_resources(events: list[tuple[str, str]]) -> SimpleLog:
+    starts = np.arange(len(events) + 1, dtype=np.int64)
+    return SimpleLog.from_items(starts, Column.encode(events), Column.encode([None] * len(events)))
+
+
+def test_taxonomy_lets_a_general_activity_stand_for_special_ones() -> None:
+    """`test` may be x or y: it links to both and matches background knowledge of either, not of z."""
+    taxonomy = {"x": "test", "y": "test"}
+    earlier = simple((["test"], "X"))
+    later = simple((["x"], "X"), (["z"], "X"))
+    found = anonymity(earlier, later, bk_length=1, n=[0], taxonomy=taxonomy, candidates=[["x"], ["y"], ["z"]])
+    sizes = {row["bk"][0]: (row["ms1"], row["ms2"], row["f"]) for row in found.candidates}
+    assert found.results[0].linker == "exists"
+    assert sizes == {"x": (1, 1, 0), "y": (1, 0, 1), "z": (0, 1, 0)}
+
+
+def test_foreign_symbol_costs_one_n() -> None:
+    """ms^n(bk.x) = ms^(n-1)(bk) for an activity x that no release shows."""
+    rows = anonymity(L1, L2, bk_length=3, n=[1, 2], foreign=True, candidates=[["d", "c", "*"], ["d", "c"]]).candidates
+    by = {(tuple(row["bk"]), row["n"]): row for row in rows}
+    assert by[("d", "c", "*"), 2]["ms2"] == by[("d", "c"), 1]["ms2"] == 5
+
+
+def test_every_vector_of_joint_links() -> None:
+    """Joint links give the golden F, C and B wherever a linker exists."""
+    checked = 0
+    for one in golden("attacks.json")["random"][::2]:
+        for vector in one["vectors"]:
+            judge, base, code = judged(one["L1"], one["L2"], vector["n"], "exact", vector["bk"])
+            if base.exists:
+                found, wanted = joint_value(judge, code), vector["exact_joint"]
+                assert {key: found[key.lower()] for key in ("F", "C", "B", "fa")} == {
+                    key: wanted[key] for key in ("F", "C", "B", "fa")
+                }
+                checked += 1
+    assert checked > 200
+
+
+@pytest.mark.parametrize("method", ["sizes", "exact"])
+def test_golden_series(method: str) -> None:
+    """Optimal micro attacks and compositions of three releases; exact cracks never fall below the formulas."""
+    for vector in golden("attacks_series.json")["vectors"]:
+        logs = [vector["L1"], vector["L2"], vector["L3"]]
+        shown = {}
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            judge, base, code = judged(logs[i], logs[j], vector["n"], method, vector["bk"])
+            if method == "exact" and not base.exists:
+                break
+            shown[i, j] = cracks(judge, [judge.given.alphabet[symbol] for symbol in code])
+        if len(shown) < 3:
+            continue
+        found = {
+            "optimal_F_on_L1": best_of([shown[0, 1].f, shown[0, 2].f]),
+            "optimal_C_on_L3": best_of([shown[0, 2].c, shown[1, 2].c]),
+            "optimal_B_on_L3": best_of([shown[0, 2].b, shown[1, 2].b]),
+            "BF_formula": b_then_f(shown[0, 1], shown[1, 2]),
+            "BC_formula": b_then_c(shown[0, 1], shown[1, 2]),
+        }
+        for key, number in found.items():
+            assert number == vector[key] if method == "sizes" else number >= vector[key]
+        if method == "exact" and vector["BF_exact"] is not None:
+            assert found["BF_formula"] <= vector["BF_exact"]
+            assert found["BC_formula"] <= vector["BC_exact"]
+
+
+def test_series_never_leaves_more_than_its_pairs() -> None:
+    """Over three releases an adversary keeps at most what the worst pair leaves."""
+    third = simple(*FIGURE["L2"], (["a", "b", "f"], "HIV"))
+    found = series([L1, L2, third], bk_length=2, n=[1]).json()
+    pairs = [anonymity(a, b, bk_length=2, n=[1]).results[0] for a, b in ((L1, L2), (L1, third), (L2, third))]
+    (row,) = found["results"]
+    assert row["complete"]
+    for name in ("fa", "ca", "ba"):
+        assert row[name] <= min(one.values[name] for one in pairs if one.values[name] is not None)
+
+
+def test_confidence_after_an_attack() -> None:
+    """In Example 6 B excludes one Corona record of five: two HIV against two Corona stay."""
+    given = pair(L1, L2)
+    audit = Audit(given, 2, [1], "exact", "realisable")
+    (base,) = base_linkers(given, audit.linkable, [1])
+    before, left = (after(audit.judge(base), "dc", attack) for attack in (None, "b"))
+    assert (before.k, before.l, before.confidence, before.value) == (5, 2, 0.6, "Corona")
+    assert (left.k, left.l, left.confidence) == (4, 2, 0.5)
+    assert left.alpha_k(0.5, 4)
+    assert not left.alpha_k(0.4, 4)
+
+
+def test_enumeration_agrees_with_branch_and_bound() -> None:
+    """The least realisable values over all listed candidates are those of the search."""
+    (found,) = anonymity(L1, L2, bk_length=3, n=[1]).results
+    rows = np.concatenate([values for *_, values in every_candidate(L1, L2, bk_length=3, n=[1])])
+    assert len(rows) == 5 + 5**2 + 5**3
+    left = {"fa": rows[:, 0] - rows[:, 2], "ca": rows[:, 1] - rows[:, 3], "ba": rows[:, 1] - rows[:, 4]}
+    assert {name: column[column >= 1].min() for name, column in left.items()} == {
+        name: found.values[name] for name in left
+    }
+
+
+def test_true_linker_on_survivors() -> None:
+    """A dropped case has no partner in any matching set, and a new one is left to B."""
+    earlier, later = simple(("ab", "X"), ("ab", "X"), ("c", "Y")), simple(("abc", "X"), ("c", "Y"), ("ab", "Z"))
+    (found,) = true_linker(earlier, later, np.asarray([0, -1, 1]), bk_length=1, n=[0]).results
+    assert found.values["fa"] == 1
+    assert found.values["ba"] == 1
+    assert found.values["ka1"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bk_length": 0}, "bk_length = 0"),
+        ({"n": [-1]}, "n = -1"),
+        ({"n": []}, "n names no"),
+        ({"method": "best"}, "method 'best'"),
+        ({"minimum": "most"}, "minimum 'most'"),
+        ({"candidates": [["a", "zz"]]}, "activity 2 of 2"),
+        ({"taxonomy": {"a": "b", "b": "a"}}, "cycle"),
+    ],
+)
+def test_parameters_out_of_range(arguments: dict[str, Any], message: str) -> None:
+    """Every parameter out of range is one clear InputError."""
+    with pytest.raises(InputError, match=message):
+        anonymity(L1, L2, **arguments)
+
+
+def test_too_many_candidates_are_counted() -> None:
+    """An enumeration that cannot end names how many candidates there are and offers branch and bound."""
+    with pytest.raises(InputError, match=r"make 305175780 candidates.*branch and bound"):
+        anonymity(L1, L2, bk_length=12, n=[1], method="sound")
+
+
+def test_partners_must_be_distinct() -> None:
+    """Two earlier cases cannot be one later case."""
+    with pytest.raises(InputError, match="same partner"):
+        true_linker(L1, L2, np.zeros(5, dtype=np.int64))
+
+
+def test_codes_of_a_candidate() -> None:
+    """Candidates are coded over the union of both alphabets."""
+    given = pair(L1, L2)
+    assert [given.alphabet[code] for code in encode(given, "dce")] == ["d", "c", "e"]

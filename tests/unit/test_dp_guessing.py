@@ -1,0 +1,65 @@
+"""Guessing advantage: the equations and their edges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.dp import guessing
+from models.errors import InputError
+
+DELTAS = st.floats(0.01, 0.98)
+
+
+@settings(deadline=None)
+@given(DELTAS, st.floats(0.001, 0.999))
+def test_equation_3_gives_the_advantage_asked_for(delta: float, prior: float) -> None:
+    """At eps_t the posterior exceeds the prior by exactly delta; risky priors get the worst-case epsilon."""
+    epsilon = float(guessing.epsilon_of_times(np.asarray([prior]), delta)[0])
+    if prior + delta >= 1:
+        assert epsilon == pytest.approx(guessing.epsilon_of_counts(delta), rel=1e-9)
+    elif prior + delta < 1 - 1e-9:
+        assert float(guessing.posterior(prior, epsilon)) - prior == pytest.approx(delta, abs=1e-9)
+
+
+@settings(deadline=None)
+@given(DELTAS, st.floats(0.001, 0.999))
+def test_worst_case_prior_needs_least_epsilon(delta: float, prior: float) -> None:
+    """No prior asks for more noise than (1 - delta) / 2."""
+    epsilon = float(guessing.epsilon_of_times(np.asarray([prior]), delta)[0])
+    assert epsilon >= guessing.epsilon_of_counts(delta) * (1 - 1e-9)
+
+
+@settings(deadline=None)
+@given(DELTAS)
+def test_inverse(delta: float) -> None:
+    """tanh(eps_d / 4) is delta again."""
+    assert guessing.worst_case_advantage(guessing.epsilon_of_counts(delta)) == pytest.approx(delta, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(st.floats(0.01, 0.95))
+def test_oversampling_solves_equation_9(delta: float) -> None:
+    """The closed form of proposition A.6 satisfies exp(-e) tanh(e/4) + 1 - exp(-e) = delta."""
+    e = guessing.epsilon_of_oversampling(delta)
+    assert math.exp(-e) * math.tanh(e / 4) + 1 - math.exp(-e) == pytest.approx(delta, abs=1e-9)
+    assert e < guessing.epsilon_of_counts(delta)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.1, math.nan, math.inf, 1e-300, 5e-324, True])
+def test_delta_out_of_range(delta: float) -> None:
+    """Thresholds outside (0, 1), NaN and subnormals are bad input."""
+    for function in (guessing.epsilon_of_counts, guessing.epsilon_of_oversampling):
+        with pytest.raises(InputError, match="delta"):
+            function(delta)
+
+
+@pytest.mark.parametrize("prior", [0.0, -0.5, 1.5, math.nan])
+def test_priors_out_of_range(prior: float) -> None:
+    """A prior that is no probability is refused rather than turned into infinite epsilon."""
+    with pytest.raises(InputError, match="prior"):
+        guessing.epsilon_of_times(np.asarray([0.5, prior]), 0.2)

@@ -1,0 +1,122 @@
+"""The fold on real logs, against a loop over the sorted events."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from connectors import read_log
+from stream.embedded import log_facts, records_from_log
+from stream.fold import Fold
+from stream.rules import FoldRules, PublicationRules
+from stream.window import Window
+from tests.oracles.fold import Oracle
+from tests.oracles.fold_runs import run
+
+DAY = 86_400_000_000_000
+
+
+@pytest.fixture(scope="module")
+def sepsis(logs):
+    return read_log(logs / "sepsis.xes.gz")
+
+
+def sorted_events(log):
+    """(time, file row, case, activity), by time and then file row."""
+    names = log.activity.decode()
+    owner = log.case_of_event
+    return sorted((int(log.time[i]), int(log.row[i]), log.case_ids[owner[i]], names[i]) for i in range(log.n_events))
+
+
+def expected(log, window):
+    """Cut points by a plain loop: number of events exposed at each cut."""
+    cuts, seen, fresh, count = [], set(), 0, 0
+    end = None
+    for rank, (time, _, case, _) in enumerate(sorted_events(log)):
+        if window.every is not None:
+            end = (time // window.every + 1) * window.every if end is None else end
+            while time >= end:
+                cuts.append(rank)
+                end += window.every
+        fresh += case not in seen
+        seen.add(case)
+        count += 1
+        if (window.new_cases and fresh >= window.new_cases) or (window.new_events and count >= window.new_events):
+            cuts.append(rank + 1)
+            fresh = count = 0
+    return cuts
+
+
+@pytest.mark.parametrize("table", [{"new_cases": 100}, {"new_events": 999}, {"every": "30d"}])
+@pytest.mark.parametrize("batch", [1000, 13])
+def test_sepsis_cuts_are_those_of_a_plain_loop(sepsis, table, batch):
+    """Cut points and traces on a real log; 100 new cases give 10 cuts, and the size of records moves none."""
+    window = Window.from_mapping(table)
+    fold = Fold(FoldRules((PublicationRules("p", window),), embedded=True))
+    cuts = run(fold, records_from_log(sepsis, batch=batch))
+    counts = expected(sepsis, window)
+    assert [sum(len(trace) for trace in cut[3].values()) for cut in cuts] == counts
+    assert table != {"new_cases": 100} or len(cuts) == 10
+    events = sorted_events(sepsis)
+    for cut, count in list(zip(cuts, counts, strict=True))[::4]:
+        traces = {}
+        for time, _, case, activity in events[:count]:
+            traces.setdefault(case, []).append((activity, time))
+        assert cut[3] == {case: tuple(trace) for case, trace in traces.items()}
+
+
+def test_every_event_of_the_log_is_somewhere(sepsis):
+    """After `finish(final=True)` a plain window has exposed the whole log, once."""
+    fold = Fold(FoldRules((PublicationRules("p", Window.from_mapping({"new_cases": 100})),), embedded=True))
+    run(fold, records_from_log(sepsis, attributes=("Diagnose",)))
+    (cut,) = [cut for cut in fold.finish(final=True) if not _log_then_decide(fold, cut, sepsis)]
+    assert (cut.trigger, cut.ordinal) == ("final", 11)
+    assert fold.accounting("p")["pending"] == 0
+
+
+def _log_then_decide(fold, cut, log):
+    shown = fold.exposed(cut).log
+    assert sorted(shown.traces()) == sorted(log.traces())
+    assert sorted(zip(shown.case_ids, map(str, shown.case_values("Diagnose").decode()), strict=True)) == sorted(
+        zip(log.case_ids, map(str, log.case_values("Diagnose").decode()), strict=True)
+    )
+    fold.decided(cut, released=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "events"),
+    [("events_fraction", 0.25, 3804), ("cases_fraction", 0.1, None), ("new_cases", 105, None)],
+)
+def test_fractions_of_the_log_shape_the_first_release(sepsis, kind, value, events):
+    """A quarter of the events (rounded up), a tenth of the 1,050 cases: cut right after the event that brings it."""
+    window = Window.from_mapping({"manual": True, "first": {kind: value}})
+    fold = Fold(FoldRules((PublicationRules("p", window),), embedded=True), log_facts(sepsis))
+    ((_, trigger, _, traces, _, _),) = run(fold, records_from_log(sepsis))
+    assert trigger == "first"
+    assert sum(map(len, traces.values())) == events if events else len(traces) == 105
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"completed_cases": 5},
+        {"events_per_case": {"x": 5, "fraction": 0.5, "max_wait": "3d"}},
+        {"new_cases": 4, "events_per_case": {"x": 3, "mode": "up_to"}},
+        {"every": "2d", "time": "wall", "min_new_cases": 2},
+    ],
+)
+def test_a_small_real_log_equals_the_oracle(logs, table):
+    """The first 300 events of ccc19 in order of time: cut for cut, log for log."""
+    log = read_log(logs / "ccc19.xes.gz")
+    first = np.zeros(log.n_events, dtype=bool)
+    first[np.lexsort((log.row, log.time))[:300]] = True
+    log = log.select_events(first, drop_empty=True)
+    rules = FoldRules((PublicationRules("p", Window.from_mapping(table)),), inactivity=2 * DAY, embedded=True)
+    records = list(records_from_log(log, log_end=True, batch=50))
+    oracle = Oracle(rules)
+    for _, record in records:
+        for row in record.rows:
+            oracle.event(("log", 0), row)
+    cuts = run(Fold(rules), records)
+    assert cuts == oracle.cuts
+    assert cuts

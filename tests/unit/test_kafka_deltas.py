@@ -1,0 +1,75 @@
+"""Delta records: every offset covered once, split below the limit, nothing raw."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.kafka.events import Schema, decoder
+from stream.daemon.deltas import DeltaWriter, SourceRecord
+from stream.pseudonym import Pseudonyms
+from stream.records import AnyRecord, Delta
+
+KEY = bytes(range(32))
+NOW = 1_700_000_000_000_000_000
+
+
+def _writer(limit: int = 4096) -> DeltaWriter:
+    return DeltaWriter(decoder(Schema(event_id="id")), Pseudonyms(KEY), 60_000_000_000, limit)
+
+
+def _value(case: str, activity: str = "a", moment: str = "2023-01-01T00:00:00Z") -> bytes:
+    body = {"case:concept:name": case, "concept:name": activity, "time:timestamp": moment, "id": f"id of {case}"}
+    return json.dumps(body).encode()
+
+
+def _decode(encoded: list[bytes]) -> list[Delta]:
+    return [msgspec.json.decode(one, type=AnyRecord) for one in encoded]  # type: ignore[misc]
+
+
+values = st.one_of(
+    st.none(),
+    st.binary(max_size=20),
+    st.builds(_value, st.text(min_size=1, max_size=5), st.text(min_size=1, max_size=3000)),
+    st.just(_value("late", moment="2099-01-01T00:00:00Z")),
+)
+
+
+@given(st.lists(values, min_size=1, max_size=30), st.integers(-1, 1000))
+def test_every_offset_is_a_row_or_a_dead_letter(records: list[bytes | None], prev: int) -> None:
+    """Deltas chain from `prev` to the last offset, none above the limit, and each offset stands in exactly one."""
+    source = [SourceRecord(prev + 1 + 2 * place, value, None, NOW) for place, value in enumerate(records)]
+    encoded, letters = _writer().write("topic", 3, prev, source)
+    deltas = _decode(encoded)
+    assert [delta.prev for delta in deltas] == [prev, *(delta.last for delta in deltas[:-1])]
+    assert deltas[-1].last == source[-1].offset
+    assert all(len(one) <= 4096 for one in encoded)
+    rows = [row.offset for delta in deltas for row in delta.rows]
+    dead = [offset for delta in deltas for offset in delta.dlq]
+    assert dead == [letter.offset for letter in letters]
+    assert sorted(rows + dead) == [record.offset for record in source]
+    assert all(delta.n == len(delta.rows) for delta in deltas)
+    assert all(delta.wm == max((row.time_ns for row in delta.rows), default=None) for delta in deltas)
+
+
+def test_identifiers_are_pseudonyms_under_the_key() -> None:
+    """Case and event ids leave as keyed digests: equal for equal ids, other under another key."""
+    record = SourceRecord(0, _value("Jane Doe"), None, NOW)
+    encoded, _ = _writer().write("topic", 0, -1, [record])
+    assert b"Jane" not in encoded[0]
+    row = _decode(encoded)[0].rows[0]
+    assert row.case == Pseudonyms(KEY).case("Jane Doe")
+    assert row.event_id == Pseudonyms(KEY).event("id of Jane Doe")
+    assert row.case != Pseudonyms(bytes(32)).case("Jane Doe")
+
+
+def test_an_event_from_the_future_is_a_dead_letter() -> None:
+    """Up to the skew an event may run ahead of the clock, not a nanosecond more."""
+    writer = DeltaWriter(decoder(Schema()), Pseudonyms(KEY), 0, 4096)
+    moment = 1_672_531_200_000_000_000
+    for clock, dead in ((moment, []), (moment - 1, ["future"])):
+        _, letters = writer.write("topic", 0, -1, [SourceRecord(0, _value("c"), None, clock)])
+        assert [letter.error for letter in letters] == dead

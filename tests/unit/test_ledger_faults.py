@@ -1,0 +1,51 @@
+"""A ledger that a crash left half made, and a disk that takes no more entries."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from models.errors import RefusedError
+from stream.release.ledger import Entry, SqliteLedger
+
+
+def test_a_ledger_that_a_crash_left_without_tables_is_made_anew(tmp_path: Path) -> None:
+    """kill -9 between the file's creation and its tables: nothing was charged yet, so the next start goes on."""
+    path = tmp_path / "ledger.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode=WAL")
+    with closing(SqliteLedger(path, "p")) as ledger:
+        ledger.append(Entry(kind="note", publication=""))
+        assert ledger.count() == 1
+
+
+def test_tables_and_owner_are_made_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No crash can leave tables that belong to nobody: a later start could not tell whose charges they hold."""
+    path = tmp_path / "ledger.sqlite"
+    monkeypatch.setattr(SqliteLedger, "_check", _die)
+    with pytest.raises(KeyboardInterrupt):
+        SqliteLedger(path, "p")
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT process FROM about").fetchall() == [("p",)]
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("DELETE FROM about")
+    monkeypatch.undo()
+    with pytest.raises(RefusedError, match="restore it from a backup"):
+        SqliteLedger(path, "p")
+
+
+def _die(_ledger: SqliteLedger, _process: str) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_ledger_that_cannot_be_written_refuses_in_one_line(tmp_path: Path) -> None:
+    """A full disk under the ledger is an expected error with exit code 4, not a traceback."""
+    with closing(SqliteLedger(tmp_path / "ledger.sqlite", "p")) as ledger:
+        ledger._db.execute("PRAGMA max_page_count = 1")  # SQLite's own "database or disk is full"
+        large = Entry(kind="note", publication="", body={"text": "x" * 1_000_000})
+        with pytest.raises(RefusedError, match="cannot be written") as error:
+            ledger.append(large)
+        assert error.value.exit_code == 4

@@ -1,0 +1,74 @@
+"""The ledger: append-only, first one wins, exact sums."""
+
+from __future__ import annotations
+
+import sqlite3
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from models.errors import RefusedError
+from stream.release.contract import Charge
+from stream.release.ledger import Account, Entry, SqliteLedger, charge_entry, open_readonly
+
+
+def _ledger(folder: Path) -> SqliteLedger:
+    return SqliteLedger(folder / "ledger.sqlite", "demo")
+
+
+def test_the_first_seal_of_a_number_wins(tmp_path: Path) -> None:
+    """A second seal of the same number is answered with the first one."""
+    ledger = _ledger(tmp_path)
+    first = Entry(kind="seal", publication="p", cut="a", sequence=1, owner="one")
+    assert ledger.append(first).owner == "one"
+    assert ledger.append(Entry(kind="seal", publication="p", cut="b", sequence=1, owner="two")).owner == "one"
+    assert ledger.count() == 1
+
+
+def test_a_cut_is_charged_once(tmp_path: Path) -> None:
+    """A crash retry of a cut reuses its charge; other cuts and withheld ones add up exactly."""
+    account = Account(_ledger(tmp_path), "p")
+    tenth = Charge(Fraction(1, 10), Fraction(1, 10**6))
+    for cut in ("a", "a", "b", "c"):
+        account.append(charge_entry("p", cut, tenth))
+    assert account.spent == Charge(Fraction(3, 10), Fraction(3, 10**6))
+
+
+def test_an_account_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    """What an account knows comes from the file alone."""
+    ledger = _ledger(tmp_path)
+    account = Account(ledger, "p")
+    account.append(charge_entry("p", "a", Charge(Fraction(1, 3))))
+    account.append(Entry(kind="seal", publication="p", cut="a", sequence=1, owner="x"))
+    account.append(Entry(kind="published", publication="p", sequence=1))
+    account.append(Entry(kind="seal", publication="p", cut="b", sequence=2, owner="y"))
+    account.append(Entry(kind="burned", publication="p", cut="b", sequence=2))
+    ledger.close()
+    again = Account(_ledger(tmp_path), "p")
+    assert (again.standing, again.last_number, again.published) == ([1], 2, {1})
+    assert again.spent.epsilon == Fraction(1, 3)
+    assert set(again.sealed_cuts) == {"a"}
+
+
+def test_entries_are_read_without_a_lock(tmp_path: Path) -> None:
+    """A reader sees what was appended while the writer still has the file."""
+    ledger = _ledger(tmp_path)
+    ledger.append(Entry(kind="withheld", publication="p", cut="a", body={"reasons": ["ka: 1 is below 20"]}))
+    assert [entry.kind for entry in open_readonly(tmp_path / "ledger.sqlite")] == ["withheld"]
+
+
+def test_a_foreign_a_newer_and_a_broken_ledger_are_refused(tmp_path: Path) -> None:
+    """Each gets one clear line and exit code 4."""
+    _ledger(tmp_path).close()
+    with pytest.raises(RefusedError, match="belongs to process"):
+        SqliteLedger(tmp_path / "ledger.sqlite", "other")
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
+        db.execute("UPDATE about SET version = 99")
+    db.close()
+    with pytest.raises(RefusedError, match="newer"):
+        _ledger(tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "ledger.sqlite").write_bytes(b"not a database at all" * 100)
+    with pytest.raises(RefusedError, match="cannot be read"):
+        _ledger(tmp_path / "broken")

@@ -1,0 +1,59 @@
+"""What a configuration must not say: refused when it is read, before anything is spent or written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from models.errors import InputError
+from stream import settings
+
+PRIVATE = 'mechanism = { kind = "dp-variants", epsilon = 1.0, delta_dp = 1e-6 }'
+PLAIN = 'mechanism = { kind = "identity" }'
+WEEKLY = 'window = { every = "7d", time = "event" }'
+
+
+def load(folder: Path, *lines: str) -> settings.Settings:
+    path = folder / "veilstream.toml"
+    path.write_text("\n".join(["[[publication]]", 'name = "p"', *lines]))
+    return settings.load(path)
+
+
+@pytest.mark.parametrize("first", ["new_cases = 5", "events_fraction = 0.5", "cases_fraction = 0.5"])
+def test_the_first_dp_release_may_not_wait_for_the_data(tmp_path: Path, first: str) -> None:
+    """The moment of the first release would tell of the data as much as any other."""
+    with pytest.raises(InputError, match=r"first\..* reads the data"):
+        load(tmp_path, WEEKLY, PRIVATE, f"first = {{ {first} }}")
+    assert load(tmp_path, WEEKLY, PRIVATE, f"first = {{ {first} }}", "gate = { public_cut = true }")
+
+
+def test_a_fixed_first_moment_tells_nothing(tmp_path: Path) -> None:
+    """A date that stands in the configuration is no function of the data."""
+    assert load(tmp_path, WEEKLY, PRIVATE, 'first = { until = "2020-01-01T00:00:00Z" }')
+
+
+@pytest.mark.parametrize("bound", ["min_ka = 2", "min_fa = 2", "min_series = 2"])
+def test_anonymity_bounds_on_noisy_counts_are_refused(tmp_path: Path, bound: str) -> None:
+    """They can never be measured there, so each attempt would be paid for and none could pass."""
+    with pytest.raises(InputError, match="do not apply"):
+        load(tmp_path, WEEKLY, PRIVATE, f"gate = {{ {bound}, charge_withheld = true }}")
+
+
+def test_a_delta_bound_needs_a_mechanism_that_spends(tmp_path: Path) -> None:
+    """max_delta on a mechanism without a budget would pass without meaning anything."""
+    with pytest.raises(InputError, match="max_delta"):
+        load(tmp_path, "window = { new_cases = 10 }", PLAIN, "gate = { max_delta = 1e-6 }")
+
+
+def test_a_release_has_at_least_one_format(tmp_path: Path) -> None:
+    """A release without a log would be an empty success."""
+    with pytest.raises(InputError, match="formats"):
+        load(tmp_path, "window = { new_cases = 10 }", PLAIN, "formats = []")
+
+
+def test_a_ba_bound_above_what_a_window_brings_is_refused(tmp_path: Path) -> None:
+    """BA is at most the number of new cases; the least guard counts as part of the window."""
+    with pytest.raises(InputError, match="min_ba = 20 cannot hold"):
+        load(tmp_path, "window = { new_cases = 10 }", PLAIN, "gate = { min_ba = 20 }")
+    assert load(tmp_path, "window = { new_cases = 10, min_new_cases = 20 }", PLAIN, "gate = { min_ba = 20 }")

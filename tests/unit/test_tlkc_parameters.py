@@ -1,0 +1,120 @@
+"""Bad input, classes of sensitive values, and earlier models as special cases."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.anonymize.accuracy import coarser_unit
+from models.anonymize.sensitive import InfeasibleError, class_columns, quartile_classes, refuse_infeasible
+from models.anonymize.special_cases import alpha_k_anonymity, confidence_bounding, k_anonymity, l_diversity
+from models.anonymize.tlkc import Problem, anonymize
+from models.anonymize.violations import Bounds
+from models.errors import BoundError, InputError
+from models.eventlog import Column, EventLog
+from models.knowledge import Knowledge
+
+LOG = EventLog.from_traces([("ab", "x"), ("ab", "y"), ("a", "x"), ("b", "y")])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"L": 0}, "L = 0"),
+        ({"K": 0}, "K = 0"),
+        ({"C": 0}, "C = 0"),
+        ({"C": 1.5}, "C = 1.5"),
+        ({"C": float("nan")}, "C = nan"),
+        ({"suppression": "none"}, "suppression"),
+        ({"algorithm": 3}, "algorithm"),
+        ({"theta": 0}, "theta"),
+        ({"alpha": 0.7}, "alpha"),
+        ({"effort": -1}, "effort"),
+        ({"sensitive": ["shoe size"]}, "shoe size"),
+        ({"attribute": "re"}, "no resource"),
+        ({"sensitive": ["sensitive"], "bins": {"sensitive": [1.0]}}, "not numeric"),
+        ({"bins": {"age": [1.0]}}, "age"),
+    ],
+)
+def test_bad_input_names_the_parameter(given: dict[str, Any], message: str) -> None:
+    """Each bad parameter is an InputError that names it."""
+    with pytest.raises(InputError, match=message):
+        anonymize(LOG, **{"L": 1, "K": 1, "C": 1, **given})
+
+
+def test_infeasible_bounds_are_refused_with_their_numbers() -> None:
+    """K above the cases, C below the largest share, C below one over the number of values."""
+    with pytest.raises(InfeasibleError, match="K = 5 is infeasible: the log has 4 cases"):
+        anonymize(LOG, L=1, K=5, C=1)
+    with pytest.raises(InfeasibleError, match=r"sensitive has 2 values.*0\.5000"):
+        anonymize(LOG, L=1, K=1, C=0.49, sensitive=["sensitive"])
+    classes = {"s": Column.encode(["p", "p", "q", None])}
+    with pytest.raises(InfeasibleError, match=r"one value of s belongs to 2 of 4 cases"):
+        refuse_infeasible(4, classes, Bounds.of(1, 1, 0.4))
+    refuse_infeasible(4, classes, Bounds.of(1, 1, 0.5))
+
+
+def test_an_empty_release_is_no_success() -> None:
+    """All items suppressed: a broken bound, with the number of cases."""
+    with pytest.raises(BoundError, match="all 4 cases would be suppressed"):
+        anonymize(EventLog.from_traces([(trace, "x") for trace in "abcd"]), L=1, K=2, C=1)
+
+
+def test_the_share_is_compared_exactly() -> None:
+    """One of three is not above a third, and is above 0.3333."""
+    classes = {"s": Column.encode(["p", "q", "r"])}
+    log = EventLog.from_traces([("a", None)] * 3)
+    for C, violating in ((Fraction(1, 3), 0), ("0.3333", 1), ("0.3334", 0)):
+        problem = Problem(log, Knowledge("set", "ac"), Bounds.of(1, 1, C), classes)
+        assert len(problem.candidates) == violating
+
+
+def test_quartiles_have_inclusive_ties() -> None:
+    """Values at the quartiles are low and high, so that the middle stays small."""
+    column = Column.encode([1, 2, 2, 3, 4, 5, 5, 9, None])
+    assert quartile_classes(column).decode() == ["low", "low", "low", "middle", "middle", "high", "high", "high", None]
+
+
+def test_given_bins_are_upper_edges() -> None:
+    """A value belongs to the first edge that it does not exceed."""
+    log = EventLog.from_traces([("a", value) for value in (1, 10, 11, 20, 21, None)], sensitive="age")
+    classes = class_columns(log, ["age"], {"age": [10, 20]})["age"]
+    assert classes.decode() == ["<= 10", "<= 10", "<= 20", "<= 20", "> 20", None]
+    with pytest.raises(InputError, match="do not ascend"):
+        class_columns(log, ["age"], {"age": [20, 10]})
+
+
+def test_special_cases_are_bounds_of_tlkc() -> None:
+    """k-anonymity, confidence bounding, (alpha, k)-anonymity and l-diversity by their parameters."""
+    assert k_anonymity(5, 3) == Bounds(3, 5, Fraction(1))
+    assert confidence_bounding("0.3", 3) == Bounds(3, 1, Fraction(3, 10))
+    assert alpha_k_anonymity("0.3", 4, 3) == Bounds(3, 4, Fraction(3, 10))
+    assert l_diversity(3, 2) == Bounds(2, 3, Fraction(1, 3))
+    with pytest.raises(InputError, match="l = 0"):
+        l_diversity(0, 2)
+
+
+def test_l_diversity_asks_for_l_values_in_every_group() -> None:
+    """A group of two values is 2-diverse and not 3-diverse, whatever its size."""
+    cases = [("ab", value) for value in "xyz"] + [("b", value) for value in "xyz"] + [("ac", value) for value in "xyxy"]
+    log = EventLog.from_traces(cases)
+    classes = {"sensitive": log.case_values("sensitive")}
+    three = Problem(log, Knowledge("set", "ac"), l_diversity(3, 2), classes)
+    two = Problem(log, Knowledge("set", "ac"), l_diversity(2, 2), classes)
+    assert {three.seen.decode(candidate) for candidate in three.candidates} == {("a",), ("c",)}
+    assert two.candidates == []
+
+
+def test_a_unit_finer_than_the_log_is_seen() -> None:
+    """Times whole hours apart are too coarse for minutes, not for hours; one odd minute changes that."""
+    hour = 3_600_000_000_000
+    times = np.asarray([0, hour, 5 * hour])
+    log = EventLog.from_events(["1", "1", "2"], ["a", "b", "a"], times)
+    assert coarser_unit(log, "minutes") == "hours"
+    assert coarser_unit(log, "hours") is None
+    odd = EventLog.from_events(["1", "1", "2"], ["a", "b", "a"], times + np.asarray([0, hour // 60, 0]))
+    assert coarser_unit(odd, "minutes") is None
+    assert coarser_unit(odd, "seconds") == "minutes"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from connectors.kafka.source import Source
 from models.errors import InputError
@@ -129,12 +130,14 @@ class Publication(_Table):
     @cached_property
     def build_mechanism(self) -> Mechanism:
         """The mechanism of the table, validated."""
-        return mechanism(self.mechanism)
+        with _naming(self.name, "mechanism"):
+            return mechanism(self.mechanism)
 
     @cached_property
     def build_audits(self) -> tuple[Audit, ...]:
         """The audits of the table, in order."""
-        return audits(self.audit)
+        with _naming(self.name, "audit"):
+            return audits(self.audit)
 
     @cached_property
     def build_window(self) -> Window:
@@ -142,7 +145,8 @@ class Publication(_Table):
         table = dict(self.window)
         if self.first is not None:
             table["first"] = self.first
-        return Window.from_mapping(table)
+        with _naming(self.name, "window"):
+            return Window.from_mapping(table)
 
     def _refuse_vacuous_n(self, where: str) -> None:
         """n >= bk_length lets every record match, so a bound would pass without meaning anything."""
@@ -220,6 +224,26 @@ class Settings(_Table):
         """sha256 of the configuration's meaning: names what a release was made with."""
         body = {"process": self.process.model_dump(mode="json"), "publication": [_dump(p) for p in self.publication]}
         return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
+
+
+def explain(error: ValidationError) -> Iterator[str]:
+    """Every fault as `place: what is wrong`, without the value given (it may be a secret)."""
+    for fault in error.errors(include_url=False, include_input=False, include_context=False):
+        place = ".".join(str(part) for part in fault["loc"]) or "settings"
+        message = "unknown key" if fault["type"] == "extra_forbidden" else fault["msg"].removeprefix("Value error, ")
+        yield f"{place}: {message}"
+
+
+@contextmanager
+def _naming(publication: str, table: str) -> Iterator[None]:
+    """Faults inside say which publication and which table they are in."""
+    try:
+        yield
+    except ValidationError as error:
+        faults = "; ".join(f"{table}.{fault}" for fault in explain(error))
+        raise InputError(f"publication {publication!r}: {faults}") from None
+    except InputError as error:
+        raise InputError(f"publication {publication!r}: {error}") from None
 
 
 def _dump(publication: Publication) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from models.errors import InputError
-from stream.settings import Settings
+from stream.settings import Settings, explain
 
 PREFIX = "VEILSTREAM_"
 TEST_NAMES = {"VEILSTREAM_REQUIRE", "VEILSTREAM_KAFKA", "VEILSTREAM_LOGS"}
@@ -27,7 +28,8 @@ def read(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        raise InputError(f"{where}: {'; '.join(_explain(error))}") from None
+        faults = "; ".join(_named(fault, merged.get("publication")) for fault in explain(error))
+        raise InputError(f"{where}: {faults}") from None
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
@@ -41,11 +43,14 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not valid TOML: {error}") from None
 
 
-def _explain(error: ValidationError) -> Iterator[str]:
-    for fault in error.errors(include_url=False, include_input=False, include_context=False):
-        place = ".".join(str(part) for part in fault["loc"]) or "settings"
-        message = "unknown key" if fault["type"] == "extra_forbidden" else fault["msg"].removeprefix("Value error, ")
-        yield f"{place}: {message}"
+def _named(fault: str, publications: Any) -> str:
+    """`publication.1.window: ...` with the publication's name in place of its number, where it has one."""
+    found = re.match(r"publication\.(\d+)\.", fault)
+    if not found or not isinstance(publications, list):
+        return fault
+    table = publications[int(found[1])]
+    name = table.get("name") if isinstance(table, Mapping) else None
+    return f"publication {name!r}: {fault.removeprefix(found[0])}" if name else fault
 
 
 def _environment() -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,19 @@ def test_a_ba_bound_above_what_a_window_brings_is_refused(tmp_path: Path) -> Non
     with pytest.raises(InputError, match="min_ba = 20 cannot hold"):
         load(tmp_path, "window = { new_cases = 10 }", PLAIN, "gate = { min_ba = 20 }")
     assert load(tmp_path, "window = { new_cases = 10, min_new_cases = 20 }", PLAIN, "gate = { min_ba = 20 }")
+
+
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        ((WEEKLY, 'mechanism = { kind = "tlkc", K = "abc", L = 2, C = 0.5 }'), "mechanism.K"),
+        ((WEEKLY, 'mechanism = { kind = "identity", colour = 1 }'), "mechanism.colour: unknown key"),
+        ((WEEKLY, PLAIN, 'audit = { bk_length = "z" }'), "audit.bk_length"),
+        (("window = { evry = 3 }", PLAIN), "window.evry"),
+        ((WEEKLY,), "mechanism: Field required"),
+    ],
+)
+def test_a_fault_names_the_publication_and_the_table(tmp_path: Path, lines: tuple[str, ...], place: str) -> None:
+    """Not the publication's number in the file: its name, then the table and the key."""
+    with pytest.raises(InputError, match=re.escape(f"veilstream.toml: publication 'p': {place}")):
+        load(tmp_path, *lines)

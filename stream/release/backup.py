@@ -15,6 +15,7 @@ from typing import Any
 
 from connectors.store import open_store
 from models.errors import InputError, RefusedError
+from stream.release.folder import UNFINISHED
 from stream.release.ledger import open_readonly
 
 VERSION = 1
@@ -42,7 +43,7 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> dict[str, A
             for path in sorted(operator.rglob("*")):
                 name = path.relative_to(operator)
                 wanted = path.is_file() and (name.name not in _LEFT_OUT or (with_key and str(name) == "key"))
-                if wanted and not any(part.endswith(".tmp") for part in name.parts):
+                if wanted and not any(part.endswith((".tmp", UNFINISHED)) for part in name.parts):
                     tar.add(path, str(name))
     target.chmod(0o600)
     return about

@@ -22,6 +22,9 @@ from models.errors import InputError, RefusedError
 
 KEY_BYTES = 32
 
+UNFINISHED = ".new"
+"""Suffix of a file that is being written; one that a crash left is removed at the next start."""
+
 
 class OperatorFolder:
     """`DIR/operator`, opened for writing and locked for as long as this object lives."""
@@ -41,6 +44,8 @@ class OperatorFolder:
         except OSError:
             self._lock.close()
             raise RefusedError(f"{output}: another veilstream process is using this folder") from None
+        for leftover in self.path.rglob(f"*{UNFINISHED}"):
+            leftover.unlink()
 
     def close(self) -> None:
         """Give the folder free."""
@@ -96,7 +101,7 @@ class OperatorFolder:
 
 def replace_with(ops: FileOps, path: Path, write: Callable[[Path], None]) -> None:
     """Put new content in the place of a file, durably and at once."""
-    temporary = path.with_name(path.name + ".new")
+    temporary = path.with_name(path.name + UNFINISHED)
     ops.write(temporary, write)
     ops.fsync(temporary)
     ops.replace(temporary, path)

@@ -226,7 +226,7 @@ class Pipeline:
             started = time.monotonic()
             results[audit.name] = dict(audit.measure(context, results))
             self.stages[audit.name] = time.monotonic() - started
-        return {**results, **build.operator, "n_actual": build.n_actual}
+        return {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
 
     def _withhold(self, attempt: Attempt, reasons: Sequence[str], audit: Mapping[str, Any]) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""

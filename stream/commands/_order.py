@@ -1,0 +1,27 @@
+"""What the orders to a running daemon share: where they go, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from stream.commands._output import emit_json, tables
+
+Config = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (TOML).", show_default=False)]
+Which = Annotated[str | None, typer.Argument(help="Which publication (default: all).")]
+
+
+def give(name: Literal["release", "pause", "resume"], config: Path, publication: str | None, *, json: bool) -> None:
+    """Put the order on the delta topic and say at which offset it stands."""
+    from stream.daemon import orders
+    from stream.daemon.start import daemon_settings
+    from stream.records import Command
+
+    settings, source = daemon_settings(config)
+    offset = orders.send(settings, source, Command(name=name, publication=publication))
+    if json:
+        emit_json({"command": name, "publication": publication, "offset": offset})
+    else:
+        tables().print(f"{name} stands at offset {offset} of the delta topic")

@@ -31,6 +31,12 @@ test: $(VENV)/.checked ## run every test (those on a real broker alone, at last:
 	$(BIN)/pytest --numprocesses 2 --dist loadfile --ignore tests/kafka
 	$(BIN)/pytest tests/kafka
 
+.PHONY: coverage
+coverage: $(VENV)/.checked ## branch coverage of models and stream by every test; fails below 90 % (not in CI)
+	$(BIN)/pytest --cov --cov-report= --numprocesses 2 --dist loadfile --ignore tests/kafka
+	$(BIN)/pytest --cov --cov-append --cov-report= tests/kafka
+	$(BIN)/coverage report
+
 .PHONY: check
 check: $(VENV)/.checked ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
@@ -44,7 +50,7 @@ crash: $(VENV)/.checked ## the long crash matrix on a real broker, planted bugs 
 
 .PHONY: screenshots
 screenshots: $(VENV)/.checked ## the report in Chromium: light, dark, phone, paper; pictures in out/
-	VEILSTREAM_SCREENSHOTS=$(CURDIR)/out $(BIN)/pytest tests/deploy/test_report_browser.py -q
+	SCREENSHOTS=$(CURDIR)/out $(BIN)/pytest tests/deploy/test_report_browser.py -q
 
 .PHONY: bench
 bench: $(VENV)/.checked ## every benchmark, as JSON (not in CI)

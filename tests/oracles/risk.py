@@ -31,3 +31,27 @@ def fewest_points(traces: Sequence[Sequence[Hashable]], groups: Sequence[Hashabl
         if any(unique(case, Counter(choice), cases, groups) for choice in combinations(traces[case], size)):
             return size
     return None
+
+
+def unique_chances(traces: Sequence[Sequence[Hashable]], groups: Sequence[Hashable], m: int) -> list[float]:
+    """For each case the exact chance that min(m, length) events drawn without replacement single it out (equation 2).
+
+    Every choice of every case is enumerated: a multiset of points that cases of one group contain is counted once for
+    each of them, and singles out where that count is 1. Meant for small m (1 or 2 on a real log).
+    """
+    choices = [Counter(_choices(trace, min(m, len(trace)))) for trace in traces]
+    holders: Counter[Hashable] = Counter()
+    for group in set(groups):
+        members = [case for case, own in enumerate(groups) if own == group]
+        for size in {min(m, len(traces[case])) for case in members}:
+            for case in members:  # a longer case contains the smaller choices of a shorter one too
+                contained = choices[case] if size == min(m, len(traces[case])) else _choices(traces[case], size)
+                holders.update((group, known) for known in set(contained))
+    return [
+        sum(count for known, count in own.items() if holders[group, known] == 1) / own.total()
+        for own, group in zip(choices, groups, strict=True)
+    ]
+
+
+def _choices(trace: Sequence[Hashable], size: int) -> list[Hashable]:
+    return [tuple(sorted(choice, key=repr)) for choice in combinations(trace, size)]

@@ -14,7 +14,7 @@ from models.risk.adversary import NEVER, greedy_points
 from models.risk.index import TraceIndex
 from models.risk.points import View
 from models.risk.uniqueness import trace_uniqueness
-from tests.oracles.risk import expected_uniqueness, fewest_points, unique
+from tests.oracles.risk import expected_uniqueness, fewest_points, unique, unique_chances
 
 CASES = st.lists(
     st.tuples(st.text("abc", max_size=6), st.sampled_from(["x", "y", None])), min_size=1, max_size=8
@@ -39,6 +39,16 @@ def test_all_points_agree_with_brute_force(cases: list[tuple[str, str | None]]) 
     assert found == pytest.approx(expected_uniqueness(traces, groups, 6))
     bare = trace_uniqueness(log, "E", "all").points[0].unique_mean
     assert bare == pytest.approx(expected_uniqueness(traces, [None] * len(traces), 6))
+
+
+@settings(max_examples=100, deadline=None)
+@given(CASES, st.integers(1, 3))
+def test_counted_choices_agree_with_comparing_all_pairs(cases: list[tuple[str, str | None]], m: int) -> None:
+    """The two oracles: holders of each choice counted (fast enough for a real log) and every pair of cases compared."""
+    traces, groups = [trace for trace, _ in cases if trace], [value for trace, value in cases if trace]
+    if traces:
+        chances = unique_chances(traces, groups, m)
+        assert sum(chances) / len(chances) == pytest.approx(expected_uniqueness(traces, groups, m))
 
 
 @settings(max_examples=30, deadline=None)

@@ -213,9 +213,10 @@ class Metrics:
         for partition, records in lag.items():
             self._set("ingest_lag_records", records, partition=partition)
 
-    def dead_letters(self, reason: str, count: int) -> None:
-        """Records that this process sent to the dead-letter queue."""
-        self._count("dlq_records_total", count, reason=reason)
+    def dead_letters(self, reasons: Iterable[str], count: int = 0) -> None:
+        """`count` more dead letters of each reason; 0 shows the series, or `increase` would not see its first one."""
+        for reason in reasons:
+            self._count("dlq_records_total", count, reason=reason)
 
     def checkpointed(self) -> None:
         """The state was saved now."""

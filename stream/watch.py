@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stream.office import Office
 
 NANOSECONDS = 1_000_000_000
+LATE = ("late",)
 
 
 class Watch:
@@ -28,6 +29,8 @@ class Watch:
             every = one.build_window.every
             length = None if every is None else every / NANOSECONDS
             metrics.configured(one.name, one.build_mechanism.kind, one.gate, length)
+        if any(one.late == "dlq" for one in settings.publication):
+            metrics.dead_letters(LATE)
 
     def decided(self, office: Office, publication: str, decision: Decision, seconds: float) -> None:
         """A cut has its durable decision."""
@@ -41,6 +44,10 @@ class Watch:
             self.metrics.budget(name, pipeline.account.spent)
             if pipeline.account.standing:
                 self.metrics.resumed(name, pipeline.audit_of(pipeline.account.standing[-1]))
+
+    def late(self, letters: int) -> None:
+        """Events too late for a publication were sent to the dead-letter queue."""
+        self.metrics.dead_letters(LATE, letters)
 
     def saved(self, position: int) -> None:
         """The checkpoint holds the delta topic up to `position`."""

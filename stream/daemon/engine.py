@@ -236,6 +236,8 @@ class Engine:
                 for source, partition, offset, _ in self.fold.dead_letters
             ]
         )
+        if self.office.watch is not None:
+            self.office.watch.late(len(self.fold.dead_letters))
         self.fold.dead_letters.clear()
 
     def _watch_gap(self) -> None:

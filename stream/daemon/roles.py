@@ -17,6 +17,7 @@ log = logging.getLogger("veilstream")
 
 def run_ingest(config: Path, output: Path) -> int:
     """An ingest worker; as many as the source topics have partitions share the work."""
+    from connectors.kafka.events import POISONS
     from stream.daemon import start
     from stream.daemon.applications import run
     from stream.ingest import ingest_app
@@ -28,6 +29,8 @@ def run_ingest(config: Path, output: Path) -> int:
     key = start.pseudonym_key(settings, output)
     app, worker = ingest_app(settings, source, key, output / "operator" / ".faust" / "ingest", fresh=fresh)
     worker.metrics = serve(settings)
+    if worker.metrics is not None:
+        worker.metrics.dead_letters(POISONS)
     log.info("ingest starts: process %s, topics %s", settings.process.name, ", ".join(source.topics))
     return ending(lambda: run(app))
 

@@ -67,5 +67,5 @@ def sepsis(tmp_path_factory: pytest.TempPathFactory, logs: Path) -> Path:
 @pytest.fixture(scope="session")
 def pictures() -> Path | None:
     """Where screenshots are kept: only when `make screenshots` asks for them."""
-    folder = os.environ.get("VEILSTREAM_SCREENSHOTS")
+    folder = os.environ.get("SCREENSHOTS")
     return Path(folder) if folder else None

@@ -80,6 +80,16 @@ def test_values_are_those_of_the_log(tmp_path: Path) -> None:
     assert value("leakage_epsilon", direction="total", **mine) is None
 
 
+def test_first_dead_letter_can_be_seen() -> None:
+    """Counters of dead letters stand at 0 from the start: Prometheus sees no increase of a series that begins at 1."""
+    metrics = Metrics("tiny")
+    watch = Watch(settings(late="dlq"), metrics)
+    labels = {"process": "tiny", "reason": "late"}
+    assert metrics.registry.get_sample_value("veilstream_dlq_records_total", labels) == 0
+    watch.late(3)
+    assert metrics.registry.get_sample_value("veilstream_dlq_records_total", labels) == 3
+
+
 def test_endpoint_listens_on_loopback_only() -> None:
     """Figures derive from source data: nobody outside reads them unless told."""
     metrics = Metrics("tiny")

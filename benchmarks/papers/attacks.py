@@ -76,7 +76,8 @@ def page(*, small: bool = False) -> Page:
             "**FA and CA at 25 %**: the paper prints different values; by Definitions 10 and 11 they are equal for "
             "every background knowledge.",
             "**n = 5**: equals the length of the background knowledge, so that every record matches and KA is the "
-            "number of released cases (`exact` empties a few traces, which are not released); nothing is measured. The printed cells served to find the sizes of the collections; "
+            "number of released cases (`exact` empties a few traces, which are not released); nothing is measured. "
+            "The printed cells served to find the sizes of the collections; "
             "the gate refuses such an n.",
             "**reference**: takes candidates of exactly 5 activities and drops those without a match; its F and C "
             "ignore "

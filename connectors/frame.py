@@ -13,7 +13,7 @@ import numpy as np
 
 from connectors.columns import CASE_PREFIX, Names, as_text, constant_per_case
 from connectors.times import UNITS, ZonelessError, parser
-from models.errors import InputError
+from models.errors import InputError, NoEventsError
 from models.eventlog import MISSING, Column, EventLog, Ints
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def from_frame(
     """
     check_columns([str(name) for name in frame.columns], names, source)
     if not len(frame):
-        raise InputError(f"{source}: the log holds no events")
+        raise NoEventsError(f"{source}: the log holds no events")
     owner = _required(frame[names.case], names.case, where)
     activity = _required(frame[names.activity], names.activity, where)
     time = times(frame[names.time], names.time, timezone, unit, where)

@@ -21,7 +21,7 @@ import numpy as np
 from connectors.columns import CASE_PREFIX, Names, Sparse, as_text, constant_per_case, sorted_by_time
 from connectors.times import offset_minutes, parser
 from connectors.xes_stream import DEEPEST, End, Start, elements, key_value, local
-from models.errors import InputError
+from models.errors import InputError, NoEventsError
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints
 
 _MOST_ATTRIBUTES = 4096
@@ -267,7 +267,7 @@ class _Collector:
         starts = self._starts()
         events, cases = int(starts[-1]), len(starts) - 1
         if not events:
-            raise InputError(f"{self.path}: the log holds no events")
+            raise NoEventsError(f"{self.path}: the log holds no events")
         names = self.names
         time = self._times(events)
         by_case = self._dense(self.case_columns, cases, self._where_case)

@@ -19,6 +19,10 @@ class InputError(VeilstreamError):
     exit_code = 2
 
 
+class NoEventsError(InputError):
+    """A log without a single event: useless as a source, possible as a release."""
+
+
 class BoundError(VeilstreamError):
     """A privacy bound that was asked for does not hold, or cannot."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import msgspec
 
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
+from models.errors import NoEventsError
 from models.eventlog import EventLog
 
 VERSION = 1
@@ -42,17 +44,20 @@ class Announcer:
         self._send(records)
 
 
-def frames(publication: str, sequence: int, log: EventLog) -> Iterator[bytes]:
-    """`begin`, `events` frames of rows [case, activity, time_ns, resource, {case attributes}], `end` with a digest."""
+def frames(publication: str, sequence: int, log: EventLog | None) -> Iterator[bytes]:
+    """`begin`, `events` frames of rows [case, activity, time_ns, resource, {case attributes}], `end` with a digest.
+
+    None: a release without events, as noise or suppression can make it; no frame stands between begin and end.
+    """
     head = {"v": VERSION, "publication": publication, "sequence": sequence}
-    yield msgspec.json.encode({**head, "t": "begin", "cases": log.n_cases, "events": log.n_events})
+    rows = [] if log is None else _rows(log)
+    yield msgspec.json.encode({**head, "t": "begin", "cases": 0 if log is None else log.n_cases, "events": len(rows)})
     digest = hashlib.sha256()
-    rows = _rows(log)
-    for first in range(0, log.n_events, FRAME_EVENTS):
+    for first in range(0, len(rows), FRAME_EVENTS):
         body = msgspec.json.encode(rows[first : first + FRAME_EVENTS], enc_hook=str)
         digest.update(body)
         yield msgspec.json.encode({**head, "t": "events", "first": first, "rows": msgspec.Raw(body)})
-    yield msgspec.json.encode({**head, "t": "end", "events": log.n_events, "sha256": digest.hexdigest()})
+    yield msgspec.json.encode({**head, "t": "end", "events": len(rows), "sha256": digest.hexdigest()})
 
 
 def _rows(log: EventLog) -> list[list[Any]]:
@@ -68,8 +73,8 @@ def _rows(log: EventLog) -> list[list[Any]]:
     ]
 
 
-def _read(folder: str, manifest: Mapping[str, Any]) -> EventLog:
-    """The released log as it lies in the store: what is streamed is what was sealed."""
+def _read(folder: str, manifest: Mapping[str, Any]) -> EventLog | None:
+    """The released log as it lies in the store: what is streamed is what was sealed. None where it has no events."""
     from fsspec.core import url_to_fs
 
     from connectors import read_log
@@ -80,4 +85,6 @@ def _read(folder: str, manifest: Mapping[str, Any]) -> EventLog:
     with tempfile.TemporaryDirectory() as copy:
         target = Path(copy) / name
         system.get_file(f"{path}/{name}", str(target))
-        return read_log(target)
+        with suppress(NoEventsError):
+            return read_log(target)
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -94,13 +95,14 @@ class Site:
         """The output folder of a host."""
         return self.folder / host
 
-    def start(self, role: str, host: str = "a", fault: str = "") -> subprocess.Popen[bytes]:
+    def start(self, role: str, host: str = "a", fault: str = "", **environment: str) -> subprocess.Popen[bytes]:
         """A daemon process of one role on a host; its log goes to `<folder>/<role>-<n>.log`."""
         path = self.folder / f"{role}-{len(self.processes)}.log"
         with path.open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.kafka.driver", role, str(self.config), str(self.output(host)), fault],
                 cwd=ROOT,
+                env={**os.environ, **environment},
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from urllib.request import urlopen
 
 from tests.conftest import missing
+from tests.deploy.expressions import HURRY, hurried
 
 
 def program(name: str) -> str:
@@ -41,14 +42,18 @@ def eventually(check: Callable[[], Any], seconds: float = 40) -> Any:
     return found
 
 
-class Prometheus:
-    """Scrapes `targets` every second and evaluates `rules` every second."""
+EVERY = f"{15_000 // HURRY}ms"
+"""Between two scrapes, and two evaluations: deploy/prometheus/prometheus.yml says 15 s."""
 
-    def __init__(self, folder: Path, targets: list[str], rules: Path) -> None:
+
+class Prometheus:
+    """Scrapes `targets` and evaluates the hurried rules."""
+
+    def __init__(self, folder: Path, targets: list[str]) -> None:
         folder.mkdir()
         config = {
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-            "rule_files": [str(rules)],
+            "global": {"scrape_interval": EVERY, "scrape_timeout": EVERY, "evaluation_interval": EVERY},
+            "rule_files": [str(hurried(folder))],
             "scrape_configs": [{"job_name": "veilstream", "static_configs": [{"targets": targets}]}],
         }
         (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
@@ -77,6 +82,12 @@ class Prometheus:
             found: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return found
 
+    def value(self, expression: str) -> float | None:
+        """The one sample of an instant query, None without any."""
+        found = self.query(expression)
+        assert len(found) < 2, f"{expression}: {len(found)} samples"
+        return float(found[0]["value"][1]) if found else None
+
     def firing(self) -> set[str]:
         """Names of the alerts that fire now."""
         return {one["metric"]["alertname"] for one in self.query('ALERTS{alertstate="firing"}')}
@@ -86,3 +97,24 @@ class Prometheus:
         self.process.terminate()
         self.process.wait(10)
         self.log.close()
+
+
+class Watcher:
+    """Looks at a Prometheus again and again: which of the expressions it never answered, which alerts came and went."""
+
+    def __init__(self, prometheus: Prometheus, expressions: dict[str, str]) -> None:
+        self.prometheus, self.silent = prometheus, dict(expressions)
+        self.fired: set[str] = set()
+        self.cleared: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"never answered: {sorted(self.silent)}; fired: {sorted(self.fired)}; cleared: {sorted(self.cleared)}"
+
+    def look(self) -> set[str]:
+        """The alerts that fire now. One clears only under eyes that see: not where a target no longer answers."""
+        firing = self.prometheus.firing()
+        if not self.prometheus.query("up == 0"):
+            self.cleared = (self.cleared | self.fired) - firing
+        self.fired |= firing
+        self.silent = {name: text for name, text in self.silent.items() if not self.prometheus.query(text)}
+        return firing

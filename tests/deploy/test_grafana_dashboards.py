@@ -22,7 +22,7 @@ def expressions(board: dict[str, Any]) -> list[str]:
     """Everything that a dashboard asks Prometheus for."""
     targets = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     variables = [one["query"]["query"] for one in board["templating"]["list"]]
-    return targets + variables + [one["expr"] for one in board["annotations"]["list"]]
+    return targets + variables + [one["target"]["expr"] for one in board["annotations"]["list"]]
 
 
 def test_the_four_dashboards_are_there() -> None:

@@ -1,0 +1,237 @@
+"""A real Prometheus beside a live daemon on a real broker: every series has data, and alerts fire and clear.
+
+One daemon lives through what an operator meets: events, poison, a source partition that falls silent, a coordinator
+that stops, events that retention took before they were read. Durations of the alert rules are 60 times shorter.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.deploy.expressions import everything
+from tests.deploy.prometheus import Prometheus, Watcher, free_port, program
+from tests.kafka.broker import shared_broker
+from tests.kafka.site import Site, publication
+
+pytestmark = [pytest.mark.kafka, pytest.mark.prometheus, pytest.mark.slow, pytest.mark.timeout(600)]
+
+CASES, LENGTH, WINDOW = 40, 4, 10
+POISON = [b"\xff", b"{", None]
+SECONDS = 120
+
+PUBLICATIONS = publication(
+    "research",
+    f"{{ new_cases = {WINDOW} }}",
+    'mechanism = { kind = "identity" }\n'
+    'audit = { bk_length = 1, n = [0], against = "last", risk = { points = [1], draws = 1 } }\n'
+    "gate = { min_ka = 15, min_fa = 2, max_uniqueness = 1.0, min_utility = 0.01 }\n",
+) + publication(
+    "statistics",
+    f"{{ new_cases = {WINDOW} }}",
+    'mechanism = { kind = "dp-variants", epsilon = 0.1, delta_dp = 1e-6 }\n'
+    "audit = { leakage = {} }\n"
+    "gate = { public_cut = true, max_epsilon = 10.0, max_tpl = 20.0, max_delta = 0.1 }\n",
+)
+
+
+def events(partition: int, first: int, cases: int) -> list[bytes | None]:
+    """Events of cases `first`.. of one partition, a minute apart, step by step."""
+    start = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(days=first)
+    rows = [(step, case) for step in range(LENGTH) for case in range(first, first + cases)]
+    return [
+        json.dumps(
+            {
+                "case:concept:name": f"{partition}-{case}",
+                "concept:name": ("register", "check", "decide", "close")[step],
+                "time:timestamp": (start + timedelta(minutes=index)).isoformat(),
+                "diagnosis": "AB"[case % 2],
+            }
+        ).encode()
+        for index, (step, case) in enumerate(rows)
+    ]
+
+
+@dataclass
+class Story:
+    """One daemon's life, and what Prometheus said meanwhile."""
+
+    site: Site
+    prometheus: Prometheus
+    watcher: Watcher
+    values: dict[str, float | None] = field(default_factory=dict)
+    sent: int = 0
+
+    def until(self, what: str, check: Callable[[], Any], feed: Callable[[], None] = lambda: None) -> None:
+        """Watch until something holds."""
+        deadline = time.monotonic() + SECONDS
+        while not check():
+            feed()
+            assert time.monotonic() < deadline, f"{what} did not happen\n{self.watcher}\n{self.site.logs()[-4000:]}"
+            self.watcher.look()
+            time.sleep(0.2)
+
+    def value(self, metric: str, labels: str = "") -> float | None:
+        """A sample of the daemon."""
+        return self.prometheus.value(f"veilstream_{metric}{{{labels}}}")
+
+    def fires(self, alert: str, feed: Callable[[], None] = lambda: None) -> None:
+        """Watch until an alert of the rules fires."""
+        self.until(f"{alert} firing", lambda: f"Veilstream{alert}" in self.watcher.look(), feed)
+
+    def clears(self, *alerts: str) -> None:
+        """Watch until alerts that fired do so no more."""
+        wanted = {f"Veilstream{alert}" for alert in alerts}
+        self.until(f"{', '.join(alerts)} clearing", lambda: not wanted & self.watcher.look())
+
+    def send(self, partition: int, first: int, cases: int) -> int:
+        """Events of new cases into one partition, and how many."""
+        values = events(partition, first, cases)
+        self.site.send(values, partition)
+        self.sent += len(values)
+        return len(values)
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    """Healthy, then poison, silence, a stop, and a gap; and the way back each time."""
+    program("prometheus")
+    folder = tmp_path_factory.mktemp("scrape")
+    name = f"scrape{time.time_ns():x}"
+    site = Site(shared_broker().bootstrap, name, folder, PUBLICATIONS, sensitive='["diagnosis"]', partitions=2)
+    ports = [free_port(), free_port()]
+    prometheus = Prometheus(folder / "prometheus", [f"127.0.0.1:{port}" for port in ports])
+    one = Story(site, prometheus, Watcher(prometheus, everything()))
+    try:
+        live(one, ports)
+        yield one
+    finally:
+        site.close()
+        prometheus.close()
+
+
+def live(one: Story, ports: list[int]) -> None:
+    """The whole story, watched."""
+    workers = start(one, ports)
+    one.until("counters at 0", lambda: one.value("dlq_records_total", 'reason="schema"') == 0)
+    one.until("an active coordinator", lambda: one.value("coordinator_active") == 1)
+
+    read = one.send(0, 0, CASES // 2)
+    one.send(1, 0, CASES // 2)
+    one.site.send(POISON, 0)
+    read += len(POISON)
+    released = 'publication="research"'
+    one.until("releases", lambda: one.value("releases_total", released) == CASES // WINDOW - 1)  # ten cases: KA is 10
+    one.until("everything folded", lambda: one.value("events_total") == one.sent)
+    one.until("an answer to everything", lambda: not one.watcher.silent)
+    remember(one)
+    one.fires("DeadLetters")
+
+    trickle = Trickle(one.site)
+    one.fires("StalledWatermark", trickle)  # partition 1 is silent meanwhile
+
+    assert one.site.stop(*workers) == [0, 0]
+    one.fires("NoCoordinator")
+    one.send(0, 2 * CASES, 1)
+    delete(one, read + trickle.sent + LENGTH // 2)
+    start(one, ports)
+    one.fires("Gap")
+    one.clears("NoCoordinator", "DeadLetters")
+    one.values["partitions with gaps"] = one.value("gap_partitions")
+    one.site.command("gap", "accept", "-c", str(one.site.config), "-o", str(one.site.output()))
+    one.send(1, CASES, WINDOW)
+    one.clears("Gap", "StalledWatermark")
+    one.until("a release after the gap", lambda: (one.value("releases_total", released) or 0) > 0)
+    assert one.site.stop() == [0, 0]
+
+
+class Trickle:
+    """Called again and again: one more event of one case into partition 0, once a second."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.sent, self.last = site, 0, time.monotonic()
+
+    def __call__(self) -> None:
+        if time.monotonic() - self.last > 1:
+            self.last = time.monotonic()
+            self.site.send(events(0, CASES + self.sent, 1)[:1], 0)
+            self.sent += 1
+
+
+def start(one: Story, ports: list[int]) -> list[Any]:
+    """Ingest and coordinator, each with a metrics port of its own."""
+    return [
+        one.site.start(role, VEILSTREAM_METRICS__PORT=str(port))
+        for role, port in zip(("ingest", "coordinator"), ports, strict=True)
+    ]
+
+
+def delete(one: Story, before: int) -> None:
+    """What retention does to partition 0 while nobody reads it."""
+    from kafka import TopicPartition
+    from kafka.admin import KafkaAdminClient
+
+    admin = KafkaAdminClient(bootstrap_servers=one.site.bootstrap)
+    admin.delete_records({TopicPartition(one.site.topic, 0): before})
+    admin.close()
+
+
+def remember(one: Story) -> None:
+    """What the healthy daemon told, compared below with what was sent."""
+    wanted = {
+        "ingest events": ("ingest_events_total", ""),
+        "ingest deltas": ("ingest_deltas_total", ""),
+        "folded events": ("events_total", ""),
+        "cases": ("open_cases", ""),
+        "gaps": ("gap_partitions", ""),
+        "active": ("coordinator_active", ""),
+        "checkpoint": ("checkpoint_timestamp_seconds", ""),
+        "withheld": ("withheld_total", 'publication="research"'),
+        "withheld for ka": ("withheld_reasons_total", 'publication="research",reason="ka"'),
+        "decisions": ("decision_seconds_count", 'publication="statistics"'),
+        "bound": ("anonymity_bound_cases", 'attack="ka"'),
+        "epsilon": ("budget_spent_epsilon", 'publication="statistics"'),
+    }
+    wanted |= {reason: ("dlq_records_total", f'reason="{reason}"') for reason in ("not_json", "null_value", "schema")}
+    for number in (0, 1):
+        here = f'partition="{one.site.topic}/{number}"'
+        wanted[f"lag {number}"] = ("ingest_lag_records", here)
+        wanted[f"watermark {number}"] = ("watermark_timestamp_seconds", here)
+    one.values |= {what: one.value(*where) for what, where in wanted.items()}
+    one.values["sent"] = one.sent
+
+
+def test_every_expression_of_panels_and_alerts_has_data(story: Story) -> None:
+    """No panel and no alert asks for what the daemon never tells."""
+    assert len(everything()) > 60
+    assert story.watcher.silent == {}
+
+
+def test_series_of_the_daemon_say_what_happened(story: Story) -> None:
+    """Events, deltas, dead letters by reason, lag and watermark by partition, leader, checkpoint, decisions, budget."""
+    told = dict(story.values)
+    assert told["ingest events"] == told["folded events"] == told["sent"] == CASES * LENGTH
+    assert (told["ingest deltas"] or 0) >= 2
+    assert (told["not_json"], told["null_value"], told["schema"]) == (2, 1, 0)
+    assert (told["lag 0"], told["lag 1"]) == (0, 0)
+    last = datetime(2024, 1, 1, tzinfo=UTC) + timedelta(minutes=CASES // 2 * LENGTH - 1)
+    assert told["watermark 0"] == told["watermark 1"] == last.timestamp()
+    assert (told["cases"], told["gaps"], told["active"], told["bound"]) == (CASES, 0, 1, 15)
+    assert (told["withheld"], told["withheld for ka"]) == (1, 1)
+    assert told["decisions"] == CASES // WINDOW
+    assert told["epsilon"] == pytest.approx(0.1 * (CASES // WINDOW))
+    assert 0 <= time.time() - (told["checkpoint"] or 0) < 600
+
+
+def test_alerts_fire_and_clear_as_the_daemon_fails_and_recovers(story: Story) -> None:
+    """Dead letters, a silent partition, no coordinator, a gap: each alarm came with its cause and went with it."""
+    scripted = {"DeadLetters", "StalledWatermark", "NoCoordinator", "Gap"}
+    assert {f"Veilstream{one}" for one in scripted} <= story.watcher.cleared
+    assert story.values["partitions with gaps"] == 1
+    assert not {"VeilstreamTwoCoordinators", "VeilstreamIngestLag", "VeilstreamOldCheckpoint"} & story.watcher.fired

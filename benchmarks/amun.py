@@ -1,7 +1,8 @@
 """Amun: time and utility of every design beside the paper's Table 6.
 
 Run `python -m benchmarks.amun --json`. CPU seconds of the mechanism only (the log is read before), least of `--rounds`
-after a first run that compiles: `cpu` with seeded noise, `cpu_released` with noise from the cryptographic source.
+after a first run that compiles: `cpu_released` with noise from the cryptographic source, `cpu_seeded` with seeded
+noise, `cpu_without_noise` the same less the time spent in drawing noise for counts and times.
 Reach (DESIGN section 7): Sepsis / BPIC 2012 <= 0.1 / 0.5 s without noise, <= 0.3 / 3 s with. The distances are means
 over `--rounds` seeded releases, as the paper measures them and matched by edge; `paper_prior` repeats them with the
 prior that reproduces the paper's tables, `uncompressed` without equation 4 and with copies that share only their own
@@ -18,11 +19,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from connectors import read_log
 from models.dp import amun, noise
 from models.dp.utility import graph_distance, variant_changes
 from models.errors import BoundError
-from models.eventlog import EventLog
+from models.eventlog import EventLog, Ints
 
 LOGS = {"sepsis": "Sepsis", "urineweginfectie": "Unrineweginfectie", "bpic2012": "BPIC12"}
 """File and the paper's name of each log."""
@@ -60,31 +64,69 @@ def measure(names: list[str], rounds: int) -> dict[str, Any]:
     return results
 
 
+class _Timed(noise.Source):
+    """A source that adds up the CPU seconds spent in drawing noise."""
+
+    __slots__ = ("spent",)
+
+    def __init__(self, seed: int | None) -> None:
+        super().__init__(None if seed is None else np.random.default_rng(seed))
+        object.__setattr__(self, "spent", 0.0)
+
+    def _add(self, begin: float) -> None:
+        object.__setattr__(self, "spent", self.spent + time.process_time() - begin)
+
+    def laplace(self, scale: float, size: int) -> Ints:
+        begin = time.process_time()
+        drawn = super().laplace(scale, size)
+        self._add(begin)
+        return drawn
+
+    def laplace_each(self, scales: npt.NDArray[np.float64], which: Ints) -> Ints:
+        begin = time.process_time()
+        drawn = super().laplace_each(scales, which)
+        self._add(begin)
+        return drawn
+
+
 def _figures(log: EventLog, design: amun.Design, delta: float, rounds: int) -> dict[str, Any]:
     figures = _released(log, design, delta, rounds)
     if "refused" in figures:
         return figures
-    begin = time.process_time()
-    amun.release(log, delta=delta, variant=design)
     return {
-        "cpu_released": time.process_time() - begin,
+        "cpu_released": _least_seconds(log, design, delta, rounds),
         **figures,
         "paper_prior": _released(log, design, delta, rounds, prior="paper-tables"),
         "uncompressed": _released(log, design, delta, rounds, compression="none", replicas="own"),
     }
 
 
-def _released(log: EventLog, design: amun.Design, delta: float, rounds: int, **options: Any) -> dict[str, Any]:
-    """Means over seeded releases and the least time; {"refused": reason} where the mechanism refuses."""
-    seconds: list[float] = []
-    rows: list[dict[str, float]] = []
-    for seed in range(rounds):
+def _least_seconds(log: EventLog, design: amun.Design, delta: float, rounds: int) -> float | None:
+    """CPU seconds of a release with noise from the cryptographic source; None where every round was refused."""
+    seconds = []
+    for _ in range(rounds):
         begin = time.process_time()
         try:
-            release = amun.release(log, delta=delta, variant=design, draw=noise.simulated(seed), **options)
+            amun.release(log, delta=delta, variant=design)
+        except BoundError:  # the noise may delete all cases where the filter left a handful
+            continue
+        seconds.append(time.process_time() - begin)
+    return min(seconds, default=None)
+
+
+def _released(log: EventLog, design: amun.Design, delta: float, rounds: int, **options: Any) -> dict[str, Any]:
+    """Means over seeded releases and the least times; {"refused": reason} where the mechanism refuses."""
+    seconds: list[tuple[float, float]] = []
+    rows: list[dict[str, float]] = []
+    for seed in range(rounds):
+        draw = _Timed(seed)
+        begin = time.process_time()
+        try:
+            release = amun.release(log, delta=delta, variant=design, draw=draw, **options)
         except BoundError as error:
             return {"refused": str(error)}
-        seconds.append(time.process_time() - begin)
+        whole = time.process_time() - begin
+        seconds.append((whole, whole - draw.spent))
         distance = graph_distance(log, release.log)
         changes = variant_changes(log, release.log)
         rows.append(
@@ -99,7 +141,11 @@ def _released(log: EventLog, design: amun.Design, delta: float, rounds: int, **o
                 "new_variants": changes["new"],
             }
         )
-    return {"cpu": min(seconds), **{key: round(fmean(row[key] for row in rows), 3) for key in rows[0]}}
+    return {
+        "cpu_seeded": min(seconds)[0],
+        "cpu_without_noise": min(mechanism for _, mechanism in seconds),
+        **{key: round(fmean(row[key] for row in rows), 3) for key in rows[0]},
+    }
 
 
 def _paper(table: dict[str, Any], name: str, design: amun.Design, delta: float) -> dict[str, float] | None:

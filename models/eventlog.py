@@ -48,10 +48,10 @@ class Column:
         table = (*self.values, None)
         return [table[code] for code in self.codes]
 
-    def take(self, rows: npt.NDArray[Any]) -> Column:
-        """The chosen rows (indices or mask), with unused values dropped."""
+    def take(self, rows: npt.NDArray[Any] | slice) -> Column:
+        """The chosen rows (indices, mask or slice), with unused values dropped."""
         codes = self.codes[rows]
-        used = np.unique(codes[codes >= 0])
+        used = np.flatnonzero(np.bincount(codes[codes >= 0]))
         recode = np.full(len(self.values) + 1, MISSING, dtype=np.int32)
         recode[used] = np.arange(len(used), dtype=np.int32)
         return Column(recode[codes], tuple(self.values[code] for code in used))

@@ -77,7 +77,7 @@ def page(*, small: bool = False) -> Page:
             "about six times the epsilon that is stated.",
             "**Table 7** is in minutes of another machine, reading and writing included; ours is the mechanism in "
             "CPU seconds, with "
-            "seeded noise (the cryptographic source adds about 8 us a draw).",
+            "seeded noise (the cryptographic source adds 0.3 us a draw).",
             "**Appendix B** (Tables 9, 10: the same distances at the least and largest epsilon for PRIPEL and "
             "SaCoFa) concerns other programs.",
         ],

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -31,7 +31,7 @@ from models.dp.guessing import (
 from models.dp.noise import Source, secure
 from models.dp.priors import Prior, prior_probabilities
 from models.dp.sampling import Sampled, sample_cases
-from models.dp.timestamps import case_times, compressed, compression_factor, noise_times
+from models.dp.timestamps import case_times, compressed, compression_factor, noise_times, order_of_times
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
 
@@ -126,16 +126,18 @@ def release(
 
 def _release(log: EventLog, settings: Settings, draw: Source) -> AmunRelease:
     nonempty = np.flatnonzero(log.lengths > 0)
-    annotated, kept = filtered(annotate(log.select_cases(nonempty)), settings)
+    bare = replace(log, event_attributes={}, case_attributes={})  # no attribute is released
+    whole = len(nonempty) == log.n_cases
+    annotated, kept = filtered(annotate(bare if whole else bare.select_cases(nonempty)), settings)
     epsilon = event_epsilons(annotated, settings)
     sampled = sample_cases(annotated.dafsa, annotated.variant_of_case, _needed(annotated, settings, draw), draw)
     if not sampled.copies.any():
         raise BoundError(f"the noise deleted all {len(sampled.copies)} cases, nothing is left to release; raise delta")
     instances = np.repeat(np.arange(annotated.log.n_cases, dtype=np.int64), sampled.copies)
     events = _events_of(annotated.log, instances)
-    copies = _shares(sampled.copies, settings)[annotated.log.case_of_event[events]]
-    times = noise_times(annotated.group, annotated.relative, epsilon[events] / copies, events, draw)
-    released, order = _assemble(annotated, instances, events, times.relative, settings, draw)
+    shared = epsilon / _shares(sampled.copies, settings)[annotated.log.case_of_event]
+    times = noise_times(annotated.group, annotated.relative, shared, events, draw)
+    released, order = _assemble(annotated, instances, times.relative, settings, draw)
     return AmunRelease(
         log=released,
         origin=nonempty[np.flatnonzero(kept)][instances[order]],
@@ -192,35 +194,33 @@ def _shares(copies: Ints, settings: Settings) -> Ints:
 
 def _events_of(log: EventLog, cases: Ints) -> Ints:
     lengths = log.lengths[cases]
-    offsets = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return np.repeat(log.starts[cases], lengths) + offsets
+    shift = log.starts[cases] - (np.cumsum(lengths) - lengths)
+    return np.repeat(shift, lengths) + np.arange(int(lengths.sum()))
 
 
 def _assemble(
-    annotated: AnnotatedLog, instances: Ints, events: Ints, relative: Ints, settings: Settings, draw: Source
+    annotated: AnnotatedLog, instances: Ints, relative: Ints, settings: Settings, draw: Source
 ) -> tuple[EventLog, Ints]:
     """The released log, its cases in order of released start (ties at random), and that order of the instances."""
     lengths = annotated.log.lengths[instances]
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    first = annotated.first[events]
     if settings.compression == "equation-4":
-        factor = compression_factor(_extent(annotated.relative[annotated.first]), _extent(relative[first]))
+        factor = compression_factor(_extent(annotated.relative[annotated.first]), _extent(relative[starts[:-1]]))
         relative = compressed(relative, factor)
-    times = case_times(starts, first, relative, annotated.origin_ms)
+    starting = relative[starts[:-1]]
     shuffled = draw.permutation(len(instances))  # so that ties of time keep no order of the source
-    order = shuffled[np.argsort(times[starts[:-1]][shuffled], kind="stable")]
-    placed = np.concatenate(([0], np.cumsum(lengths[order]))).astype(np.int64)
-    moved = np.repeat(starts[order] - placed[:-1], lengths[order]) + np.arange(len(events))
+    order = shuffled[np.argsort(starting[shuffled], kind="stable")]
+    times = case_times(starts, order, relative, annotated.origin_ms)
     labels, rank = sorted_alphabet(annotated.log.activity.values)
-    activity = Column(rank[annotated.log.activity.codes[events[moved]]], labels)
-    row = np.empty(len(events), dtype=np.int64)
-    row[np.argsort(times[moved], kind="stable")] = np.arange(len(events))
+    codes = rank[annotated.log.activity.codes[_events_of(annotated.log, instances[order])]]
+    row = np.empty(len(times), dtype=np.int64)
+    row[order_of_times(times)] = np.arange(len(times))
     released = EventLog(
         case_ids=draw.identifiers(len(instances)),
-        starts=placed,
-        activity=activity.take(np.arange(len(events))),  # without the labels that no released event has
-        time=times[moved],
-        resource=Column(np.full(len(events), -1, dtype=np.int32), ()),
+        starts=np.concatenate(([0], np.cumsum(lengths[order]))).astype(np.int64),
+        activity=Column(codes, labels).take(slice(None)),  # without the labels that no released event has
+        time=times,
+        resource=Column(np.full(len(times), -1, dtype=np.int32), ()),
         row=row,
     )
     return released, order

@@ -1,9 +1,11 @@
 """The one accessor of released randomness: every random bit that leaves in a dp release is drawn here.
 
 Noise is the discrete Laplace distribution, P(Z = z) proportional to exp(-|z| / scale) on the integers, sampled exactly
-by OpenDP from the operating system's cryptographic source in 64 bits. Adding Z to an integer query of sensitivity D
-gives e = D / scale: pure differential privacy, without the gaps that floating point leaves (a naive float Laplace at
-scale 1 proves on more than a quarter of its outputs that the true value was another one).
+in 64 bits from the operating system's cryptographic source: by OpenDP (`laplace`, all that a promise about a whole
+release rests on) and in bulk by models.dp.discrete (`laplace_each`, the times of Amun; docs/decisions/009). Adding Z
+to an integer query of sensitivity D gives e = D / scale: pure differential privacy, without the gaps that floating
+point leaves (a naive float Laplace at scale 1 proves on more than a quarter of its outputs that the true value was
+another one).
 
 No function here takes a seed, save `simulated`, whose draws are marked `private = False`; `source` refuses to mix.
 """
@@ -27,7 +29,7 @@ MIN_SCALE = 2.0**-10
 """Below this a draw is 0 but for one in e^1024: noise in name only (OpenDP takes 0 and 5e-324 without a word)."""
 
 MAX_SCALE = 2.0**56
-"""Above this a draw could leave 64 bits (chance e^-128 at this scale), and OpenDP saturates: the tail would tell."""
+"""Above this a draw could leave 64 bits (chance e^-126 at this scale), and samplers saturate: the tail would tell."""
 
 Words = npt.NDArray[np.uint64]
 
@@ -55,8 +57,8 @@ def checked_scale(scale: float) -> float:
 def grid_down(epsilons: npt.NDArray[np.float64], steps: int = 200) -> npt.NDArray[np.float64]:
     """Each epsilon rounded *down* to a geometric grid of at most `steps` + 1 values between the least and the largest.
 
-    A draw costs twenty times more at a new scale than at one in use; rounding down means more noise, never less. Up to
-    `steps` distinct values stay as they are.
+    Rounding down means more noise, never less. Few scales keep the library able to draw the same noise (a new scale
+    costs it twenty draws). Up to `steps` distinct values stay as they are.
     """
     distinct = np.unique(epsilons)
     if len(distinct) <= steps:
@@ -88,14 +90,13 @@ class Source:
         both = self.generator.geometric(success, size=(2, size))
         return np.asarray(both[0] - both[1], dtype=np.int64)
 
-    def laplace_each(self, scales: npt.NDArray[np.float64]) -> Ints:
-        """One draw for each scale, int64[n], drawn together by distinct scale."""
-        distinct, group = np.unique(scales, return_inverse=True)
-        counts = np.bincount(group, minlength=len(distinct))
-        noise = np.empty(len(scales), dtype=np.int64)
-        drawn = [self.laplace(float(scale), int(count)) for scale, count in zip(distinct, counts, strict=True)]
-        noise[np.argsort(group, kind="stable")] = np.concatenate([np.zeros(0, dtype=np.int64), *drawn])
-        return noise
+    def laplace_each(self, scales: npt.NDArray[np.float64], which: Ints) -> Ints:
+        """One draw at `scales[which[i]]` for each i, int64[n]: in bulk, by the sampler of models.dp.discrete."""
+        from models.dp.discrete import discrete_laplace
+
+        for extreme in (scales.min(), scales.max()):  # NaN is both
+            checked_scale(float(extreme))
+        return discrete_laplace(scales, which, self.words)
 
     def words(self, size: int) -> Words:
         """Uniform 64-bit words, uint64[size]."""
@@ -127,8 +128,8 @@ class Source:
 
     def identifiers(self, size: int) -> tuple[str, ...]:
         """Fresh case ids of 80 random bits: they say nothing of the case or of its place in the source."""
-        raw = self.words(2 * size).tobytes().hex()
-        return tuple(raw[32 * i : 32 * i + 20] for i in range(size))
+        raw = self.words(-(-10 * size // 8)).tobytes()[: 10 * size].hex().encode()
+        return tuple(np.frombuffer(raw, dtype="S20").astype("U20").tolist())
 
 
 def secure() -> Source:

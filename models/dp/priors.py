@@ -73,10 +73,14 @@ def _share(group: Ints, values: Ints, above: Ints, up_to: Ints) -> Floats:
     """Share of each value's group that lies in (above, up_to]."""
     low = int(min(values.min(), above.min()))
     width = int(max(values.max(), up_to.max())) - low + 1
-    ordered = np.sort(group * width + (values - low))
-    begin = np.searchsorted(ordered, group * width + (above - low), side="right")
-    end = np.searchsorted(ordered, group * width + (up_to - low), side="right")
-    return np.asarray((end - begin) / np.bincount(group)[group], dtype=np.float64)
+    keys = group * width - low
+    order = np.argsort(keys + values)  # in this order the windows ascend too, so that each search is near the last one
+    ordered, base = (keys + values)[order], keys[order]
+    inside = np.searchsorted(ordered, base + up_to[order], side="right")
+    inside -= np.searchsorted(ordered, base + above[order], side="right")
+    share = np.empty(len(values), dtype=np.float64)
+    share[order] = inside
+    return share / np.bincount(group)[group]
 
 
 def group_extent(group: Ints, values: Ints) -> tuple[Ints, Ints]:

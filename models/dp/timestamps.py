@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from models.compiled import kernel
 from models.dp.annotation import MILLISECOND
 from models.dp.guessing import Floats
 from models.dp.noise import Source, grid_down
@@ -38,24 +39,37 @@ class NoisyTimes:
 def noise_times(group: Ints, relative: Ints, epsilon: Floats, copy_of: Ints, draw: Source) -> NoisyTimes:
     """Noised relative times of released events.
 
-    `group`, `relative` describe the source events (int64[E]); `copy_of` names the source event of each released event
-    (int64[R]), `epsilon` its eps_t (float64[R]). The guarantee per value: exp(eps_t |x - y| / range), definition 2.4.
+    `group`, `relative`, `epsilon` describe the source events (int64[E], int64[E], float64[E]: eps_t of each instance);
+    `copy_of` names the source event of each released event (int64[R]). The guarantee per value:
+    exp(eps_t |x - y| / range), definition 2.4.
     """
     least, extent = group_extent(group, relative)
-    spread = extent[copy_of]
-    silent = spread == 0
-    result = relative[copy_of].copy()
-    noisy = np.flatnonzero(~silent)
+    steps = (relative - least) * LATTICE // np.maximum(extent, 1)
+    silent = (extent == 0)[copy_of]
+    noisy = copy_of[~silent]
+    noise = np.zeros(0, dtype=np.int64)
     if len(noisy):
-        event = copy_of[noisy]
-        steps = (relative[event] - least[event]) * LATTICE // spread[noisy]
-        steps += draw.laplace_each(LATTICE / grid_down(epsilon[noisy]))
-        result[noisy] = least[event] + scaled(steps, spread[noisy])
-    return NoisyTimes(result, silent)
+        noise = draw.laplace_each(np.nextafter(LATTICE / grid_down(epsilon), np.inf), noisy)
+    return NoisyTimes(_off_the_lattice(copy_of, least, extent, steps, noise), silent)
 
 
-def scaled(steps: Ints, spread: Ints) -> Ints:
-    """floor(steps * spread / 2^20) without leaving 64 bits."""
+@kernel
+def _off_the_lattice(copy_of: Ints, least: Ints, extent: Ints, steps: Ints, noise: Ints) -> Ints:
+    """`steps` plus noise, back in milliseconds; noise only where the group has a range."""
+    result = np.empty(len(copy_of), dtype=np.int64)
+    used = 0
+    for place, event in enumerate(copy_of):
+        spread, step = extent[event], steps[event]
+        if spread > 0:
+            step += noise[used]
+            used += 1
+        result[place] = least[event] + scaled(step, spread)
+    return result
+
+
+@kernel
+def scaled(steps: Ints, spread: Ints | int) -> Ints:
+    """floor(steps * spread / 2^20) without leaving 64 bits; numbers or arrays."""
     return (steps >> LATTICE_BITS) * spread + (((steps & (LATTICE - 1)) * spread) >> LATTICE_BITS)
 
 
@@ -68,12 +82,40 @@ def compression_factor(original_range: int, noised_range: int) -> Fraction:
 
 def compressed(values: Ints, factor: Fraction) -> Ints:
     """Values times the factor (rounded down to 20 bits), in integers."""
-    return scaled(values, np.full(len(values), int(factor * LATTICE), dtype=np.int64))
+    return scaled(values, int(factor * LATTICE))
 
 
-def case_times(starts: Ints, first: npt.NDArray[np.bool_], relative: Ints, origin_ms: int) -> Ints:
-    """Time of each event in nanoseconds, int64[R]: start of the case, then its durations added up (none negative)."""
-    durations = np.where(first, relative, np.maximum(relative, 0))
-    total = np.cumsum(durations)
-    before = np.repeat(total[starts[:-1]] - durations[starts[:-1]], np.diff(starts))
-    return np.asarray((origin_ms + total - before) * MILLISECOND, dtype=np.int64)
+@kernel
+def case_times(starts: Ints, order: Ints, relative: Ints, origin_ms: int) -> Ints:
+    """Time of each event in nanoseconds, int64[R], the cases put in `order` (int64[cases]): start of the case (its
+    first relative time, counted from the origin), then its durations added up, none negative.
+
+    `relative` (int64[R], milliseconds) lies by case as it was: case c has starts[c] .. starts[c+1]-1.
+    """
+    times = np.empty(len(relative), dtype=np.int64)
+    place = 0
+    for case in order:
+        now = origin_ms
+        for event in range(starts[case], starts[case + 1]):
+            now += relative[event] if event == starts[case] else max(relative[event], 0)
+            times[place] = now * MILLISECOND
+            place += 1
+    return times
+
+
+def order_of_times(times: Ints) -> Ints:
+    """`argsort(times, kind="stable")` of whole milliseconds in nanoseconds, int64[R].
+
+    Time and place share one word where both fit, as they do for spans below centuries: sorting numbers is quicker than
+    sorting places by them.
+    """
+    bits = max(len(times) - 1, 0).bit_length()
+    if len(times) == 0 or (int(times.max()) - int(times.min())) // MILLISECOND >= 1 << (63 - bits):
+        return np.argsort(times, kind="stable").astype(np.int64)
+    packed = times // MILLISECOND
+    packed -= packed.min()
+    packed <<= bits
+    packed |= np.arange(len(times))
+    packed.sort()
+    packed &= (1 << bits) - 1
+    return packed

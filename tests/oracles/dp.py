@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 
@@ -34,3 +34,33 @@ def tail(epsilon: float, least: int) -> float:
 def active(intervals: Sequence[tuple[int, int]], moment: int) -> int:
     """Intervals that contain the moment."""
     return sum(1 for begin, end in intervals if begin <= moment <= end)
+
+
+def discrete_laplace(scale: Fraction, word: Callable[[], int]) -> int:
+    """Canonne, Kamath and Steinke (2020), algorithms 1 and 2, in whole numbers of any size, from 64-bit words."""
+    t, s = scale.numerator, scale.denominator
+    while t < 2**52:  # the fraction with 53 binary digits above, as floats have them
+        t, s = 2 * t, 2 * s
+
+    def below(bound: int) -> int:
+        while True:
+            ticket = word()
+            if ticket < (2**64 - 1) // bound * bound:
+                return ticket % bound
+
+    def coin(numerator: int) -> bool:  # of chance exp(-numerator / t)
+        runs = 1
+        while (runs == 1 or below(runs) == 0) and (numerator == t or below(t) < numerator):
+            runs += 1
+        return runs % 2 == 1
+
+    while True:
+        u = below(t)
+        while not coin(u):
+            u = below(t)
+        v = 0
+        while coin(t):
+            v += 1
+        size, negative = (u + t * v) // s, below(2) == 1
+        if size or not negative:
+            return -size if negative else size

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from models.dp import amun, noise
 from models.dp.annotation import annotate
 from models.dp.sampling import sample_cases
-from models.dp.timestamps import LATTICE, case_times, compressed, compression_factor, noise_times, scaled
+from models.dp.timestamps import (
+    LATTICE,
+    case_times,
+    compressed,
+    compression_factor,
+    noise_times,
+    order_of_times,
+    scaled,
+)
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 
@@ -228,7 +236,7 @@ def test_low_digits_do_not_shine_through() -> None:
     """Where the lattice is coarser than a millisecond, outputs of different inputs have the same residues."""
     spread = 10 * 365 * 86_400_000
     relative = np.asarray([0, spread, 123_456_789_123 % spread])
-    times = noise_times(np.zeros(3, dtype=np.int64), relative, np.ones(600), np.repeat([2, 1], 300), noise.secure())
+    times = noise_times(np.zeros(3, dtype=np.int64), relative, np.ones(3), np.repeat([2, 1], 300), noise.secure())
     nearest = np.round(times.relative / spread * LATTICE).astype(np.int64)
     assert np.array_equal(scaled(nearest, np.full(600, spread)), times.relative)
     raw = relative[np.repeat([2, 1], 300)] + 17 * spread // LATTICE  # negative control: noise added to the raw value
@@ -253,11 +261,21 @@ def test_compression_is_equation_4() -> None:
 
 
 def test_case_times_add_up() -> None:
-    """Start plus durations, negative durations clamped, each case for itself."""
-    starts = np.asarray([0, 3, 4])
-    first = np.asarray([True, False, False, True])
-    times = case_times(starts, first, np.asarray([-5, 10, -3, 7]), 100)
+    """Start plus durations, negative durations clamped, each case for itself, the cases in the order asked for."""
+    starts, relative = np.asarray([0, 3, 4]), np.asarray([-5, 10, -3, 7])
+    times = case_times(starts, np.asarray([0, 1]), relative, 100)
     assert (times // 1_000_000).tolist() == [95, 105, 105, 107]
+    assert (case_times(starts, np.asarray([1, 0]), relative, 100) // 1_000_000).tolist() == [107, 95, 105, 105]
+
+
+@given(st.lists(st.integers(-(2**43), 2**43), max_size=30), st.booleans())
+def test_times_are_ordered_with_ties_as_they_stood(moments: list[int], narrow: bool) -> None:
+    """The packed sort and the plain one, which it falls back to where times span more than a word holds."""
+    times = np.asarray([moment % 5 if narrow else moment for moment in moments], dtype=np.int64) * 1_000_000
+    assert order_of_times(times).tolist() == sorted(range(len(times)), key=lambda place: times[place])
+    if len(times) > 1:
+        times[:2] = (2**62, -(2**62))
+        assert order_of_times(times).tolist() == sorted(range(len(times)), key=lambda place: times[place])
 
 
 class _Recorder(noise.Source):
@@ -272,6 +290,10 @@ class _Recorder(noise.Source):
     def laplace(self, scale: float, size: int) -> np.ndarray:
         self.scales.append(scale)
         return super().laplace(scale, size)
+
+    def laplace_each(self, scales: np.ndarray, which: np.ndarray) -> np.ndarray:
+        self.scales.extend(scales[which].tolist())
+        return super().laplace_each(scales, which)
 
 
 @pytest.mark.parametrize(

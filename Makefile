@@ -48,9 +48,19 @@ check: $(VENV)/.checked ## ruff, mypy, import-linter
 crash: $(VENV)/.checked ## the long crash matrix on a real broker, planted bugs included (not in CI)
 	$(BIN)/pytest tests/kafka/crash_matrix.py
 
+.PHONY: soak
+soak: $(VENV)/.checked ## ten minutes under a steady stream, memory and descriptors flat (MINUTES=10; not in CI)
+	$(BIN)/python -m tests.kafka.soak --minutes $(or $(MINUTES),10)
+
 .PHONY: screenshots
 screenshots: $(VENV)/.checked ## the report in Chromium: light, dark, phone, paper; pictures in out/
 	SCREENSHOTS=$(CURDIR)/out $(BIN)/pytest tests/deploy/test_report_browser.py -q
+
+CHART ?= deploy/helm/veilstream
+.PHONY: chart
+chart: ## the alert rules and dashboards of deploy/ into the Helm chart, which reads no file outside itself
+	mkdir -p $(CHART)/files
+	cp -r deploy/prometheus/rules deploy/grafana/dashboards $(CHART)/files/
 
 .PHONY: bench
 bench: $(VENV)/.checked ## every benchmark, as JSON (not in CI)

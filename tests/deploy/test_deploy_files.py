@@ -185,15 +185,26 @@ def test_chart_pods_are_restricted(name: str) -> None:
         assert {mount["name"] for mount in container["volumeMounts"]} <= declared
 
 
-def test_chart_carries_the_rules_and_dashboards_of_deploy() -> None:
-    """The chart's files are the very files that compose mounts, by link."""
-    for name, target in (("rules", "prometheus/rules"), ("dashboards", "grafana/dashboards")):
-        link = chart.CHART / "files" / name
-        assert link.is_symlink()
-        assert link.parent.joinpath(link.readlink()).resolve() == (DEPLOY / target).resolve()
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chart as `make chart` leaves it."""
+    folder = tmp_path_factory.mktemp("chart") / "veilstream"
+    shutil.copytree(chart.CHART, folder, ignore=shutil.ignore_patterns("files"))
+    subprocess.run(["make", "--silent", "chart", f"CHART={folder}"], cwd=ROOT, check=True)
+    return folder
 
 
-def test_helm_renders_the_chart() -> None:
+def test_chart_carries_the_rules_and_dashboards_of_deploy(made: Path) -> None:
+    """`make chart` gives it the very files that compose mounts, under the names that its templates look for."""
+    for name, source in (("rules", "prometheus/rules"), ("dashboards", "grafana/dashboards")):
+        theirs = {path.name: path.read_bytes() for path in (DEPLOY / source).iterdir()}
+        assert {path.name: path.read_bytes() for path in (made / "files" / name).iterdir()} == theirs
+    text = "".join(path.read_text() for path in (made / "templates").iterdir())
+    for pattern in re.findall(r'\.Files\.Glob "([^"]+)"', text):
+        assert list(made.glob(pattern))
+
+
+def test_helm_renders_the_chart(made: Path) -> None:
     """Helm itself, where it is installed, lints the chart and renders it with everything switched on."""
     helm = shutil.which("helm")
     if helm is None:
@@ -201,11 +212,16 @@ def test_helm_renders_the_chart() -> None:
     switches = ("existingSecret=s", "serviceMonitor.enabled=true", "prometheusRule.enabled=true")
     more = ("dashboards.enabled=true", "secretKeys.checkpointKey=checkpoint", "topics.sourcePartitions=4")
     options = [word for switch in (*switches, *more) for word in ("--set", switch)]
-    for command in (["lint", "--strict"], ["template", "check"]):
-        done = subprocess.run([helm, *command, str(chart.CHART), *options], capture_output=True, text=True, check=False)
+    for command in (["lint", "--strict"], ["template", "--kube-version=1.31.0", "check"]):
+        done = subprocess.run([helm, *command, str(made), *options], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-    kinds = {one["kind"] for one in yaml.safe_load_all(done.stdout) if one}
-    assert {"Deployment", "StatefulSet", "NetworkPolicy", "ServiceMonitor", "ConfigMap"} <= kinds
+    found = [one for one in yaml.safe_load_all(done.stdout) if one]
+    assert {"Deployment", "StatefulSet", "NetworkPolicy", "ServiceMonitor"} <= {one["kind"] for one in found}
+    (rule,) = [one for one in found if one["kind"] == "PrometheusRule"]
+    assert rule["spec"] == yaml.safe_load((DEPLOY / "prometheus/rules/veilstream.yml").read_text())
+    maps = {name: text for one in found if one["kind"] == "ConfigMap" for name, text in one["data"].items()}
+    for path in (DEPLOY / "grafana/dashboards").iterdir():
+        assert json.loads(maps[path.name]) == json.loads(path.read_text())
 
 
 def unit(path: Path) -> dict[str, list[str]]:

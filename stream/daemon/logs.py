@@ -8,7 +8,13 @@ import sys
 
 import structlog
 
-LIBRARIES = {"faust": logging.WARNING, "mode": logging.ERROR, "aiokafka": logging.WARNING, "kafka": logging.ERROR}
+LIBRARIES = {
+    "faust": logging.WARNING,
+    "stream.daemon.consuming": logging.WARNING,  # Faust names a service's logger after the module of its class
+    "mode": logging.ERROR,
+    "aiokafka": logging.WARNING,
+    "kafka": logging.ERROR,
+}
 """Their chatter names partitions and tasks, and would drown ours; kafka and mode warn of every slow moment."""
 
 

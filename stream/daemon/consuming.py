@@ -1,0 +1,80 @@
+"""Faust's consumer without its hole, and the question that would find another one.
+
+A rebalance throws away what a fetch brings that was still open, and seeks back to the committed offsets. Faust 0.15
+seeks only where something was committed: the first events of a partition, fetched before the first commit, were
+skipped and later committed over, and nobody saw it. Here such a partition goes back to its begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import faust
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+
+from connectors.kafka.source import Source
+
+HOLE_SECONDS = 30.0
+"""How long the broker may take to say where a partition goes on."""
+
+
+class SeekingConsumer(driver.Consumer):
+    """Faust's consumer; a partition that its group never committed is sought back to its begin like any other."""
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Every assigned partition to where its group is; the committed offsets, None where there is none."""
+        offsets: Mapping[TP, int] = await self._thread.call_thread(self._seek_back)
+        return offsets
+
+    async def _seek_back(self) -> Mapping[TP, int]:
+        """In the consumer's thread. Offset 0 that retention has taken becomes the begin by the reset policy."""
+        consumer = self._thread._ensure_consumer()
+        offsets: Mapping[TP, int] = await consumer.seek_to_committed()
+        for partition, offset in offsets.items():
+            if not offset:
+                consumer.seek(partition, 0)
+        return offsets
+
+
+class _Transport(driver.Transport):
+    Consumer = SeekingConsumer
+
+
+class App(faust.App):
+    """A Faust application whose consumer is ours."""
+
+    def _new_transport(self) -> Any:
+        return _Transport(self.conf.broker_consumer, self)
+
+
+def first_record(source: Source, partition: TP, offset: int, until: int) -> int:
+    """Offset of the first record at or behind `offset`, `until` where there is none before that. Asks the broker by a
+    consumer without a group; TimeoutError where it does not answer. Compaction and transactions leave holes in a log;
+    a worker that was given a later offset than this has skipped events.
+    """
+    import time
+
+    from kafka import KafkaConsumer, TopicPartition
+
+    place = TopicPartition(partition.topic, partition.partition)
+    consumer = KafkaConsumer(
+        bootstrap_servers=source.servers,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        **source.security.kafka_python(),
+    )
+    try:
+        consumer.assign([place])
+        consumer.seek(place, offset)
+        deadline = time.monotonic() + HOLE_SECONDS
+        while consumer.position(place) < until:
+            for records in consumer.poll(timeout_ms=200, max_records=1).values():
+                for record in records:
+                    return min(int(record.offset), until)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{partition.topic}/{partition.partition}: cannot be read at offset {offset}")
+        return until
+    finally:
+        consumer.close(autocommit=False)

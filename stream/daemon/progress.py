@@ -1,0 +1,62 @@
+"""The progress check: a process that has stopped moving ends, and its service manager starts it again.
+
+Faust and the client under it wait without a limit in many places (a rebalance, a lookup, a commit). Dying is always
+safe here, hanging never is: nothing is acknowledged before it is durable.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+
+log = logging.getLogger("veilstream")
+
+LEAST_SECONDS = 60.0
+SESSIONS = 10
+"""A rebalance may take some session timeouts, one for each member that died in it."""
+
+EXIT_CODE = 1
+
+
+def patience(session_timeout: float, heartbeat: float) -> float:
+    """Seconds without a move after which a process counts as stuck; it looks at itself every `heartbeat` seconds."""
+    return max(LEAST_SECONDS, SESSIONS * session_timeout, 3 * heartbeat)
+
+
+class ProgressCheck:
+    """Whoever moves, or has nothing to do, says so; a thread of its own watches, since an event loop can hang too."""
+
+    def __init__(self, seconds: float, end: Callable[[int], None] = os._exit) -> None:
+        self.seconds = seconds
+        self._end = end
+        self._moved = time.monotonic()
+        self._done = threading.Event()
+
+    def moved(self) -> None:
+        """There was progress, or nothing to do."""
+        self._moved = time.monotonic()
+
+    @property
+    def idle_seconds(self) -> float:
+        """Since the last move."""
+        return time.monotonic() - self._moved
+
+    def watch(self) -> None:
+        """Start to watch; `stop` ends it."""
+        self.moved()
+        threading.Thread(target=self._watch, name="progress", daemon=True).start()
+
+    def stop(self) -> None:
+        """The process is ending by itself."""
+        self._done.set()
+
+    def _watch(self) -> None:
+        while not self._done.wait(min(1.0, self.seconds / 4)):
+            if self.idle_seconds > self.seconds:
+                log.error("no progress for %.0f s: this process ends, to be started again", self.idle_seconds)
+                logging.shutdown()
+                self._end(EXIT_CODE)
+                return

@@ -24,6 +24,8 @@ from connectors.kafka.topics import topic
 from models.errors import RefusedError
 from stream.daemon.applications import CrashingSupervisor, application, offer_health
 from stream.daemon.engine import Engine, Host
+from stream.daemon.health import STUCK_SECONDS
+from stream.daemon.progress import ProgressCheck, patience
 from stream.daemon.status import write_status
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class Coordinator:
         self.partition = TP(topic(host.settings.process.name, "delta"), 0)
         self.engine: Engine | None = None
         self.state = "starting"
+        self.check = ProgressCheck(patience(host.source.session_timeout, host.source.heartbeat))
         self._since = 0.0
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
@@ -112,9 +115,17 @@ class Coordinator:
         await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments))
         self._since = 0.0
 
+    def _busy(self) -> float:
+        return time.monotonic() - self._since if self._since else 0.0
+
+    def move(self) -> None:
+        """Called by a timer of the event loop. A step may take minutes, a rebalance or a hanging loop may not."""
+        if self._busy() < STUCK_SECONDS and not self.app.rebalancing:
+            self.check.moved()
+
     def probe(self) -> dict[str, Any]:
         """What the health endpoints tell."""
-        busy = time.monotonic() - self._since if self._since else 0.0
+        busy = self._busy()
         return {"role": "coordinator", "state": self.state, "busy_seconds": round(busy, 3)}
 
     # the end
@@ -158,6 +169,10 @@ def coordinator_app(host: Host, folder: Path) -> tuple[faust.App, Coordinator]:
     async def take(stream: Any) -> None:
         async for batch in stream.noack_take(TAKE, within=WITHIN):
             await coordinator.batch(batch)
+
+    @app.timer(interval=host.source.heartbeat)  # type: ignore[untyped-decorator]
+    async def move() -> None:
+        coordinator.move()
 
     async def assigned(_app: Any, partitions: Any, **_: Any) -> None:
         coordinator.assigned(partitions)

@@ -22,8 +22,11 @@ from connectors.columns import Names
 from connectors.kafka.events import Schema, decoder
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
+from models.errors import VeilstreamError
 from stream.daemon.applications import CrashingSupervisor, application, offer_health
+from stream.daemon.consuming import first_record
 from stream.daemon.deltas import DeltaWriter, SourceRecord
+from stream.daemon.progress import ProgressCheck, patience
 from stream.pseudonym import Pseudonyms
 from stream.records import Heartbeat, Tick
 from stream.settings import Settings
@@ -79,9 +82,12 @@ class Ingest:
         self.app, self.source, self.writer, self.fresh = app, source, writer, fresh
         self.delta, self.dlq = topic(process, "delta"), topic(process, "dlq")
         self.progress = Progress()
+        self.check = ProgressCheck(patience(source.session_timeout, source.heartbeat))
         self.metrics: Metrics | None = None
         self._generation: int | None = None
         self._covered: dict[TP, int] = {}
+        self._begun: set[TP] = set()
+        """Partitions whose first events in this generation were where they should be."""
 
     async def batch(self, events: Sequence[Any]) -> None:
         """Make one batch durable, then acknowledge it."""
@@ -95,6 +101,7 @@ class Ingest:
         ends: dict[TP, int] = {}
         for tp, mine in by_partition.items():
             prev = await self._position(tp)
+            await self._begin(tp, prev + 1, mine[0].message.offset)
             sends += self._write(tp, prev, mine)
             ends[tp] = mine[-1].message.offset
         await asyncio.gather(*[await send for send in sends])
@@ -103,6 +110,7 @@ class Ingest:
         for mine in by_partition.values():
             for event in mine:
                 event.ack()
+        self.check.moved()
         self._tell()
 
     def probe(self) -> dict[str, Any]:
@@ -133,7 +141,18 @@ class Ingest:
         if generation != self._generation:
             self._generation = generation
             self._covered.clear()
+            self._begun.clear()
         return generation
+
+    async def _begin(self, tp: TP, expected: int, offset: int) -> None:
+        """An assignment begins where the one before ended, or at a hole that the log really has. What a rebalance
+        skipped would be committed over, and no delta would show it: the process ends instead, and reads it again."""
+        if tp not in self._begun and offset > expected:
+            loop = asyncio.get_running_loop()
+            there = await loop.run_in_executor(None, first_record, self.source, tp, expected, offset)
+            if there < offset:
+                raise VeilstreamError(f"{tp.topic}/{tp.partition}: offsets {there} to {offset - 1} were skipped")
+        self._begun.add(tp)
 
     async def _position(self, tp: TP) -> int:
         """Offset that is covered before the next delta: of this assignment's last one, else the committed position.
@@ -152,7 +171,11 @@ class Ingest:
 
     async def report(self) -> None:
         """Heartbeats of the partitions with nothing new, and the tick of whoever owns the first partition."""
-        if self.app.rebalancing or not self.app.consumer.assignment():
+        if self.app.rebalancing:
+            return
+        if not self.app.consumer.assignment():
+            if self._current_generation() > 0:
+                self.check.moved()  # a member without a partition: there are more workers than partitions
             return
         generation = self._current_generation()
         owned = sorted(tp for tp in self.app.consumer.assignment() if tp.topic in self.source.topics)
@@ -170,6 +193,8 @@ class Ingest:
         if TP(self.source.topics[0], 0) in owned:
             sends.append(self._send(self.delta, msgspec.json.encode(Tick(at=now))))
         await asyncio.gather(*[await send for send in sends])
+        if not any(self.progress.lag.values()):
+            self.check.moved()
         self._tell()
 
 

@@ -5,8 +5,13 @@ Faust carries transport, group membership and process life; the state is ours (D
 
 from __future__ import annotations
 
+import asyncio
+import faulthandler
 import logging
+import os
 import signal
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +20,16 @@ import faust
 from mode.supervisors import CrashingSupervisor
 
 from connectors.kafka.source import Source
+from stream.daemon.consuming import App
 from stream.daemon.health import Probe, serve
 
 __all__ = ["CrashingSupervisor", "application", "group", "offer_health", "run"]
 
 log = logging.getLogger("veilstream")
+
+STOP_SECONDS = 20.0
+"""A stop that was asked for takes at most this long, below the 30 s that Kubernetes gives. A release that is being
+built and not sealed by then is dropped: its charge stands, and the next start builds it under the same number."""
 
 
 def group(process: str, role: str) -> str:
@@ -30,7 +40,7 @@ def group(process: str, role: str) -> str:
 def application(process: str, role: str, source: Source, folder: Path, **more: Any) -> faust.App:
     """A Faust app with the settings of DESIGN section 3. Its data folder is made here: Faust would make it 0755."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return faust.App(
+    return App(
         group(process, role),
         broker=[f"kafka://{server}" for server in source.servers],
         datadir=folder,
@@ -64,8 +74,39 @@ def offer_health(app: faust.App, port: int | None, probe: Probe) -> None:
         log.info("health on port %s", [address[1] for address in runner.addresses])
 
 
+def show_stacks() -> None:
+    """On SIGUSR1: where every thread and every task stands, on stderr; code only, no content."""
+    faulthandler.dump_traceback(all_threads=True)
+    for task in list(asyncio.tasks._all_tasks):  # type: ignore[attr-defined]  # of all loops, not of one
+        if not task.done():
+            task.print_stack(limit=4, file=sys.stderr)
+
+
+def end_late(code: int, seconds: float | None = None) -> None:
+    """End this process, whatever it does, if it still runs after `seconds` (`STOP_SECONDS`)."""
+
+    def end() -> None:
+        log.warning("the stop took too long: what was under way is dropped, the next start does it again")
+        logging.shutdown()
+        os._exit(code)
+
+    timer = threading.Timer(STOP_SECONDS if seconds is None else seconds, end)
+    timer.daemon = True
+    timer.start()
+
+
 class _Worker(faust.Worker):
-    """A worker that leaves logging and standard output to us."""
+    """A worker that leaves logging and standard output to us, and stops in bounded time."""
+
+    def _schedule_shutdown(self, number: signal.Signals) -> None:
+        end_late(0)
+        super()._schedule_shutdown(number)
+
+    def _on_sigusr1(self) -> None:
+        show_stacks()  # Faust's would print local variables: records
+
+    def _on_sigusr2(self) -> None:
+        """Faust's would wait in a debugger."""
 
     def _setup_logging(self) -> None:
         pass
@@ -85,6 +126,8 @@ def run(app: faust.App, *services: Any, on_stop: Callable[[], None] = lambda: No
     except BaseException as error:  # noqa: BLE001 - whatever it was, the loop is shut down first and then it is raised
         reason = error
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if worker._signal_stop_time is None:
+        end_late(1)
     try:
         worker.stop_and_shutdown()
     except BaseException as error:  # noqa: BLE001 - the worker raises its crash reason again while it closes the loop
@@ -97,6 +140,4 @@ def run(app: faust.App, *services: Any, on_stop: Callable[[], None] = lambda: No
 
 def _asked(worker: Any, reason: BaseException) -> bool:
     """Whether the stop was asked for by a signal, and so what ends the waiting is no failure."""
-    import asyncio
-
     return worker._signal_stop_time is not None and isinstance(reason, asyncio.CancelledError | SystemExit)

@@ -32,6 +32,7 @@ def run_ingest(config: Path, output: Path) -> int:
     if worker.metrics is not None:
         worker.metrics.dead_letters(POISONS)
     log.info("ingest starts: process %s, topics %s", settings.process.name, ", ".join(source.topics))
+    worker.check.watch()
     return ending(lambda: run(app))
 
 
@@ -56,6 +57,7 @@ def run_coordinator(config: Path, output: Path, at: Callable[[str], None] = lamb
         metrics.active(False)
         coordinator.watch = Watch(settings, metrics)
     log.info("coordinator starts: process %s", settings.process.name)
+    coordinator.check.watch()
     return ending(lambda: run(app, on_stop=coordinator.close))
 
 

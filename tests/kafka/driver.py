@@ -36,9 +36,62 @@ def counter(fault: str) -> Callable[[str], None]:
     return at
 
 
+def widen_rebalance() -> None:
+    """A fetch stays open across a rebalance, and the rebalance takes its time: both can happen, here they do."""
+    import asyncio
+
+    from faust.tables.recovery import Recovery
+    from faust.transport.consumer import Consumer
+
+    getmany, resume = Consumer.getmany, Recovery._resume_streams
+
+    async def late(self, generation_id=0):  # type: ignore[no-untyped-def]
+        await asyncio.sleep(5.0)
+        await resume(self, generation_id)
+
+    Consumer.getmany = lambda self, timeout: getmany(self, 60.0)
+    Recovery._resume_streams = late
+
+
+def shorten_patience() -> None:
+    from stream.daemon import progress
+
+    progress.LEAST_SECONDS, progress.SESSIONS = 15.0, 0
+
+
+def leave_the_hole() -> None:
+    """The consumer as Faust has it: what was never committed is not sought back."""
+    from faust.transport.drivers import aiokafka
+
+    from stream.daemon.consuming import SeekingConsumer
+
+    shorten_patience()
+
+    SeekingConsumer.seek_to_committed = aiokafka.Consumer.seek_to_committed
+
+
+def hang() -> None:
+    """The consumer's thread stops moving at the first record; the process and its event loop live on."""
+    import time
+
+    from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
+
+    shorten_patience()
+    AIOKafkaConsumerThread._fetch_records = lambda *_arguments, **_options: time.sleep(3600)
+
+
+KINDS = {"wide": (widen_rebalance,), "wide-hole": (widen_rebalance, leave_the_hole), "hang": (hang,)}
+
+
 def plant_in_ingest(fault: str) -> None:
-    """`sent:N`: the deltas of batch N are with the broker, its events are not acknowledged; `taken:N`: neither."""
+    """`sent:N`: the deltas of batch N are with the broker, its events are not acknowledged; `taken:N`: neither.
+    Others: see `KINDS`."""
     from stream import ingest
+
+    if fault in KINDS:
+        for plant in KINDS[fault]:
+            plant()
+        return
 
     at = counter(fault)
     batch, write = ingest.Ingest.batch, ingest.Ingest._write

@@ -73,7 +73,8 @@ class Keeper:
         self.site, self.role, self.host = one, role, host
         self._faults = list(faults)
         self.codes: list[int] = []
-        self._stopping = threading.Event()
+        self._stopping = False
+        self._change = threading.Lock()
         self.process = self._start()
         self._thread = threading.Thread(target=self._keep, daemon=True)
         self._thread.start()
@@ -85,20 +86,24 @@ class Keeper:
     def _keep(self) -> None:
         while True:
             code = self.process.wait()
-            self.codes.append(code)
-            if self._stopping.is_set():
-                return
-            time.sleep(0.2)
-            self.process = self._start()
+            with self._change:
+                self.codes.append(code)
+                if self._stopping:
+                    return
+                time.sleep(0.2)
+                self.process = self._start()
 
     @property
     def faults_left(self) -> int:
         return len(self._faults)
 
     def stop(self) -> int:
-        """SIGTERM; the exit code."""
-        self._stopping.set()
-        self.process.terminate()
+        """SIGTERM to the process, or to its successor where it is just dying; the exit code."""
+        while not self._stopping:
+            with self._change:
+                if self.process.poll() is None:
+                    self._stopping = True
+                    self.process.terminate()
         self._thread.join(60)
         return self.codes[-1]
 

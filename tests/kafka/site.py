@@ -193,4 +193,16 @@ class Site:
             if condition():
                 return
             time.sleep(1.0)  # every look reads topics from their begin
-        raise AssertionError(f"{what} did not happen in {seconds:g} s\n{self.logs()[-6000:]}")
+        raise AssertionError(f"{what} did not happen in {seconds:g} s\n{self._state()}")
+
+    def _state(self) -> str:
+        """What each side has, the logs without the noise of an absent broker, and where each process stands."""
+        deltas = [record for _, record in self.json("delta") if record["t"] == "delta"]
+        reach = [(one["src"], one["p"], one["prev"], one["last"], one["n"], one["dlq"]) for one in deltas]
+        ends = {part: offset for part, offset, _ in self.records(self.topic)}
+        logs = "\n".join(line for line in self.logs().splitlines() if "Unable " not in line and "NotReady" not in line)
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGUSR1)
+        time.sleep(2)
+        return f"source ends {ends}\ndeltas {reach}\n{logs[-6000:]}\n== stacks\n{self.logs()[-20000:]}"

@@ -1,0 +1,59 @@
+"""Members come while events arrive: nothing is lost between two generations of a group, and nobody hangs for ever."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.kafka import scenario
+from tests.kafka.broker import Broker, ForeignBroker
+from tests.kafka.scenario import Keeper
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+
+AnyBroker = Broker | ForeignBroker
+
+
+@pytest.mark.parametrize(("fault", "died"), [("wide", []), ("wide-hole", [1])])
+def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
+    broker: AnyBroker, name: str, tmp_path: Path, fault: str, died: list[int]
+) -> None:
+    """The group has committed nothing yet, and the worker's fetch is open: what it brings is thrown away and must be
+    fetched again, though there is no committed offset to go back to. Where the consumer does not go back, the worker
+    sees that events were skipped, or that it stands still before the end of the log, and ends; the next one reads
+    them."""
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    values = scenario.events(cases=20)
+    try:
+        first = Keeper(one, "ingest", [fault])
+        one.wait(lambda: {r["p"] for _, r in one.json("delta") if r["t"] == "hb"} == {0, 1}, "an idle worker", 120)
+        second = one.start("ingest")
+        deadline = time.monotonic() + 120
+        while "because it is rebalancing" not in one.logs():
+            assert time.monotonic() < deadline, one.logs()
+            time.sleep(0.05)
+        scenario.send(one, values)
+        one.wait(lambda: one.covered() == len(values), "all events in the delta topic", 240)
+        assert first.stop() in (0, -15)  # -15: stopped before it had begun
+        assert first.codes[:-1] == died
+        assert one.stop(second) == [0]
+    finally:
+        one.close()
+    assert any(line in one.logs() for line in ("were skipped", "no progress for")) == bool(died)
+
+
+def test_a_worker_that_hangs_ends_and_its_successor_goes_on(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """The progress check: no move while events wait, and the process is gone; the service manager does the rest."""
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    values = scenario.events(cases=10)
+    try:
+        scenario.send(one, values)
+        worker = Keeper(one, "ingest", ["hang"])
+        one.wait(lambda: one.covered() == len(values), "all events in the delta topic", 240)
+        assert worker.stop() in (0, -15)
+        assert worker.codes[:-1] == [1]
+    finally:
+        one.close()
+    assert "no progress for" in one.logs()

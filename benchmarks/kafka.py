@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +77,19 @@ def work(kind: str, config: str, output: str, total: int) -> None:
 
 
 def _measure(ingest: Any, meter: Meter) -> None:
+    """From the first batch taken to the last event acknowledged: what is sent and not durable does not count."""
     batch: Callable[[Any, Sequence[Any]], Awaitable[None]] = ingest.batch
+    acknowledge: Callable[[Any, Any, Mapping[Any, Sequence[Any]]], Awaitable[None]] = ingest.acknowledge
 
-    async def measured(self: Any, events: Sequence[Any]) -> None:
+    async def taken(self: Any, events: Sequence[Any]) -> None:
         meter.first()
         await batch(self, events)
-        meter.count(len(events))
 
-    ingest.batch = measured
+    async def acknowledged(self: Any, sent: Any, by_partition: Mapping[Any, Sequence[Any]]) -> None:
+        await acknowledge(self, sent, by_partition)
+        meter.count(sum(map(len, by_partition.values())))
+
+    ingest.batch, ingest.acknowledge = taken, acknowledged
 
 
 # the bench

@@ -1,42 +1,21 @@
 """The fold's state on disk: written aside, made durable, renamed; the generation before is kept.
 
-A file is a header line of JSON (format, state version, sha256 of the body, nonce where it is encrypted), a newline
-and the body. With a key the body is AES-256-GCM with the header's meaning as associated data, so that neither can be
-exchanged. `FileOperations` is what a fault kit replaces.
+What a file looks like stands in `stream.sealed`. `FileOperations` is what a fault kit replaces.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from models.errors import RefusedError
-from stream.folding.snapshot import STATE_VERSION
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from stream.folding.snapshot import STATE_VERSION, readable
+from stream.sealed import Damaged, Keys, Protection, header_of, seal, unseal
 
 FORMAT = "veilstream-checkpoint"
 CURRENT, PREVIOUS, TEMPORARY = "fold.checkpoint", "fold.checkpoint.previous", "fold.checkpoint.tmp"
-KEY_BYTES = 32
-NONCE_BYTES = 12
-"""96 bits, drawn anew for every file: the size for which GCM is specified; repeated under one key it would be void."""
-
-
-class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """First line of a checkpoint."""
-
-    format: str
-    version: int
-    sha256: str
-    nonce: str | None = None
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -71,20 +50,20 @@ class Loaded:
 
 
 class Checkpoints:
-    """The checkpoints of one process in one folder (which exists). `key`: 32 bytes, or None for plain files."""
+    """The checkpoints of one process in one folder (which exists). `keys`: one key of 32 bytes, several, or None."""
 
-    def __init__(self, folder: Path, key: bytes | None = None, operations: FileOperations | None = None) -> None:
-        if key is not None and len(key) != KEY_BYTES:
-            raise RefusedError(f"the checkpoint key has {len(key)} bytes; AES-256 needs {KEY_BYTES}")
+    def __init__(
+        self, folder: Path, keys: Keys | bytes | None = None, operations: FileOperations | None = None
+    ) -> None:
         self.folder = folder
-        self._key = key
+        self.keys = keys if isinstance(keys, Keys) else Keys(keys)
         self._do = operations or FileOperations()
 
     def save(self, state: bytes) -> None:
         """Make `state` the newest generation. Whatever fails, a whole generation stays in the folder; OSError says
         what failed."""
         temporary, current = self.folder / TEMPORARY, self.folder / CURRENT
-        self._do.write(temporary, self._seal(state))
+        self._do.write(temporary, seal(state, self.keys, FORMAT, STATE_VERSION))
         self._do.fsync(temporary)
         if current.exists():
             self._do.rename(current, self.folder / PREVIOUS)
@@ -100,8 +79,8 @@ class Checkpoints:
             if not path.exists():
                 continue
             try:
-                state = self._open(path)
-            except _Damaged as damage:
+                state = opened(path.read_bytes(), self.keys, str(path))[0]
+            except Damaged as damage:
                 faults.append(f"{path}: {damage}")
                 continue
             if generation and not faults:
@@ -111,51 +90,14 @@ class Checkpoints:
             raise RefusedError(f"no checkpoint can be read ({'; '.join(faults)}): restore a backup of the folder")
         return None
 
-    def _seal(self, state: bytes) -> bytes:
-        # of the bytes as they lie on disk when plain; of nothing when encrypted: a digest of the state would say
-        # whether two states are equal, and GCM authenticates the body
-        digest = hashlib.sha256(state).hexdigest() if self._key is None else ""
-        nonce = None if self._key is None else secrets.token_bytes(NONCE_BYTES)
-        header = msgspec.json.encode(Header(FORMAT, STATE_VERSION, digest, None if nonce is None else nonce.hex()))
-        if self._key is None or nonce is None:
-            return header + b"\n" + state
-        return header + b"\n" + self._cipher(self._key).encrypt(nonce, state, header)
 
-    def _open(self, path: Path) -> bytes:
-        line, _, body = path.read_bytes().partition(b"\n")
-        try:
-            header = msgspec.json.decode(line, type=Header)
-        except msgspec.DecodeError:
-            header = None
-        if header is None or header.format != FORMAT:
-            raise _Damaged("is not a veilstream checkpoint")
-        if header.version != STATE_VERSION:
-            age = "newer" if header.version > STATE_VERSION else "older"
-            # no fallback: the generation before it may be older than decisions that are durable
-            raise RefusedError(f"{path} has state version {header.version}, {age} than {STATE_VERSION}, this program's")
-        if (header.nonce is None) != (self._key is None):
-            raise _Damaged("is encrypted and no key is given" if self._key is None else "is not encrypted, a key is")
-        state = self._decrypted(header, line, body)
-        if header.nonce is None and hashlib.sha256(state).hexdigest() != header.sha256:
-            raise _Damaged("is truncated or corrupt (its sha256 differs)")
-        return state
-
-    def _decrypted(self, header: Header, line: bytes, body: bytes) -> bytes:
-        from cryptography.exceptions import InvalidTag
-
-        if header.nonce is None or self._key is None:
-            return body
-        try:
-            return self._cipher(self._key).decrypt(bytes.fromhex(header.nonce), body, line)
-        except (InvalidTag, ValueError):
-            raise _Damaged("does not open: the key is another one, or the file is truncated or corrupt") from None
-
-    @staticmethod
-    def _cipher(key: bytes) -> AESGCM:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-        return AESGCM(key)
-
-
-class _Damaged(Exception):  # noqa: N818 - not an error of its own: it becomes part of one
-    """Why one file cannot be read."""
+def opened(data: bytes, keys: Keys, where: str, *, plain_too: bool = False) -> tuple[bytes, int, Protection]:
+    """A sealed checkpoint: its state, the version of it, and what it lies under. Damaged where it cannot be read;
+    RefusedError for a version that is not read here: there is no falling back, since the generation before may be
+    older than decisions that are durable."""
+    version = header_of(data, FORMAT).version
+    if not readable(version):
+        age = "newer" if version > STATE_VERSION else "older"
+        raise RefusedError(f"{where} has state version {version}, {age} than {STATE_VERSION}, this program's")
+    found = unseal(data, keys, FORMAT, plain_too=plain_too)
+    return found.body, found.version, found.protection

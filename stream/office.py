@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from connectors.store import FileOps, open_store
-from models.errors import InputError, RefusedError
+from models.errors import RefusedError
 from models.eventlog import Column, EventLog
 from stream.checkpoint import Checkpoints, FileOperations
 from stream.cut import Cut
@@ -25,6 +25,7 @@ from stream.release.contract import Attempt, Charge, Decision, Exposure
 from stream.release.erasure import erase, finish
 from stream.release.folder import OperatorFolder
 from stream.release.ledger import Account, Ledger, SqliteLedger
+from stream.release.mirror import open_mirror
 from stream.release.pipeline import Pipeline, Publisher
 from stream.rules import FoldRules, PublicationRules
 from stream.settings import Settings
@@ -43,7 +44,10 @@ class Saved(msgspec.Struct, frozen=True):
 
 
 class Office:
-    """Everything that outlives a cut. Opening it recovers what a crash left; `close` gives the folder free."""
+    """Everything that outlives a cut. Opening it recovers what a crash left; `close` gives the folder free.
+
+    `mirrored`: what a bare host needs is also kept in the store, where one is configured (the daemon).
+    """
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class Office:
         ops: FileOps | None = None,
         make_ledger: MakeLedger = SqliteLedger,
         publish: Publisher | None = None,
+        mirrored: bool = False,
     ) -> None:
         self.settings, self.at = settings, at
         self.watch: Watch | None = None
@@ -64,6 +69,7 @@ class Office:
             self.pseudonyms = Pseudonyms(key)
             self.checkpoints = _checkpoints(self.folder, settings)
             self.store = open_store(settings.store or output, ops, self.folder.path)
+            self.mirror = open_mirror(settings, output, ops) if mirrored else None
             self.ledger = make_ledger(self.folder.ledger, settings.process.name)
             self.pipelines = {
                 publication.name: Pipeline(
@@ -75,6 +81,7 @@ class Office:
                     pseudonyms=self.pseudonyms,
                     at=at,
                     publish=publish,
+                    mirror=self.mirror,
                     spent_elsewhere=self._spent_elsewhere(publication.name),
                 )
                 for publication in settings.publication
@@ -190,17 +197,13 @@ class Office:
 
 def _checkpoints(folder: OperatorFolder, settings: Settings) -> Checkpoints:
     folder.checkpoints.mkdir(exist_ok=True)
-    secret, ops = settings.checkpoint_key, folder.ops
+    ops = folder.ops
     operations = FileOperations(
         write=lambda path, data: ops.write(path, lambda target: _write(target, data)),
         fsync=ops.fsync,
         rename=ops.replace,
     )
-    try:
-        key = None if secret is None else bytes.fromhex(secret.get_secret_value().strip())
-    except ValueError:
-        raise InputError("checkpoint_key: not a key (64 hexadecimal digits)") from None
-    return Checkpoints(folder.checkpoints, key, operations)
+    return Checkpoints(folder.checkpoints, settings.storage_keys, operations)
 
 
 def _write(path: Path, data: bytes) -> None:

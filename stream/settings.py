@@ -25,6 +25,7 @@ from stream.release.audits import audits
 from stream.release.contract import Audit, Mechanism
 from stream.release.gate import GatePolicy, refuse_impossible
 from stream.release.mechanisms import mechanism
+from stream.sealed import Keys
 from stream.window import Window
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
@@ -194,6 +195,8 @@ class Settings(_Table):
     """The pseudonym key in hexadecimal (VEILSTREAM_KEY_FILE); by default the operator's folder holds one."""
     checkpoint_key: SecretStr | None = None
     """Checkpoints are encrypted with it (64 hexadecimal digits; VEILSTREAM_CHECKPOINT_KEY_FILE)."""
+    checkpoint_key_former: SecretStr | None = None
+    """The storage key before this one: still read, never written, until `veilstream migrate` finds nothing under it."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
     """Daemon only: /healthz and /readyz on loopback; 0 takes any free port."""
     store: str | None = None
@@ -204,7 +207,7 @@ class Settings(_Table):
     checkpoint_every: int = Field(default=20_000, ge=1)
     """Events between checkpoints (a cut also makes one)."""
 
-    @field_validator("key", "checkpoint_key")
+    @field_validator("key", "checkpoint_key", "checkpoint_key_former")
     @classmethod
     def _hexadecimal(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", value.get_secret_value().strip()):
@@ -217,7 +220,16 @@ class Settings(_Table):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"publication {twice[0]!r} stands twice")
+        if self.checkpoint_key_former is not None and self.checkpoint_key is None:
+            raise ValueError("checkpoint_key_former is set without checkpoint_key: nothing could be sealed")
         return self
+
+    @property
+    def storage_keys(self) -> Keys:
+        """The keys of checkpoints and mirror."""
+        given = (self.checkpoint_key, self.checkpoint_key_former)
+        current, former = (None if one is None else bytes.fromhex(one.get_secret_value().strip()) for one in given)
+        return Keys(current, former)
 
     @property
     def digest(self) -> str:

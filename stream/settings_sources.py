@@ -94,6 +94,7 @@ class _Environment(BaseSettings):
     store: str | None = None
     key: str | None = None
     checkpoint_key: str | None = None
+    checkpoint_key_former: str | None = None
     health_port: int | None = None
     min_free_bytes: int | None = None
     checkpoint_every: int | None = None

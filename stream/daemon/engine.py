@@ -38,6 +38,11 @@ CHECKPOINT_SECONDS = 30.0
 """A quiet stream is checkpointed this often, so that acknowledgements go on."""
 
 
+MIRROR_SECONDS = 60.0
+"""The mirror's checkpoint may be this much older: a host that takes over reads the deltas behind it, which the topic
+keeps for days; a state of some megabytes over a network at every cut would hold the releases up."""
+
+
 class Saved(msgspec.Struct, array_like=True):
     """What a checkpoint holds: the fold, and how far the ledger was known (an older ledger is then recognised)."""
 
@@ -65,14 +70,19 @@ class Engine:
         self._reader = DeltaReader(host.settings.process.name, host.source)
         self._ledger: TopicLedger | None = None
         self.office = Office(
-            host.settings, host.output, at=host.at, make_ledger=self._make_ledger, publish=self._announcer()
+            host.settings,
+            host.output,
+            at=host.at,
+            make_ledger=self._make_ledger,
+            publish=self._announcer(),
+            mirrored=True,
         )
         try:
             self.checkpoints, self._configured = self.office.checkpoints, True
             self.fold, self.position = self._restore()
             self.covered = self.saved = -1
             self._events = 0
-            self._saved_at = time.monotonic()
+            self._saved_at, self._mirrored_at = time.monotonic(), float("-inf")
             self._alarmed = self._forget = False
             self._count_accepted_gaps()
             self._configure()
@@ -100,22 +110,33 @@ class Engine:
 
     def _restore(self) -> tuple[Fold, int]:
         """The fold of the newest checkpoint, or a new one that begins where the delta topic does."""
-        loaded = self.checkpoints.load()
-        if loaded is None:
+        state = self._saved_state()
+        if state is None:
             recorded = self._recorded_rules()
             self._configured = recorded is not None
             fold = Fold(recorded or self._rules())
             entomb(self.office, fold)
             return fold, -1
-        if loaded.warning:
-            log.warning("checkpoint: %s; the generation before is used", loaded.warning)
-        saved = msgspec.msgpack.decode(loaded.state, type=Saved)
+        saved = msgspec.msgpack.decode(state, type=Saved)
         if saved.ledger > self.ledger.next_offset:
             raise RefusedError(
                 f"the ledger topic ends at {self.ledger.next_offset}, the checkpoint has seen {saved.ledger}: the "
                 "ledger is older than the state; restore it"
             )
         return Fold.restore(saved.state), saved.position
+
+    def _saved_state(self) -> bytes | None:
+        """The newest checkpoint of this host; the mirror's where there is none, or the delta topic begins behind it."""
+        loaded = self.checkpoints.load()
+        if loaded is not None and loaded.warning:
+            log.warning("checkpoint: %s; the generation before is used", loaded.warning)
+        own = None if loaded is None else loaded.state
+        if self.office.mirror is None:
+            return own
+        if own is not None and msgspec.msgpack.decode(own, type=Saved).position + 1 >= self._reader.begin():
+            return own
+        log.info("checkpoint: taken from the mirror %s, if it has one", self.office.mirror.blobs.where)
+        return self.office.mirror.load() or own
 
     def _recorded_rules(self) -> FoldRules | None:
         """Rules of a fold from the begin of the delta topic: those of its first config record, None without one."""
@@ -137,6 +158,11 @@ class Engine:
     def _configure(self) -> None:
         """A configuration that differs from the one in the state becomes a record, effective at its own offset."""
         wanted = self._rules()
+        if self.fold.key not in ("", wanted.key):
+            raise RefusedError(
+                "the pseudonym key of this host is not the one of the recorded events: give it the key of the host "
+                "before (VEILSTREAM_KEY_FILE); under another one each case would count twice"
+            )
         if self._configured and self.fold.rules.to_mapping() == wanted.to_mapping():
             return
         delta = topic(self.host.settings.process.name, "delta")
@@ -172,8 +198,8 @@ class Engine:
             self._watch_gap()
             if self._forget:
                 self._forget = False
-                self.checkpoint()  # twice: no generation on disk may hold an erased case
-                self.checkpoint()
+                self.checkpoint(mirror=True)  # twice: no generation on disk may hold an erased case
+                self.checkpoint(mirror=True)
             elif cuts or self._events >= self.host.settings.checkpoint_every:
                 self.checkpoint()
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS and self.position > self.saved:
@@ -255,10 +281,14 @@ class Engine:
 
     # checkpoints
 
-    def checkpoint(self) -> None:
-        """Save the state; `covered` becomes the position of the checkpoint before, which may be acknowledged."""
-        body = Saved(self.fold.snapshot(), self.position, self.ledger.next_offset)
-        self.checkpoints.save(msgspec.msgpack.encode(body))
+    def checkpoint(self, *, mirror: bool = False) -> None:
+        """Save the state; `covered` becomes the position of the checkpoint before, which may be acknowledged.
+        The mirror gets it too, at the latest every `MIRROR_SECONDS`."""
+        state = msgspec.msgpack.encode(Saved(self.fold.snapshot(), self.position, self.ledger.next_offset))
+        self.checkpoints.save(state)
+        if self.office.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
+            self.office.mirror.save(self.position, state)
+            self._mirrored_at = time.monotonic()
         self.host.at("checkpoint")
         self.covered, self.saved = self.saved, self.position
         self._events = 0

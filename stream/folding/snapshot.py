@@ -5,6 +5,7 @@ What can be derived (deadlines of inactivity, counts of events_per_case) is not 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -17,6 +18,10 @@ from stream.records import Delta
 
 STATE_VERSION = 1
 """Version of what `encode` writes; bumped with every change of the state's shape."""
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""By version n: how a state of version n becomes one of n + 1. A bump of STATE_VERSION brings the step from the
+version before it; older ones are dropped then (a program reads N and N - 1)."""
 
 _COUNTERS = ("ordered", "earliest", "latest", "duplicates", "refused", "foreign", "removed_cases", "removed_events")
 
@@ -87,7 +92,14 @@ def decode(raw: bytes) -> dict[str, Any]:
         version = table["version"]
     except (msgspec.DecodeError, KeyError, TypeError):
         raise RefusedError("the state of the fold cannot be read: these bytes are not a state") from None
-    if version != STATE_VERSION:
+    if not readable(version):
         age = "newer" if version > STATE_VERSION else "older"
         raise RefusedError(f"the state of the fold has version {version}, {age} than the {STATE_VERSION} known here")
+    for step in range(version, STATE_VERSION):
+        table = UPGRADES[step](dict(table))
     return dict(table)
+
+
+def readable(version: int) -> bool:
+    """Whether `decode` takes a state of this version: our own, or one that `UPGRADES` leads to it."""
+    return version <= STATE_VERSION and all(step in UPGRADES for step in range(version, STATE_VERSION))

@@ -58,7 +58,7 @@ def entomb(office: Office, fold: Fold) -> None:
 
 
 def finish(office: Office) -> None:
-    """Take erased cases out of what is kept of earlier releases, as far as that is not done yet."""
+    """Take erased cases out of what is kept of earlier releases, as far as that is not done yet; the mirror last."""
     gone = tombstones(office)
     for pipeline in office.pipelines.values() if gone else ():
         for place, record in enumerate(pipeline.earlier):
@@ -66,6 +66,9 @@ def finish(office: Office) -> None:
             if cases:
                 pipeline.forget(record.sequence, cases)  # before the variants, which say what there is to forget
                 pipeline.earlier[place] = _rewritten(office, pipeline.name, record, cases)
+    if office.mirror is not None:
+        for pipeline in office.pipelines.values():
+            office.mirror.renew(pipeline)
 
 
 def _rewritten(office: Office, name: str, record: Record, cases: set[str]) -> Record:

@@ -25,6 +25,7 @@ from stream.release.contract import Attempt, AuditContext, Build, Charge, Decisi
 from stream.release.folder import OperatorFolder, replace_with, write_json
 from stream.release.ledger import Account, Entry, Ledger, charge_entry
 from stream.release.manifest import audit_document, manifest
+from stream.release.mirror import Mirror
 from stream.release.released import outside, pseudonymous_resources
 from stream.release.repair import Judged
 from stream.settings import Publication, Settings
@@ -51,6 +52,7 @@ class Pipeline:
     pseudonyms: Pseudonyms
     at: Callable[[str], None] = lambda _name: None
     publish: Publisher | None = None
+    mirror: Mirror | None = None
     spent_elsewhere: Callable[[], Charge] = Charge
     """Charges of the process's other publications: the process-level budget caps them together."""
 
@@ -117,6 +119,7 @@ class Pipeline:
             publication.build_mechanism,
             attempt.exposure,
             publication.gate,
+            self.earlier,
             repair.targets(publication.gate, audit, self.earlier),
             lambda build: self._judge(attempt, self._outer(build)),
         )
@@ -252,6 +255,8 @@ class Pipeline:
             "memory.json": write_json(build.memory),
         }
         temporary = self.folder.prepare(self.name, operator_files)
+        if self.mirror is not None:
+            self.mirror.put_release(self.name, temporary.name, temporary)
         self.at("files_written")
         seal = self._seal_row(attempt, number, prepared, temporary)
         self.at("sealed")

@@ -3,7 +3,8 @@
 * seal row and temporary folder: the rename is done now;
 * seal row without bytes: the number is burned, its charge stays;
 * a folder without a seal row: somebody else's, or a restored ledger: refuse to release;
-* a temporary folder that no seal speaks of: quarantined, since nobody has seen it.
+* a temporary folder that no seal speaks of: quarantined, since nobody has seen it;
+* a seal row and a release, but no files of the operator (a host that takes over): they come from the mirror.
 """
 
 from __future__ import annotations
@@ -49,5 +50,7 @@ def _finish(pipeline: Pipeline, number: int, seal: Entry) -> None:
     if store.manifest_sha256(pipeline.name, number) != body["manifest"]:
         raise RefusedError(f"release {number} of {pipeline.name} in the store is not what the ledger sealed")
     pipeline.folder.commit(body["operator"], pipeline.name, number)
+    if pipeline.mirror is not None and not pipeline.folder.release(pipeline.name, number).exists():
+        pipeline.mirror.bring(pipeline.name, number, body["operator"], pipeline.folder)
     if number not in account.published:
         pipeline.announce(number, store.read_manifest(pipeline.name, number))

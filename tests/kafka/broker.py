@@ -54,6 +54,9 @@ share.coordinator.state.topic.min.isr=1
 class Broker:
     """One broker process. `bootstrap` stays the same across `kill` and `start`, and so does the data."""
 
+    format_options: tuple[str, ...] = ()
+    """What a kind of broker puts into its metadata from the begin (SCRAM users)."""
+
     def __init__(self, classpath: str, *, user: tuple[str, str] | None = None) -> None:
         self.classpath = classpath
         self.folder = Path(tempfile.mkdtemp(prefix="veilstream-kafka-"))
@@ -61,7 +64,10 @@ class Broker:
         self.bootstrap = f"127.0.0.1:{port}"
         self._process: subprocess.Popen[bytes] | None = None
         self._configure(port, controller, user)
-        self._java("kafka.tools.StorageTool", "format", "--cluster-id", _cluster_id(), "--config", self._properties)
+        self._java(
+            *("kafka.tools.StorageTool", "format", "--cluster-id", _cluster_id(), "--config", self._properties),
+            *self.format_options,
+        )
 
     @property
     def _properties(self) -> str:

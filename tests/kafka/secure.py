@@ -1,0 +1,124 @@
+"""A broker with TLS and SASL listeners beside its plain one, under a certificate authority made for the test."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tests.kafka.broker import Broker, _free_ports, classpath
+
+USER, PASSWORD = "vera", "correct-horse"
+
+LISTENERS = """\
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},SSL://127.0.0.1:{tls},\
+SASL_SSL://127.0.0.1:{sasl}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL
+ssl.keystore.type=PEM
+ssl.keystore.location={folder}/broker-chain.pem
+ssl.truststore.type=PEM
+ssl.truststore.location={folder}/ca.pem
+listener.name.ssl.ssl.client.auth=required
+sasl.enabled.mechanisms=SCRAM-SHA-512,OAUTHBEARER
+listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=\
+org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_ssl.oauthbearer.sasl.jaas.config=\
+org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";
+"""
+"""Java's properties take the last of two values. OAUTHBEARER is validated by Kafka's own unsecured JWS handler, which
+is what a broker has without an identity provider: it checks form, subject and expiry, and no signature."""
+
+
+class SecureBroker(Broker):
+    """`tls_bootstrap` asks for a client certificate, `sasl_bootstrap` for SCRAM-SHA-512 or OAUTHBEARER over TLS."""
+
+    format_options = ("--add-scram", f"SCRAM-SHA-512=[name={USER},password={PASSWORD}]")
+
+    def _configure(self, port: int, controller: int, user: tuple[str, str] | None) -> None:
+        super()._configure(port, controller, None)
+        tls, sasl = _free_ports(2)
+        self.tls_bootstrap, self.sasl_bootstrap = f"127.0.0.1:{tls}", f"127.0.0.1:{sasl}"
+        certificates(self.folder)
+        text = LISTENERS.format(port=port, controller=controller, tls=tls, sasl=sasl, folder=self.folder)
+        with Path(self._properties).open("a") as file:
+            file.write(text)
+
+
+def secure_broker() -> SecureBroker:
+    """A started broker; the caller closes it."""
+    broker = SecureBroker(classpath())
+    try:
+        broker.start()
+    except BaseException:
+        broker.close()
+        raise
+    return broker
+
+
+def certificates(folder: Path) -> None:
+    """`ca.pem`; `broker` and `client` as `-cert.pem`, `-key.pem` and `-chain.pem` (key and certificate in one file);
+    `stranger.pem`, an authority that signed nothing here."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    authority = _certificate("test authority", key, None)
+    (folder / "ca.pem").write_bytes(_pem(authority))
+    other = ec.generate_private_key(ec.SECP256R1())
+    (folder / "stranger.pem").write_bytes(_pem(_certificate("another authority", other, None)))
+    for name in ("broker", "client"):
+        own = ec.generate_private_key(ec.SECP256R1())
+        signed = _pem(_certificate(name, own, (authority, key)))
+        private = own.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        (folder / f"{name}-key.pem").write_bytes(private)
+        (folder / f"{name}-cert.pem").write_bytes(signed)
+        (folder / f"{name}-chain.pem").write_bytes(private + signed + _pem(authority))
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _certificate(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None,
+) -> x509.Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    signer = key if issuer is None else issuer[1]
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject if issuer is None else issuer[0].subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    if issuer is None:
+        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+        builder = builder.add_extension(usage, critical=True)
+    else:
+        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        purposes = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+        authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+        builder = builder.add_extension(names, critical=False).add_extension(purposes, critical=False)
+        builder = builder.add_extension(authority, critical=False)
+    return builder.sign(signer, hashes.SHA256())
+
+
+def unsecured_token(subject: str, seconds: int = 3600) -> str:
+    """A JWS without signature (RFC 7515, appendix A.5), as Kafka's unsecured handler takes it."""
+    now = int(time.time())
+    parts = ({"alg": "none"}, {"sub": subject, "iat": now, "exp": now + seconds})
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts) + "."

@@ -1,0 +1,105 @@
+"""The daemon over TLS with a client certificate, over SCRAM-SHA-512 and over OAUTHBEARER, against the real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.kafka.source import Source
+from connectors.kafka.topics import admin
+from models.errors import InputError
+from tests.kafka import scenario
+from tests.kafka.broker import Broker
+from tests.kafka.secure import PASSWORD, USER, SecureBroker, secure_broker, unsecured_token
+from tests.kafka.site import Site, publication
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[SecureBroker]:
+    broker = secure_broker()
+    yield broker
+    broker.close()
+
+
+def tables(broker: Broker, folder: Path) -> dict[str, dict[str, Any]]:
+    """`[source.security]` of each way in; secrets lie in files."""
+    (folder / "password").write_text(PASSWORD + "\n")
+    (folder / "token").write_text(unsecured_token(USER) + "\n")
+    pem = broker.folder
+    tls = {"protocol": "ssl", "cert_file": f"{pem}/client-cert.pem", "key_file": f"{pem}/client-key.pem"}
+    scram = {"mechanism": "SCRAM-SHA-512", "username": USER, "password_file": f"{folder}/password"}
+    oauth = {"mechanism": "OAUTHBEARER", "token_file": f"{folder}/token"}
+    sasl = {"protocol": "sasl_ssl"}
+    every = {"tls": tls, "scram": sasl | scram, "oauthbearer": sasl | oauth}
+    return {name: {"ca_file": f"{pem}/ca.pem", **table} for name, table in every.items()}
+
+
+def _bootstrap(broker: SecureBroker, way: str) -> str:
+    return broker.tls_bootstrap if way == "tls" else broker.sasl_bootstrap
+
+
+@pytest.mark.parametrize("way", ["tls", "scram", "oauthbearer"])
+def test_the_daemon_releases_over_a_secure_listener(
+    secure: SecureBroker, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Topics, ingest, ledger and releases: every client of the daemon passes, and no secret is in any log."""
+    table = tables(secure, tmp_path)[way]
+    monkeypatch.setenv("VEILSTREAM_SOURCE__BOOTSTRAP", _bootstrap(secure, way))
+    lines = "\n".join(f'{key} = "{value}"' for key, value in table.items())
+    one = Site(
+        secure.bootstrap,
+        name,
+        tmp_path,
+        publication("plain", "{ new_cases = 10 }"),
+        source=f"[source.security]\n{lines}",
+    )
+    try:
+        workers = one.start("ingest"), one.start("coordinator")
+        one.send(scenario.events(cases=10))
+        one.wait(lambda: len(one.json("releases")) == 1, "a release")
+        assert one.stop(*workers) == [0, 0]
+    finally:
+        one.close()
+    logs = one.logs()
+    assert PASSWORD not in logs
+    assert unsecured_token(USER)[:40] not in logs
+
+
+def _source(broker: SecureBroker, way: str, table: dict[str, Any]) -> Source:
+    return Source.model_validate({"topics": ["x"], "bootstrap": _bootstrap(broker, way), "security": table})
+
+
+@pytest.mark.parametrize(
+    ("way", "change"),
+    [
+        ("scram", {"password_file": "wrong"}),
+        ("oauthbearer", {"token_file": "expired"}),
+        ("tls", {"ca_file": "stranger"}),
+        ("tls", {"cert_file": None, "key_file": None}),
+    ],
+)
+def test_what_does_not_belong_is_one_line_without_the_secret(
+    secure: SecureBroker, tmp_path: Path, way: str, change: dict[str, str | None]
+) -> None:
+    """A wrong password, an expired token, a broker of an unknown authority, no client certificate."""
+    files = {"wrong": "not-the-password", "expired": unsecured_token(USER, -60)}
+    table = tables(secure, tmp_path)[way]
+    with admin(_source(secure, way, table), 10) as client:
+        assert client.list_topics() is not None  # the same settings without the change
+    for key, value in change.items():
+        if value == "stranger":
+            table[key] = f"{secure.folder}/stranger.pem"
+        elif value is None:
+            del table[key]
+        else:
+            (tmp_path / value).write_text(files[value])
+            table[key] = f"{tmp_path}/{value}"
+    with pytest.raises(InputError, match=r"^broker 127\.0\.0\.1:\d+: ") as error, admin(_source(secure, way, table), 4):
+        pass
+    assert "source.security" in str(error.value)
+    assert not any(text in str(error.value) for text in files.values())

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.papers.amun import PRINTED
 from connectors import read_log
 from models.dp import amun, noise
 from models.dp.utility import graph_distance, variant_changes
@@ -49,7 +50,7 @@ def main() -> None:
 def measure(names: list[str], rounds: int) -> dict[str, Any]:
     """All figures by log, design and delta."""
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
-    table = json.loads((ROOT / "tests" / "golden" / "dp_paper_tables.json").read_text(encoding="utf-8"))["table6"]
+    table = PRINTED["table6"]
     results: dict[str, Any] = {}
     for name in names:
         log = read_log(folder / f"{name}.xes.gz")

@@ -139,7 +139,7 @@ class Coordinator:
             return
         try:
             if self.state in ("active", "gap") and engine.position > engine.saved and engine.fold.open_cut is None:
-                engine.checkpoint()
+                engine.checkpoint(mirror=True)
         finally:
             engine.close()
 

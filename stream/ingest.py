@@ -1,15 +1,16 @@
 """Faust application 1: partitions of source events to ordered deltas. Stateless.
 
 Order of a batch, which is the guarantee: decode and validate, send deltas and dead letters, wait for the broker's
-acknowledgement of each, and only then acknowledge the source events, in order. Any surprise ends the process; the
-service manager starts it again, and the offsets that were not acknowledged are read again. The fold drops repeats.
+acknowledgement of each, and only then acknowledge the source events, in order. While one batch waits the next is
+taken and sent, never a third. Any surprise ends the process; the service manager starts it again, and the offsets that
+were not acknowledged are read again. The fold drops repeats.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,9 +89,11 @@ class Ingest:
         self._covered: dict[TP, int] = {}
         self._begun: set[TP] = set()
         """Partitions whose first events in this generation were where they should be."""
+        self._waiting: asyncio.Future[None] | None = None
+        """The batch before this one, sent and not yet acknowledged; its failure is ours."""
 
     async def batch(self, events: Sequence[Any]) -> None:
-        """Make one batch durable, then acknowledge it."""
+        """Send one batch behind the one before, and return when that one is durable and acknowledged."""
         generation = self._current_generation()
         by_partition: dict[TP, list[Any]] = {}
         for event in events:
@@ -104,9 +107,17 @@ class Ingest:
             await self._begin(tp, prev + 1, mine[0].message.offset)
             sends += self._write(tp, prev, mine)
             ends[tp] = mine[-1].message.offset
-        await asyncio.gather(*[await send for send in sends])
+        sent = [await send for send in sends]  # in this order, also on the topic: the producer keeps it
         if self._current_generation() == generation:
             self._covered.update(ends)
+        if self._waiting is not None:
+            await self._waiting
+        self._waiting = asyncio.ensure_future(self.acknowledge(sent, by_partition))
+        self.app.add_future(self._waiting)  # ends the process where it fails and no batch follows
+
+    async def acknowledge(self, sent: Sequence[Any], by_partition: Mapping[TP, Sequence[Any]]) -> None:
+        """Wait until the broker has everything of a batch; then, and only then, acknowledge its events in order."""
+        await asyncio.gather(*sent)
         for mine in by_partition.values():
             for event in mine:
                 event.ack()
@@ -156,6 +167,8 @@ class Ingest:
 
     async def _position(self, tp: TP) -> int:
         """Offset that is covered before the next delta: of this assignment's last one, else the committed position.
+        (A delta that was sent and is not durable yet counts: should it fail, the process ends and what follows it is a
+        gap to the fold until the offsets are read again.)
 
         Never "first - 1": what retention or a lost commit took away would pass unseen. Where the log begins behind
         the committed position, its begin shows the fold the gap. A group that never committed has no position: on

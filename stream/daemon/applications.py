@@ -31,6 +31,10 @@ STOP_SECONDS = 20.0
 """A stop that was asked for takes at most this long, below the 30 s that Kubernetes gives. A release that is being
 built and not sealed by then is dropped: its charge stands, and the next start builds it under the same number."""
 
+PRODUCER_BATCH_BYTES = 900_000
+"""As much as one delta may have. With less (Faust's 16 KiB) each delta is a produce request of its own, and the next
+waits for its acknowledgement before it can even be handed over."""
+
 
 def group(process: str, role: str) -> str:
     """The consumer group of a role. It carries the process's name: two processes never share offsets."""
@@ -54,6 +58,7 @@ def application(process: str, role: str, source: Source, folder: Path, **more: A
         broker_max_poll_interval=3600,
         producer_linger=0.02,
         producer_acks=-1,
+        producer_max_batch_size=PRODUCER_BATCH_BYTES,
         web_enabled=False,
         web_tables_enabled=False,
         stream_wait_empty=False,

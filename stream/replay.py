@@ -150,7 +150,7 @@ class Replay:
                 saved = record.last
         yield from fold.finish(final=final)
         if self.watch is not None:
-            self.watch.folded(fold)
+            self.watch.folded(fold, last=True)
 
     def _paced(self, records: Iterator[tuple[int, Delta]]) -> Iterator[tuple[int, Delta]]:
         """The records, in event time divided by `speed` where one is asked for."""

@@ -55,10 +55,10 @@ class Watch:
             self._saved = position
             self.metrics.checkpointed()
 
-    def folded(self, fold: Fold) -> None:
-        """Records were folded. Counting is not free: a daemon counts once a second at most."""
+    def folded(self, fold: Fold, *, last: bool = False) -> None:
+        """Records were folded. Counting is not free: once a second at most, and after the last of a replay."""
         now = time.monotonic()
-        if self.metrics.live and now - self._told < 1:
+        if now - self._told < 1 and not last:
             return
         self._told = now
         for name in fold.publications:

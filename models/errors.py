@@ -23,6 +23,10 @@ class NoEventsError(InputError):
     """A log without a single event: useless as a source, possible as a release."""
 
 
+class UnavailableError(VeilstreamError):
+    """What the program needs does not answer: nothing is wrong here, try again later (a service manager does)."""
+
+
 class BoundError(VeilstreamError):
     """A privacy bound that was asked for does not hold, or cannot."""
 

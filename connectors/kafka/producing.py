@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 
 from connectors.kafka.source import Source
-from connectors.kafka.topics import explain
-from models.errors import InputError
+from connectors.kafka.topics import fault
 from models.eventlog import EventLog
 
 SECOND = 1_000_000_000
@@ -66,7 +65,8 @@ def publish_log(
     speed: float | None = None,
     on_progress: Callable[[int], None] = lambda _done: None,
 ) -> Sent:
-    """Send every event and wait for the broker's acknowledgement of all; InputError where one is refused."""
+    """Send every event and wait for the broker's acknowledgement of all; InputError where one is refused,
+    UnavailableError where no broker answers."""
     from kafka import errors
 
     started = time.monotonic()
@@ -85,7 +85,7 @@ def publish_log(
                 partition = future.get(timeout=30).partition
                 counts[partition] = counts.get(partition, 0) + 1
     except errors.KafkaError as error:
-        raise InputError(explain(error, source)) from None
+        raise fault(error, source) from None
     return Sent(log.n_events, counts, time.monotonic() - started)
 
 

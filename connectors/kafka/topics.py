@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connectors.kafka.source import Source
-from models.errors import InputError
+from models.errors import InputError, UnavailableError, VeilstreamError
 
 KINDS = ("delta", "ledger", "releases", "released-events", "dlq")
 FOR_EVER = -1
@@ -66,14 +66,22 @@ def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
         )
         yield client
     except errors.KafkaError as error:
-        raise InputError(explain(error, source)) from None
+        raise fault(error, source) from None
     finally:
         if client is not None:
             client.close()
 
 
-def explain(error: Exception, source: Source) -> str:
-    """One line for people about a client's error: where, and what to check; nothing of what was sent."""
+def fault(error: Exception, source: Source) -> VeilstreamError:
+    """A client's error as one line for people: where, and what to check; nothing of what was sent. UnavailableError
+    where no broker answers (it may come back by itself), InputError for everything else."""
+    from kafka import errors
+
+    away = isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError)
+    return (UnavailableError if away else InputError)(_explain(error, source))
+
+
+def _explain(error: Exception, source: Source) -> str:
     from kafka import errors
 
     where = f"broker {source.bootstrap}"

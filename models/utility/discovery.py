@@ -14,7 +14,8 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 NOISE = 0.2
 """Noise threshold of the paper's experiments."""
+
+HIDDEN_DEPTH = 50
+"""Hidden transitions in a row that token replay looks through (pm4py's own bound)."""
+
+State = tuple[Any, frozenset[str]]
+"""A marking, and the labels that may come next in it."""
 
 Method = Literal["alignment", "replay"]
 
@@ -49,8 +56,70 @@ def discovery_quality(
         frame = _frame(original)
         measure = pm4py.fitness_alignments if method == "alignment" else pm4py.fitness_token_based_replay
         fitness = measure(frame, *model)
-        precision = pm4py.precision_token_based_replay(frame, *model)
-    return Agreement(float(fitness["log_fitness"]), float(precision))
+        precision = _precision(original, *model)
+    return Agreement(float(fitness["log_fitness"]), precision)
+
+
+def _precision(log: EventLog, net: Any, initial: Any, final: Any) -> float:
+    """What pm4py.precision_token_based_replay gives (Munoz-Gama and Carmona, 2010), prefix by prefix.
+
+    pm4py replays every prefix of every variant from its first event; a step depends on the marking and the activity
+    alone, so each such pair is replayed once here (Sepsis: 12,000 prefixes, some hundred pairs).
+    """
+    from pm4py.objects.petri_net.utils.align_utils import get_visible_transitions_eventually_enabled_by_marking
+
+    step, known = _step(net, final), {t.label for t in net.transitions}
+    start = get_visible_transitions_eventually_enabled_by_marking(net, initial)
+    following = _following(log)
+    states: dict[tuple[str, ...], State | None] = {(): (initial, frozenset(t.label for t in start))}
+    allowed = escaping = 0
+    for prefix in sorted(following, key=len):
+        if prefix:
+            state = states[prefix[:-1]]
+            states[prefix] = step(state[0], prefix[-1]) if state and prefix[-1] in known else state
+        state = states[prefix]
+        if state is not None:
+            cases = following[prefix].total()
+            allowed += len(state[1]) * cases
+            escaping += len(state[1] - following[prefix].keys()) * cases
+    return 1 - escaping / allowed if allowed else 1.0
+
+
+def _following(log: EventLog) -> dict[tuple[str, ...], Counter[str]]:
+    """Per prefix that some trace continues: how often each activity follows."""
+    result: defaultdict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+    for trace, cases in Counter(tuple(map(str, trace)) for trace in log.traces()).items():
+        for k, activity in enumerate(trace):
+            result[trace[:k]][activity] += cases
+    return result
+
+
+def _step(net: Any, final: Any) -> Callable[[Any, str], State | None]:
+    """One activity from a marking by token replay: the marking reached and the labels that may come next, None where
+    the activity does not fit. Activities that the model lacks are passed over."""
+    from pm4py.algo.conformance.tokenreplay.variants import token_replay
+    from pm4py.objects.petri_net.utils.petri_utils import get_places_shortest_path_by_hidden
+
+    hidden = get_places_shortest_path_by_hidden(net, HIDDEN_DEPTH)
+    of_label = {t.label: t for t in sorted(net.transitions, key=lambda t: str(t.name))}
+    known: dict[tuple[frozenset[Any], str], State | None] = {}
+
+    def replayed(marking: Any, activity: str) -> State | None:
+        fits, _, _, _, reached, enabled, *_ = token_replay.apply_trace(
+            [{"concept:name": activity}], net, marking, final, of_label, False, {}, {}, {}, hidden, False,
+            try_to_reach_final_marking_through_hidden=False, stop_immediately_unfit=True,
+            post_fix_caching=token_replay.PostFixCaching(),
+            marking_to_activity_caching=token_replay.MarkingToActivityCaching(),
+        )  # fmt: skip
+        return (reached, frozenset(t.label for t in enabled)) if fits else None
+
+    def step(marking: Any, activity: str) -> State | None:
+        key = frozenset(marking.items()), activity
+        if key not in known:
+            known[key] = replayed(marking, activity)
+        return known[key]
+
+    return step
 
 
 def _frame(log: EventLog) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from typing import Any
 
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
-from models.errors import RefusedError
+from models.errors import UnavailableError
 
 PATIENCE_SECONDS = 60.0
 """Without a record for this long before the end: the broker is away, and the process ends to be started again."""
@@ -60,7 +60,7 @@ class DeltaReader:
                         return
                     yield record.offset, record.value
             if time.monotonic() - heard > PATIENCE_SECONDS:
-                raise RefusedError(f"{self._partition.topic}: cannot be read up to offset {until}")
+                raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {until}")
 
     def close(self) -> None:
         if self._consumer is not None:

@@ -32,7 +32,7 @@ def send(settings: Settings, source: Source, command: Command) -> int:
         with producer(source) as client:
             return int(client.send(delta, msgspec.json.encode(command), partition=0).get(timeout=30).offset)
     except errors.KafkaError as error:
-        raise InputError(topics.explain(error, source)) from None
+        raise topics.fault(error, source) from None
 
 
 def erase(settings: Settings, source: Source, output: Path, cases: Sequence[str]) -> int:

@@ -83,10 +83,7 @@ def ending(work: Any) -> int:
 def run_all(config: Path, output: Path) -> int:
     """One ingest worker and one coordinator, each a process of its own; ends with the first of them."""
     command = [sys.executable, "-m", "stream.commands", "run", "-c", str(config), "-o", str(output), "--role"]
-    children = [
-        subprocess.Popen([*command, role], env=_environment(config, role))  # noqa: S603 - our own program
-        for role in ("ingest", "coordinator")
-    ]
+    children: list[subprocess.Popen[bytes]] = []
 
     def forward(number: int, _frame: object) -> None:
         for child in children:
@@ -94,19 +91,23 @@ def run_all(config: Path, output: Path) -> int:
 
     signal.signal(signal.SIGTERM, forward)
     signal.signal(signal.SIGINT, forward)
+    for role in ("ingest", "coordinator"):
+        environment = _environment(config, role)
+        children.append(subprocess.Popen([*command, role], env=environment))  # noqa: S603 - our own program
     return _wait(children)
 
 
 def _environment(config: Path, role: str) -> dict[str, str]:
-    """Two processes cannot share one metrics port: the coordinator of `--role all` takes the next one."""
+    """Two processes cannot share a port: the coordinator of `--role all` takes the next one, of metrics and health."""
     import os
 
     from stream.settings import load
 
-    port = load(config).metrics.get("port")
-    if role != "coordinator" or not port:
+    settings = load(config)
+    ports = {"VEILSTREAM_METRICS__PORT": settings.metrics.get("port"), "VEILSTREAM_HEALTH_PORT": settings.health_port}
+    if role != "coordinator":
         return dict(os.environ)
-    return {**os.environ, "VEILSTREAM_METRICS__PORT": str(int(port) + 1)}
+    return {**os.environ, **{name: str(int(port) + 1) for name, port in ports.items() if port}}
 
 
 def _wait(children: list[subprocess.Popen[bytes]]) -> int:

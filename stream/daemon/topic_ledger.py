@@ -21,7 +21,7 @@ import msgspec
 
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
-from models.errors import RefusedError
+from models.errors import RefusedError, UnavailableError
 from stream.release.ledger import Entry, SqliteLedger, key_of
 
 READ_SECONDS = 60.0
@@ -133,7 +133,7 @@ class TopicLedger(SqliteLedger):
                 for record in records:
                     self._take(record.offset, record.value)
             if time.monotonic() > deadline:
-                raise RefusedError(f"{self._partition.topic}: cannot be read up to offset {offset}")
+                raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {offset}")
 
     def _take(self, offset: int, value: bytes) -> None:
         """One record of the topic into the digest, and into the copy with the place that it brings us to."""

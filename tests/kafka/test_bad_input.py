@@ -91,22 +91,23 @@ def _site(broker: AnyBroker, name: str, folder: Path) -> Site:
 
 
 @pytest.mark.parametrize(
-    ("change", "line"),
+    ("change", "line", "code"),
     [
-        (('topics = ["', 'topics = ["nowhere.'), "missing on the broker"),
-        (('bootstrap = "127.0.0.1:', 'bootstrap = "127.0.0.1:1'), "bootstrap"),
-        (('heartbeat = "1s"', 'security = { protocol = "sasl_plaintext" }'), "allow_sasl_without_tls"),
-        (('heartbeat = "1s"', "unknown = 1"), "source.unknown: unknown key"),
-        (('heartbeat = "1s"', 'heartbeat = "soon"'), "source.heartbeat"),
+        (('topics = ["', 'topics = ["nowhere.'), "missing on the broker", 2),
+        (('bootstrap = "127.0.0.1:', 'bootstrap = "127.0.0.1:1'), "no broker answers", 1),
+        (('heartbeat = "1s"', 'security = { protocol = "sasl_plaintext" }'), "allow_sasl_without_tls", 2),
+        (('heartbeat = "1s"', "unknown = 1"), "source.unknown: unknown key", 2),
+        (('heartbeat = "1s"', 'heartbeat = "soon"'), "source.heartbeat", 2),
     ],
 )
 def test_bad_configuration_is_one_line(
-    broker: AnyBroker, name: str, tmp_path: Path, change: tuple[str, str], line: str
+    broker: AnyBroker, name: str, tmp_path: Path, change: tuple[str, str], line: str, code: int
 ) -> None:
-    """What cannot work ends with exit code 2 and one line that says where."""
+    """What cannot work ends with exit code 2 and one line that says where; a broker that is away with 1: a service
+    manager tries again."""
     one = Site(broker.bootstrap, name, tmp_path, scenario.publications(), topics=False)
     one.config.write_text(one.config.read_text().replace(*change))
-    error = one.command("run", "--role", "ingest", "-c", str(one.config), "-o", str(tmp_path / "a"), expect=2)
+    error = one.command("run", "--role", "ingest", "-c", str(one.config), "-o", str(tmp_path / "a"), expect=code)
     shown = [text for text in error.splitlines() if not text.startswith("{")]
     assert len(shown) == 1
     assert line in shown[0]

@@ -5,25 +5,31 @@ JSON, version 1. An unknown major version fails loudly: a fold that guesses is n
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 VERSION = 1
 
+Attributes = dict[str, dict[str, Any]]
+"""{"case": {..}, "event": {..}}."""
+
+PlainRow = tuple[int, str, str, int, str | None, Attributes | None, str | None, bool]
+"""What a row is decoded to: the values of a `Row`, without its names (a quarter of the decoding cheaper)."""
+
+ROW_WIDTH: Final = 8
+
 
 class Row(NamedTuple):
-    """One event: [offset, case, activity, time_ns, resource, {"case": {..}, "event": {..}}, event_id, end].
-
-    A tuple, because the fold turns rows into columns with one `zip`.
-    """
+    """One event: [offset, case, activity, time_ns, resource, {"case": {..}, "event": {..}}, event_id, end]."""
 
     offset: int
     case: str
     activity: str
     time_ns: int
     resource: str | None = None
-    attributes: dict[str, dict[str, Any]] | None = None
+    attributes: Attributes | None = None
     event_id: str | None = None
     end: bool = False
 
@@ -45,7 +51,7 @@ class Delta(Record, tag="delta", frozen=True, kw_only=True):
     dlq: list[int] = []
     wm: int | None = None
     key: str = ""
-    rows: list[Row] = []
+    rows: Sequence[PlainRow] = []
 
 
 class Heartbeat(Record, tag="hb", frozen=True, kw_only=True):

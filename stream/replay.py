@@ -19,7 +19,7 @@ from stream.cut import Cut
 from stream.embedded import records_from_log
 from stream.fold import Fold
 from stream.office import Office
-from stream.records import Delta
+from stream.records import Delta, Row
 from stream.release.contract import Decision
 from stream.release.gate import GatePolicy, worst_anonymity
 from stream.resume import Resume
@@ -157,7 +157,7 @@ class Replay:
         previous: int | None = None
         for position, record in records:
             if self.speed is not None:
-                moment = record.rows[0].time_ns
+                moment = Row(*record.rows[0]).time_ns
                 self.sleep(max(0, moment - (moment if previous is None else previous)) / 1e9 / self.speed)
                 previous = moment
             yield position, record

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from connectors.kafka.events import Schema, decoder
 from stream.daemon.deltas import DeltaWriter, SourceRecord
 from stream.pseudonym import Pseudonyms
-from stream.records import AnyRecord, Delta
+from stream.records import AnyRecord, Delta, Row
 
 KEY = bytes(range(32))
 NOW = 1_700_000_000_000_000_000
@@ -47,12 +47,12 @@ def test_every_offset_is_a_row_or_a_dead_letter(records: list[bytes | None], pre
     assert [delta.prev for delta in deltas] == [prev, *(delta.last for delta in deltas[:-1])]
     assert deltas[-1].last == source[-1].offset
     assert all(len(one) <= 4096 for one in encoded)
-    rows = [row.offset for delta in deltas for row in delta.rows]
+    rows = [Row(*row).offset for delta in deltas for row in delta.rows]
     dead = [offset for delta in deltas for offset in delta.dlq]
     assert dead == [letter.offset for letter in letters]
     assert sorted(rows + dead) == [record.offset for record in source]
     assert all(delta.n == len(delta.rows) for delta in deltas)
-    assert all(delta.wm == max((row.time_ns for row in delta.rows), default=None) for delta in deltas)
+    assert all(delta.wm == max((Row(*row).time_ns for row in delta.rows), default=None) for delta in deltas)
 
 
 def test_identifiers_are_pseudonyms_under_the_key() -> None:
@@ -60,7 +60,7 @@ def test_identifiers_are_pseudonyms_under_the_key() -> None:
     record = SourceRecord(0, _value("Jane Doe"), None, NOW)
     encoded, _ = _writer().write("topic", 0, -1, [record])
     assert b"Jane" not in encoded[0]
-    row = _decode(encoded)[0].rows[0]
+    row = Row(*_decode(encoded)[0].rows[0])
     assert row.case == Pseudonyms(KEY).case("Jane Doe")
     assert row.event_id == Pseudonyms(KEY).event("id of Jane Doe")
     assert row.case != Pseudonyms(bytes(32)).case("Jane Doe")

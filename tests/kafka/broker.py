@@ -190,6 +190,7 @@ def _die_with_parent() -> None:
 
 
 def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

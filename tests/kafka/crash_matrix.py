@@ -13,6 +13,7 @@ import pytest
 from tests.kafka import scenario
 from tests.kafka.bugs import BUGS
 from tests.kafka.scenario import Keeper
+from tests.kafka.site import PATIENCE
 from tests.kafka.test_crashes import AnyBroker, run
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -55,7 +56,7 @@ def test_planted_bug_is_caught(broker: AnyBroker, name: str, tmp_path: Path, bug
             _repeat(one, values)
         keepers = [Keeper(one, kind, [planted.get(kind, "")] * 2) for kind in ("ingest", "coordinator")]
         scenario.send(one, values)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline and not scenario.settled(one, len(values)):
             time.sleep(2)
         for keeper in keepers:
@@ -70,4 +71,4 @@ def _repeat(one: scenario.Site, values: list[bytes | None]) -> None:
     """Half of the events stand in the delta topic already, as if their acknowledgement had been lost."""
     ingest = one.start("ingest", fault="sent:1")
     scenario.send(one, values[: len(values) // 2])
-    ingest.wait(60)
+    ingest.wait(PATIENCE)

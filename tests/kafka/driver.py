@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,10 +22,17 @@ def freeze() -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
+def doze() -> None:
+    """As a build that takes minutes."""
+    time.sleep(600)
+
+
 def counter(fault: str) -> Callable[[str], None]:
     """A hook that dies at the N-th call with the fault's name."""
-    name, _, number = fault.removeprefix("stop ").partition(":")
-    left, end = int(number or 1), freeze if fault.startswith("stop ") else die
+    ends = {"stop ": freeze, "sleep ": doze}
+    verb = next((verb for verb in ends if fault.startswith(verb)), "")
+    name, _, number = fault.removeprefix(verb).partition(":")
+    left, end = int(number or 1), ends.get(verb, die)
 
     def at(point: str) -> None:
         nonlocal left
@@ -72,8 +80,6 @@ def leave_the_hole() -> None:
 
 def hang() -> None:
     """The consumer's thread stops moving at the first record; the process and its event loop live on."""
-    import time
-
     from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 
     shorten_patience()

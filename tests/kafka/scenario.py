@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.kafka.site import IDENTITY, Site, publication
+from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
 from tests.kafka.verifier import expected_cuts, verify
 
 CASES, LENGTH, WINDOW = 40, 5, 10
@@ -104,7 +104,7 @@ class Keeper:
                 if self.process.poll() is None:
                     self._stopping = True
                     self.process.terminate()
-        self._thread.join(60)
+        self._thread.join(PATIENCE)
         return self.codes[-1]
 
 

@@ -41,6 +41,11 @@ def publication(name: str, window: str, more: str = IDENTITY) -> str:
     return f'[[publication]]\nname = "{name}"\nwindow = {window}\n{more}'
 
 
+PATIENCE = 240.0
+"""Seconds that anything may take. Only a failure waits that long; on a machine that does much else each start of a
+process takes many seconds."""
+
+
 class Site:
     """One process name on one broker, with a folder per host."""
 
@@ -85,7 +90,7 @@ class Site:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             input=stdin,
         )
         assert outcome.returncode == expect, f"{arguments}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
@@ -115,7 +120,7 @@ class Site:
         chosen = processes or tuple(process for process in self.processes if process.poll() is None)
         for process in chosen:
             process.send_signal(signal.SIGTERM)
-        return [process.wait(60) for process in chosen]
+        return [process.wait(PATIENCE) for process in chosen]
 
     def close(self) -> None:
         """Kill what still runs."""
@@ -186,7 +191,7 @@ class Site:
         """Entries of the ledger topic, in order."""
         return [entry for _, entry in self.json("ledger") if kind in (None, entry["kind"])]
 
-    def wait(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         """Wait until a condition holds, with the logs of all processes where it does not."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,9 +11,9 @@ import pytest
 
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
-from tests.kafka.site import IDENTITY, Site, publication
+from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
 
 AnyBroker = Broker | ForeignBroker
 CANARY = "Kanarienvogel"
@@ -120,8 +119,8 @@ def test_wrong_partition_count_is_found(broker: AnyBroker, name: str, tmp_path: 
     one = scenario.site(broker.bootstrap, name, tmp_path)
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     admin.create_partitions({f"veilstream.{name}.delta": 2})
+    one.wait(lambda: admin.describe_topics([f"veilstream.{name}.delta"])[0]["partitions"][1:] != [], "two partitions")
     admin.close()
-    time.sleep(1)
     one.command("topics", "check", "-c", str(one.config), expect=1)
     error = one.command("run", "--role", "coordinator", "-c", str(one.config), "-o", str(tmp_path / "a"), expect=2)
     assert "2 partitions, must be 1" in error
@@ -137,7 +136,7 @@ def test_unknown_version_in_the_delta_topic_fails_loudly(broker: AnyBroker, name
     producer.close()
     try:
         process = one.start("coordinator")
-        assert process.wait(60) == 4
+        assert process.wait(PATIENCE) == 4
         assert "delta offset 0: version 2; this program reads version 1" in one.logs()
     finally:
         one.close()

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.broker import Broker, ForeignBroker
+from tests.kafka.site import PATIENCE
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 def _produce(bootstrap: str, topic: str, numbers: range) -> None:
@@ -30,7 +31,7 @@ def _seen(folder: Path) -> list[str]:
     return [line.split()[2] for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def _await_seen(folder: Path, wanted: set[str], seconds: float = 40) -> list[str]:
+def _await_seen(folder: Path, wanted: set[str], seconds: float = PATIENCE) -> list[str]:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if wanted <= set(_seen(folder)):
@@ -62,7 +63,7 @@ def test_faust_joins_commits_and_hands_over(broker: Broker | ForeignBroker, name
         _produce(broker.bootstrap, f"{name}.events", range(100))
         _await_seen(tmp_path / "first", {str(number) for number in range(100)})
         first.send_signal(signal.SIGTERM)
-        assert first.wait(30) in (0, -signal.SIGTERM)
+        assert first.wait(PATIENCE) in (0, -signal.SIGTERM)
     finally:
         first.kill()
     second = start("second")

@@ -25,7 +25,6 @@ def run(broker: AnyBroker, name: str, folder: Path, ingest: list[str], coordinat
         one.wait(
             lambda: scenario.settled(one, len(values)) and not any(keeper.faults_left for keeper in keepers),
             "the end of the scenario",
-            240,
         )
         codes = [keeper.stop() for keeper in keepers]
         assert {*codes} <= {0, -15}, one.logs()[-4000:]  # -15: stopped before it had begun

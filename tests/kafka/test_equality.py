@@ -53,9 +53,9 @@ def _run(broker: Broker | ForeignBroker, name: str, folder: Path, log: str, file
     try:
         workers = [site.start("ingest"), site.start("ingest"), site.start("coordinator")]
         site.command("publish", str(file), "-c", str(site.config))
-        site.wait(lambda: site.covered() == EVENTS[log], "all events in the delta topic", 120)
+        site.wait(lambda: site.covered() == EVENTS[log], "all events in the delta topic")
         position = site.json("delta")[-1][0]
-        site.wait(lambda: _done(site, position), "the fold of all deltas", 120)
+        site.wait(lambda: _done(site, position), "the fold of all deltas")
         assert site.stop(*workers) == [0, 0, 0]
     finally:
         site.close()

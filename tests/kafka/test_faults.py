@@ -14,7 +14,7 @@ from tests.conftest import missing
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.scenario import Keeper
-from tests.kafka.site import Site
+from tests.kafka.site import PATIENCE, Site
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
 
@@ -22,7 +22,7 @@ AnyBroker = Broker | ForeignBroker
 
 
 def _settle(one: Site, sent: int) -> None:
-    one.wait(lambda: scenario.settled(one, sent), "the end of the scenario", 120)
+    one.wait(lambda: scenario.settled(one, sent), "the end of the scenario")
 
 
 def _rewind(one: Site, role: str, topic: str, partitions: int) -> None:
@@ -35,6 +35,21 @@ def _rewind(one: Site, role: str, topic: str, partitions: int) -> None:
     offsets = {TopicPartition(topic, number): OffsetAndMetadata(0, "", -1) for number in range(partitions)}
     admin.alter_group_offsets(f"veilstream.{one.name}.{role}", offsets)
     admin.close()
+
+
+def _members(one: Site) -> int:
+    """How many ingest workers the group has; none while there is no group yet."""
+    from kafka import errors
+    from kafka.admin import KafkaAdminClient
+
+    name = f"veilstream.{one.name}.ingest"
+    admin = KafkaAdminClient(bootstrap_servers=one.bootstrap)
+    try:
+        return len(admin.describe_groups([name])[name].get("members") or ())
+    except errors.KafkaError:
+        return 0
+    finally:
+        admin.close()
 
 
 def _delete(one: Site, topic: str, before: int) -> None:
@@ -104,25 +119,25 @@ def test_missing_source_events_stop_releases_until_accepted(broker: AnyBroker, n
         scenario.send(one, more, partitions=1)
         _delete(one, one.topic, len(values) + 5)
         ingest = one.start("ingest")
-        one.wait(lambda: "nothing is released until" in one.logs(), "the alarm", 60)
-        one.wait(lambda: one.covered() == len(values) + len(more) - 5, "the rest of the events", 60)
+        one.wait(lambda: "nothing is released until" in one.logs(), "the alarm")
+        one.wait(lambda: one.covered() == len(values) + len(more) - 5, "the rest of the events")
         time.sleep(2)
         assert len(one.ledger("seal")) == 2
         status = json.loads(one.command("status", "-o", str(one.output()), "--json", expect=4) or "{}")
         assert status == {}
         one.command("gap", "accept", "-c", str(one.config), "-o", str(one.output()))
-        one.wait(lambda: len(one.ledger("seal")) == 4, "releases after the gap", 60)
-        one.wait(lambda: len(one.json("releases")) == 4, "their announcement", 30)
+        one.wait(lambda: len(one.ledger("seal")) == 4, "releases after the gap")
+        one.wait(lambda: len(one.json("releases")) == 4, "their announcement")
         assert one.stop(ingest, workers[1]) == [0, 0]
         manifests = [record["manifest"] for _, record in one.json("releases")]
         assert [json.dumps(manifest).count('"gaps_accepted": 1') for manifest in manifests] == [0, 0, 1, 1]
         _delete(one, f"veilstream.{name}.delta", 3)
         bare = one.start("coordinator", "b")
-        assert bare.wait(90) == 4
+        assert bare.wait(PATIENCE) == 4
         assert "was published and is gone from the store" in one.logs()
         for checkpoint in (one.output() / "operator" / "checkpoints").iterdir():
             checkpoint.unlink()
-        assert one.start("coordinator", "a").wait(90) == 4
+        assert one.start("coordinator", "a").wait(PATIENCE) == 4
         assert "its first records are gone" in one.logs()
     finally:
         one.close()
@@ -142,7 +157,7 @@ def test_a_sleeping_coordinator_is_fenced_by_its_successor(broker: AnyBroker, na
         scenario.send(one, values)
         _settle(one, len(values))
         sleeper.send_signal(signal.SIGCONT)
-        assert sleeper.wait(60) != 0
+        assert sleeper.wait(PATIENCE) != 0
         assert one.stop(ingest, standby) == [0, 0]
     finally:
         one.close()
@@ -160,7 +175,7 @@ def test_a_rebalance_storm_and_a_dying_broker_lose_nothing(broker: AnyBroker, na
         keepers = [Keeper(one, "ingest"), Keeper(one, "coordinator")]
         scenario.send(one, first)
         storm = [one.start("ingest"), one.start("ingest")]
-        time.sleep(6)
+        one.wait(lambda: _members(one) == 3, "three workers in the group")
         storm[0].terminate()
         storm[1].kill()
         broker.kill()

@@ -10,6 +10,7 @@ import pytest
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.scenario import Keeper
+from tests.kafka.site import PATIENCE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
 
@@ -28,14 +29,14 @@ def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
     values = scenario.events(cases=20)
     try:
         first = Keeper(one, "ingest", [fault])
-        one.wait(lambda: {r["p"] for _, r in one.json("delta") if r["t"] == "hb"} == {0, 1}, "an idle worker", 120)
+        one.wait(lambda: {r["p"] for _, r in one.json("delta") if r["t"] == "hb"} == {0, 1}, "an idle worker")
         second = one.start("ingest")
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE
         while "because it is rebalancing" not in one.logs():
             assert time.monotonic() < deadline, one.logs()
             time.sleep(0.05)
         scenario.send(one, values)
-        one.wait(lambda: one.covered() == len(values), "all events in the delta topic", 240)
+        one.wait(lambda: one.covered() == len(values), "all events in the delta topic")
         assert first.stop() in (0, -15)  # -15: stopped before it had begun
         assert first.codes[:-1] == died
         assert one.stop(second) == [0]
@@ -51,7 +52,7 @@ def test_a_worker_that_hangs_ends_and_its_successor_goes_on(broker: AnyBroker, n
     try:
         scenario.send(one, values)
         worker = Keeper(one, "ingest", ["hang"])
-        one.wait(lambda: one.covered() == len(values), "all events in the delta topic", 240)
+        one.wait(lambda: one.covered() == len(values), "all events in the delta topic")
         assert worker.stop() in (0, -15)
         assert worker.codes[:-1] == [1]
     finally:

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from connectors import read_log
+from models.anonymize.hiding import Target
 from models.anonymize.sensitive import quartile_classes
 from models.attacks.correspondence import anonymity
 from models.attacks.matching import walk
@@ -30,9 +31,10 @@ from models.attacks.true_linker import behind, true_linker
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
 from stream.release.audits.anonymity import partners, simple
-from stream.release.contract import Build, Exposure, Record, Target
+from stream.release.contract import Build, Exposure, Record
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
+from stream.release.repair import shown
 
 DAY = 86_400_000_000_000
 K, L, DEEPEST = 20, 2, 3
@@ -140,14 +142,14 @@ def plain(source: Source, step: int) -> Series:
 
 
 def repaired(source: Source, step: int) -> tuple[Series, int]:
-    """`tlkc` with the cover of `repair` at n = 0 against every earlier release, and the unrepaired events of the same
-    cuts. No case is held back."""
+    """`tlkc` with the first try of `repair` at n = 0 against every earlier release, and the unrepaired events of the
+    same cuts. No case is held back."""
     series, unrepaired = Series(), 0
     for exposure in source.exposures(step, source.log):
-        wanted = [Target(frozenset(one.log.case_ids), K, L) for one in series.records]
+        wanted = [Target(place, K, L) for place in range(len(series.records))]
         try:
             before = Tlkc().build(exposure).log.n_events
-            series.add(Tlkc().repair(exposure, wanted, ()), exposure)
+            series.add(Tlkc().repair(exposure, shown(series.records), wanted, ()), exposure)
         except (BoundError, InputError):
             series.withheld += 1
             continue

@@ -1,21 +1,28 @@
 """Repair: what must be suppressed beyond TLKC so that no correspondence attack on earlier releases leaves 1..K-1 cases.
 
-For a release that only suppresses items of a log that only grew, and real partners (correspondence-attacks-2021,
-Def. 10-12): a record of an earlier release R that matches bk matches it here too unless an item of bk is suppressed,
-so FA* = CA* = |ms(bk) in R| or 0; and BA*(bk) = the cases outside R that match bk, or 0. So with n = 0 the bounds hold
-iff each bk that fewer than K (and at least one) cases outside R match loses an item: the minimal violating candidates
-of the log *without* the cases of R, with C = 1. They join the candidates of TLKC itself; one minimum cover hits both.
-Suppressing an item changes no count of a candidate without it, so one pass is enough.
+Real partners (correspondence-attacks-2021, Def. 10-12), n = 0, cases that only grow. If no event that an earlier
+release R showed is hidden now, but for items suppressed in every case, then FA* = CA* = |ms(bk) in R| or 0: at least
+R's own KA. And BA*(bk) = the cases outside R that match bk. So the bounds hold iff 0 or at least K cases outside each
+earlier release match each bk. What is missing to K there (`exposing`) has to go:
+
+* by events: the few cases outside R lose their events of one item of bk, all those that no release showed yet (what
+  was shown is fixed: hiding it again would leave 1..K-1 of R's records their partner);
+* by items, where the mode asks it or a case shows bk by fixed events only: an item of bk goes everywhere, chosen with
+  TLKC's own candidates in one minimum cover.
+
+Suppressing an item changes no count of a candidate without it. Hiding single events does: both conditions, and TLKC,
+are looked at again until nothing is left to do; each round hides an event or suppresses an item, so it ends.
 
 With n >= 1 a matching set is a union of those of shorter knowledge; BA* stays 0 or >= K, but FA* and CA* can fall
 (an item that one release shows and the other not): what is left then is found by the audit, and suppressed greedily
-by crack contribution per event lost (`choose`). Not guaranteed: more than the audit measures.
+by crack contribution per event lost (`choose`). Not guaranteed: more than the audit measures, and adversaries who know
+the rules of hiding (docs/fcb-safe.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -23,8 +30,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.anonymize.hiding import Hiding, Kept, Mode, Target
+from models.anonymize.result import Anonymized
+from models.anonymize.shown import Shown
 from models.anonymize.suppression import Candidates, losses
-from models.anonymize.tlkc import Problem
+from models.anonymize.tlkc import Options, Problem
 from models.anonymize.view import View, view_of_items
 from models.anonymize.violations import Bounds, minimal_violations
 from models.knowledge import items
@@ -42,7 +52,9 @@ class Repaired(Problem):
     @classmethod
     def of(cls, problem: Problem, banned: Iterable[Banned]) -> Repaired:
         """`problem` with candidates by item value; those with an item the log lacks are hit already."""
-        return cls(problem.log, problem.knowledge, problem.bounds, problem.classes, tuple(banned))
+        whole = cls(problem.log, problem.knowledge, problem.bounds, problem.classes, tuple(banned))
+        vars(whole).update(seen=problem.seen, violations=problem.violations)  # they are the same: not found again
+        return whole
 
     @cached_property
     def candidates(self) -> Candidates:
@@ -50,6 +62,35 @@ class Repaired(Problem):
         code = {item: number for number, item in enumerate(self.seen.alphabet)}
         known = [tuple(code[item] for item in one) for one in self.banned if all(item in code for item in one)]
         return [*self.violations.candidates(), *sorted(set(known))]
+
+
+def repaired(
+    problem: Problem, shown: Shown, targets: Sequence[Target], options: Options, *, gone: Sequence[Any], mode: Mode
+) -> Anonymized:
+    """The log with no more than it may show. `gone`: items that go anyway. `details["hidden"]`: how many events of
+    items that stay left single cases, and how many cases. BoundError where nothing would be left."""
+    problem.refuse_infeasible()
+    hiding = Hiding(problem, shown, targets, mode)
+    kept, given_up = hiding.close(problem.suppress(options).kept)
+    banned = [(item,) for item in gone]
+    banned += [problem.seen.decode(bk) for bk in sorted(given_up | hiding.rare(kept))]
+    result = Repaired.of(problem if kept.all() else _showing(problem, kept), banned).suppress(options)
+    final = kept.copy()
+    final[kept] = result.kept
+    hidden = _hidden(problem, kept, result.suppressed)
+    return problem.verified(
+        replace(result, source=problem.log, kept=final, details={**result.details, "hidden": hidden})
+    )
+
+
+def _showing(problem: Problem, kept: Kept) -> Problem:
+    return Problem(problem.log.select_events(kept), problem.knowledge, problem.bounds, problem.classes)
+
+
+def _hidden(problem: Problem, kept: Kept, suppressed: Collection[Any]) -> dict[str, int]:
+    stays = np.asarray([item not in suppressed for item in problem.seen.alphabet], dtype=np.bool_)
+    lost = ~kept & stays[problem.seen.item_of_event]
+    return {"events": int(lost.sum()), "cases": len(np.unique(problem.log.case_of_event[lost]))}
 
 
 def fresh_violations(problem: Problem, published: Collection[str], K: int, length: int) -> list[Banned]:

@@ -139,9 +139,10 @@ class Problem:
         self.refuse_infeasible()
         if options.suppression == "local":
             return self.verified(self._local(options, progress))
-        return self.verified(self._global(options))
+        return self.verified(self.suppress(options))
 
-    def _global(self, options: Options) -> Anonymized:
+    def suppress(self, options: Options) -> Anonymized:
+        """Whole items (or occurrences above a cap) go, so that no candidate is left; not verified yet."""
         seen = self.seen
         caps, warnings = _caps(self, options)
         limit = np.full(len(seen.alphabet), np.iinfo(np.int64).max)

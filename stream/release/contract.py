@@ -16,6 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
+from models.anonymize.hiding import Target
+from models.anonymize.repair import Banned
+from models.anonymize.shown import Shown
 from models.errors import BoundError
 from models.eventlog import Column, EventLog, Ints, SimpleLog
 from models.knowledge import NANOSECONDS, Unit, joint, perspective
@@ -115,19 +118,6 @@ class Build:
     immutable: bool = False
 
 
-Banned = tuple[Any, ...]
-"""Background knowledge that must lose an item."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Of the cases outside `published` (pseudonyms), none or at least `least` may match any `length` items or fewer."""
-
-    published: frozenset[str]
-    least: int
-    length: int
-
-
 class Mechanism(BaseModel, ABC):
     """What anonymizes. Subclass in `stream/release/mechanisms/<kind>.py` with `kind: Literal["..."] = "..."`."""
 
@@ -162,8 +152,9 @@ class Mechanism(BaseModel, ABC):
         """Whether `repair` can suppress further (`gate.on_violation = "repair"`)."""
         return False
 
-    def repair(self, exposure: Exposure, wanted: Sequence[Target], gone: Sequence[Any]) -> Build:
-        """Build again so that every target holds, without the items `gone`. BoundError where nothing can."""
+    def repair(self, exposure: Exposure, shown: Shown, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
+        """Build again so that every target holds, without the items `gone`; `shown`: what earlier releases showed of
+        each case. BoundError where nothing can."""
         raise BoundError(f"{self.kind} cannot suppress further")
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:

@@ -1,7 +1,7 @@
 """`on_violation = "repair"`: suppress further until the bounds on the correspondence attacks hold, or withhold.
 
-First what can be said beforehand: one minimum cover of TLKC's candidates and of all background knowledge that too few
-cases outside an earlier release match (`models.anonymize.repair`). Then, while the audit still finds an attack, the
+First what can be said beforehand: background knowledge that too few cases outside an earlier release match is lost by
+those cases, or by all (`models.anonymize.repair`). Then, while the audit still finds an attack, the
 item of its background knowledge with the most of it per event lost goes too. Every try is built, audited and gated
 like any other release: what leaves has passed the gate, and where nothing passes, nothing leaves.
 """
@@ -12,9 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from models.anonymize.hiding import Target
+from models.anonymize.repair import Banned
+from models.anonymize.shown import Shown
 from models.errors import BoundError
 from stream.release.audits.anonymity import MEASURES, CorrespondenceAudit
-from stream.release.contract import Banned, Build, Exposure, Mechanism, Record, Target
+from stream.release.contract import Build, Exposure, Mechanism, Record
 from stream.release.gate import GatePolicy
 
 ROUNDS = 100
@@ -34,10 +37,27 @@ class Judged:
 def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[Record]) -> list[Target]:
     """What each group of cases must offer: the release itself for KA, the cases outside each earlier one for BA."""
     length = max(1, audit.bk_length - min(audit.n))
-    found = [] if policy.min_ka is None else [Target(frozenset(), policy.min_ka, length)]
+    found = [] if policy.min_ka is None else [Target(None, policy.min_ka, length)]
     if policy.min_ba is None:
         return found
-    return found + [Target(frozenset(one.log.case_ids), policy.min_ba, length) for one in audit.chosen(earlier)]
+    first = len(earlier) - len(audit.chosen(earlier))
+    return found + [Target(place, policy.min_ba, length) for place in range(first, len(earlier))]
+
+
+def shown(earlier: Sequence[Record]) -> Shown:
+    """What the releases showed of each case, carried on from release to release in the cache of the last one."""
+    numbers = [one.sequence for one in earlier]
+    done, state = 0, Shown()
+    for place in range(len(earlier), 0, -1):
+        known, kept = earlier[place - 1].cache.pop("shown", ([], state))
+        if known == numbers[:place]:
+            done, state = place, kept
+            break
+    for one in earlier[done:]:
+        state.add(one.log.case_ids, one.log.starts, one.items())
+    if earlier:
+        earlier[-1].cache["shown"] = (numbers, state)
+    return state
 
 
 def walk(
@@ -45,15 +65,16 @@ def walk(
     mechanism: Mechanism,
     exposure: Exposure,
     policy: GatePolicy,
+    earlier: Sequence[Record],
     wanted: Sequence[Target],
     judge: Callable[[Build], Judged],
 ) -> Judged:
     """The first try that passes the gate, with its cost in the manifest; else the last one, with its reasons."""
     gone: list[Any] = []
-    last = first
+    last, before = first, shown(earlier)
     for tries in range(1, ROUNDS + 1):
         try:
-            build = mechanism.repair(exposure, wanted, gone)
+            build = mechanism.repair(exposure, before, wanted, gone)
         except BoundError as error:
             return replace(last, reasons=[*first.reasons, f"repair: {error}"])
         last = judge(_told(build, first.build, tries))
@@ -73,6 +94,7 @@ def _told(build: Build, before: Build, tries: int) -> Build:
         "share_kept": build.log.n_events / before.log.n_events if before.log.n_events else 1.0,
         "cases": before.log.n_cases - build.log.n_cases,
         "rounds": tries,
+        "hidden": build.operator.get("hidden", {}),
     }
     return replace(build, public={**build.public, "repair": cost}, operator={**build.operator, "repair": cost})
 

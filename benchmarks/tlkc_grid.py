@@ -48,7 +48,11 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("grid-out"))
     asked = parser.parse_args()
     log, sensitive = read(asked.log), LOGS[asked.log]
-    result: dict[str, Any] = {"log": asked.log, "grid": grid(log, sensitive, asked.suppression)}
+    result: dict[str, Any] = {
+        "log": asked.log,
+        "fitness": asked.fitness,
+        "grid": grid(log, sensitive, asked.suppression),
+    }
     if asked.json:
         print(json.dumps(result))
         return
@@ -106,7 +110,7 @@ def _priced(log: EventLog, make: Callable[[], Anonymized], fitness: Any) -> dict
         released = make()
     except VeilstreamError as error:
         return {"events": None, "reason": str(error)}
-    return {"events": released.events, **price(log, released, fitness)}
+    return {"events": released.events, **price(log, released, (fitness,))}
 
 
 def draw(result: dict[str, Any], folder: Path) -> None:
@@ -165,7 +169,7 @@ def _draw_quality(result: dict[str, Any], path: Path) -> None:
         for method in ("Algorithm 2", "exact", "local"):
             bars |= {f"{method} {each}": result["settings"][name][method][each] for each in TYPES}
         for k, measure in enumerate(("fitness", "precision")):
-            heights = [entry.get("discovery", {}).get(measure, 0) for entry in bars.values()]
+            heights = [entry.get("discovery", {}).get(result["fitness"], {}).get(measure, 0) for entry in bars.values()]
             axis.bar([x + 0.4 * k for x in range(len(bars))], heights, 0.4, label=measure)
         axis.set_xticks([x + 0.2 for x in range(len(bars))], list(bars), rotation=80, fontsize=7)
         axis.set_title(f"{name} setting")

@@ -36,12 +36,16 @@ def test_fault(broker: AnyBroker, name: str, tmp_path: Path, ingest: list[str], 
 WHERE = {
     "skip_high_water_mark": ("coordinator", "", "does not hold the events"),
     "acknowledge_before_durable": ("ingest", "", "lost: source event"),
-    "draw_again": ("coordinator", "published:4", "decisions"),
+    "draw_again": ("coordinator", "published:3", "decisions"),
     "drop_dead_letters": ("ingest", "", "is not in the dlq"),
     "charge_late": ("coordinator", "", "before its charge"),
     "rename_first": ("coordinator", "", "stand, the ledger sealed"),
     "cut_twice": ("coordinator", "", "nothing calls for"),
 }
+
+
+PLANTED = 2
+"""The process has its bug at its first start and its second, after which it is restarted in health."""
 
 
 @pytest.mark.parametrize("bug", sorted(BUGS))
@@ -54,10 +58,10 @@ def test_planted_bug_is_caught(broker: AnyBroker, name: str, tmp_path: Path, bug
     try:
         if bug == "skip_high_water_mark":
             _repeat(one, values)
-        keepers = [Keeper(one, kind, [planted.get(kind, "")] * 2) for kind in ("ingest", "coordinator")]
+        keepers = [Keeper(one, kind, [planted.get(kind, "")] * PLANTED) for kind in ("ingest", "coordinator")]
         scenario.send(one, values)
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and not scenario.settled(one, len(values)):
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline and not _over(one, len(values), keepers, bug):
             time.sleep(2)
         for keeper in keepers:
             keeper.stop()
@@ -65,6 +69,13 @@ def test_planted_bug_is_caught(broker: AnyBroker, name: str, tmp_path: Path, bug
         one.close()
     found = scenario.disagreements(one)
     assert any(finding in line for line in found), found
+
+
+def _over(one: scenario.Site, sent: int, keepers: list[Keeper], bug: str) -> bool:
+    """The scenario is settled, or the process died of its bug as often as it had it: what is lost never settles."""
+    if bug in ("acknowledge_before_durable", "rename_first"):
+        return any(len(keeper.codes) >= PLANTED for keeper in keepers)
+    return scenario.settled(one, sent)
 
 
 def _repeat(one: scenario.Site, values: list[bytes | None]) -> None:

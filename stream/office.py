@@ -107,6 +107,7 @@ class Office:
                 for publication in self.settings.publication
             ),
             end_activities=process.completion.end_activities,
+            end_all=process.completion.end_all,
             inactivity=process.completion.inactivity,
             log_end=process.completion.log_end,
             retention=process.retention,

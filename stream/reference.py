@@ -65,7 +65,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "timezone": "of times that carry none",
     },
     "[process.completion]": {
-        "end_activities": "activities that complete a case",
+        "end_activities": "activities that complete a case when they are its last event",
+        "end_all": "activities that complete a case once it has had all of them, in any order",
         "inactivity": "a case that is silent this long is complete",
     },
     "[[publication]]": {

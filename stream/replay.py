@@ -181,6 +181,7 @@ def check_against(settings: Settings, log: EventLog) -> None:
             known = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
             raise InputError(f"sensitive attribute {name!r} is not in the log; it has {known}")
     activities = set(log.activity.values)
-    for name in settings.process.completion.end_activities:
-        if name not in activities:
-            raise InputError(f"process.completion.end_activities: the log has no activity {name!r}")
+    for key in ("end_activities", "end_all"):
+        for name in getattr(settings.process.completion, key):
+            if name not in activities:
+                raise InputError(f"process.completion.{key}: the log has no activity {name!r}")

@@ -52,7 +52,8 @@ class LogFacts:
 class FoldRules:
     """The rules of one process.
 
-    * `end_activities`, `inactivity` (ns): what completes a case, beside an explicit end on a row;
+    * `end_activities` (its last event is one of them), `end_all` (it has had all of them), `inactivity` (ns): what
+      completes a case, beside an explicit end on a row;
     * `log_end`: completion "log_end" (replay only): the rows of `stream.embedded` then carry the end;
     * `retention` (ns): a complete case leaves the state this long after its last event;
     * `key`: id of the pseudonym key of all rows ("" takes the key of the first record);
@@ -63,6 +64,7 @@ class FoldRules:
     publications: tuple[PublicationRules, ...]
     end_activities: tuple[str, ...] = ()
     inactivity: int | None = None
+    end_all: tuple[str, ...] = ()
     log_end: bool = False
     retention: int | None = None
     key: str = ""
@@ -98,6 +100,7 @@ class FoldRules:
                 {"name": one.name, "window": one.window.to_mapping(), "late": one.late} for one in self.publications
             ],
             "end_activities": list(self.end_activities),
+            "end_all": list(self.end_all),
             "inactivity": self.inactivity,
             "log_end": self.log_end,
             "retention": self.retention,
@@ -115,6 +118,7 @@ class FoldRules:
             for one in table["publications"]
         )
         fields["end_activities"] = tuple(table["end_activities"])
+        fields["end_all"] = tuple(table.get("end_all", ()))  # rules written before it was known lack it
         fields["sources"] = _pairs(table["sources"])
         return cls(**fields)
 

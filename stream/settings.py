@@ -62,6 +62,7 @@ class Completion(_Table):
     """When a case counts as complete."""
 
     end_activities: tuple[str, ...] = ()
+    end_all: tuple[str, ...] = Field(default=(), max_length=64)
     inactivity: Duration | None = None
     log_end: bool = False
     """Replay only: a case is complete when the log holds no later event of it."""

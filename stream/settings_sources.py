@@ -111,7 +111,7 @@ class _Environment(BaseSettings):
         return (env_settings,)
 
 
-LISTS = {"sensitive", "end_activities", "topics", "formats"}
+LISTS = {"sensitive", "end_activities", "end_all", "topics", "formats"}
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

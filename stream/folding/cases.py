@@ -26,7 +26,7 @@ REFUSED = -1
 PENDING, EXPOSED, DROPPED = 0, 1, 2
 """What a publication has done with an event: not yet, exposed by a cut, left out because late."""
 
-DERIVED = ("known:", "pending:")
+DERIVED = ("known:", "pending:", "had:")
 """Prefixes of columns that follow from the others, and so are not in a snapshot."""
 
 Array = npt.NDArray[Any]

@@ -45,7 +45,7 @@ class Cutter:
     def install(self, rules: FoldRules) -> None:
         """Put rules into effect: publications of a known name keep what they have exposed."""
         self.rules = rules
-        self.state.end_by(rules.end_activities)
+        self.state.end_by(rules.end_activities, rules.end_all)
         for source in rules.sources:
             self.state.partition(source)
         names = [one.name for one in rules.publications]
@@ -279,12 +279,12 @@ class Cutter:
 
     def _complete_in(self, ordered: Positions, flags: Array, end: int | None) -> npt.NDArray[np.bool_]:
         """Complete as far as the cut can see: nothing of the case is pending (before `end`), and its last exposed
-        event ended it or lies `inactivity` back (for a window, back from its end)."""
+        event ended it or lies `inactivity` back (for a window, back from its end), or it shows all of `end_all`."""
         events, cases = self.state.events, self.state.cases
         case = events["case"][ordered]
         final = np.flatnonzero(np.diff(case, append=-1))
         present, last = case[final], events["time"][ordered[final]]
-        complete = events["end"][ordered[final]].copy()
+        complete = events["end"][ordered[final]] | self._had_all(ordered, case, final)
         if end is None:
             complete |= silent_now(cases, self.rules.inactivity, self.clock())[present]
         elif self.rules.inactivity is not None:
@@ -295,6 +295,16 @@ class Cutter:
         more = np.zeros(cases.size, dtype=np.bool_)
         more[events["case"][waiting]] = True
         return complete & ~more[present]
+
+    def _had_all(self, ordered: Positions, case: Array, final: Positions) -> npt.NDArray[np.bool_]:
+        """By exposed case: whether its exposed events hold all activities of `end_all`."""
+        rule = self.state.end_all
+        if not rule.activities or not len(ordered):
+            return np.zeros(len(final), dtype=np.bool_)
+        bits = rule.bits(self.state.activities, self.state.events["activity"][ordered])
+        first = np.concatenate(([0], final[:-1] + 1))
+        complete: npt.NDArray[np.bool_] = np.bitwise_or.reduceat(bits, first) == rule.all
+        return complete
 
     def accounting(self, publication: str) -> dict[str, int]:
         """Where every accepted event is: seen = exposed + pending + late. `removed_*` (erasure, retention) and

@@ -12,11 +12,14 @@ import numpy.typing as npt
 
 from models.eventlog import MISSING, Ints
 from stream.folding.cases import REFUSED, ActorCodes, Array, Attribute, CaseIndex, Codes, Table, coded, plain
+from stream.folding.completion import EndAll
 from stream.records import ROW_WIDTH, Delta, PlainRow
 from stream.rules import SourcePartition
 
 EVENT_COLUMNS = {"case": "<i4", "activity": "<i4", "resource": "<i4", "time": "<i8", "partition": "<u2", "end": "|b1"}
 BEFORE_ALL = -(1 << 63)
+HAD = "had:all"
+"""Column of the cases, where `end_all` is set: which of its activities they have had."""
 CASE_COLUMNS = {"last": "<i8", "arrival": "<i8", "ended": "|b1", "closed": "|b1"}
 
 
@@ -42,7 +45,8 @@ class Batch:
     """The accepted rows of one record, staged behind the end of the state's tables.
 
     Arrays of equal length: `rows` (place in the record), `offsets`, `times`, `cases`, `ends`, `fresh` (the case is
-    unseen), `running` (greatest time so far). `ids`: event ids that these rows bring.
+    unseen), `running` (greatest time so far). `ids`: event ids that these rows bring. `met`: with the row its case has
+    had all of `end_all` (None: no such rule), which `ends` then says too.
     """
 
     rows: Ints
@@ -53,6 +57,7 @@ class Batch:
     fresh: npt.NDArray[np.bool_]
     running: Ints
     ids: dict[int, str]
+    met: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.times)
@@ -72,6 +77,7 @@ class State:
         self.partitions: dict[SourcePartition, Partition] = {}
         self.end_activities: frozenset[str] = frozenset()
         self._ending = np.zeros(0, dtype=np.bool_)
+        self.end_all = EndAll(())
         self.earliest: int | None = None
         self.latest = BEFORE_ALL
         self.ordered = True
@@ -85,10 +91,19 @@ class State:
         codes = [self.partitions[name].code for name in sorted(self.partitions)]
         return np.argsort(np.asarray(codes, dtype=np.int64))
 
-    def end_by(self, activities: Sequence[str]) -> None:
-        """Set the activities that end a case, for events from now on."""
+    def end_by(self, activities: Sequence[str], together: Sequence[str] = ()) -> None:
+        """Set the activities that end a case, each alone or all together, for events from now on."""
         self.end_activities = frozenset(activities)
         self._ending = np.zeros(0, dtype=np.bool_)
+        self.end_all = EndAll(together)
+        if HAD in self.cases:
+            self.cases.drop_column(HAD)
+        if together:
+            self.cases.add_column(HAD, "<u8")
+            np.bitwise_or.at(self.cases[HAD], self.events["case"], self._bits(self.events["activity"]))
+
+    def _bits(self, activity: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
+        return self.end_all.bits(self.activities, activity)
 
     @property
     def activity_names(self) -> tuple[str, ...]:
@@ -149,16 +164,21 @@ class State:
         self._stage_attributes(attributes)
         cases = columns["case"]
         before = np.maximum.accumulate(np.append(np.int32(known - 1), cases))[:-1]
+        met, ends = None, columns["end"]
+        if self.end_all.activities:
+            met = self.end_all.met(self.cases[HAD], cases, self._bits(columns["activity"]))
+            ends = ends | met
         given = {} if ids.count(None) == count else {i: one for i, one in enumerate(ids) if one is not None}
         return Batch(
             rows=columns["place"],
             offsets=columns["offset"],
             times=columns["time"],
             cases=cases,
-            ends=columns["end"],
+            ends=ends,
             fresh=cases > before,
             running=np.maximum.accumulate(columns["time"]),
             ids=given,
+            met=met,
         )
 
     def _ends(self, activity: Array, ends: Sequence[bool]) -> npt.NDArray[np.bool_]:
@@ -227,6 +247,7 @@ class State:
         )
         self.resources = ActorCodes(_pruned(self.resource_names, self.events["resource"]))
         self._ending = np.zeros(0, dtype=np.bool_)
+        self.end_all = EndAll(self.end_all.activities)
 
     def admit(self, batch: Batch, begin: int, end: int, arrival: int | None) -> None:
         """Take the staged rows begin .. end-1 into use: their cases get their last time and whether they ended."""
@@ -236,6 +257,8 @@ class State:
             self.cases.stage({"last": BEFORE_ALL, "arrival": BEFORE_ALL}, fresh)
             self.cases.size += fresh
         self.events.size += end - begin
+        if self.end_all.activities:
+            np.bitwise_or.at(self.cases[HAD], cases, self._bits(self.events["activity"][begin - end :]))
         for i in range(begin, end) if batch.ids else ():
             if i in batch.ids:
                 self.event_ids.setdefault(int(batch.cases[i]), set()).add(batch.ids[i])
@@ -249,10 +272,13 @@ class State:
             last[cases] = times  # repeated cases: the last assignment wins, and time does not go back
             ended[cases] = batch.ends[begin:end]
             return
-        for case, time, end_flag in zip(cases.tolist(), times.tolist(), batch.ends[begin:end].tolist(), strict=True):
+        met = np.zeros(end - begin, dtype=np.bool_) if batch.met is None else batch.met[begin:end]
+        ends = batch.ends[begin:end].tolist()
+        for case, time, end_flag, whole in zip(cases.tolist(), times.tolist(), ends, met.tolist(), strict=True):
             if time >= last[case]:
                 last[case] = time
                 ended[case] = end_flag
+            ended[case] |= whole
 
 
 def _values(rows: Sequence[PlainRow]) -> tuple[tuple[Any, ...], Ints]:

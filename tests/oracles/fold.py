@@ -135,7 +135,11 @@ class Oracle:
         return max(-(1 << 62) if e.arrival is None else e.arrival for e in self.events if e.case == case)
 
     def is_complete(self, case):
-        return self.last(case).end or self.silent(case)
+        return self.last(case).end or self.has_all(e for e in self.events if e.case == case) or self.silent(case)
+
+    def has_all(self, events):
+        wanted = set(self.rules.end_all)
+        return bool(wanted) and wanted <= {event.activity for event in events}
 
     def silent(self, case):
         silence, last = self.rules.inactivity, self.last(case).time
@@ -312,10 +316,11 @@ class Oracle:
             traces.setdefault(event.case, []).append((event.activity, event.time))
         for case in traces:
             final = [e for e in shown if e.case == case][-1]
+            ended = final.end or self.has_all(e for e in shown if e.case == case)
             if end is None:
-                done = final.end or self.silent(case)
+                done = ended or self.silent(case)
             else:
-                done = final.end or (self.rules.inactivity is not None and final.time + self.rules.inactivity <= end)
+                done = ended or (self.rules.inactivity is not None and final.time + self.rules.inactivity <= end)
             if done and case not in waiting:
                 complete.add(case)
         return {case: tuple(events) for case, events in traces.items()}, complete

@@ -52,10 +52,13 @@ publications = st.lists(
 
 def rules(embedded):
     return st.builds(
-        lambda pubs, ends, silence: FoldRules(pubs, ends, None if silence is None else silence * S, embedded=embedded),
+        lambda pubs, ends, silence, together: FoldRules(
+            pubs, ends, None if silence is None else silence * S, together, embedded=embedded
+        ),
         publications,
         st.sampled_from([(), ("z",)]),
         st.sampled_from([None, 3, 8]),
+        st.sampled_from([(), ("a", "b")]),
     )
 
 

@@ -88,7 +88,7 @@ def _explain(error: Exception, source: Source) -> str:
     if isinstance(error, (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError)):
         return f"{where}: refuses the credentials of source.security"
     if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
-        return f"{where}: no broker answers ({type(error).__name__}); check source.bootstrap and source.security"
+        return f"{where}: no broker answers us ({type(error).__name__}); check source.bootstrap and source.security"
     return f"{where}: {type(error).__name__}"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from stream.commands.topics import create
 from tests.conftest import ROOT
 
 CONFIG = """\
@@ -79,7 +80,7 @@ class Site:
         )
         self.processes: list[subprocess.Popen[bytes]] = []
         if topics:
-            self.command("topics", "create", "-c", str(self.config), "--source-partitions", str(partitions))
+            assert create(self.config, partitions) == 0  # the command; in this process, since each test needs it
 
     # processes
 

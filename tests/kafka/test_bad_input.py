@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -57,6 +58,9 @@ def test_bad_records_go_to_the_dlq_and_identifiers_go_nowhere(broker: AnyBroker,
         one.command("release", "-c", str(one.config))
         one.wait(lambda: len(one.json("releases")) == 2, "the release asked for")
         lists = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        for process in workers:
+            process.send_signal(signal.SIGUSR1)  # where everything stands: code, and no value of a variable
+        one.wait(lambda: one.logs().count("Stack for") > 1, "the stacks that were asked for")
         assert one.stop(*workers) == [0, 0]
     finally:
         one.close()
@@ -146,7 +150,7 @@ def test_wrong_credentials_are_one_line(tmp_path: Path) -> None:
     """A broker that asks for a password refuses the wrong one; the line names the setting, and never the secret."""
     from connectors.kafka.source import Source
     from connectors.kafka.topics import admin
-    from models.errors import InputError
+    from models.errors import VeilstreamError
     from tests.kafka.broker import new_broker
 
     broker = new_broker(user=("vera", "right-password"))
@@ -167,7 +171,7 @@ def test_wrong_credentials_are_one_line(tmp_path: Path) -> None:
                 with admin(source) as client:
                     assert client.list_topics() is not None
             else:
-                with pytest.raises(InputError, match=r"source\.security") as error, admin(source, 8):
+                with pytest.raises(VeilstreamError, match=r"source\.security") as error, admin(source, 8):
                     pass
                 assert password not in str(error.value)
     finally:

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.kafka.source import Source
 from connectors.kafka.topics import admin
-from models.errors import InputError
+from models.errors import VeilstreamError
 from tests.kafka import scenario
 from tests.kafka.broker import Broker
 from tests.kafka.secure import PASSWORD, USER, SecureBroker, secure_broker, unsecured_token
@@ -99,7 +99,10 @@ def test_what_does_not_belong_is_one_line_without_the_secret(
         else:
             (tmp_path / value).write_text(files[value])
             table[key] = f"{tmp_path}/{value}"
-    with pytest.raises(InputError, match=r"^broker 127\.0\.0\.1:\d+: ") as error, admin(_source(secure, way, table), 4):
+    with (
+        pytest.raises(VeilstreamError, match=r"^broker 127\.0\.0\.1:\d+: ") as error,
+        admin(_source(secure, way, table), 4),
+    ):
         pass
     assert "source.security" in str(error.value)
     assert not any(text in str(error.value) for text in files.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -13,36 +12,18 @@ from pydantic import Field
 from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import class_columns
-from models.anonymize.tlkc import Options, Problem, Suppression
-from models.anonymize.violations import Bounds
+from models.anonymize.tlkc import Problem
 from models.errors import BoundError
 from models.eventlog import EventLog, Ints
-from models.knowledge import Attribute, Knowledge, Structure, Unit
-from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.contract import Build, Exposure
 from stream.release.published import Published
+from stream.release.tlkc_options import TlkcMechanism
 
 
-class TlkcCohorts(Mechanism):
+class TlkcCohorts(TlkcMechanism):
     """Cases are published once, when complete, in a cohort that satisfies TLKC on its own; the rest waits."""
 
     kind: Literal["tlkc-cohorts"] = "tlkc-cohorts"
-    knowledge: Structure = "seq"
-    attribute: Attribute = "ac"
-    T: Unit = "minutes"
-    L: int = Field(default=2, ge=1)
-    K: int = Field(default=20, ge=1)
-    C: float = Field(default=0.5, gt=0, le=1)
-    suppression: Suppression = "exact"
-    algorithm: Literal[1, 2] = 2
-    theta: float = Field(default=0.5, gt=0, le=1)
-    alpha: float = Field(default=0.5, ge=0, le=1)
-    beta: float = Field(default=0.5, ge=0, le=1)
-    capping: bool = True
-    bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
-    work: float = Field(default=20.0, gt=0)
-    effort: int = Field(default=0, ge=0)
-    value_aware: bool = False
-    seed: int = 0
     alphabet: Alphabet = "per-cohort"
     min_share: float = Field(default=0.4, ge=0, le=1)
     """The queue waits while a cohort of it would keep less than this share of its events."""
@@ -101,10 +82,9 @@ class TlkcCohorts(Mechanism):
             raise BoundError("tlkc-cohorts: no completed case is waiting; nothing new to release")
         for name in set(exposure.sensitive) - set(self.bins):
             refuse_moving_bins(name, exposure.log.case_values(name))
-        options = Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
         try:
             problem = self._problem(exposure.log.select_cases(queue), exposure.sensitive)
-            return cohort(problem, CohortRules(options, self.min_share, alphabet))
+            return cohort(problem, CohortRules(self.options(), self.min_share, alphabet))
         except BoundError as error:
             raise BoundError(f"tlkc-cohorts: {error}") from None
 
@@ -115,8 +95,8 @@ class TlkcCohorts(Mechanism):
         chosen = np.flatnonzero(balanced(queue.n_cases, list(classes.values()), share))
         return Problem(
             queue.select_cases(chosen),
-            Knowledge(self.knowledge, self.attribute, self.T),
-            Bounds.of(self.L, self.K, self.C),
+            self.known,
+            self.bounds,
             {name: column.take(chosen) for name, column in classes.items()},
         )
 

@@ -3,58 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Literal
-
-from pydantic import Field
 
 from models.anonymize.hiding import Mode, Target
 from models.anonymize.repair import Banned, choose, repaired
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import InfeasibleError, class_columns
 from models.anonymize.shown import Shown
-from models.anonymize.tlkc import Options, Problem, Suppression
-from models.anonymize.violations import Bounds
+from models.anonymize.tlkc import Problem, Suppression
 from models.errors import BoundError
-from models.knowledge import Attribute, Knowledge, Structure, Unit
-from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.contract import Build, Exposure
 from stream.release.removal import removed
+from stream.release.tlkc_options import TlkcMechanism
 
 
-class Tlkc(Mechanism):
+class Tlkc(TlkcMechanism):
     """Events leave until every candidate of at most L items has K cases and no sensitive value more than C of them."""
 
     kind: Literal["tlkc"] = "tlkc"
-    knowledge: Structure = "seq"
-    attribute: Attribute = "ac"
-    T: Unit = "minutes"
-    L: int = Field(default=2, ge=1)
-    K: int = Field(default=20, ge=1)
-    C: float = Field(default=0.5, gt=0, le=1)
-    suppression: Suppression = "exact"
-    algorithm: Literal[1, 2] = 2
-    theta: float = Field(default=0.5, gt=0, le=1)
-    alpha: float = Field(default=0.5, ge=0, le=1)
-    beta: float = Field(default=0.5, ge=0, le=1)
-    capping: bool = True
-    bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
-    work: float = Field(default=20.0, gt=0)
-    """Seconds of branch and bound of `exact` before it falls back to `pruned` with a warning."""
-    effort: int = Field(default=0, ge=0)
-    value_aware: bool = False
-    seed: int = 0
     repair_by: Mode = "events"
     """What `gate.on_violation = "repair"` suppresses: `events` of single cases first, or whole `items` only."""
 
     def problem(self, exposure: Exposure) -> Problem:
         """The log of a cut with these bounds, as the model takes it."""
-        knowledge = Knowledge(self.knowledge, self.attribute, self.T)
         classes = class_columns(exposure.log, exposure.sensitive, self.bins)
-        return Problem(exposure.log, knowledge, Bounds.of(self.L, self.K, self.C), classes)
-
-    def options(self) -> Options:
-        """How suppression chooses, as the model takes it."""
-        return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+        return Problem(exposure.log, self.known, self.bounds, classes)
 
     def promise(self) -> Mapping[str, Any]:
         more = "" if self.suppression != "local" else ", and adversaries who know the rules of local suppression"

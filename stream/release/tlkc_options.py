@@ -1,0 +1,67 @@
+"""The keys that `tlkc` and `tlkc-cohorts` have in common, and what the models make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Literal
+
+from pydantic import Field
+
+from models.anonymize.tlkc import Options, Suppression
+from models.anonymize.violations import Bounds
+from models.knowledge import Attribute, Knowledge, Structure, Unit
+from stream.release.contract import Mechanism
+
+
+class TlkcMechanism(Mechanism):
+    """A mechanism whose releases satisfy TLKC-privacy (tlkc-privacy-extended-2021, Def. 14)."""
+
+    knowledge: Structure = "seq"
+    """What an adversary knows of a case: which items; how often each; in which order; order and relative time."""
+    attribute: Attribute = "ac"
+    """Items are activities (`ac`), resources (`re`) or both (`ar`)."""
+    T: Unit = "minutes"
+    """Accuracy of relative times."""
+    L: int = Field(default=2, ge=1)
+    """Items that an adversary knows."""
+    K: int = Field(default=20, ge=1)
+    """Cases that must match."""
+    C: float = Field(default=0.5, gt=0, le=1)
+    """Largest share of one value of a sensitive attribute among the cases that match."""
+    suppression: Suppression = "exact"
+    """How events are chosen; `local` shortens single cases, the others take items from all."""
+    algorithm: Literal[1, 2] = 2
+    """`greedy`, `pruned`: the paper's Algorithm 1 or 2."""
+    theta: float = Field(default=0.5, gt=0, le=1)
+    """Algorithm 1: share of the cases that makes a trace frequent."""
+    alpha: float = Field(default=0.5, ge=0, le=1)
+    """Algorithm 2: weight of the privacy gain."""
+    beta: float = Field(default=0.5, ge=0, le=1)
+    """Algorithm 2: weight of the utility loss; 1 - `alpha`."""
+    capping: bool = True
+    """`mult`: cap how often an item occurs in a case where that is enough, instead of removing it."""
+    bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
+    """Upper edges of the classes of a numeric sensitive attribute; its quartiles without."""
+    work: float = Field(default=20.0, gt=0)
+    """Seconds of branch and bound of `exact` before it falls back to `pruned` with a warning."""
+    effort: int = Field(default=0, ge=0)
+    """`local`: proposals of the search, each of which costs at most about a plain run."""
+    value_aware: bool = False
+    """`local`: shorten the fewest holders of a value; tells who they are."""
+    seed: int = 0
+    """`local`: seed of the search."""
+
+    @property
+    def known(self) -> Knowledge:
+        """What an adversary knows, as the models take it."""
+        return Knowledge(self.knowledge, self.attribute, self.T)
+
+    @property
+    def bounds(self) -> Bounds:
+        """L, K and C, as the models take them."""
+        return Bounds.of(self.L, self.K, self.C)
+
+    def options(self) -> Options:
+        """How suppression chooses, as the model takes it."""
+        return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})

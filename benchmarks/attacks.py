@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from connectors import read_log
-from models.attacks.candidates import enumerate_all, value
+from models.attacks.candidates import value
 from models.attacks.correspondence import Audit
+from models.attacks.enumeration import enumerate_all
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import pair
 from models.eventlog import EventLog, SimpleLog

@@ -18,6 +18,9 @@ Result = TypeVar("Result")
 
 _BLAS = "scipy.linalg.cython_blas"
 
+_TYPES: Any = numba.types
+"""Without the annotations of numba, which leave out what is asked of it here."""
+
 
 def _without_blas() -> None:
     """Let numba believe that there is no BLAS: it would import all of scipy.linalg (0.3 CPU s of every command's
@@ -35,11 +38,26 @@ def _without_blas() -> None:
 _without_blas()
 
 
+def _alike(given: Any) -> Any:
+    """The one type in place of all that would compile to the same code: a constant or a narrower integer is int64."""
+    plain = _TYPES.unliteral(given)
+    return _TYPES.int64 if isinstance(plain, _TYPES.Integer) and plain.signed else plain
+
+
+def _compiled_once(dispatcher: Any) -> Any:
+    """Let kernels call this one as int64 whatever signed integer they hand over. Left alone, numba compiles a copy for
+    each constant and each width: `shift(linker, i, j, -1)` four times, which doubled the first start."""
+    template = dispatcher.get_call_template
+    dispatcher.get_call_template = lambda args, kws: template(tuple(_alike(one) for one in args), kws)
+    return dispatcher
+
+
 def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """`numba.njit(cache=True)`, or without a cache where numba finds no folder for one."""
     try:
-        return cast("Callable[Parameters, Result]", numba.njit(cache=True)(function))
+        compiled: Any = numba.njit(cache=True)(function)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
-        return cast("Callable[Parameters, Result]", numba.njit(function))
+        compiled = numba.njit(function)
+    return cast("Callable[Parameters, Result]", _compiled_once(compiled))

@@ -12,15 +12,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from models.attacks.candidates import Judge, enumerate_all, relation_edges, value, worst_group
+from models.attacks.candidates import Judge, relation_edges, value, worst_group
+from models.attacks.enumeration import enumerate_all
 from models.attacks.joint import joint_value
 from models.attacks.linkability import edges
-from models.attacks.linker import BaseLinker, base_linkers, obstacles
+from models.attacks.linker import BaseLinker, Flags, base_linkers, obstacles
 from models.attacks.matching import Walk, walk
 from models.attacks.outcome import FLOOR, Anonymity, Method, Minimum, Result, check, result, unlinkable
 from models.attacks.pairs import Pair, encode, pair
-from models.attacks.search import MEASURES, nothing_found, search
+from models.attacks.search import MEASURES, Answer, nothing_found, search
+from models.attacks.search_kernels import M
 from models.eventlog import Codes, Ints, SimpleLog
 
 
@@ -79,7 +82,7 @@ class Audit:
 
     def judge(self, base: BaseLinker) -> Judge:
         """How this method values a candidate at the n of `base`."""
-        return Judge(self.given, self.table, self.method, base.n, self.compared.graph, base)
+        return Judge(self.given, self.table, self.method, base.n, self.compared, base)
 
     def least(self, base: BaseLinker) -> Result:
         """The minima at one n."""
@@ -107,23 +110,31 @@ class Audit:
 
 def least(given: Pair, table: Walk, base: BaseLinker, bk_length: int, minimum: Minimum) -> tuple[Ints, Codes]:
     """Exact minima for one n by branch and bound: (values, background knowledge), in the order of MEASURES."""
-    best, worst = nothing_found(bk_length)
-    loose = base.loose()
     known1, known2 = given.earlier.known, given.later.known
-    search(
-        table.first, table.after, _weights(given, base),
-        np.column_stack((known1[loose[:, 0]], known2[loose[:, 1]], loose[:, 2])).astype(np.int64),
-        given.later.n_cases - given.earlier.n_cases, base.n, bk_length, FLOOR[minimum], True,
-        (known1, known2, loose[:, 0].copy(), loose[:, 1].copy()), base.graph, base.state, best, worst,
-    )  # fmt: skip
+    loose = base.loose.copy()
+    loose[:, 0], loose[:, 1] = known1[loose[:, 0]], known2[loose[:, 1]]
+
+    def ask(question: int, inside: Flags, enough: int) -> Answer:
+        in2 = inside[known2]
+        try:
+            if question == M:
+                in1 = inside[known1]
+                return int(given.earlier.count[in1].sum()) - base.fewest_leaving(in1, in2), None
+            free = base.most_free(in2, enough)
+            return free, np.bincount(known2, weights=base.linker.free, minlength=given.n_known).astype(np.int64)
+        finally:
+            base.undo()
+
+    surplus = given.later.n_cases - given.earlier.n_cases
+    best, worst, _ = search(table, _weights(given, base), loose, base.n, bk_length, FLOOR[minimum], surplus, ask)
     return best, worst
 
 
 def _weights(given: Pair, base: BaseLinker) -> Ints:
     variants = given.n_known
     known = given.later.known
-    free = np.bincount(known, weights=base.state[8], minlength=variants)
-    open_to = np.bincount(known, weights=base.reachable(), minlength=variants)
+    free = np.bincount(known, weights=base.linker.free, minlength=variants)
+    open_to = np.bincount(known, weights=base.reachable, minlength=variants)
     return np.column_stack((given.earlier.per_known(variants), given.later.per_known(variants), free, open_to)).astype(
         np.int64
     )
@@ -152,7 +163,7 @@ def enumerated(judge: Judge, bk_length: int, minimum: Minimum, exactly: bool | N
     return best, worst
 
 
-def _take_least(best: Ints, worst: Codes, at: int, numbers: Ints, allowed: Any, codes: Codes) -> None:
+def _take_least(best: Ints, worst: Codes, at: int, numbers: Ints, allowed: Any, codes: npt.NDArray[Any]) -> None:
     rows = np.flatnonzero(allowed)
     if not len(rows):
         return

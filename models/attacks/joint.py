@@ -35,8 +35,8 @@ def joint_value(judge: Judge, bk: Codes) -> dict[str, Any]:
     inside = unmatched(judge.table, bk) <= judge.n
     in1, in2 = inside[given.earlier.known], inside[given.later.known]
     costs = _costs(
-        given.linked.items, given.linked.start, given.earlier.linked, given.later.linked, judge.graph, judge.n, bk,
-        in1, in2,
+        given.linked.items, given.linked.start, given.earlier.linked, given.later.linked, judge.linkable.forward,
+        judge.n, bk, in1, in2,
     )  # fmt: skip
     most = int(given.earlier.count[in1].sum()) - _least_cost(judge, costs)
     body.update({"f": body["ms1"] - most, "c": body["ms2"] - most, "fa": most, "ca": most})
@@ -50,9 +50,9 @@ def _least_cost(judge: Judge, costs: Ints) -> int:
 
     given = judge.given
     count1, count2 = given.earlier.count, given.later.count
-    row = np.repeat(np.arange(len(count1)), np.diff(judge.graph[0]))
+    row = np.repeat(np.arange(len(count1)), np.diff(judge.linkable.start))
     kept = np.flatnonzero(costs >= 0)
-    sizes = count1[row[kept]] * count2[judge.graph[1][kept]]
+    sizes = count1[row[kept]] * count2[judge.linkable.later[kept]]
     if int(sizes.sum()) > MOST_LINKS:
         raise InputError(
             f"{int(sizes.sum())} links between records are too many for joint links (at most {MOST_LINKS})"
@@ -60,7 +60,7 @@ def _least_cost(judge: Judge, costs: Ints) -> int:
     first1, first2 = np.cumsum(count1) - count1, np.cumsum(count2) - count2
     which = np.repeat(kept, sizes)
     within = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    i, j = row[which], judge.graph[1][which]
+    i, j = row[which], judge.linkable.later[which]
     records1, records2 = first1[i] + within // count2[j], first2[j] + within % count2[j]
     # Weights 1 and 2 in place of 0 and 1: a sparse matrix takes a stored zero for no link.
     matrix = csr_array((costs[which] + 1, (records1, records2)), shape=(int(count1.sum()), int(count2.sum())))
@@ -69,9 +69,9 @@ def _least_cost(judge: Judge, costs: Ints) -> int:
 
 
 @kernel
-def _costs(items, starts, linked1, linked2, graph, n, bk, in1, in2):  # type: ignore[no-untyped-def]
+def _costs(items, starts, linked1, linked2, forward, n, bk, in1, in2):  # type: ignore[no-untyped-def]
     """Per link: -1 not linkable with n; 1 it leaves ms1 without counting; 0 it counts, or its record is not in ms1."""
-    start, later, least = graph[0], graph[1], graph[2]
+    start, later, least = forward
     costs = np.zeros(len(later), dtype=np.int64)
     for i in range(len(linked1)):
         s1 = items[starts[linked1[i]] : starts[linked1[i] + 1]]

@@ -61,9 +61,14 @@ class Edges:
     cap: int
 
     @property
-    def graph(self) -> tuple[Any, ...]:
-        """The arrays in the order that the kernels of models.attacks.flows take."""
-        return (self.start, self.later, self.least, self.back_start, self.earlier, self.back_least)
+    def forward(self) -> tuple[Ints, Codes, Bytes]:
+        """Links by earlier rows, in the order that the kernels of models.attacks.flows take."""
+        return (self.start, self.later, self.least)
+
+    @property
+    def backward(self) -> tuple[Ints, Codes, Bytes]:
+        """Links by later rows."""
+        return (self.back_start, self.earlier, self.back_least)
 
 
 CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_PREFIX = 0, 1, 2
@@ -75,35 +80,37 @@ def edges(given: Pair, cap: int, relation: int = CLOSED_FORM) -> Edges:
 
     Time: for each earlier row the prefixes of later traces within cap, and the links; memory: 10 bytes a linkable pair.
     """
-    sequences = (given.linked.items, given.linked.start)
+    linked1, linked2 = given.earlier.linked, given.later.linked
+    lengths = np.diff(given.linked.start)
+    longest, longest2 = (int(lengths[rows].max(initial=1)) for rows in (linked1, linked2))
+    words = (longest + 63) // 64
+    masks = np.zeros((len(given.items), words), dtype=np.uint64)
+    state, scores = np.zeros((longest2 + 1, words), dtype=np.uint64), np.zeros((longest2 + 1, 3), dtype=np.int64)
     later_start = np.searchsorted(given.later.value, np.arange(len(given.values) + 1)).astype(np.int64)
-    start, later, least = _edges(
-        *sequences, *given.link_related, len(given.items), given.earlier.linked, given.earlier.value,
-        given.later.linked, later_start, cap, relation,
+    shared, leap = np.zeros(len(linked2), dtype=np.int64), np.full(len(linked2), len(linked2), dtype=np.int64)
+    _alike(given.linked.items, given.linked.start, linked2, later_start, shared, leap)
+    start = np.zeros(len(linked1) + 1, dtype=np.int64)
+    later, least = _edges(
+        given.linked.items, given.linked.start, *given.link_related, linked1, given.earlier.value, linked2, later_start,
+        shared, leap, masks, state, scores, start, np.int64(cap), np.int64(relation),
     )  # fmt: skip
-    back_start, earlier, back_least = _transpose(start, later, least, len(given.later.linked))
+    later, least = later[: start[-1]].copy(), least[: start[-1]].copy()
+    back_start = np.concatenate(([0], np.cumsum(np.bincount(later, minlength=len(linked2))))).astype(np.int64)
+    earlier, back_least = np.empty(len(later), dtype=np.int32), np.empty(len(later), dtype=np.uint8)
+    _transpose(start, later, least, back_start[:-1].copy(), earlier, back_least)
     return Edges(start, later, least, back_start, earlier, back_least, cap)
 
 
 @kernel
 def _edges(  # type: ignore[no-untyped-def]
-    items, starts, rel_start, rel_item, n_items, linked1, value1, linked2, later_start, cap, relation
-):
+    items, starts, rel_start, rel_item, linked1, value1, linked2, later_start, shared, leap, masks, state, scores,
+    indptr, cap, relation,
+):  # fmt: skip
     """CSR of linkable pairs. `masks[c, w]`: bits of the positions of s1 whose item is related to c.
 
     Later rows of one value stand in lexicographic order, so each reads on where it parts from the one before; and
     where reading stopped because cap was passed, all rows that begin like this get the same answer.
     """
-    longest, longest2 = 1, 0
-    for i in range(len(linked1)):
-        longest = max(longest, starts[linked1[i] + 1] - starts[linked1[i]])
-    for j in range(len(linked2)):
-        longest2 = max(longest2, starts[linked2[j] + 1] - starts[linked2[j]])
-    masks = np.zeros((n_items, (longest + 63) // 64), dtype=np.uint64)
-    state = np.zeros((longest2 + 1, masks.shape[1]), dtype=np.uint64)
-    scores = np.zeros((longest2 + 1, 3), dtype=np.int64)
-    shared, leap = _alike(items, starts, linked2, later_start)
-    indptr = np.zeros(len(linked1) + 1, dtype=np.int64)
     later = np.empty(1024, dtype=np.int32)
     least = np.empty(1024, dtype=np.uint8)
     size = 0
@@ -111,15 +118,14 @@ def _edges(  # type: ignore[no-untyped-def]
         low, high = starts[linked1[i]], starts[linked1[i] + 1]
         _mark(items, low, high, rel_start, rel_item, masks, True)
         j, end = later_start[value1[i]], later_start[value1[i] + 1]
-        found, stopped, begin = 0, np.int64(0), np.int64(0)
+        found, stopped, begin = 0, 0, 0
         while j < end:
             low2, high2 = starts[linked2[j]], starts[linked2[j] + 1]
             if begin < stopped or stopped == 0:
                 found, stopped = _least(items, low2, high2, high - low, masks, state, scores, begin, cap, relation)
             if found <= cap:
                 if size == len(later):
-                    later = np.concatenate((later, np.empty(size, dtype=np.int32)))
-                    least = np.concatenate((least, np.empty(size, dtype=np.uint8)))
+                    later, least = _doubled(later, least)
                 later[size] = j
                 least[size] = found + 128 * _subsequence(items, low, high, low2, high2)
                 size += 1
@@ -130,15 +136,23 @@ def _edges(  # type: ignore[no-untyped-def]
                 begin = shared[j]
         indptr[i + 1] = size
         _mark(items, low, high, rel_start, rel_item, masks, False)
-    return indptr, later[:size].copy(), least[:size].copy()
+    return later, least
 
 
 @kernel
-def _alike(items, starts, linked2, later_start):  # type: ignore[no-untyped-def]
+def _doubled(later, least):  # type: ignore[no-untyped-def]
+    """The same links with room for as many more."""
+    size = len(later)
+    more, its_least = np.empty(2 * size, dtype=np.int32), np.empty(2 * size, dtype=np.uint8)
+    for k in range(size):
+        more[k], its_least[k] = later[k], least[k]
+    return more, its_least
+
+
+@kernel
+def _alike(items, starts, linked2, later_start, shared, leap):  # type: ignore[no-untyped-def]
     """shared[j]: how many first items row j has in common with row j - 1 of its value; leap[j]: the next row that has
     fewer in common with the one before it."""
-    shared = np.zeros(len(linked2), dtype=np.int64)
-    leap = np.full(len(linked2), len(linked2), dtype=np.int64)
     for s in range(len(later_start) - 1):
         for j in range(later_start[s] + 1, later_start[s + 1]):
             at1, at2 = starts[linked2[j - 1]], starts[linked2[j]]
@@ -152,7 +166,6 @@ def _alike(items, starts, linked2, later_start):  # type: ignore[no-untyped-def]
         while other < len(linked2) and shared[other] >= shared[j]:
             other = leap[other]
         leap[j] = other
-    return shared, leap
 
 
 @kernel
@@ -176,7 +189,8 @@ def _least(items, low2, high2, m, masks, state, scores, begin, cap, relation):  
     """
     words = max(1, (m + 63) // 64)
     if begin == 0:
-        state[0, :words] = ~np.uint64(0)
+        for w in range(words):
+            state[0, w] = ~np.uint64(0)
         scores[0, 0], scores[0, 1], scores[0, 2] = 0, m, 0
     length = high2 - low2
     for d in range(begin, length):
@@ -230,22 +244,11 @@ def _subsequence(items, low, high, low2, high2):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _transpose(start, later, least, n_later):  # type: ignore[no-untyped-def]
-    back = np.zeros(n_later + 1, dtype=np.int64)
-    for k in range(len(later)):
-        back[later[k] + 1] += 1
-    back = np.cumsum(back)
-    fill = back.copy()
-    earlier = np.empty(len(later), dtype=np.int32)
-    back_least = np.empty(len(later), dtype=np.uint8)
+def _transpose(start, later, least, fill, earlier, back_least):  # type: ignore[no-untyped-def]
+    """`fill[j]`: where the links of later row j begin; moves on with each."""
     for i in range(len(start) - 1):
         for k in range(start[i], start[i + 1]):
-            earlier[fill[later[k]]] = i
-            back_least[fill[later[k]]] = least[k]
-            fill[later[k]] += 1
-    return back, earlier, back_least
-
-
-_NONE, _ROWS, _FLAGS = np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-NO_GRAPH = Edges(_NONE, _ROWS, _FLAGS, _NONE, _ROWS, _FLAGS, 0).graph
-"""No linkable pair."""
+            at = fill[later[k]]
+            earlier[at] = i
+            back_least[at] = least[k]
+            fill[later[k]] = at + 1

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from models.attacks import flows
+from models.attacks.best_linker import fewest_leaving, most_free
+from models.attacks.flows import RECORDS, ROW1, ROW2, Linker, Scratch
 from models.attacks.linkability import LEAST, SUBSEQUENCE, Edges, edges
 from models.attacks.pairs import Pair, Rows
 from models.eventlog import Ints
+
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +34,20 @@ class Obstacle:
     least_n: int | None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class BaseLinker:
     """One linker for one n (as a flow over record classes), from which every candidate starts.
 
-    `state`: see models.attacks.flows; `left`: records of the earlier release without partner (0: a linker exists).
+    `linker`: see models.attacks.flows; it moves on when the next n is asked for. `left`: records of the earlier
+    release without partner (0: a linker exists), `excess`: by row.
     """
 
     n: int
-    graph: tuple[Any, ...]
-    state: tuple[Any, ...]
+    linkable: Edges
+    linker: Linker
+    scratch: Scratch
     left: int
     excess: Ints
-    _loose: Ints | None = None
 
     @property
     def exists(self) -> bool:
@@ -49,37 +55,61 @@ class BaseLinker:
 
     def links(self) -> Ints:
         """int64[P, 3]: earlier row, later row, records; the current pairs."""
-        row1, row2, amount = self.state[4], self.state[5], self.state[6]
-        used = np.flatnonzero(amount > 0)
-        return np.column_stack((row1[used], row2[used], amount[used]))
+        pairs = self.linker.pairs
+        return np.ascontiguousarray(pairs[pairs[:, RECORDS] > 0][:, [ROW1, ROW2, RECORDS]])
 
+    @cached_property
     def loose(self) -> Ints:
-        """The links that are no subsequence pairs: only these can leave a matching set. Read once for each n."""
-        if self._loose is None:
-            start, later, least = self.graph[:3]
-            links = self.links()
-            width = len(self.state[8])
-            # Edges stand sorted by earlier and then later row, so one search over joint keys finds all links.
-            edge = np.repeat(np.arange(len(start) - 1), np.diff(start)) * width + later
-            at = np.searchsorted(edge, links[:, 0] * width + links[:, 1])
-            self._loose = links[(least[at] & SUBSEQUENCE) == 0] if len(links) else links
-        return self._loose
+        """The links that are no subsequence pairs: only these can leave a matching set."""
+        start, later, least = self.linkable.forward
+        links = self.links()
+        if not len(links):
+            return links
+        width = len(self.linker.free)
+        # Edges stand sorted by earlier and then later row, so one search over joint keys finds all links.
+        edge = np.repeat(np.arange(len(start) - 1), np.diff(start)) * width + later
+        at = np.searchsorted(edge, links[:, 0] * width + links[:, 1])
+        loose: Ints = links[(least[at] & SUBSEQUENCE) == 0]
+        return loose
 
-    def reachable(self) -> npt.NDArray[np.bool_]:
+    @cached_property
+    def reachable(self) -> Flags:
         """Later rows of which some linker leaves a record free."""
-        reached = np.zeros(len(self.state[8]), dtype=np.bool_)
-        flows.reachable(self.state, self.graph, self.n, reached)
+        reached, seen = (
+            np.zeros(len(self.linker.free), dtype=np.bool_),
+            np.zeros(len(self.linker.head1), dtype=np.bool_),
+        )
+        flows.reachable(self.linker, self.linkable.backward, self.n, reached, seen, self.scratch.queue)
         return reached
+
+    def most_free(self, in2: Flags, enough: int) -> int:
+        """Exact BA of a candidate, or `enough` if it is not less; changes the linker until `undo`."""
+        rows = np.asarray([0, len(self.linker.head1), 0, len(in2)])
+        return int(most_free(self.linker, self.linkable.backward, self.n, in2, rows, enough, self.scratch))
+
+    def fewest_leaving(self, in1: Flags, in2: Flags) -> int:
+        """|ms1| - M of a candidate; changes the linker until `undo`."""
+        loose = self.loose
+        if not (in1[loose[:, 0]] & ~in2[loose[:, 1]]).any():
+            return 0
+        return int(fewest_leaving(self.linker, self.linkable.forward, self.n, in1, in2, loose, self.scratch))
+
+    def undo(self) -> None:
+        """Back to the base linker."""
+        if self.linker.used[flows.LOGGED]:
+            flows.undo(self.linker)
 
 
 def base_linkers(given: Pair, linkable: Edges, ns: Sequence[int]) -> Iterator[BaseLinker]:
-    """One base linker for each n, ascending: what links with n also links with n + 1."""
-    graph = linkable.graph
-    state = flows.no_links(given.earlier.count, given.later.count)
-    excess = given.earlier.count.astype(np.int64).copy()
+    """One base linker for each n, ascending: what links with n also links with n + 1. Use each before the next."""
+    linker = flows.no_links(given.earlier.count, given.later.count)
+    scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
+    left = given.earlier.count.astype(np.int64)
     for n in sorted(ns):
-        left = flows.link(state, graph, given.earlier.linked, given.later.linked, n, excess)
-        yield BaseLinker(n, graph, state, int(left), excess)
+        scratch.excess[:] = left
+        found = flows.link(linker, linkable.forward, given.earlier.linked, given.later.linked, n, scratch)
+        left = scratch.excess.copy()
+        yield BaseLinker(n, linkable, linker, scratch, found, left)
 
 
 def obstacles(given: Pair, base: BaseLinker) -> list[Obstacle]:
@@ -88,9 +118,8 @@ def obstacles(given: Pair, base: BaseLinker) -> list[Obstacle]:
 
 
 def _obstacle(given: Pair, base: BaseLinker, value: int) -> Obstacle:
-    seen1, seen2 = np.zeros(len(base.excess), dtype=np.bool_), np.zeros(len(base.state[8]), dtype=np.bool_)
     own = np.where(given.earlier.value == value, base.excess, 0)
-    flows.hall(base.state, base.graph, base.n, own, seen1, seen2)
+    seen1, seen2 = flows.hall(base.linker, base.linkable.forward, base.n, own)
     return Obstacle(
         value=given.values[value],
         earlier=int(given.earlier.count[seen1].sum()),

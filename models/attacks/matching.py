@@ -49,34 +49,34 @@ def walk(given: Pair) -> Walk:
             f"{symbols} activities and {positions} positions need {positions * symbols} cells, more than {CELLS}: "
             "give candidates by --bk, or project the log on fewer activities"
         )
-    return Walk(first, _after(given.known.items, given.known.start, *given.match_related, symbols))
+    after = np.full((positions, symbols), -1, dtype=np.int16)
+    _after(given.known.items, given.known.start, *given.match_related, after)
+    return Walk(first, after)
 
 
 @kernel
-def _after(items, start, related_start, related, symbols):  # type: ignore[no-untyped-def]
-    variants = len(start) - 1
-    after = np.full((start[variants] + variants, symbols), np.int16(-1), dtype=np.int16)
-    for v in range(variants):
+def _after(items, start, related_start, related, after):  # type: ignore[no-untyped-def]
+    for v in range(len(start) - 1):
         for p in range(start[v + 1] - start[v] - 1, -1, -1):
             row = start[v] + v + p
-            after[row] = after[row + 1]
+            for a in range(after.shape[1]):
+                after[row, a] = after[row + 1, a]
             item = items[start[v] + p]
             for k in range(related_start[item], related_start[item + 1]):
                 after[row, related[k]] = p + 1
-    return after
 
 
 @kernel
-def _unmatched(first, after, bk, result):  # type: ignore[no-untyped-def]
+def _unmatched(first, after, bk, position, result):  # type: ignore[no-untyped-def]
     length = len(bk)
-    position = np.empty(length + 1, dtype=np.int64)
     for v in range(len(first)):
-        position[:] = 0
+        for k in range(length + 1):
+            position[k] = 0
         for a in bk:
-            previous = np.int64(-1)
+            previous = -1
             for k in range(length + 1):
                 old = position[k]
-                new = np.int64(-1) if old < 0 else np.int64(after[first[v] + old, a])
+                new = -1 if old < 0 else np.int64(after[first[v] + old, a])
                 if previous >= 0 and (new < 0 or previous < new):
                     new = previous
                 position[k] = new
@@ -91,5 +91,5 @@ def _unmatched(first, after, bk, result):  # type: ignore[no-untyped-def]
 def unmatched(given: Walk, bk: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int16]:
     """|bk| - LCS(bk, v) for each known variant v: v is in ms^n(bk) iff this is at most n."""
     result = np.zeros(len(given.first), dtype=np.int16)
-    _unmatched(given.first, given.after, np.asarray(bk, dtype=np.int32), result)
+    _unmatched(given.first, given.after, np.asarray(bk, dtype=np.int32), np.zeros(len(bk) + 1, dtype=np.int64), result)
     return result

@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from models.attacks.flows import no_links
-from models.attacks.linkability import NO_GRAPH, may_leave
+from models.attacks.linkability import may_leave
 from models.attacks.matching import Walk, unmatched, walk
 from models.attacks.outcome import FLOOR, Anonymity, Minimum, Result, check, result
 from models.attacks.pairs import Pair, pair
-from models.attacks.search import nothing_found, search
+from models.attacks.search import search
 from models.errors import InputError
 from models.eventlog import Ints, SimpleLog
 
@@ -69,18 +68,13 @@ def real_links(given: Pair, partner: Ints) -> Ints:
 
 def least(given: Pair, table: Walk, links: Ints, leaving: Ints, n: int, bk_length: int, minimum: Minimum) -> Result:
     """One n. `leaving`: the links that can leave a matching set."""
-    best, worst = nothing_found(bk_length)
     variants = given.n_known
     taken = np.zeros(variants, dtype=np.int64)
     met = links[links[:, 1] >= 0]
     np.add.at(taken, met[:, 1], met[:, 2])
     before, after = given.earlier.per_known(variants), given.later.per_known(variants)
     weights = np.column_stack((before, after, after - taken, np.zeros_like(taken)))
-    empty, none = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
-    search(
-        table.first, table.after, weights, leaving, 0, n, bk_length, FLOOR[minimum], False,
-        (empty, empty, none, none), NO_GRAPH, no_links(none, none), best, worst,
-    )  # fmt: skip
+    best, worst, _ = search(table, weights, leaving, n, bk_length, FLOOR[minimum])
     return result(given, n, best, worst)
 
 

@@ -96,7 +96,7 @@ def test_log_level_minima(kind: str, lengths: str) -> None:
             if kind == "exact" and not base.exists:
                 assert expected is None
                 continue
-            judge = Judge(given, audit.table, kind, level["n"], linkable.graph, base)
+            judge = Judge(given, audit.table, kind, level["n"], linkable, base)
             best, _ = enumerated(judge, level["bk_length"], "all", exactly=lengths == "exactly_L")
             found = [int(number) if number < 1 << 30 else None for number in best]
             wanted = [expected[key] if expected else None for key in ("KA1", "KA2", "FA", "CA", "BA")]

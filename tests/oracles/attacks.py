@@ -108,6 +108,10 @@ def by_program(count1: Any, count2: Any, links: Any, in1: Any, in2: Any) -> tupl
     answers = []
     for gain in (in1[links[:, 0]] & in2[links[:, 1]], in2[links[:, 1]]):
         sign = -1.0 if not answers else 1.0
-        found = milp(sign * gain.astype(float), constraints=constraints, integrality=one, options={"presolve": False})
+        cost, options = sign * gain.astype(float), {"presolve": False}
+        found = milp(cost, constraints=constraints, options=options)
+        if np.abs(found.x - np.round(found.x)).max(initial=0) > 1e-6:
+            # An integer optimum of the relaxation is one of the program, and costs half; any other needs branching.
+            found = milp(cost, constraints=constraints, integrality=one, options=options)
         answers.append(round(abs(found.fun)))
     return answers[0], int(count2[in2].sum()) - answers[1]

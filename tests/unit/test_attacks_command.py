@@ -132,13 +132,9 @@ def test_bad_input(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "sensitive", "activities", "size"), [("sepsis", "Diagnose", 5, 80), ("bpic2012-app", "", 0, 200)]
-)
-def test_exact_values_agree_with_linear_programs(
-    logs: Path, name: str, sensitive: str, activities: int, size: int
-) -> None:
-    """On sampled candidates, up to half of them not trivial, M and BA are those of HiGHS."""
+@pytest.mark.parametrize(("name", "sensitive", "activities"), [("sepsis", "Diagnose", 5), ("bpic2012-app", "", 0)])
+def test_exact_values_agree_with_linear_programs(logs: Path, name: str, sensitive: str, activities: int) -> None:
+    """On 200 sampled candidates, up to half of them not trivial, M and BA are those of HiGHS."""
     rng = np.random.default_rng(5)
     log = read_log(logs / f"{name}.xes.gz")
     earlier, later = (_simple(one, sensitive, activities) for one in (cut(log, log.n_cases * 9 // 10), log))
@@ -149,14 +145,14 @@ def test_exact_values_agree_with_linear_programs(
     graph = audit.linkable
     links = np.column_stack((np.repeat(np.arange(len(graph.start) - 1), np.diff(graph.start)), graph.later))
     links = links[(graph.least & 127) <= 1]
-    chosen, uneven = _sample(earlier, later, rng, size)
+    chosen, uneven = _sample(earlier, later, rng, 200)
     for bk in chosen:
         inside = unmatched(audit.table, bk) <= 1
         in1, in2 = inside[joined.earlier.known], inside[joined.later.known]
         found = value(audit.judge(base), bk)
         expected = oracle.by_program(joined.earlier.count, joined.later.count, links, in1, in2)
         assert (found["fa"], found["ba"]) == expected
-    assert (len(chosen), uneven >= size // 10) == (size, True)
+    assert (len(chosen), uneven >= 20) == (200, True)
 
 
 def _sample(earlier: SimpleLog, later: SimpleLog, rng: np.random.Generator, size: int) -> tuple[list[Any], int]:

@@ -1,0 +1,266 @@
+"""The compiled walk of models.attacks.search: it stops where it needs a flow, and goes on with the answer.
+
+Arrays: `levels` = (positions, missing, active variants) of each depth; `nodes[d, a]` = the statistics of child a of the
+node at depth d, and in the last two columns the order of its children; `path` = (symbols, active variants, next child
+to enter) by depth; `totals` = weights by child (all that match; those that no extension can lose; those in the root);
+`witness[w]` = (known variant, records that a linker leaves free), up to one with 0; `cursor` holds the parameters and
+where the walk stands.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.compiled import kernel
+
+C1, C2, NEW, OPEN = 0, 1, 2, 3
+"""Columns of `weights`, per known variant: records of the earlier and of the later release; records that the base
+linker leaves free; whether some linker can leave one free."""
+
+DEPTH, PLACE, ASKED, M, BA, N, LENGTH, LIMIT, SURPLUS, NODES, FLOWS, WITNESS, LAST = range(13)
+"""Entries of `cursor`: depth; next child to value; what was asked (M, BA, or DONE); the answers (-1: not asked);
+n; longest bk; least value that counts; |L2| - |L1| (-1: no flows); counts; witnesses so far;
+the one that answered last."""
+
+CELLS, DONE = 13, -1
+
+ORDER, KEY = 8, 9
+"""Columns of `nodes` behind the statistics c1, c2, core1, core2, M, core M, most BA, core BA."""
+
+
+@kernel
+def walk_on(  # type: ignore[no-untyped-def]
+    first, after, weights, loose, levels, nodes, path, totals, seen, witness, inside, best, worst, cursor
+):
+    """Go on until a flow is needed (`cursor[ASKED]` says which, `inside` for whom) or all is searched (DONE)."""
+    symbols, length, n = after.shape[1], cursor[LENGTH], cursor[N]
+    depth = cursor[DEPTH]
+    while depth >= 0:
+        position, missing, active = levels[0][depth], levels[1][depth], levels[2][depth]
+        if cursor[PLACE] == 0 and cursor[ASKED] == 0:
+            _open(first, after, weights, position, missing, active, path[1, depth], nodes[depth], totals, depth, cursor)
+        while cursor[PLACE] < symbols:
+            a = nodes[depth, cursor[PLACE], ORDER]
+            path[0, depth] = a
+            if _value(first, after, loose, position, missing, a, nodes[depth, a], totals, witness, best, worst, path[0],
+                      depth, cursor):  # fmt: skip
+                for v in range(len(first)):
+                    inside[v] = _inside(after, first, position, missing, v, a, n)
+                cursor[DEPTH] = depth
+                return
+            cursor[PLACE] += 1
+        if depth == length - 1 or path[2, depth] == symbols:
+            path[2, depth] = 0
+            depth -= 1
+            continue
+        a = nodes[depth, path[2, depth], ORDER]
+        path[2, depth] += 1
+        if _promising(best, cursor[LIMIT], nodes[depth, a]):
+            path[0, depth] = a
+            if _step(after, first, levels, path[1], depth, a, n, seen):
+                depth += 1
+                path[2, depth] = 0
+                cursor[PLACE] = 0
+    cursor[ASKED] = DONE
+
+
+@kernel
+def _open(first, after, weights, position, missing, active, size, children, totals, depth, cursor):  # type: ignore[no-untyped-def]
+    """Totals of all children, and the order to visit them: small matching sets first, since a small incumbent prunes
+    more; ties by what stays, then by rarity."""
+    n, kept = cursor[N], cursor[N] - (cursor[LENGTH] - depth - 1)
+    if depth == 0:
+        _totals(after, first, position, missing, active, size, weights, 0, totals[2])
+    _totals(after, first, position, missing, active, size, weights, n, totals[0])
+    _totals(after, first, position, missing, active, size, weights, kept, totals[1])
+    cap = (1 << 20) - 1
+    for a in range(len(children)):
+        all_in, core, often = totals[0, a], totals[1, a], totals[2, a]
+        key = (min(all_in[C1] + all_in[C2], cap) << 40) + (min(core[C1] + core[C2], cap) << 20)
+        key += min(often[C1] + often[C2], cap)
+        at = a
+        while at > 0 and children[at - 1, KEY] > key:
+            children[at, KEY], children[at, ORDER] = children[at - 1, KEY], children[at - 1, ORDER]
+            at -= 1
+        children[at, KEY], children[at, ORDER] = key, a
+
+
+@kernel
+def _totals(after, first, position, missing, active, size, weights, threshold, totals):  # type: ignore[no-untyped-def]
+    """totals[a]: weights of the variants with at most `threshold` symbols unmatched after one more symbol a."""
+    base1, base2, base_new, base_open = 0, 0, 0, 0
+    for a in range(len(totals)):
+        for c in range(4):
+            totals[a, c] = 0
+    if threshold < 0:
+        return
+    for x in range(size):
+        v = active[x]
+        if missing[v] < threshold:
+            base1 += weights[v, C1]
+            base2 += weights[v, C2]
+            base_new += weights[v, NEW]
+            base_open += weights[v, OPEN]
+        elif missing[v] == threshold:
+            row = first[v] + position[v, threshold]
+            for a in range(len(totals)):
+                if after[row, a] >= 0:
+                    for c in range(4):
+                        totals[a, c] += weights[v, c]
+    for a in range(len(totals)):
+        totals[a, C1] += base1
+        totals[a, C2] += base2
+        totals[a, NEW] += base_new
+        totals[a, OPEN] += base_open
+
+
+@kernel
+def _inside(after, first, position, missing, v, a, threshold):  # type: ignore[no-untyped-def]
+    if missing[v] != threshold:
+        return missing[v] < threshold
+    return after[first[v] + position[v, threshold], a] >= 0
+
+
+@kernel
+def _leaving(after, first, position, missing, loose, a, threshold):  # type: ignore[no-untyped-def]
+    """Records that the base linker sends from inside the matching set to outside."""
+    leaving = 0
+    for k in range(len(loose)):
+        if _inside(after, first, position, missing, loose[k, 0], a, threshold) and (
+            loose[k, 1] < 0 or not _inside(after, first, position, missing, loose[k, 1], a, threshold)
+        ):
+            leaving += loose[k, 2]
+    return leaving
+
+
+@kernel
+def _witnessed(after, first, position, missing, witness, a, cursor, enough):  # type: ignore[no-untyped-def]
+    """Whether a linker found before leaves `enough` records of this matching set free. The last to answer is first."""
+    known = min(cursor[WITNESS], len(witness))
+    for turn in range(known):
+        one = witness[(cursor[LAST] + turn) % known]
+        free = 0
+        for k in range(len(one)):
+            if one[k, 1] == 0:
+                break
+            if _inside(after, first, position, missing, one[k, 0], a, cursor[N]):
+                free += one[k, 1]
+        if free >= enough:
+            cursor[LAST] = (cursor[LAST] + turn) % known
+            return True
+    return False
+
+
+@kernel
+def _value(  # type: ignore[no-untyped-def]
+    first, after, loose, position, missing, a, stat, totals, witness, best, worst, symbols, depth, cursor
+):
+    """Value child a and offer it as incumbent. True: stop, a flow is needed first."""
+    n, floor, surplus, kept = cursor[N], cursor[LIMIT], cursor[SURPLUS], cursor[N] - (cursor[LENGTH] - depth - 1)
+    c1, c2, core = totals[0, a, C1], totals[0, a, C2], totals[1, a]
+    if cursor[ASKED] == 0:
+        cursor[NODES] += 1
+        cursor[M], cursor[BA] = -1, -1
+    cursor[ASKED] = 0
+    m, ba, most = c1 - _leaving(after, first, position, missing, loose, a, n), totals[0, a, NEW], c1
+    if cursor[M] >= 0:
+        m = cursor[M]
+        most = m
+    elif surplus >= 0 and m < c1 and max(m, floor) < max(best[4], best[5]):
+        cursor[ASKED] = M
+    if surplus < 0:
+        most = m
+    elif cursor[BA] >= 0:
+        ba = cursor[BA]
+    elif cursor[ASKED] == 0 and totals[0, a, OPEN] > 0 and ba < surplus and max(ba, floor) < best[6]:
+        if _witnessed(after, first, position, missing, witness, a, cursor, best[6]):
+            ba = best[6]
+        else:
+            cursor[ASKED] = BA
+    if cursor[ASKED] != 0:
+        cursor[FLOWS] += 1
+        return True
+    both = c1 > 0 and c2 > 0
+    for measure in range(7):
+        value = c1 if measure % 2 == 0 else c2
+        least, counts = 1, value > 0 and (measure < 2 or both)
+        if measure >= 4:
+            value = ba if measure == 6 else m
+            least, counts = floor, c2 > 0 and (floor > 0 or c1 > 0)
+        if counts and least <= value < best[measure]:
+            best[measure] = value
+            for d in range(worst.shape[1]):
+                worst[measure, d] = symbols[d] if d <= depth else -1
+    stat[0], stat[1], stat[2], stat[3] = c1, c2, core[C1], core[C2]
+    stat[4], stat[6], stat[7] = most, totals[0, a, OPEN] if surplus >= 0 else ba, core[NEW]
+    stat[5] = core[C1] - (_leaving(after, first, position, missing, loose, a, kept) if kept >= 0 else 0)
+    return False
+
+
+@kernel
+def _promising(best, floor, stat):  # type: ignore[no-untyped-def]
+    """Whether a subtree can hold a smaller value. stat: c1, c2, core1, core2, M, core M, most BA, core BA."""
+    c1, c2, core1, core2 = stat[0], stat[1], max(stat[2], 1), max(stat[3], 1)
+    m, core_m, most, core_ba = stat[4], stat[5], stat[6], stat[7]
+    if (c1 > 0 and core1 < best[0]) or (c2 > 0 and core2 < best[1]):
+        return True
+    if c1 > 0 and c2 > 0 and (core1 < best[2] or core2 < best[3]):
+        return True
+    if floor > 0:
+        return (m > 0 and max(core_m, 1) < max(best[4], best[5])) or (most > 0 and max(core_ba, 1) < best[6])
+    return c1 > 0 and c2 > 0 and (core_m < max(best[4], best[5]) or core_ba < best[6])
+
+
+@kernel
+def _is_new(seen, h1, h2):  # type: ignore[no-untyped-def]
+    """Whether this state was not met before; equal positions at equal depth have equal subtrees.
+
+    States are told apart by 128 bits of hash: a mistake is less likely than one of the memory it runs in.
+    """
+    mask = np.uint64(len(seen) - 1)
+    at = h1 & mask
+    for _ in range(16):
+        if seen[at, 0] == h1 and seen[at, 1] == h2:
+            return False
+        if seen[at, 0] == 0 and seen[at, 1] == 0:
+            seen[at, 0], seen[at, 1] = h1, h2
+            return True
+        at = (at + np.uint64(1)) & mask
+    return True
+
+
+@kernel
+def _step(after, first, levels, sizes, depth, a, n, seen):  # type: ignore[no-untyped-def]
+    """Positions of the next depth after symbol a; variants with more than n symbols unmatched drop out. Returns whether
+    the state is new."""
+    position, missing, alive = levels[0][depth], levels[1][depth], levels[2][depth]
+    reached, lacking, active = levels[0][depth + 1], levels[1][depth + 1], levels[2][depth + 1]
+    for v in range(len(first)):
+        lacking[v] = n + 1
+    kept = 0
+    h1, h2 = np.uint64(depth + 1), np.uint64(n + 7)
+    for x in range(sizes[depth]):
+        v = alive[x]
+        if not _inside(after, first, position, missing, v, a, n):
+            continue
+        previous, least = -1, n + 1
+        for k in range(n + 1):
+            old = position[v, k]
+            new = -1 if old < 0 else np.int64(after[first[v] + old, a])
+            if previous >= 0 and (new < 0 or previous < new):
+                new = previous
+            reached[v, k] = new
+            h1 = (h1 ^ np.uint64(new + 2)) * np.uint64(0x9E3779B97F4A7C15)
+            h1 ^= h1 >> np.uint64(32)
+            h2 = (h2 + np.uint64(new + 2)) * np.uint64(0xC2B2AE3D27D4EB4F)
+            h2 ^= h2 >> np.uint64(29)
+            if new >= 0 and k < least:
+                least = k
+            previous = old
+        lacking[v] = least
+        active[kept] = v
+        h1 ^= np.uint64(v)
+        h2 += np.uint64(v)
+        kept += 1
+    sizes[depth + 1] = kept
+    return _is_new(seen, h1, h2)

@@ -3,7 +3,7 @@
 Run `python -m benchmarks.fcb --json` (`--quick`: without the attacks). K = 20, seq L = 2, C = 0.5. A log is cut after
 every tenth (twentieth, ...) part of its cases has started; the last cut is the end of the log. Complete: on Sepsis the
 last event is a Release A-E or 30 days old; on BPIC-2012-App declined, cancelled, or activated and approved and
-registered (the mask is made here: `process.completion` knows single end activities only). AMOUNT_REQ: inclusive
+registered. Cuts and completion are the fold's. AMOUNT_REQ: inclusive
 quartile classes of the whole log, fixed, for cohorts; of each release for re-anonymization, as `tlkc` has it.
 """
 
@@ -13,13 +13,12 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from connectors import read_log
 from models.anonymize.hiding import Target
@@ -30,34 +29,45 @@ from models.attacks.pairs import pair
 from models.attacks.true_linker import behind, true_linker
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
+from stream.cut import Cut
+from stream.embedded import records_from_log
+from stream.fold import Fold
 from stream.release.audits.anonymity import partners, simple
 from stream.release.contract import Build, Exposure, Record
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.release.repair import shown
+from stream.rules import FoldRules, PublicationRules
+from stream.window import Window
 
 DAY = 86_400_000_000_000
 K, L, DEEPEST = 20, 2, 3
 MEASURES = ("fa", "ca", "ba")
-Complete = Callable[[EventLog, int], npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
 class Source:
-    """A log, its sensitive attribute, its rule of completion, and what cohorts see as sensitive values."""
+    """A log, its sensitive attribute, its rules of completion, and what cohorts see as sensitive values."""
 
     log: EventLog
     sensitive: str
-    complete: Complete
+    completion: dict[str, Any]
     classes: EventLog
 
     def exposures(self, step: int, log: EventLog) -> Iterator[Exposure]:
-        """What each cut exposes: every event up to the start of the next `step` cases, at last the whole log."""
-        starts = np.sort(log.time[log.starts[:-1]])
-        moments = [int(starts[k - 1]) for k in range(step, log.n_cases, step)] + [int(log.time.max())]
-        for moment in moments:
-            seen = log.select_events(log.time <= moment, drop_empty=True)
-            yield Exposure(seen, self.complete(seen, moment), (self.sensitive,), moment)
+        """What each cut exposes: everything up to the start of the next `step` cases, at last the whole log."""
+        window = PublicationRules("cuts", Window.from_mapping({"new_cases": step}))
+        fold = Fold(FoldRules((window,), embedded=True, **self.completion))
+        for cut in self._cuts(fold, log):
+            if cut.trigger == "final" or cut.ordinal * step < log.n_cases:
+                seen = fold.exposed(cut)
+                yield Exposure(seen.log, seen.complete, (self.sensitive,), cut.time_ns)
+            fold.decided(cut, released=True)
+
+    def _cuts(self, fold: Fold, log: EventLog) -> Iterator[Cut]:
+        for position, record in records_from_log(log, attributes=(self.sensitive,)):
+            yield from fold.apply(position, record)
+        yield from fold.finish(final=True)
 
 
 @dataclass
@@ -84,7 +94,8 @@ class Series:
 
 def sepsis(folder: Path) -> Source:
     log = read_log(folder / "sepsis.xes.gz")
-    return Source(log, "Diagnose", _released_or_silent, log)
+    releases = tuple(name for name in log.activity.values if name.startswith("Release"))
+    return Source(log, "Diagnose", {"end_activities": releases, "inactivity": 30 * DAY}, log)
 
 
 def bpic2012_app(folder: Path) -> Source:
@@ -92,24 +103,12 @@ def bpic2012_app(folder: Path) -> Source:
     raw = log.case_values("AMOUNT_REQ")
     amount = Column(raw.codes, tuple(float(value) for value in raw.values))
     numeric = log.with_columns(case={"AMOUNT_REQ": amount}, event={})
-    return Source(
-        numeric, "AMOUNT_REQ", _decided, log.with_columns(case={"AMOUNT_REQ": quartile_classes(amount)}, event={})
-    )
-
-
-def _released_or_silent(log: EventLog, moment: int) -> npt.NDArray[np.bool_]:
-    last = log.starts[1:] - 1
-    ends = [code for code, name in enumerate(log.activity.values) if name.startswith("Release")]
-    return np.isin(log.activity.codes[last], ends) | (log.time[last] <= moment - 30 * DAY)
-
-
-def _decided(log: EventLog, _moment: int) -> npt.NDArray[np.bool_]:
-    def seen(name: str) -> npt.NDArray[np.bool_]:
-        code = log.activity.values.index(name) if name in log.activity.values else -2
-        return np.bincount(log.case_of_event[log.activity.codes == code], minlength=log.n_cases) > 0
-
-    activated = seen("A_ACTIVATED") & seen("A_APPROVED") & seen("A_REGISTERED")
-    return seen("A_DECLINED") | seen("A_CANCELLED") | activated
+    classes = log.with_columns(case={"AMOUNT_REQ": quartile_classes(amount)}, event={})
+    completion = {
+        "end_activities": ("A_DECLINED", "A_CANCELLED"),
+        "end_all": ("A_ACTIVATED", "A_APPROVED", "A_REGISTERED"),
+    }
+    return Source(numeric, "AMOUNT_REQ", completion, classes)
 
 
 def cohorts(source: Source, step: int) -> Series:

@@ -1,0 +1,46 @@
+"""`veilstream migrate`: state and mirror to this program's version and to the configured storage key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream.commands import _options as options
+from stream.commands._output import emit_json, tables
+
+PANEL = "Operate"
+
+
+def command(
+    config: Annotated[Path, typer.Option("-c", "--config", help="Configuration file (TOML).", show_default=False)],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the coordinator.")] = Path("out"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be rewritten, write nothing.")] = False,
+    json: options.Json = False,
+) -> int:
+    """Rewrite what is of an older version or under another storage key (stop the coordinators first); exit 4 where
+    something cannot be read, and then nothing is written."""
+    from rich.table import Table
+
+    from stream.migration import migrate, plan
+    from stream.settings import load
+
+    settings = load(config)
+    items = plan(settings, output) if dry_run else migrate(settings, output)
+    if json:
+        emit_json({"dry_run": dry_run, "items": [item.json() for item in items]})
+    else:
+        console = tables()
+        table = Table("action", "version", "lies under", "file")
+        for item in items:
+            version = "?" if item.version is None else str(item.version)
+            lies = item.protection or "-"
+            table.add_row(
+                item.action,
+                version if item.version == item.newest else f"{version} -> {item.newest}",
+                lies if item.protection == item.wanted else f"{lies} -> {item.wanted}",
+                f"{item.name}{': ' if item.problem else ''}{item.problem}",
+            )
+        console.print(table)
+    return 4 if any(item.problem for item in items) else 0

@@ -1,0 +1,179 @@
+"""`veilstream migrate`: two versions and two storage keys are in use for a while, and then no longer."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors import read_log
+from models.eventlog import EventLog
+from stream import checkpoint, migration
+from stream.checkpoint import CURRENT, PREVIOUS
+from stream.commands import execute as veilstream
+from stream.embedded import log_facts, records_from_log
+from stream.fold import Fold
+from stream.folding import snapshot
+from stream.office import Office
+from stream.release import mirror
+from stream.release.mirror import open_mirror
+from stream.sealed import header_of
+from stream.settings import Settings, load
+from tests.replay.crashing import configuration, sample
+
+KEY, FIRST, SECOND = "aa" * 32, "bb" * 32, "cc" * 32
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> EventLog:
+    return read_log(sample(tmp_path))
+
+
+def configured(folder: Path, key: str | None = None, former: str | None = None) -> Path:
+    """The configuration with a store, and with storage keys as given."""
+    path = configuration(folder, 3)
+    keys = {"checkpoint_key": key, "checkpoint_key_former": former}
+    lines = [f'key = "{KEY}"', f'store = "{folder}/store"', *(f'{name} = "{one}"' for name, one in keys.items() if one)]
+    path.write_text("\n".join(lines) + "\n" + path.read_text())
+    return path
+
+
+def run(config: Path, output: Path, log: EventLog) -> bytes:
+    """Two releases and two checkpoints, here and in the mirror; the fold's state."""
+    loaded = load(config)
+    office = Office(loaded, output, mirrored=True)
+    assert office.mirror is not None
+    fold = Fold(office.rules(embedded=True), log_facts(log))
+    for position, record in records_from_log(
+        log, pseudonym=office.pseudonyms.case, attributes=("ill",), batch=40, key=office.pseudonyms.id
+    ):
+        for cut in fold.apply(position, record):
+            office.decide(fold, cut)
+        office.checkpoint(fold)
+        office.mirror.save(position, office.checkpoints.load().state)  # type: ignore[union-attr]
+        if len(office.pipelines["plain"].account.standing) == 2:
+            break
+    office.close()
+    return fold.snapshot()
+
+
+def state(loaded: Settings, output: Path) -> bytes:
+    """The fold as a start would read it, from the folder; the mirror must hold the same."""
+    office = Office(loaded, output, mirrored=True)
+    try:
+        found = office.checkpoints.load()
+        place = open_mirror(loaded, output)
+        assert found is not None
+        assert place is not None
+        assert place.load() == found.state
+        return office.fold_of(found.state).snapshot()
+    finally:
+        office.close()
+
+
+def asked(capsys: pytest.CaptureFixture[str], config: Path, output: Path, *more: str, code: int = 0) -> list[Any]:
+    capsys.readouterr()
+    assert veilstream(["migrate", "-c", str(config), "-o", str(output), "--json", *more]) == code
+    out = capsys.readouterr().out
+    return list(json.loads(out)["items"]) if out else []
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    """Every file but SQLite's index of its own log, which readers make too."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal"))]
+    return {path: path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("before", [None, FIRST], ids=["from plain files", "from another key"])
+def test_a_storage_key_is_rotated(
+    tmp_path: Path, log: EventLog, capsys: pytest.CaptureFixture[str], before: str | None
+) -> None:
+    """The dry run names every file under the former key and changes none; after the migration the new key suffices,
+    and nothing is left to do."""
+    out = tmp_path / "out"
+    expected = run(configured(tmp_path, before), out, log)
+    both = configured(tmp_path, SECOND, before)
+    untouched = contents(tmp_path)
+    planned = asked(capsys, both, out, "--dry-run")
+    assert contents(tmp_path) == untouched
+    rewritten = [item["name"] for item in planned if item["action"] == "rewrite"]
+    mirrored = [path for path in (tmp_path / "store" / "operator").rglob("*") if path.is_file()]
+    assert sorted(rewritten) == sorted(
+        map(str, [*mirrored, *(out / "operator" / "checkpoints" / name for name in (CURRENT, PREVIOUS))])
+    )
+    assert {item["protection"] for item in planned if item["wanted"]} == {"former" if before else "plain"}
+    assert asked(capsys, both, out) == planned
+    alone = configured(tmp_path, SECOND)
+    assert {item["action"] for item in asked(capsys, alone, out, "--dry-run")} == {"keep"}
+    assert state(load(alone), out) == expected
+
+
+def test_a_state_of_the_version_before_is_read_and_rewritten(
+    tmp_path: Path, log: EventLog, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """N - 1 is read without a migration; `migrate` writes N; a version that no step leads to is refused, exit 4."""
+    out, config = tmp_path / "out", configured(tmp_path, FIRST)
+    run(config, out, log)
+    upgraded: list[int] = []
+
+    def step(table: dict[str, Any]) -> dict[str, Any]:
+        upgraded.append(table["version"])
+        return table
+
+    for module in (snapshot, checkpoint, mirror, migration):
+        monkeypatch.setattr(module, "STATE_VERSION", snapshot.STATE_VERSION + 1 if module is snapshot else 2)
+    monkeypatch.setattr(snapshot, "UPGRADES", {1: step})
+    state(load(config), out)
+    assert upgraded == [1]
+    newest = out / "operator" / "checkpoints" / CURRENT
+    planned = asked(capsys, config, out, "--dry-run")
+    assert header_of(newest.read_bytes(), checkpoint.FORMAT).version == 1
+    assert [item["version"] for item in planned if item["action"] == "rewrite"] == [1, 1, 1, 1]
+    asked(capsys, config, out)
+    assert header_of(newest.read_bytes(), checkpoint.FORMAT).version == 2
+    upgraded.clear()
+    state(load(config), out)
+    assert upgraded == []
+    monkeypatch.setattr(snapshot, "STATE_VERSION", 4)
+    refused = [item for item in asked(capsys, config, out, "--dry-run", code=4) if item["action"] == "refuse"]
+    assert len(refused) == 4
+    assert all("older than" in item["problem"] for item in refused)
+
+
+def test_nothing_is_written_where_one_file_cannot_be_read(
+    tmp_path: Path, log: EventLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 4 and the name of the file, with a dry run too; half a migration would hide the damage."""
+    out = tmp_path / "out"
+    run(configured(tmp_path, FIRST), out, log)
+    config = configured(tmp_path, SECOND, FIRST)
+    path = out / "operator" / "checkpoints" / PREVIOUS
+    path.write_bytes(path.read_bytes()[:-1])
+    untouched = contents(tmp_path)
+    planned = asked(capsys, config, out, "--dry-run", code=4)
+    assert [item["name"] for item in planned if item["action"] == "refuse"] == [str(path)]
+    asked(capsys, config, out, code=4)
+    assert contents(tmp_path) == untouched
+
+
+def test_a_running_process_is_not_migrated(
+    tmp_path: Path, log: EventLog, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who holds the folder writes it; a dry run may look."""
+    caplog.set_level(logging.ERROR)
+    out, config = tmp_path / "out", configured(tmp_path, FIRST)
+    run(config, out, log)
+    office = Office(load(config), out, mirrored=True)
+    assert asked(capsys, config, out, "--dry-run")
+    asked(capsys, config, out, code=4)
+    office.close()
+    assert asked(capsys, config, out)
+
+
+def test_a_folder_without_a_ledger_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit 2: there is nothing that could be migrated, and a wrong folder is the likelier reason."""
+    sample(tmp_path)
+    asked(capsys, configured(tmp_path), tmp_path / "nowhere", "--dry-run", code=2)

@@ -97,6 +97,12 @@ class Keeper:
     def faults_left(self) -> int:
         return len(self._faults)
 
+    def abandon(self) -> None:
+        """kill -9, and nobody starts it again: the host is gone."""
+        self._stopping.set()
+        self.process.kill()
+        self._thread.join(60)
+
     def stop(self) -> int:
         """SIGTERM to the process, or to its successor where it is just dying; the exit code."""
         while not self._stopping:

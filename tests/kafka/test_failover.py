@@ -19,6 +19,7 @@ from stream.release.mirror import open_mirror
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.refold import content
+from tests.kafka.scenario import Keeper
 from tests.kafka.site import Site, publication
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
@@ -72,10 +73,10 @@ def _series(one: Site, host: str) -> list[tuple[Any, Any]]:
 def _undisturbed(broker: Broker | ForeignBroker, name: str, folder: Path, key: str) -> list[tuple[Any, Any]]:
     one = _site(broker, name, folder, key)
     try:
-        workers = one.start("ingest"), one.start("coordinator")
+        keepers = Keeper(one, "ingest"), Keeper(one, "coordinator")
         one.send(FIRST), one.send(SECOND)
-        one.wait(_told(one, 4), "four releases")
-        assert one.stop(*workers) == [0, 0]
+        one.wait(_told(one, 4), "four releases", 180)
+        assert [keeper.stop() for keeper in keepers] == [0, 0]
     finally:
         one.close()
     return _series(one, "a")
@@ -88,19 +89,18 @@ def test_a_bare_host_goes_on_after_releases(broker: Broker | ForeignBroker, name
     key = secrets.token_hex(32)
     one = _site(broker, name, tmp_path / "site", key)
     try:
-        first = one.start("ingest"), one.start("coordinator")
+        first = Keeper(one, "ingest"), Keeper(one, "coordinator")
         one.send(FIRST)
-        one.wait(_told(one, 2), "two releases")
+        one.wait(_told(one, 2), "two releases", 180)
         one.wait(lambda: _mirrored(one) > 0, "a checkpoint in the mirror", 30)
-        for process in first:
-            process.kill()
-            process.wait()
+        for keeper in first:
+            keeper.abandon()
         shutil.rmtree(one.output("a"))
         _forget(one, _mirrored(one) + 1)
-        second = one.start("ingest", "b"), one.start("coordinator", "b")
+        second = Keeper(one, "ingest", host="b"), Keeper(one, "coordinator", host="b")
         one.send(SECOND)
-        one.wait(_told(one, 4), "the releases of the second host")
-        assert one.stop(*second) == [0, 0]
+        one.wait(_told(one, 4), "the releases of the second host", 180)
+        assert [keeper.stop() for keeper in second] == [0, 0]
         assert "checkpoint: taken from the mirror" in one.logs()
         before = [value for _, _, value in one.records(f"veilstream.{name}.delta")]
         one.config.write_text(one.config.read_text().replace(key, secrets.token_hex(32)))

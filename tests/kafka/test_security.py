@@ -13,6 +13,7 @@ from connectors.kafka.topics import admin
 from models.errors import VeilstreamError
 from tests.kafka import scenario
 from tests.kafka.broker import Broker
+from tests.kafka.scenario import Keeper
 from tests.kafka.secure import PASSWORD, USER, SecureBroker, secure_broker, unsecured_token
 from tests.kafka.site import Site, publication
 
@@ -59,10 +60,10 @@ def test_the_daemon_releases_over_a_secure_listener(
         source=f"[source.security]\n{lines}",
     )
     try:
-        workers = one.start("ingest"), one.start("coordinator")
+        keepers = Keeper(one, "ingest"), Keeper(one, "coordinator")
         one.send(scenario.events(cases=10))
-        one.wait(lambda: len(one.json("releases")) == 1, "a release")
-        assert one.stop(*workers) == [0, 0]
+        one.wait(lambda: len(one.json("releases")) == 1, "a release", 180)
+        assert [keeper.stop() for keeper in keepers] == [0, 0]
     finally:
         one.close()
     logs = one.logs()

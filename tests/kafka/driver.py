@@ -64,7 +64,7 @@ def widen_rebalance() -> None:
 def shorten_patience() -> None:
     from stream.daemon import progress
 
-    progress.LEAST_SECONDS, progress.SESSIONS = 15.0, 0
+    progress.LEAST_SECONDS, progress.SESSIONS = 10.0, 0
 
 
 def leave_the_hole() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from connectors import read_log
-from models.anonymize.hiding import Target
+from models.anonymize.hiding import Mode, Target
 from models.anonymize.sensitive import quartile_classes
 from models.attacks.correspondence import anonymity
 from models.attacks.matching import walk
@@ -78,6 +78,8 @@ class Series:
     events: list[int] = field(default_factory=list)
     withheld: int = 0
     waits: list[float] = field(default_factory=list)
+    dropped: int = 0
+    """Most cases of a cut that lost every event."""
 
     def add(self, build: Build, exposure: Exposure) -> Record:
         ids = tuple(exposure.log.case_ids[case] for case in build.origin)
@@ -85,6 +87,7 @@ class Series:
             Record(len(self.records) + 1, replace(build.log, case_ids=ids), build.carries, build.T, exposure.sensitive)
         )
         self.events.append(build.log.n_events)
+        self.dropped = max(self.dropped, build.cases_dropped)
         return self.records[-1]
 
     @property
@@ -140,15 +143,15 @@ def plain(source: Source, step: int) -> Series:
     return series
 
 
-def repaired(source: Source, step: int) -> tuple[Series, int]:
+def repaired(source: Source, step: int, mode: Mode) -> tuple[Series, int]:
     """`tlkc` with the first try of `repair` at n = 0 against every earlier release, and the unrepaired events of the
     same cuts. No case is held back."""
-    series, unrepaired = Series(), 0
+    series, unrepaired, mechanism = Series(), 0, Tlkc(repair_by=mode)
     for exposure in source.exposures(step, source.log):
         wanted = [Target(place, K, L) for place in range(len(series.records))]
         try:
-            before = Tlkc().build(exposure).log.n_events
-            series.add(Tlkc().repair(exposure, shown(series.records), wanted, ()), exposure)
+            before = mechanism.build(exposure).log.n_events
+            series.add(mechanism.repair(exposure, shown(series.records), wanted, ()), exposure)
         except (BoundError, InputError):
             series.withheld += 1
             continue
@@ -192,7 +195,7 @@ def _real(earlier: Record, later: Record, one: Any, name: str, n: int) -> bool:
     return behind(given, walk(given), partners(earlier, later), one.worst[name], n)[name] > 0
 
 
-def measure(source: Source, step: int, targets: dict[str, Any], *, attacks: bool) -> dict[str, Any]:
+def measure(source: Source, step: int, targets: dict[str, Any], mode: Mode, *, attacks: bool) -> dict[str, Any]:
     """Cohorts, re-anonymization and repair on the same cuts, beside what is to be reached."""
     body: dict[str, Any] = {"cuts": -(-source.log.n_cases // step)}
     again = plain(source, step)
@@ -206,10 +209,14 @@ def measure(source: Source, step: int, targets: dict[str, Any], *, attacks: bool
         }
         if attacks:
             body["cohorts"]["attacks"] = attacked(ours, DEEPEST, exact=True)
-    mended, unrepaired = repaired(source, step)
+    started = time.process_time()
+    mended, unrepaired = repaired(source, step, mode)
     body["repair"] = {
+        "by": mode,
+        "seconds": time.process_time() - started,
         "published": mended.published,
         "share_summed": sum(mended.events) / unrepaired,
+        "cases_dropped": mended.dropped,
         "share_last": mended.events[-1] / again.events[-1],
         "target": targets["repair"],
     }
@@ -246,6 +253,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="JSON on stdout (always on)")
     parser.add_argument("--quick", action="store_true", help="what is kept, without the attacks")
     parser.add_argument("--log", choices=("sepsis", "bpic2012-app"), help="one log only")
+    parser.add_argument("--repair-by", choices=("events", "items"), default="events", help="tlkc's option")
     asked = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
     sources = {"sepsis": sepsis, "bpic2012-app": bpic2012_app}
@@ -254,7 +262,7 @@ def main() -> None:
     for name, step, targets in PLAN:
         if name in loaded:
             started = time.process_time()
-            found = measure(loaded[name], step, targets, attacks=not asked.quick)
+            found = measure(loaded[name], step, targets, asked.repair_by, attacks=not asked.quick)
             results.append({"log": name, "cut_every_cases": step, **found, "seconds": time.process_time() - started})
     print(json.dumps({"K": K, "L": L, "C": 0.5, "n": list(range(DEEPEST + 1)), "results": results}, indent=1))
 

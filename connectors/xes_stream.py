@@ -7,10 +7,13 @@ connection by itself, and a document type is refused outright: entity bombs and 
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, cast
 from xml.parsers import expat
@@ -21,9 +24,13 @@ from models.errors import InputError
 Start = Callable[[str, list[str]], None]
 End = Callable[[str], None]
 
-_CHUNK, _LARGEST_CHUNK = 1 << 16, 1 << 20
+_CHUNK, _LARGEST_CHUNK = 1 << 18, 1 << 20
 _LONGEST = 16 << 20
 """Bytes of one tag with all its attributes; a longer one would be held in memory as a whole."""
+_DECLARED = re.compile(rb"<\?xml\s[^>]*?encoding\s*=\s*[\"']([A-Za-z][A-Za-z0-9._-]*)[\"']")
+_PLAIN = re.compile(r'<([^\s/>]+) key="([^"&\t\r\n]*)" value="([^"&\t\r\n]*)"\s*/?>')
+"""The way in which XES attributes are nearly always written: no reference to resolve, no blank to normalise."""
+
 DEEPEST = 256
 """Levels of nesting; real logs have fewer than ten."""
 
@@ -49,23 +56,104 @@ def elements(path: Path, start: Start, end: End) -> Iterator[None]:
     parser.ordered_attributes = True
     parser.StartElementHandler = start
     parser.EndElementHandler = end
+    with opened(path) as stream:
+        yield from _fed(parser, stream.read, path)
+
+
+def tags(path: Path) -> Iterator[list[str]]:
+    """The tags of the file as they are written, chunk by chunk: start tags, end tags, and among them comments and the
+    like (`<!`, `<?`) and the blanks outside the root element.
+
+    Expat checks all of it as in `elements`, but makes no list of attributes, and the callback is a list's append: most
+    tags of a log are repetitions, and the caller knows those by their text. Half the time of `elements`. A list is
+    valid until the next is asked for.
+    """
+    found: list[str] = []
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+    parser.CharacterDataHandler = len  # text between elements means nothing in XES
+    parser.DefaultHandler = found.append
+    with opened(path) as stream:
+        for _ in _fed(parser, _as_utf8(stream, path), path):
+            yield found
+            found.clear()
+
+
+def line_of(path: Path, number: int) -> int:
+    """The line on which tag `number` (from 0) of `tags` begins; the file is read once more."""
+    parser, counted, lines = expat.ParserCreate("utf-8"), count(), [0]
+
+    def seen(_: str) -> None:
+        if next(counted) == number:
+            lines[0] = parser.CurrentLineNumber
+
+    parser.CharacterDataHandler = len
+    parser.DefaultHandler = seen
+    with opened(path) as stream:
+        for _ in _fed(parser, _as_utf8(stream, path), path):
+            if lines[0]:
+                break
+    return lines[0]
+
+
+def _fed(parser: expat.XMLParserType, read: Callable[[int], bytes], path: Path) -> Iterator[None]:
+    """The whole file into the parser; yields after each chunk."""
 
     def refuse(*_: Any) -> None:
         raise InputError(f"{path}: holds a document type (DOCTYPE), which no XES log needs; remove it")
 
     parser.StartDoctypeDeclHandler = refuse
     fed = waiting = 0
-    with opened(path) as stream:
-        # Expat looks at an unfinished tag anew with every chunk: chunks that grow with it keep that cheap.
-        while chunk := stream.read(min(max(_CHUNK, waiting), _LARGEST_CHUNK)):
-            _parse(parser, chunk, False, path)
-            fed += len(chunk)
-            waiting = fed - parser.CurrentByteIndex
-            if waiting > _LONGEST:
-                raise InputError(f"{path}: line {parser.CurrentLineNumber}: an element longer than {_LONGEST} bytes")
-            yield
-        _parse(parser, b"", True, path)
+    # Expat looks at an unfinished tag anew with every chunk: chunks that grow with it keep that cheap.
+    while chunk := read(min(max(_CHUNK, waiting), _LARGEST_CHUNK)):
+        _parse(parser, chunk, False, path)
+        fed += len(chunk)
+        waiting = fed - parser.CurrentByteIndex
+        if waiting > _LONGEST:
+            raise InputError(f"{path}: line {parser.CurrentLineNumber}: an element longer than {_LONGEST} bytes")
         yield
+    _parse(parser, b"", True, path)
+    yield
+
+
+def _as_utf8(stream: IO[bytes], path: Path) -> Callable[[int], bytes]:
+    """How to read the stream as UTF-8, whatever encoding it declares: of other encodings expat hands tags out in
+    pieces."""
+    head = stream.read(_CHUNK)
+    name = _encoding(head)
+    try:
+        decoder = None if name is None else codecs.getincrementaldecoder(name)()
+        b"x".decode(name or "utf-8", "ignore")  # refuses codecs that are no encoding of text
+    except LookupError:
+        raise InputError(f"{path}: not well-formed XML at line 1: the encoding that it declares is not known") from None
+
+    def read(size: int) -> bytes:
+        nonlocal head
+        chunk, head = head or stream.read(size), b""
+        if decoder is None or not chunk:
+            return chunk
+        try:
+            # an empty answer would mean the end of the file
+            return decoder.decode(chunk).encode() or read(size)
+        except UnicodeError:
+            raise InputError(f"{path}: not well-formed XML: not in the encoding that it declares") from None
+
+    return read
+
+
+def _encoding(head: bytes) -> str | None:
+    """The encoding by byte order mark or declaration; None for UTF-8 and its subset ASCII."""
+    for begin, name in (
+        (codecs.BOM_UTF16, "utf-16"),
+        (b"\xfe\xff", "utf-16"),
+        (b"<\0", "utf-16-le"),
+        (b"\0<", "utf-16-be"),
+    ):
+        if head.startswith(begin):
+            return name
+    declared = _DECLARED.match(head.removeprefix(codecs.BOM_UTF8))
+    name = "utf-8" if declared is None else declared[1].decode("ascii").lower()
+    return None if name in ("utf-8", "us-ascii", "ascii") else name
 
 
 def _parse(parser: expat.XMLParserType, chunk: bytes, final: bool, path: Path) -> None:
@@ -73,12 +161,15 @@ def _parse(parser: expat.XMLParserType, chunk: bytes, final: bool, path: Path) -
         parser.Parse(chunk, final)
     except expat.ExpatError as error:
         raise InputError(f"{path}: not well-formed XML at line {error.lineno}, column {error.offset}") from None
-    except ZonelessError:
-        raise InputError(
-            f"{path}: line {parser.CurrentLineNumber}: a time without a zone; name the zone of the log with --timezone"
-        ) from None
     except (ValueError, OverflowError) as error:
-        raise InputError(f"{path}: line {parser.CurrentLineNumber}: {error}") from None
+        raise refusal(error, path, parser.CurrentLineNumber) from None
+
+
+def refusal(error: Exception, path: Path, line: int) -> InputError:
+    """What a callback could not read, with file and line."""
+    if isinstance(error, ZonelessError):
+        error = ValueError("a time without a zone; name the zone of the log with --timezone")
+    return InputError(f"{path}: line {line}: {error}")
 
 
 def local(tag: str) -> str:
@@ -90,3 +181,18 @@ def key_value(attributes: list[str]) -> tuple[str, str] | None:
     """The `key` and `value` of an XES attribute's element, in whatever order they stand; None when one is missing."""
     pairs = dict(zip(attributes[::2], attributes[1::2], strict=True))
     return (pairs["key"], pairs["value"]) if "key" in pairs and "value" in pairs else None
+
+
+def attribute(written: str) -> tuple[str, tuple[str, str] | None]:
+    """(element, (key, value) or None where one is missing) of a start tag as `tags` gives it."""
+    plain = _PLAIN.fullmatch(written)
+    if plain is not None:
+        tag, key, value = plain.groups()
+        return tag, (key, value)
+    found: list[tuple[str, list[str]]] = []
+    parser = expat.ParserCreate("utf-8")
+    parser.ordered_attributes = True
+    parser.StartElementHandler = lambda tag, attributes: found.append((tag, attributes))
+    parser.Parse(written if written.endswith("/>") else f"{written[:-1]}/>", True)
+    tag, attributes = found[0]
+    return tag, key_value(attributes)

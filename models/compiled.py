@@ -54,10 +54,20 @@ def _compiled_once(dispatcher: Any) -> Any:
 
 def kernel(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """`numba.njit(cache=True)`, or without a cache where numba finds no folder for one."""
+    return _compiled(function)
+
+
+def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """A kernel that only kernels call: without the entry for Python, which costs more to compile than most of them."""
+    return _compiled(function, no_cpython_wrapper=True)
+
+
+def _compiled(function: Callable[Parameters, Result], **options: Any) -> Callable[Parameters, Result]:
+    njit: Any = numba.njit
     try:
-        compiled: Any = numba.njit(cache=True)(function)
+        compiled = njit(cache=True, **options)(function)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
-        compiled = numba.njit(function)
+        compiled = njit(**options)(function)
     return cast("Callable[Parameters, Result]", _compiled_once(compiled))

@@ -10,7 +10,7 @@ import numpy as np
 
 from models.attacks.flows import FAR, NEXT1, NEXT2, ROW1, ROW2, carry, held, place_all, shift
 from models.attacks.linkability import LEAST
-from models.compiled import kernel
+from models.compiled import kernel, part
 
 
 @kernel
@@ -35,7 +35,7 @@ def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[
     return total
 
 
-@kernel
+@part
 def _move_free(linker, backward, n, in2, rows, scratch):  # type: ignore[no-untyped-def]
     """Give a place outside ms2 to a record that holds one inside, directly or through others that move up."""
     start, earlier, least = backward
@@ -71,7 +71,7 @@ def _move_free(linker, backward, n, in2, rows, scratch):  # type: ignore[no-unty
     return 0
 
 
-@kernel
+@part
 def _move_up(linker, came1, came2, end):  # type: ignore[no-untyped-def]
     moved = FAR
     j = end
@@ -112,7 +112,7 @@ def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignor
     return _cheapest(linker, forward, n, in1, in2, left, scratch)
 
 
-@kernel
+@part
 def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-untyped-def]
     """Successive shortest paths: place the rest with the fewest pairs that leave the matching sets."""
     start, later, least = forward

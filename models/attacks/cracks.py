@@ -6,7 +6,7 @@ Groups are the maximal classes of one sensitive value; rows are sorted by value,
 from __future__ import annotations
 
 from models.attacks.linkability import LEAST
-from models.compiled import kernel
+from models.compiled import kernel, part
 
 SOUND, PAPER, REFERENCE, SIZES = 1, 2, 3, 4
 METHODS = {"sound": SOUND, "paper": PAPER, "reference": REFERENCE, "sizes": SIZES}
@@ -50,7 +50,7 @@ def group_cracks(start1, start2, count1, count2, forward, backward, n, method, i
             linked[s, 2] = _backward(s, start1, start2, count1, count2, forward, backward, n, method, in2, g1, size2)
 
 
-@kernel
+@part
 def _comparable(low, high, forward, n, in1, in2, pairs):  # type: ignore[no-untyped-def]
     """Def. 15: every record of the one group is comparable to every record of the other."""
     found = 0
@@ -61,7 +61,7 @@ def _comparable(low, high, forward, n, in1, in2, pairs):  # type: ignore[no-unty
     return found == pairs
 
 
-@kernel
+@part
 def _backward(s, start1, start2, count1, count2, forward, backward, n, method, in2, g1, size2):  # type: ignore[no-untyped-def]
     """Theorem 5 for the group of value s in ms2."""
     all1, all2, outside2 = 0, 0, 0

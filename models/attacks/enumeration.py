@@ -17,7 +17,7 @@ from models.attacks.best_linker import fewest_leaving, most_free
 from models.attacks.candidates import Judge
 from models.attacks.cracks import METHODS, group_cracks
 from models.attacks.flows import FAR, undo
-from models.compiled import kernel
+from models.compiled import kernel, part
 from models.errors import InputError
 from models.eventlog import Ints
 
@@ -188,7 +188,7 @@ def _enumerate_exact(  # type: ignore[no-untyped-def]
         turn = 0
 
 
-@kernel
+@part
 def _count(  # type: ignore[no-untyped-def]
     first, after, position, missing, active, size, n, counts, part, order, row_start, keys, leaves, hashes, totals
 ):
@@ -232,7 +232,7 @@ def _count(  # type: ignore[no-untyped-def]
             hashes[a, p, 1] += hashes[symbols, p, 1]
 
 
-@kernel
+@part
 def _look_up(memo, h1, h2):  # type: ignore[no-untyped-def]
     """The place of these two hashes; its third number is 0 where nothing is known."""
     at = np.int64(h1 & np.uint64(len(memo) - 1))
@@ -241,14 +241,14 @@ def _look_up(memo, h1, h2):  # type: ignore[no-untyped-def]
     return at
 
 
-@kernel
+@part
 def _is_in(first, after, position, missing, v, a, n):  # type: ignore[no-untyped-def]
     if missing[v] != n:
         return missing[v] < n
     return after[first[v] + position[v, n], a] >= 0
 
 
-@kernel
+@part
 def _descend(first, after, levels, sizes, depth, a, n):  # type: ignore[no-untyped-def]
     """Positions after symbol a; variants with more than n symbols unmatched drop out."""
     position, active = levels[0][depth], levels[2][depth]
@@ -266,7 +266,7 @@ def _descend(first, after, levels, sizes, depth, a, n):  # type: ignore[no-untyp
     sizes[depth + 1] = filled
 
 
-@kernel
+@part
 def _advance(begin, after, position, a, n, reached):  # type: ignore[no-untyped-def]
     """Positions of one variant after symbol a, and how many symbols it leaves unmatched (n + 1: too many)."""
     previous, least = -1, n + 1

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.linkability import LEAST, SUBSEQUENCE
-from models.compiled import kernel
+from models.compiled import kernel, part
 from models.eventlog import Ints
 
 FAR = 1 << 30
@@ -76,7 +76,7 @@ def scratch_for(rows1: int, rows2: int) -> Scratch:
     return Scratch(*(np.zeros(size, dtype=np.int64) for size in sizes))
 
 
-@kernel
+@part
 def shift(linker, i, j, change):  # type: ignore[no-untyped-def]
     """Add `change` to the records that row i sends to row j, and write it down."""
     head1, head2, pairs, free, log, used = linker
@@ -129,7 +129,7 @@ def undo(linker):  # type: ignore[no-untyped-def]
     used[LOGGED] = 0
 
 
-@kernel
+@part
 def held(linker, i, j):  # type: ignore[no-untyped-def]
     """Records that row i sends to row j."""
     pairs = linker[2]
@@ -141,7 +141,7 @@ def held(linker, i, j):  # type: ignore[no-untyped-def]
     return 0
 
 
-@kernel
+@part
 def _place(linker, forward, n, mode, in1, in2, source, units, scratch):  # type: ignore[no-untyped-def]
     """One augmenting path from row `source` to a free later record; returns how many records it carries (0: none).
 
@@ -180,7 +180,7 @@ def _place(linker, forward, n, mode, in1, in2, source, units, scratch):  # type:
     return 0
 
 
-@kernel
+@part
 def carry(linker, came1, came2, end, units):  # type: ignore[no-untyped-def]
     """Move as many records as fit along the path that ends in the free later row `end`."""
     size = len(came1)

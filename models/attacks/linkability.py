@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.pairs import Pair, Sequences
-from models.compiled import kernel
+from models.compiled import kernel, part
 from models.eventlog import Codes, Ints
 
 SUBSEQUENCE = 128
@@ -139,7 +139,7 @@ def _edges(  # type: ignore[no-untyped-def]
     return later, least
 
 
-@kernel
+@part
 def _doubled(later, least):  # type: ignore[no-untyped-def]
     """The same links with room for as many more."""
     size = len(later)
@@ -168,7 +168,7 @@ def _alike(items, starts, linked2, later_start, shared, leap):  # type: ignore[n
         leap[j] = other
 
 
-@kernel
+@part
 def _mark(items, low, high, rel_start, rel_item, masks, on):  # type: ignore[no-untyped-def]
     for p in range(low, high):
         word, bit = (p - low) // 64, np.uint64(1) << np.uint64((p - low) % 64)
@@ -179,7 +179,7 @@ def _mark(items, low, high, rel_start, rel_item, masks, on):  # type: ignore[no-
                 masks[rel_item[k], word] = np.uint64(0)
 
 
-@kernel
+@part
 def _least(items, low2, high2, m, masks, state, scores, begin, cap, relation):  # type: ignore[no-untyped-def]
     """(least n of a pair, or more than cap where none is; how many symbols of s2 were read before that was sure).
 
@@ -231,7 +231,7 @@ def _may_leave(items, start, links, result):  # type: ignore[no-untyped-def]
         result[k] = j < 0 or not _subsequence(items, start[i], start[i + 1], start[j], start[j + 1])
 
 
-@kernel
+@part
 def _subsequence(items, low, high, low2, high2):  # type: ignore[no-untyped-def]
     q = low2
     for p in range(low, high):

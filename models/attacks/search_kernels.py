@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.compiled import kernel
+from models.compiled import kernel, part
 
 C1, C2, NEW, OPEN = 0, 1, 2, 3
 """Columns of `weights`, per known variant: records of the earlier and of the later release; records that the base
@@ -64,7 +64,7 @@ def walk_on(  # type: ignore[no-untyped-def]
     cursor[ASKED] = DONE
 
 
-@kernel
+@part
 def _open(first, after, weights, position, missing, active, size, children, totals, depth, cursor):  # type: ignore[no-untyped-def]
     """Totals of all children, and the order to visit them: small matching sets first, since a small incumbent prunes
     more; ties by what stays, then by rarity."""
@@ -85,7 +85,7 @@ def _open(first, after, weights, position, missing, active, size, children, tota
         children[at, KEY], children[at, ORDER] = key, a
 
 
-@kernel
+@part
 def _totals(after, first, position, missing, active, size, weights, threshold, totals):  # type: ignore[no-untyped-def]
     """totals[a]: weights of the variants with at most `threshold` symbols unmatched after one more symbol a."""
     base1, base2, base_new, base_open = 0, 0, 0, 0
@@ -114,14 +114,14 @@ def _totals(after, first, position, missing, active, size, weights, threshold, t
         totals[a, OPEN] += base_open
 
 
-@kernel
+@part
 def _inside(after, first, position, missing, v, a, threshold):  # type: ignore[no-untyped-def]
     if missing[v] != threshold:
         return missing[v] < threshold
     return after[first[v] + position[v, threshold], a] >= 0
 
 
-@kernel
+@part
 def _leaving(after, first, position, missing, loose, a, threshold):  # type: ignore[no-untyped-def]
     """Records that the base linker sends from inside the matching set to outside."""
     leaving = 0
@@ -133,7 +133,7 @@ def _leaving(after, first, position, missing, loose, a, threshold):  # type: ign
     return leaving
 
 
-@kernel
+@part
 def _witnessed(after, first, position, missing, witness, a, cursor, enough):  # type: ignore[no-untyped-def]
     """Whether a linker found before leaves `enough` records of this matching set free. The last to answer is first."""
     known = min(cursor[WITNESS], len(witness))
@@ -151,7 +151,7 @@ def _witnessed(after, first, position, missing, witness, a, cursor, enough):  # 
     return False
 
 
-@kernel
+@part
 def _value(  # type: ignore[no-untyped-def]
     first, after, loose, position, missing, a, stat, totals, witness, best, worst, symbols, depth, cursor
 ):
@@ -197,7 +197,7 @@ def _value(  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel
+@part
 def _promising(best, floor, stat):  # type: ignore[no-untyped-def]
     """Whether a subtree can hold a smaller value. stat: c1, c2, core1, core2, M, core M, most BA, core BA."""
     c1, c2, core1, core2 = stat[0], stat[1], max(stat[2], 1), max(stat[3], 1)
@@ -211,7 +211,7 @@ def _promising(best, floor, stat):  # type: ignore[no-untyped-def]
     return c1 > 0 and c2 > 0 and (core_m < max(best[4], best[5]) or core_ba < best[6])
 
 
-@kernel
+@part
 def _is_new(seen, h1, h2):  # type: ignore[no-untyped-def]
     """Whether this state was not met before; equal positions at equal depth have equal subtrees.
 
@@ -229,7 +229,7 @@ def _is_new(seen, h1, h2):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@part
 def _step(after, first, levels, sizes, depth, a, n, seen):  # type: ignore[no-untyped-def]
     """Positions of the next depth after symbol a; variants with more than n symbols unmatched drop out. Returns whether
     the state is new."""

@@ -43,6 +43,12 @@ class GatePolicy(BaseModel):
         return {name: bound for name, bound in pairs.items() if bound is not None}
 
     @property
+    def bounds(self) -> dict[str, float]:
+        """Every bound that is set, by its key in the configuration, as a number for people and plots."""
+        names = [name for name in type(self).model_fields if name.startswith(("min_", "max_"))]
+        return {name: float(bound) for name in names if (bound := getattr(self, name)) is not None}
+
+    @property
     def reads_data(self) -> bool:
         """Whether a decision depends on the data (and so is itself an output)."""
         others = (self.max_uniqueness, self.min_utility, self.min_series)

@@ -97,7 +97,7 @@ class Pipeline:
         if judged.reasons and policy.on_violation == "repair":
             judged = self._repaired(attempt, judged)
         audit, reasons = judged.audit, judged.reasons
-        audit["seconds"] = self.stages
+        audit["seconds"], audit["bounds"] = self.stages, policy.bounds
         if reasons and policy.on_violation != "warn":
             return self._withhold(attempt, reasons, audit)
         audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": list(reasons)})

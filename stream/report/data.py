@@ -37,8 +37,18 @@ def collect(output: Path, *, show_values: bool = False, source: EventLog | None 
         "folder": output.resolve().name,
         "process": process,
         "values_shown": show_values,
+        "comparison": _comparison(output, names),
         "publications": publications,
     }
+
+
+def _comparison(output: Path, names: Sequence[str]) -> list[dict[str, Any]]:
+    """What `replay --compare` left; [] without it, and where the folder has come to hold other publications."""
+    path = output / "operator" / "comparison.json"
+    if not path.is_file():
+        return []
+    rows: list[dict[str, Any]] = msgspec.json.decode(path.read_bytes())
+    return rows if {row["publication"] for row in rows} == set(names) else []
 
 
 def _publication(
@@ -61,6 +71,7 @@ def _publication(
         "mechanism": last.get("mechanism"),
         "promise": last.get("promise"),
         "carries": last.get("carries"),
+        "bounds": _bounds(last, audits),
         "attempts": [_attempt(row, audits.get(row["label"], {})) for row in attempts],
         "anonymity": [_anonymity(label, document, labels) for label, document in _kept("anonymity", audits)],
         "series": _series(last, labels),
@@ -72,6 +83,12 @@ def _publication(
         "graphs_of": "source" if source is not None else "releases",
         "manifest": _manifest(output, name, standing),
     }
+
+
+def _bounds(last: Mapping[str, Any], audits: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """What the gate asked of the last release, or of the last attempt where none passed it."""
+    asked = [document["bounds"] for document in (last, *reversed([*audits.values()])) if "bounds" in document]
+    return dict(asked[0]) if asked else {}
 
 
 def _labelled(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -25,7 +25,8 @@ class Figure:
 
     title: str
     svg: Markup
-    legend: tuple[tuple[str, int], ...]
+    legend: tuple[tuple[str, str], ...]
+    """(name, class in the style sheet) of each series and each bound."""
     head: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     note: str = ""
@@ -49,11 +50,39 @@ def _figure(
     return Figure(
         title,
         draw(title, labels, kept, unit, bounds),
-        tuple((one.name, one.colour) for one in kept),
+        (*((one.name, f"s{one.colour}") for one in kept), *((bound.text, bound.kind) for bound in bounds)),
         (first, *(one.name for one in kept)),
         tuple((label, *(one.values[index] for one in kept)) for index, label in enumerate(labels)),
         note,
     )
+
+
+def _least_bounds(bounds: Mapping[str, float]) -> list[Bound]:
+    """min_ka .. min_ba as lines; attacks with the same bound share one."""
+    by_value: dict[float, list[str]] = {}
+    for name in ("ka", "fa", "ca", "ba"):
+        if f"min_{name}" in bounds:
+            by_value.setdefault(bounds[f"min_{name}"], []).append(NAMES[name])
+    return [Bound(f"bound of {', '.join(names)}", value) for value, names in by_value.items()]
+
+
+def _bound(bounds: Mapping[str, float], key: str) -> list[Bound]:
+    return [Bound("bound of the gate", bounds[key])] if key in bounds else []
+
+
+def comparison(rows: Sequence[Data]) -> list[Figure]:
+    """What `replay --compare` found of each publication: what attacks leave, and what is kept, useful and held back."""
+    labels = [row["publication"] for row in rows]
+    left = [Series(NAMES[name], [row[name] for row in rows], at) for at, name in enumerate(("ka", "fa", "ca", "ba"))]
+    shares = (("events_kept", "events kept"), ("utility", "data utility"), ("held", "held back"))
+    kept = [Series(text, [row[key] for row in rows], at) for at, (key, text) in enumerate(shares)]
+    waits = [Series("days", [row["delay_days"] for row in rows], 0)]
+    found = (
+        _figure(plots.bars, "What attacks leave", "publication", labels, left, "cases, least over all releases"),
+        _figure(plots.bars, "Kept, useful, held back", "publication", labels, kept, "share"),
+        _figure(plots.bars, "Wait for the first publication", "publication", labels, waits, "days, median of cases"),
+    )
+    return [figure for figure in found if figure is not None]
 
 
 def cases(publication: Data) -> Figure | None:
@@ -75,9 +104,8 @@ def anonymity(publication: Data) -> Figure | None:
     ]
     note = "Least over all n and all earlier releases, of the exact search and of the count of true partners."
     labels = [entry["label"] for entry in entries]
-    return _figure(
-        plots.lines, "Anonymity before and after attacks", "release", labels, series, "cases, least", note=note
-    )
+    title, bounds = "Anonymity before and after attacks", _least_bounds(publication["bounds"])
+    return _figure(plots.lines, title, "release", labels, series, "cases, least", bounds=bounds, note=note)
 
 
 def worst_pair(entry: Data) -> Data | None:
@@ -92,7 +120,7 @@ def _least(pair: Data) -> float:
     )
 
 
-def by_n(entry: Data, pair: Data) -> Figure | None:
+def by_n(entry: Data, pair: Data, bounds: Mapping[str, float]) -> Figure | None:
     """Figure 3 of correspondence-attacks-2021: the anonymity values of one pair for each n."""
     rows = pair["results"]
     labels = [f"n = {row['n']}" for row in rows]
@@ -102,7 +130,7 @@ def by_n(entry: Data, pair: Data) -> Figure | None:
     ]
     title = f"Release {entry['label']} against release {pair['earlier']}"
     note = "" if all(row["linker"] == "exists" for row in rows) else "No linker exists for an n without bars."
-    return _figure(plots.bars, title, "n", labels, series, "cases, least", note=note)
+    return _figure(plots.bars, title, "n", labels, series, "cases, least", bounds=_least_bounds(bounds), note=note)
 
 
 def proportions(entry: Data) -> list[Figure]:
@@ -127,17 +155,20 @@ def leakage(publication: Data) -> Figure | None:
     measured = publication["leakage"]
     if measured["status"] != "ok":
         return None
-    total = [Bound("sum of epsilon", measured["sum_epsilon"])]
+    bounds = _bound(publication["bounds"], "max_tpl")
     rows = measured.get("releases")
     if rows is None:
         spent = _running(measured["epsilon"])
         labels = [str(index) for index in range(1, len(spent) + 1)]
-        return _figure(plots.lines, "Leakage by composition", "release", labels, [Series("sum", spent, 0)], "nats")
+        sums = [Series("sum", spent, 0)]
+        return _figure(plots.lines, "Leakage by composition", "release", labels, sums, "nats", bounds=bounds)
     series = [
         Series(name.upper(), [row[name] for row in rows], colour) for colour, name in enumerate(("bpl", "fpl", "tpl"))
     ]
     labels = [str(row["release"]) for row in rows]
-    return _figure(plots.lines, "Temporal privacy leakage", "release", labels, series, "nats", bounds=total)
+    total = Bound("sum of epsilon", measured["sum_epsilon"], reference=True)
+    title = "Temporal privacy leakage"
+    return _figure(plots.lines, title, "release", labels, series, "nats", bounds=[*bounds, total])
 
 
 def budget(publication: Data) -> Figure | None:
@@ -167,9 +198,10 @@ def uniqueness(publication: Data) -> list[Figure]:
     title = f"Unique cases by points known, release {last['label']}"
     releases = [entry["label"] for entry in measured]
     worst = [Series("worst", [entry["worst"] for entry in measured], 0)]
+    bounds, unit = _bound(publication["bounds"], "max_uniqueness"), "share of cases"
     found_figures = (
-        _figure(plots.lines, title, "points known", labels, series, "points known; share of cases"),
-        _figure(plots.lines, "Unique cases in the release, worst", "release", releases, worst, "share of cases"),
+        _figure(plots.lines, title, "points known", labels, series, f"points known; {unit}", bounds=bounds),
+        _figure(plots.lines, "Unique cases in the release, worst", "release", releases, worst, unit, bounds=bounds),
     )
     return [figure for figure in found_figures if figure is not None]
 
@@ -185,7 +217,8 @@ def utility(publication: Data) -> Figure | None:
         Series("DFG precision", [one.get("precision") for one in graph], 2),
         Series("DFG F1", [one.get("f1") for one in graph], 3),
     ]
-    return _figure(plots.lines, "Utility by release", "release", [e["label"] for e in entries], series, "1 is best")
+    labels, bounds = [entry["label"] for entry in entries], _bound(publication["bounds"], "min_utility")
+    return _figure(plots.lines, "Utility by release", "release", labels, series, "1 is best", bounds=bounds)
 
 
 def _running(values: Sequence[float]) -> list[float]:

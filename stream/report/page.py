@@ -14,6 +14,19 @@ from stream.release.manifest import software
 from stream.report import drawing, figures
 
 FOLDER = Path(__file__).parent
+COLUMNS = {
+    "releases": "releases",
+    "withheld": "withheld",
+    "ka": "KA",
+    "fa": "FA",
+    "ca": "CA",
+    "ba": "BA",
+    "events_kept": "events kept",
+    "utility": "utility",
+    "delay_days": "days of waiting",
+    "held": "held back",
+}
+"""Of a comparison, beside the publication."""
 MOST_RELEASES = 6
 """Releases that get a plot by n of their own; every release is in the tables."""
 
@@ -33,6 +46,8 @@ def render(data: Mapping[str, Any]) -> str:
         report=data,
         style=style,
         software=software(),
+        compared=figures.comparison(data["comparison"]),
+        columns=COLUMNS,
         shown=[_shown(publication) for publication in data["publications"]],
     )
 
@@ -46,7 +61,7 @@ def _shown(publication: Mapping[str, Any]) -> dict[str, Any]:
         "tally": _tally(publication["attempts"]),
         "cases": _one(figures.cases(publication)),
         "anonymity": _one(figures.anonymity(publication)),
-        "by_n": _by_n(measured[-MOST_RELEASES:]),
+        "by_n": _by_n(measured[-MOST_RELEASES:], publication["bounds"]),
         "proportions": figures.proportions(last) if last else [],
         "worst": _worst(measured[-1:]),
         "leakage": _one(figures.leakage(publication)),
@@ -62,8 +77,8 @@ def _one(figure: figures.Figure | None) -> list[figures.Figure]:
     return [] if figure is None else [figure]
 
 
-def _by_n(entries: Sequence[Mapping[str, Any]]) -> list[figures.Figure]:
-    found = [figures.by_n(entry, pair) for entry in entries if (pair := figures.worst_pair(entry))]
+def _by_n(entries: Sequence[Mapping[str, Any]], bounds: Mapping[str, float]) -> list[figures.Figure]:
+    found = [figures.by_n(entry, pair, bounds) for entry in entries if (pair := figures.worst_pair(entry))]
     return [figure for figure in reversed(found) if figure is not None]
 
 

@@ -31,10 +31,22 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A horizontal line: what the gate asks."""
+    """A horizontal line: what the gate asks, or a `reference` that nothing is measured against. Its name stands in
+    the legend: in the plot it would lie on bars and lines."""
 
     name: str
     value: float
+    reference: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Its class in the style sheet."""
+        return "bound reference" if self.reference else "bound"
+
+    @property
+    def text(self) -> str:
+        """Name and value."""
+        return f"{self.name}: {_number(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +155,9 @@ def _frame(axis: Axis, labels: Sequence[str], places: Sequence[float], unit: str
 def _bounds(axis: Axis, bounds: Sequence[Bound]) -> Iterator[str]:
     for bound in bounds:
         y = axis.y(bound.value)
-        yield f'<line class="bound" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield (
-            f'<text class="bound-name" x="{WIDTH - RIGHT}" y="{y - 3:.1f}" text-anchor="end">'
-            f"{escape(bound.name)} {_number(bound.value)}</text>"
+            f'<line class="{bound.kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}">'
+            f"<title>{escape(bound.text)}</title></line>"
         )
 
 

@@ -44,18 +44,18 @@ mechanism = { kind = "amun", variant = "sampling", delta = 0.2 }
 """
 
 
-def replayed(folder: Path, log: Path, configuration: str) -> Path:
+def replayed(folder: Path, log: Path, configuration: str, *more: str) -> Path:
     """The output folder of a replay; a withheld release (exit 3) is part of what a report shows."""
     (folder / "veilstream.toml").write_text(configuration)
     arguments = ["replay", str(log), "-c", str(folder / "veilstream.toml"), "-o", str(folder / "out"), "--final"]
-    assert execute(arguments) in (0, 3)
+    assert execute([*arguments, *more]) in (0, 3)
     return folder / "out"
 
 
 @pytest.fixture(scope="session")
 def hospital(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A replay of the bundled log: TLKC with a gate that withholds, and Amun."""
-    return replayed(tmp_path_factory.mktemp("hospital"), ROOT / "examples" / "hospital.xes.gz", HOSPITAL)
+    """A replay of the bundled log: TLKC with a gate that withholds, and Amun, compared with each other."""
+    return replayed(tmp_path_factory.mktemp("hospital"), ROOT / "examples" / "hospital.xes.gz", HOSPITAL, "--compare")
 
 
 @pytest.fixture(scope="session")

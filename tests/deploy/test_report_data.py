@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stream.commands import execute
+from stream.report import figures
 from stream.report.knowledge import Names
 from stream.report.plots import Series, bars, lines
 
@@ -109,6 +111,65 @@ def test_budget_lists_every_charge(sepsis: Path, capfd: pytest.CaptureFixture[st
     assert [(one["epsilon"], one["became"]) for one in budget["charges"]] == [(0.1, "released")] * 4
     assert budget["limit"] == pytest.approx(0.4)
     assert budget["spent"]["epsilon"] == pytest.approx(0.4)
+
+
+def plots(page: str) -> dict[str, str]:
+    """Title -> figure, of one page or part of it; of equal titles the last."""
+    found = re.findall(r"<figure>(.*?)</figure>", page, re.S)
+    return {re.findall(r"<figcaption>(.*?)</figcaption>", one)[0]: one for one in found}
+
+
+def test_bounds_of_the_gate_are_drawn(hospital: Path, sepsis: Path, tmp_path: Path) -> None:
+    """min_ba and max_epsilon are a line and stand in the legend, min_ba also where a pair is shown by n; where no bound
+    is set there is no line."""
+    pages = {}
+    for folder in (hospital, sepsis):
+        assert execute(["report", str(folder), "-o", str(tmp_path / "r.html")]) == 0
+        pages[folder] = (tmp_path / "r.html").read_text()
+    of_hospital, of_sepsis = plots(pages[hospital]), plots(pages[sepsis])
+    attacks = of_hospital["Anonymity before and after attacks"]
+    pairs = [figure for title, figure in of_hospital.items() if re.match(r"Release \d+ against", title)]
+    assert pairs
+    for figure in (attacks, *pairs):
+        assert figure.count("<title>bound of BA: 15</title>") == 1
+        assert "</svg>bound of BA: 15</li>" in figure
+    assert "</svg>bound of KA: 2</li>" in of_sepsis["Anonymity before and after attacks"]
+    assert "<title>limit: 0.4</title>" in of_sepsis["Budget"]
+    assert 'class="bound"' not in of_hospital["Utility by release"] + of_sepsis["Leakage by composition"]
+
+
+def test_every_bound_has_its_plot() -> None:
+    """max_tpl in the leakage, max_uniqueness and min_utility in theirs; the sum of epsilon is no bound."""
+    bounds = {"max_tpl": 1.5, "max_uniqueness": 0.25, "min_utility": 0.5}
+    chain = {"status": "ok", "sum_epsilon": 2.0, "releases": [{"release": 1, "bpl": 0.1, "fpl": 0.2, "tpl": 0.3}]}
+    risk = {"status": "ok", "label": "1", "worst": 0.1, "release": [{"m": 1, "unique_mean": 0.1}]}
+    utility = {"status": "ok", "label": "1", "data_utility": 0.9}
+    shown = {"bounds": bounds, "leakage": chain, "risk": [risk], "utility": [utility]}
+    leaked, unique, useful = figures.leakage(shown), figures.uniqueness(shown), figures.utility(shown)
+    assert leaked is not None
+    assert useful is not None
+    assert leaked.legend[-2:] == (("bound of the gate: 1.5", "bound"), ("sum of epsilon: 2", "bound reference"))
+    assert [one.legend[-1] for one in unique] == [("bound of the gate: 0.25", "bound")] * 2
+    assert useful.legend[-1] == ("bound of the gate: 0.5", "bound")
+    composed = figures.leakage({**shown, "leakage": {"status": "ok", "sum_epsilon": 0.4, "epsilon": [0.2, 0.2]}})
+    assert composed is not None
+    assert composed.legend[-1] == ("bound of the gate: 1.5", "bound")
+
+
+def test_comparison_is_shown(hospital: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What `replay --compare` left is a table and plots; a comparison of other publications is not shown."""
+    rows = json.loads((hospital / "operator" / "comparison.json").read_text())
+    assert document(capfd, str(hospital))["comparison"] == rows
+    assert execute(["report", str(hospital), "-o", str(tmp_path / "r.html")]) == 0
+    section = (tmp_path / "r.html").read_text().split('<h2 id="comparison">')[1].split("</section>")[0]
+    assert {"What attacks leave", "Kept, useful, held back"} <= set(plots(section))
+    research = section.split('<a href="#research">')[1].split("</tr>")[0]
+    ((kept, useful),) = [(row["events_kept"], row["utility"]) for row in rows if row["publication"] == "research"]
+    assert f">{kept:.4g}</td>" in research
+    assert f">{useful:.4g}</td>" in research
+    other = shutil.copytree(hospital, tmp_path / "other")
+    (other / "operator" / "comparison.json").write_text(json.dumps(rows[:1]))
+    assert document(capfd, str(other))["comparison"] == []
 
 
 def test_source_graph_counts_the_source(sepsis: Path, logs: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -19,9 +19,10 @@ from tests.kafka.test_crashes import AnyBroker, run
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 BOUNDARIES = ("opened", "charged", "built", "files_written", "sealed", "renamed", "published", "checkpoint")
+INTAKE = (("taken", (1, 2, 4)), ("sent", (1, 2, 40)))
 FAULTS = [
     *(([], [f"{point}:{number}"]) for point in BOUNDARIES for number in (1, 2, 4)),
-    *(([f"{point}:{number}"], []) for point in ("taken", "sent") for number in (1, 2, 40)),
+    *(([f"{point}:{number}"], []) for point, numbers in INTAKE for number in numbers),
     (["sent:1", "taken:1"], ["sealed:1", "renamed:1"]),
     (["taken:1", "sent:5"], ["checkpoint:1", "checkpoint:1", "published:1"]),
 ]

@@ -71,7 +71,7 @@ class Keeper:
 
     def __init__(self, one: Site, role: str, faults: Sequence[str] = (), host: str = "a") -> None:
         self.site, self.role, self.host = one, role, host
-        self._faults = list(faults)
+        self._faults, self._planted = list(faults), len(faults)
         self.codes: list[int] = []
         self._stopping = False
         self._change = threading.Lock()
@@ -94,8 +94,9 @@ class Keeper:
                 self.process = self._start()
 
     @property
-    def faults_left(self) -> int:
-        return len(self._faults)
+    def struck(self) -> bool:
+        """Whether the process died as often as it had faults."""
+        return len(self.codes) >= self._planted
 
     def abandon(self) -> None:
         """kill -9, and nobody starts it again: the host is gone."""

@@ -11,7 +11,7 @@ from models.compiled import kernel, part
 SOUND, PAPER, REFERENCE, SIZES = 1, 2, 3, 4
 METHODS = {"sound": SOUND, "paper": PAPER, "reference": REFERENCE, "sizes": SIZES}
 """`sizes` is `sound` without the comparability test: F and C by the sizes of the groups alone, as section 7 adds them.
-Sound as well, since a link never leaves its sensitive value."""
+Sound as well, since a link never leaves its sensitive value (docs/decisions/010)."""
 
 
 @kernel

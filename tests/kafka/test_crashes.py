@@ -20,18 +20,22 @@ MOST_CASES = 120
 def run(broker: AnyBroker, name: str, folder: Path, ingest: list[str], coordinator: list[str]) -> list[str]:
     """The scenario under planted faults until each has struck and everything is settled; what the verifier finds."""
     one = scenario.site(broker.bootstrap, name, folder)
-    values = scenario.events()
-    sent, cases = len(values), scenario.CASES
+    sent, cases = scenario.events(), scenario.CASES
+
+    def settle() -> None:
+        one.wait(lambda: scenario.settled(one, len(sent)), "the end of the scenario")
+
     try:
         keepers = [Keeper(one, "ingest", ingest), Keeper(one, "coordinator", coordinator)]
-        scenario.send(one, values)
-        one.wait(lambda: scenario.settled(one, sent), "the end of the scenario")
+        scenario.send(one, sent)
+        settle()
         while not all(keeper.struck for keeper in keepers):
             assert cases < MOST_CASES, f"a fault never struck: {[keeper.codes for keeper in keepers]}"
-            values = scenario.events(first=cases, cases=scenario.WINDOW)
-            scenario.send(one, values)
-            sent, cases = sent + len(values), cases + scenario.WINDOW
-            one.wait(lambda: scenario.settled(one, sent), "the end of the scenario")
+            more = scenario.events(first=cases, cases=scenario.WINDOW)
+            scenario.send(one, more)
+            sent += more
+            cases += scenario.WINDOW
+            settle()
         codes = [keeper.stop() for keeper in keepers]
         assert {*codes} <= {0, -15}, one.logs()[-4000:]  # -15: stopped before it had begun
         for keeper, faults in zip(keepers, (ingest, coordinator), strict=True):

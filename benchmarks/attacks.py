@@ -3,7 +3,7 @@
 CPU seconds of one process, kernels compiled before. `preparation` is what all n share (numbering, tables, linkable
 pairs), `search` the minima of all n. Side by side with them stands what the independent oracle (two integer programs by
 HiGHS, tests/oracles/attacks.py) takes for one candidate of the same pair, that times the number of candidates, and
-whether it agrees on those it was asked. `peak_memory_mb` is the largest resident size of the process so far, logs included.
+whether it agrees on those it was asked. `peak_memory_mb`: the largest resident size of the process so far, with logs.
 """
 
 from __future__ import annotations

@@ -172,6 +172,14 @@ def refusal(error: Exception, path: Path, line: int) -> InputError:
     return InputError(f"{path}: line {line}: {error}")
 
 
+def check_shape(tag: str, depth: int) -> None:
+    """ValueError where a start tag cannot stand in a log."""
+    if depth == 1 and local(tag) != "log":
+        raise ValueError("XML, but no XES log: the root element is not <log>")
+    if depth > DEEPEST:
+        raise ValueError(f"elements nested deeper than {DEEPEST}")
+
+
 def local(tag: str) -> str:
     """The tag without its namespace prefix."""
     return tag.rpartition(":")[2]

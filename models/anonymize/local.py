@@ -72,7 +72,7 @@ class Reach:
             rows[number] = np.asarray([row for row in rows[number].tolist() if row in holders], dtype=np.int64)
         numbers = np.repeat(np.arange(len(rows)), np.asarray([len(each) for each in rows], dtype=np.int64))
         flat_rows = np.concatenate([*rows, np.empty(0, dtype=np.int64)])
-        order = np.argsort(flat_rows, kind="stable")
+        order = np.argsort(flat_rows.astype(np.min_scalar_type(len(self.view.weight))), kind="stable")
         starts = np.searchsorted(flat_rows[order], np.arange(len(self.view.weight) + 1)).astype(np.int64)
         return starts, numbers[order]
 

@@ -38,7 +38,7 @@ def command(
     capping: Annotated[
         bool | None, typer.Option("--capping/--no-capping", help="mult: cap, not remove.", rich_help_panel=TLKC)
     ] = None,
-    effort: Annotated[int | None, typer.Option(help="local: rounds of search.", rich_help_panel=TLKC)] = None,
+    effort: Annotated[int | None, typer.Option(help="local: proposals of the search.", rich_help_panel=TLKC)] = None,
     value_aware: Annotated[
         bool | None, typer.Option("--value-aware", help="local: bans tell values.", rich_help_panel=TLKC)
     ] = None,

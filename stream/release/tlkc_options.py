@@ -46,7 +46,7 @@ class TlkcMechanism(Mechanism):
     work: float = Field(default=20.0, gt=0)
     """Seconds of branch and bound of `exact` before it falls back to `pruned` with a warning."""
     effort: int = Field(default=0, ge=0)
-    """`local`: proposals of the search, each of which costs at most about a plain run."""
+    """`local`: number of proposals of the search; each costs less than a plain run."""
     value_aware: bool = False
     """`local`: shorten the fewest holders of a value; tells who they are."""
     seed: int = 0

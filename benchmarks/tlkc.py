@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="JSON on stdout (always on)")
     parser.add_argument("--log", choices=sorted(LOGS), help="one log alone")
     parser.add_argument("--fitness", choices=("both", *METHODS), default="both")
-    parser.add_argument("--effort", type=int, default=0, help="rounds of search of local suppression")
+    parser.add_argument("--effort", type=int, default=0, help="proposals of the search of local suppression")
     parser.add_argument("--no-quality", action="store_true", help="leave out data utility and discovery")
     asked = parser.parse_args()
     methods = () if asked.no_quality else METHODS if asked.fitness == "both" else (asked.fitness,)

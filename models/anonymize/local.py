@@ -225,7 +225,7 @@ def suppress(
     value_aware: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[View, Projection]:
-    """Local suppression of a view, with `effort` rounds of search; returns the view that the projection refers to.
+    """Local suppression of a view, with `effort` proposals of search; returns the view that the projection refers to.
 
     `suppressed`: the items that global suppression would remove, which enter last.
     """

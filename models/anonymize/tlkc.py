@@ -49,7 +49,7 @@ class Options:
 
     `algorithm`: 1 scores PG / (UL + 1) over maximal frequent traces of share `theta`, 2 scores
     alpha * rPG + beta * nUL (both for `greedy` and `pruned`); `capping`: cap multiplicities under `mult` instead of
-    removing items (`pruned`, `exact`); `work`: seconds of branch and bound of `exact`; `effort`: rounds of search,
+    removing items (`pruned`, `exact`); `work`: seconds of branch and bound of `exact`; `effort`: proposals,
     `value_aware` and `seed`: of `local`.
     """
 

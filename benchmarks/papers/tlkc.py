@@ -49,7 +49,8 @@ def page(*, small: bool = False) -> Page:
         title="Group-based privacy preservation for process mining: TLKC-privacy, extended (2021)",
         about="Weak: L = 2, K = 20, C = 0.5; strong: L = 6, K = 60, C = 0.2; T = minutes; attribute `ac`. Fitness "
         "is by replay (by alignments: "
-        "`python -m benchmarks.tlkc --json`), models by the inductive miner infrequent (0.2). The figures have no value labels; *authors* is "
+        "`python -m benchmarks.tlkc --json`), models by the inductive miner "
+        "infrequent (0.2). The figures have no value labels; *authors* is "
         "what their program "
         "returned for Sepsis with Diagnose and Age (events / data utility), not a value of the paper. The 200 "
         "settings of section 6.1: "

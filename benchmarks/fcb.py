@@ -190,6 +190,27 @@ def attacked(series: Series, deepest: int, *, exact: bool) -> dict[str, Any]:
     return {**least, "releases_below_k": len(fallen)}
 
 
+def counted(source: Source, series: Series) -> dict[str, int]:
+    """Least FA = CA and BA of the real partners, n = 0, by counting each knowledge of one or two activities over all
+    pairs of releases: nothing of the attacker's code, and fast enough for many releases."""
+    rank = {name: row for row, name in enumerate(source.log.case_ids)}
+    code = {name: place for place, name in enumerate(source.log.activity.values)}
+    shows, inside = [], []
+    least = dict.fromkeys(("fa", "ba"), source.log.n_cases)
+    for later in series.records:
+        now = np.zeros((len(rank), len(code) * (len(code) + 1)), dtype=np.bool_)
+        for name, trace in zip(later.log.case_ids, later.log.traces(), strict=True):
+            own = [code[activity] for activity in trace]
+            pairs = [len(code) * (1 + first) + then for place, first in enumerate(own) for then in own[place + 1 :]]
+            now[rank[name], own + pairs] = True
+        for before, cases in zip(shows, inside, strict=True):
+            for measure, counts in (("fa", (before & now).sum(axis=0)), ("ba", now[~cases].sum(axis=0))):
+                least[measure] = min(least[measure], int(counts[counts > 0].min(initial=len(rank))))
+        shows.append(now)
+        inside.append(np.isin(source.log.case_ids, later.log.case_ids))
+    return least
+
+
 def _real(earlier: Record, later: Record, one: Any, name: str, n: int) -> bool:
     given = pair(simple(earlier), simple(later))
     return behind(given, walk(given), partners(earlier, later), one.worst[name], n)[name] > 0
@@ -220,6 +241,8 @@ def measure(source: Source, step: int, targets: dict[str, Any], mode: Mode, *, a
         "share_last": mended.events[-1] / again.events[-1],
         "target": targets["repair"],
     }
+    if attacks:
+        body["repair"]["counted"] = counted(source, mended)
     if attacks and body["cuts"] <= 20:
         body["repair"]["attacks"] = attacked(mended, 0, exact=False)
         body["plain"] = {"published": again.published, "attacks": attacked(again, 0, exact=False)}

@@ -27,6 +27,10 @@ __all__ = ["CrashingSupervisor", "application", "group", "offer_health", "run"]
 
 log = logging.getLogger("veilstream")
 
+METADATA_MS = 10_000
+"""A group that forms while a broker comes back may not know its topics yet and gives nobody anything: it looks again
+this often, and not only after Faust's five minutes."""
+
 STOP_SECONDS = 20.0
 """A stop that was asked for takes at most this long, below the 30 s that Kubernetes gives. A release that is being
 built and not sealed by then is dropped: its charge stands, and the next start builds it under the same number."""
@@ -56,6 +60,7 @@ def application(process: str, role: str, source: Source, folder: Path, **more: A
         broker_heartbeat_interval=min(3.0, source.session_timeout / 3),
         broker_commit_interval=1,
         broker_max_poll_interval=3600,
+        consumer_metadata_max_age_ms=METADATA_MS,
         producer_linger=0.02,
         producer_acks=-1,
         producer_max_batch_size=PRODUCER_BATCH_BYTES,

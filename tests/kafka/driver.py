@@ -86,7 +86,26 @@ def hang() -> None:
     AIOKafkaConsumerThread._fetch_records = lambda *_arguments, **_options: time.sleep(3600)
 
 
-KINDS = {"wide": (widen_rebalance,), "wide-hole": (widen_rebalance, leave_the_hole), "hang": (hang,)}
+def not_know_topics() -> None:
+    """The first seconds after a broker came back: its metadata does not name the topic yet."""
+    from aiokafka.cluster import ClusterMetadata
+
+    known, begin = ClusterMetadata.partitions_for_topic, 0.0
+
+    def partitions_for_topic(self, topic):  # type: ignore[no-untyped-def]
+        nonlocal begin
+        begin = begin or time.monotonic()
+        return None if time.monotonic() - begin < 15.0 else known(self, topic)
+
+    ClusterMetadata.partitions_for_topic = partitions_for_topic
+
+
+KINDS = {
+    "blind": (not_know_topics,),
+    "wide": (widen_rebalance,),
+    "wide-hole": (widen_rebalance, leave_the_hole),
+    "hang": (hang,),
+}
 
 
 def plant_in_ingest(fault: str) -> None:
@@ -138,6 +157,10 @@ def main(role: str, config: str, output: str, fault: str = "") -> int:
         if fault:
             plant_in_ingest(fault)
         return roles.run_ingest(Path(config), Path(output))
+    if fault in KINDS:
+        for plant in KINDS[fault]:
+            plant()
+        fault = ""
     return roles.run_coordinator(Path(config), Path(output), counter(fault))
 
 

@@ -45,6 +45,19 @@ def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
     assert any(line in one.logs() for line in ("were skipped", "no progress for")) == bool(died)
 
 
+def test_a_group_that_does_not_know_its_topic_yet_looks_again(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """A member joins while the broker comes back and its metadata is empty: it gets nothing, alone in the group, and
+    takes its partition when the topic is known, long before the client's five minutes."""
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    try:
+        process = one.start("coordinator", fault="blind")
+        one.wait(lambda: "standing by" in one.logs(), "a group without topics")
+        one.wait(lambda: "coordinator: state at delta offset" in one.logs(), "an active coordinator", 120)
+        assert one.stop(process) == [0]
+    finally:
+        one.close()
+
+
 def test_a_worker_that_hangs_ends_and_its_successor_goes_on(broker: AnyBroker, name: str, tmp_path: Path) -> None:
     """The progress check: no move while events wait, and the process is gone; the service manager does the rest."""
     one = scenario.site(broker.bootstrap, name, tmp_path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from models.eventlog import Codes, Column, EventLog, Ints
 from models.knowledge import Knowledge, Structure, items
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """Rows are the distinct (trace, sensitive classes) pairs of a log.
 
@@ -50,14 +51,14 @@ class View:
         """Row of each position, int64[P]."""
         return np.repeat(np.arange(len(self.weight), dtype=np.int64), np.diff(self.starts))
 
-    @property
+    @cached_property
     def item_of_event(self) -> Codes:
         """Item code of each event, int32[E]."""
         rows = np.repeat(self.row_of_case, np.diff(self.case_starts))
         items: Codes = self.codes[self.starts[rows] + self.slot_of_event]
         return items
 
-    @property
+    @cached_property
     def ordinal_of_event(self) -> Ints:
         """How many earlier events of its case have the same item, int64[E]."""
         item, case = self.item_of_event, np.repeat(np.arange(len(self.row_of_case)), np.diff(self.case_starts))

@@ -100,9 +100,10 @@ class Keeper:
 
     def abandon(self) -> None:
         """kill -9, and nobody starts it again: the host is gone."""
-        self._stopping.set()
-        self.process.kill()
-        self._thread.join(60)
+        with self._change:
+            self._stopping = True
+            self.process.kill()
+        self._thread.join(PATIENCE)
 
     def stop(self) -> int:
         """SIGTERM to the process, or to its successor where it is just dying; the exit code."""

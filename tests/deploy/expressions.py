@@ -17,7 +17,7 @@ COMPARISON = re.compile(r" (==|!=|>=|<=|>|<) ")
 DURATION = re.compile(r"(?<=\[)\d+[smhd](?=\])|(?<=for: )\d+[smhd]")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 HURRY = 60
-"""How many times faster than in deploy/prometheus the tests scrape, evaluate, and wait: a minute is a second."""
+"""How many times shorter ranges and waits of alerts are in tests than in deploy/prometheus: a minute is a second."""
 
 EMPTY_ALWAYS = {
     "alert VeilstreamNoCoordinator": "`unless` takes away what has a coordinator: an answer is the alarm itself",

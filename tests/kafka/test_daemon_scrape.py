@@ -131,7 +131,7 @@ def live(one: Story, ports: list[int]) -> None:
     one.until("everything folded", lambda: one.value("events_total") == one.sent)
     one.until("an answer to everything", lambda: not one.watcher.silent)
     remember(one)
-    one.fires("DeadLetters")
+    one.until("dead letters", lambda: "VeilstreamDeadLetters" in one.watcher.fired)  # it may have cleared by now
 
     trickle = Trickle(one.site)
     one.fires("StalledWatermark", trickle)  # partition 1 is silent meanwhile

@@ -22,14 +22,14 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 HELP = "Continuous, privacy-checked publication of anonymized event logs."
 
 
-def build_app() -> typer.Typer:
-    """The whole command line, from the modules beside this file."""
+def build_app(asked: str | None = None) -> typer.Typer:
+    """The whole command line, from the modules beside this file; where `asked` is a command, that one alone, since
+    the others take time to build."""
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-    for info in pkgutil.iter_modules(__path__):
-        if info.name.startswith("_"):
-            continue
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        name = info.name.rstrip("_").replace("_", "-")
+    app.callback(help=HELP)(lambda: None)  # a group, even with one command
+    modules = {info.name.replace("_", "-"): info.name for info in pkgutil.iter_modules(__path__) if info.name[0] != "_"}
+    for name in [asked] if asked in modules else list(modules):
+        module = importlib.import_module(f"{__name__}.{modules[name]}")
         panel = getattr(module, "PANEL", None)
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name, rich_help_panel=panel)
@@ -46,7 +46,8 @@ def main(arguments: list[str] | None = None) -> None:
 def execute(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     try:
-        outcome = build_app()(args=arguments, standalone_mode=False, prog_name="veilstream")
+        words = sys.argv[1:] if arguments is None else arguments
+        outcome = build_app(next(iter(words), None))(args=arguments, standalone_mode=False, prog_name="veilstream")
     except UsageError as error:
         message = error.format_message()  # type: ignore[attr-defined]  # a Click of Typer's own, see UsageError
         if type(error).__name__ == "NoArgsIsHelpError":

@@ -12,7 +12,7 @@ from tests.kafka.broker import Broker, ForeignBroker, shared_broker
 def pytest_configure(config: pytest.Config) -> None:
     """kafka-python leaves a socket open where it is closed while it connects; collected later, it would fail
     whichever test runs at that moment. Only for runs that load this folder."""
-    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket.socket:ResourceWarning")
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <(socket.socket|ssl.SSLSocket):ResourceWarning")
 
 
 @pytest.fixture(scope="session")

@@ -48,7 +48,8 @@ class Coordinator:
         self.partition = TP(topic(host.settings.process.name, "delta"), 0)
         self.engine: Engine | None = None
         self.state = "starting"
-        self.check = ProgressCheck(patience(host.source.session_timeout, host.source.heartbeat))
+        session = host.source.session_timeout
+        self.check = ProgressCheck(patience(session, host.source.heartbeat), asleep=session)
         self._since = 0.0
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")

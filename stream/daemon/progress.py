@@ -27,10 +27,14 @@ def patience(session_timeout: float, heartbeat: float) -> float:
 
 
 class ProgressCheck:
-    """Whoever moves, or has nothing to do, says so; a thread of its own watches, since an event loop can hang too."""
+    """Whoever moves, or has nothing to do, says so; a thread of its own watches, since an event loop can hang too.
 
-    def __init__(self, seconds: float, end: Callable[[int], None] = os._exit) -> None:
-        self.seconds = seconds
+    `asleep`: a process that stood still for so many seconds (stopped, not busy) ends as soon as it is awake, before it
+    joins its group again: by then another has its place, and would lose it to the sleeper. None: it goes on.
+    """
+
+    def __init__(self, seconds: float, end: Callable[[int], None] = os._exit, asleep: float | None = None) -> None:
+        self.seconds, self.asleep = seconds, asleep
         self._end = end
         self._moved = time.monotonic()
         self._done = threading.Event()
@@ -54,7 +58,15 @@ class ProgressCheck:
         self._done.set()
 
     def _watch(self) -> None:
+        looked, worked = time.monotonic(), time.process_time()
         while not self._done.wait(min(1.0, self.seconds / 4)):
+            still, busy = time.monotonic() - looked, time.process_time() - worked
+            looked, worked = looked + still, worked + busy
+            if self.asleep is not None and still > self.asleep and busy < still / 10:
+                log.error("asleep for %.0f s, another coordinator has taken over or may: this process ends", still)
+                logging.shutdown()
+                self._end(EXIT_CODE)
+                return
             if self.idle_seconds > self.seconds:
                 log.error("no progress for %.0f s: this process ends, to be started again", self.idle_seconds)
                 logging.shutdown()

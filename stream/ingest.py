@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import VeilstreamError
 from stream.daemon.applications import CrashingSupervisor, application, offer_health
-from stream.daemon.consuming import first_record
+from stream.daemon.consuming import first_record, log_begins
 from stream.daemon.deltas import DeltaWriter, SourceRecord
 from stream.daemon.progress import ProgressCheck, patience
 from stream.pseudonym import Pseudonyms
@@ -102,10 +102,10 @@ class Ingest:
                 by_partition.setdefault(event.message.tp, []).append(event)
         sends: list[Any] = []
         ends: dict[TP, int] = {}
+        covered = await self._positions(by_partition)
         for tp, mine in by_partition.items():
-            prev = await self._position(tp)
-            await self._begin(tp, prev + 1, mine[0].message.offset)
-            sends += self._write(tp, prev, mine)
+            await self._begin(tp, covered[tp] + 1, mine[0].message.offset)
+            sends += self._write(tp, covered[tp], mine)
             ends[tp] = mine[-1].message.offset
         sent = [await send for send in sends]  # in this order, also on the topic: the producer keeps it
         if self._current_generation() == generation:
@@ -165,22 +165,30 @@ class Ingest:
                 raise VeilstreamError(f"{tp.topic}/{tp.partition}: offsets {there} to {offset - 1} were skipped")
         self._begun.add(tp)
 
-    async def _position(self, tp: TP) -> int:
-        """Offset that is covered before the next delta: of this assignment's last one, else the committed position.
-        (A delta that was sent and is not durable yet counts: should it fail, the process ends and what follows it is a
-        gap to the fold until the offsets are read again.)
+    async def _positions(self, partitions: Collection[TP]) -> dict[TP, int]:
+        """Offset of each partition that is covered before the next delta: of this assignment's last one, else the
+        committed position. (A delta that was sent and is not durable yet counts: should it fail, the process ends and
+        what follows it is a gap to the fold until the offsets are read again.)
 
         Never "first - 1": what retention or a lost commit took away would pass unseen. Where the log begins behind
-        the committed position, its begin shows the fold the gap. A group that never committed has no position: on
-        a first start nothing was promised (-1), otherwise the begin of the log is what we can answer for.
+        the committed position, its begin shows the fold the gap; it is asked after the first events came, so that it
+        is not older than they are. A group that never committed has no position: on a first start nothing was
+        promised (-1), otherwise the begin of the log is what we can answer for.
         """
-        if tp in self._covered:
-            return self._covered[tp]
-        thread: Any = self.app.consumer._thread  # type: ignore[attr-defined]  # Faust gives no other way to ask
-        committed = await thread.call_thread(thread._consumer.committed, tp)
-        begin = (await self.app.consumer.earliest_offsets(tp))[tp]
-        position = (0 if self.fresh else begin) if committed is None else max(int(committed), begin)
-        return self._covered.setdefault(tp, position - 1)
+        generation = self._current_generation()
+        found = {tp: self._covered[tp] for tp in partitions if tp in self._covered}
+        missing = [tp for tp in partitions if tp not in found]
+        if missing:
+            thread: Any = self.app.consumer._thread  # type: ignore[attr-defined]  # Faust gives no other way to ask
+            begins = await asyncio.get_running_loop().run_in_executor(None, log_begins, self.source, missing)
+            for tp in missing:
+                committed = await thread.call_thread(thread._consumer.committed, tp)
+                begin = begins[tp]
+                found[tp] = ((0 if self.fresh else begin) if committed is None else max(int(committed), begin)) - 1
+            if self._current_generation() == generation:
+                for tp in missing:
+                    found[tp] = self._covered.setdefault(tp, found[tp])
+        return found
 
     async def report(self) -> None:
         """Heartbeats of the partitions with nothing new, and the tick of whoever owns the first partition."""
@@ -194,10 +202,11 @@ class Ingest:
         owned = sorted(tp for tp in self.app.consumer.assignment() if tp.topic in self.source.topics)
         now = time.time_ns()
         ends = await self.app.consumer.highwaters(*owned)
+        covered = await self._positions(owned)
         sends = []
         self.progress.lag = {}
         for tp in owned:
-            position = await self._position(tp)
+            position = covered[tp]
             self.progress.lag[f"{tp.topic}/{tp.partition}"] = max(0, ends[tp] - position - 1)
             if ends[tp] <= position + 1 and self._current_generation() == generation:
                 sends.append(

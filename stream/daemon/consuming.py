@@ -7,12 +7,14 @@ skipped and later committed over, and nobody saw it. Here such a partition goes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import faust
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
+from kafka import KafkaConsumer, TopicPartition
 
 from connectors.kafka.source import Source
 
@@ -49,22 +51,24 @@ class App(faust.App):
         return _Transport(self.conf.broker_consumer, self)
 
 
+def log_begins(source: Source, partitions: Collection[TP]) -> dict[TP, int]:
+    """Offset where the log of each partition begins now. Over a connection of its own: on the fetching one each
+    question would wait for a fetch to end, up to 1.5 s (Faust 0.15 asks the broker to wait so long)."""
+    consumer = _without_group(source)
+    try:
+        begins = consumer.beginning_offsets([TopicPartition(tp.topic, tp.partition) for tp in partitions])
+        return {TP(place.topic, place.partition): int(offset) for place, offset in begins.items()}
+    finally:
+        consumer.close(autocommit=False)
+
+
 def first_record(source: Source, partition: TP, offset: int, until: int) -> int:
     """Offset of the first record at or behind `offset`, `until` where there is none before that. Asks the broker by a
     consumer without a group; TimeoutError where it does not answer. Compaction and transactions leave holes in a log;
     a worker that was given a later offset than this has skipped events.
     """
-    import time
-
-    from kafka import KafkaConsumer, TopicPartition
-
     place = TopicPartition(partition.topic, partition.partition)
-    consumer = KafkaConsumer(
-        bootstrap_servers=source.servers,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        **source.security.kafka_python(),
-    )
+    consumer = _without_group(source)
     try:
         consumer.assign([place])
         consumer.seek(place, offset)
@@ -78,3 +82,13 @@ def first_record(source: Source, partition: TP, offset: int, until: int) -> int:
         return until
     finally:
         consumer.close(autocommit=False)
+
+
+def _without_group(source: Source) -> Any:
+    """A consumer that only asks and reads: no group, no commits."""
+    return KafkaConsumer(
+        bootstrap_servers=source.servers,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        **source.security.kafka_python(),
+    )

@@ -14,10 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from models.dp.dafsa import Dafsa, minimal_dafsa
+from models.errors import InputError
 from models.eventlog import Codes, EventLog, Ints, SimpleLog
 
 MILLISECOND = 1_000_000
 """Nanoseconds; times are protected and released in whole milliseconds."""
+
+MAX_TIME_MS = (1 << 63) // MILLISECOND - 1
+"""What 64 bits of nanoseconds can hold (year 2262): a noised time beyond it is cut to it, never wrapped around."""
+
+LONGEST_MS = 1 << 43
+"""278 years: ranges of times below it, on a lattice of 2^20 steps (models.dp.timestamps), fit 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class AnnotatedLog:
 
 
 def annotate(log: EventLog) -> AnnotatedLog:
-    """Annotate a log without empty cases."""
+    """Annotate a log without empty cases. InputError where it spans more than 278 years."""
     simple = SimpleLog.from_log(log)
     dafsa = minimal_dafsa(simple.variants)
     variant_of_case = simple.variant[simple.row_of_case].astype(np.int64)
@@ -86,6 +93,8 @@ def _transitions(log: EventLog, dafsa: Dafsa, variant_of_case: Ints) -> Ints:
 def _relative(log: EventLog, first: npt.NDArray[np.bool_]) -> tuple[int, Ints]:
     stamps = log.time // MILLISECOND
     origin = int(stamps.min()) if len(stamps) else 0
+    if len(stamps) and int(stamps.max()) - origin >= LONGEST_MS:
+        raise InputError("the log spans more than 278 years; take out dates that stand for an unknown time")
     relative = np.diff(stamps, prepend=origin)
     relative[first] = stamps[first] - origin
     return origin, relative

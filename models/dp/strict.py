@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from models.dp.annotation import MILLISECOND, sorted_alphabet
+from models.dp.annotation import MAX_TIME_MS, MILLISECOND, sorted_alphabet
 from models.dp.budget import exact, positive, probability
 from models.dp.counts import NoisyCounts, release_counts, threshold
 from models.dp.noise import Source, scale_for, secure
@@ -38,9 +38,6 @@ MAX_THRESHOLD = 100_000
 
 MAX_EVENTS = 50_000_000
 """Most events of a release; the noisy counts decide, so the refusal tells no more than the release would."""
-
-MAX_TIME_MS = (1 << 63) // MILLISECOND - 1
-"""What 64 bits of nanoseconds can hold (year 2262); a sum of noised durations is cut to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,8 @@ class TimeBounds:
             raise InputError("max_duration must lie between a millisecond and 35 years")
         if self.start is not None and not 0 < self.start[1] - self.start[0] < MAX_BOUND_MS:
             raise InputError("the last start must lie after the first, and by less than 35 years")
+        if self.start is not None and not -MAX_TIME_MS <= self.start[0] < self.start[1] <= MAX_TIME_MS:
+            raise InputError("the range of starts must lie between the years 1678 and 2262")
         if self.max_events < 1:
             raise InputError("max_events must be at least 1")
 

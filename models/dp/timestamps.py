@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.compiled import kernel
-from models.dp.annotation import MILLISECOND
+from models.dp.annotation import MAX_TIME_MS, MILLISECOND
 from models.dp.guessing import Floats
 from models.dp.noise import Source, grid_down
 from models.dp.priors import group_extent
@@ -25,6 +25,9 @@ LATTICE_BITS = 20
 """2^20 steps a range: 31 ms in 9 hours, a minute in 2 years; more bits would overflow for logs of many decades."""
 
 LATTICE = 1 << LATTICE_BITS
+
+FURTHEST_MS = 1 << 60
+"""Noise that would carry a relative time further is cut there: the multiplication by the range must fit 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,8 @@ def _off_the_lattice(copy_of: Ints, least: Ints, extent: Ints, steps: Ints, nois
     for place, event in enumerate(copy_of):
         spread, step = extent[event], steps[event]
         if spread > 0:
-            step += noise[used]
+            furthest = min(FURTHEST_MS // spread, 1 << 42) << LATTICE_BITS
+            step = min(max(step + noise[used], -furthest), furthest)
             used += 1
         result[place] = least[event] + scaled(step, spread)
     return result
@@ -90,14 +94,17 @@ def case_times(starts: Ints, order: Ints, relative: Ints, origin_ms: int) -> Int
     """Time of each event in nanoseconds, int64[R], the cases put in `order` (int64[cases]): start of the case (its
     first relative time, counted from the origin), then its durations added up, none negative.
 
-    `relative` (int64[R], milliseconds) lies by case as it was: case c has starts[c] .. starts[c+1]-1.
+    `relative` (int64[R], milliseconds, at most FURTHEST_MS) lies by case as it was: case c, which has events, has
+    starts[c] .. starts[c+1]-1. Times end where 64 bits do, and so does the length of a case.
     """
     times = np.empty(len(relative), dtype=np.int64)
     place = 0
     for case in order:
-        now = origin_ms
+        now = min(max(origin_ms + relative[starts[case]], -MAX_TIME_MS), MAX_TIME_MS)
+        latest = min(now + MAX_TIME_MS, MAX_TIME_MS)
         for event in range(starts[case], starts[case + 1]):
-            now += relative[event] if event == starts[case] else max(relative[event], 0)
+            if event > starts[case]:
+                now = min(now + max(relative[event], 0), latest)
             times[place] = now * MILLISECOND
             place += 1
     return times

@@ -278,6 +278,28 @@ def test_times_are_ordered_with_ties_as_they_stood(moments: list[int], narrow: b
         assert order_of_times(times).tolist() == sorted(range(len(times)), key=lambda place: times[place])
 
 
+def test_noise_beyond_the_calendar_is_cut_and_never_wraps_around() -> None:
+    """At a delta near 0 noise is longer than 64 bits of nanoseconds: times end there, in order within each case."""
+    for design in ("sampling", "oversampling"):
+        released = amun.release(_log(), delta=1e-6, variant=design, compression="none").log
+        inside = np.ones(released.n_events, dtype=bool)
+        inside[released.starts[:-1]] = False
+        assert np.all((released.time[1:] >= released.time[:-1])[inside[1:]])
+        assert int(released.time.max()) - int(released.time.min()) > 2**63  # the noise did go as far as times can
+    huge = np.asarray([2**60, 2**60, -(2**60), 2**60])
+    times = case_times(np.asarray([0, 2, 4]), np.asarray([0, 1]), huge, 0).tolist()
+    assert times[0] == times[1] > 2**63 - 10**7
+    assert times[2] < -(2**63) + 10**7
+    assert times[3] < 10**7  # no case is longer than a difference of times can be
+
+
+def test_ranges_that_the_lattice_cannot_hold_are_refused() -> None:
+    """A date that stands for "unknown" (1700) beside real ones is bad input, not an overflow."""
+    log = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([-(85 * 10**17), 17 * 10**17]))
+    with pytest.raises(InputError, match="spans more than 278 years"):
+        amun.release(log, delta=0.3, variant="sampling")
+
+
 class _Recorder(noise.Source):
     """A seeded source that notes the scales it was asked for."""
 

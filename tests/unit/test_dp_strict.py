@@ -202,9 +202,12 @@ def test_bad_terms(changed: dict[str, object]) -> None:
 
 def test_bad_bounds() -> None:
     """Bounds that are none, or so wide that the noise would not fit, are refused before anything is drawn."""
-    for arguments in ((0, None, 1), (DAY, (5, 5), 1), (DAY, None, 0), (1 << 41, None, 1)):
+    year_3 = -62_072_000_000_000  # 64 bits of nanoseconds begin in 1677
+    for arguments in ((0, None, 1), (DAY, (5, 5), 1), (DAY, None, 0), (1 << 41, None, 1), (DAY, (year_3, 0), 1)):
         with pytest.raises(InputError):
             TimeBounds(*arguments)
+    with pytest.raises(InputError, match="between the years 1678 and 2262"):
+        TimeBounds(DAY, (year_3, year_3 + DAY), 1)
     with pytest.raises(InputError, match="64 bits"):
         release_log(_log(), epsilon="1e-9", delta_dp="0.5", draw=_Recorder())
     with pytest.raises(InputError, match="time_share"):

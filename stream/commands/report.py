@@ -20,7 +20,13 @@ def command(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.html", help="Where the page goes.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.html",
+            help="Where the page goes (a new file: mode 0600).",
+            show_default=False,
+        ),
     ] = None,
     source: Annotated[
         Path | None,
@@ -44,8 +50,17 @@ def command(
     if output is not None:
         from stream.report.page import render
 
-        output.write_text(render(data), encoding="utf-8")
+        _write(output, render(data))
     if json:
         emit_json(data)
     else:
         typer.echo(f"report: {output}", err=True)
+
+
+def _write(path: Path, text: str) -> None:
+    """Figures on source data, for the operator: a new file is readable by its owner only."""
+    try:
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None

@@ -31,10 +31,17 @@ def history(output: Path) -> list[dict[str, Any]]:
 def audit(output: Path, publication: str, sequence: int) -> dict[str, Any]:
     """audit.json of one release, {} where its number was burned or its files are not here."""
     path = output / "operator" / publication / f"{sequence:06d}" / "audit.json"
-    if not path.is_file():
-        return {}
-    decoded: dict[str, Any] = msgspec.json.decode(path.read_bytes())
-    return decoded
+    found: dict[str, Any] = read_json(path) if path.is_file() else {}
+    return found
+
+
+def read_json(path: Path) -> Any:
+    """A document of an output folder. InputError where it is damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a whole JSON document"
+        raise InputError(f"{path}: cannot be read ({reason}); restore it from a backup") from None
 
 
 def _rows(

@@ -10,12 +10,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from models.errors import InputError
 from models.eventlog import EventLog
 from stream.release.gate import worst_anonymity
-from stream.release.history import audit, entries, history
+from stream.release.history import audit, entries, history, read_json
 from stream.release.ledger import Entry
 from stream.report import graphs
 from stream.report.knowledge import Names
@@ -47,7 +45,7 @@ def _comparison(output: Path, names: Sequence[str]) -> list[dict[str, Any]]:
     path = output / "operator" / "comparison.json"
     if not path.is_file():
         return []
-    rows: list[dict[str, Any]] = msgspec.json.decode(path.read_bytes())
+    rows: list[dict[str, Any]] = read_json(path)
     return rows if {row["publication"] for row in rows} == set(names) else []
 
 
@@ -132,7 +130,7 @@ def _anonymity(label: str, document: Mapping[str, Any], labels: Names) -> dict[s
     """Of one release: KA, the least FA, CA and BA, and every pair by n with its worst background knowledge."""
     measured: Mapping[str, Any] = document.get("anonymity") or ABSENT
     pairs = [
-        {**pair, "results": [_with_labels(row, labels) for row in pair["results"]]}
+        {**pair, "results": [_pair_row(row, labels) for row in pair["results"]]}
         for pair in measured.get("results") or []
     ]
     worst = {name: worst_anonymity(measured, name) for name in ("ka", *ATTACKS)}
@@ -141,13 +139,28 @@ def _anonymity(label: str, document: Mapping[str, Any], labels: Names) -> dict[s
         **{key: value for key, value in measured.items() if key not in ("results", "true_linker")},
         "worst": worst,
         "pairs": pairs,
-        "true_linker": measured.get("true_linker") or [],
+        "true_linker": [_with_labels(one, labels) for one in measured.get("true_linker") or []],
     }
+
+
+def _pair_row(row: Mapping[str, Any], labels: Names) -> dict[str, Any]:
+    """One n of a pair; the sensitive values of its groups and of its witness only where values are shown."""
+    shown = _with_labels(row, labels)
+    if labels.shown:
+        return shown
+    shown["groups"] = {name: _without_value(group) for name, group in (row.get("groups") or {}).items()}
+    if "witness" in row:
+        shown["witness"] = [_without_value(one) for one in row["witness"]]
+    return shown
 
 
 def _with_labels(row: Mapping[str, Any], labels: Names) -> dict[str, Any]:
     worst = row.get("worst") or {}
     return {**row, "worst": {name: labels.labels(items) for name, items in worst.items() if items is not None}}
+
+
+def _without_value(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key != "value"}
 
 
 def _series(last: Mapping[str, Any], labels: Names) -> dict[str, Any]:
@@ -213,7 +226,5 @@ def _manifest(output: Path, name: str, standing: Sequence[int]) -> dict[str, Any
     if not standing:
         return None
     path = output / "public" / name / f"release-{standing[-1]:06d}" / "manifest.json"
-    if not path.is_file():
-        return None
-    decoded: dict[str, Any] = msgspec.json.decode(path.read_bytes())
-    return decoded
+    found: dict[str, Any] | None = read_json(path) if path.is_file() else None
+    return found

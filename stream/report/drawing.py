@@ -105,7 +105,7 @@ def _edges(edges: Sequence[Mapping[str, Any]], places: Mapping[str, Place], widt
         kind = "edge only" if edge["shared"] is False else "edge"
         text = escape(f"{edge['from']} to {edge['to']}: {edge['count']}")
         yield (
-            f'<path class="{kind}" d="{path}" stroke-width="{stroke:.2f}" marker-end="url(#arrow)">'
+            f'<path class="{kind}" d="{path}" stroke-width="{stroke:.2f}" marker-end="url(#_arrow)">'
             f"<title>{text}</title></path>"
         )
         if rank < NAMED_EDGES:

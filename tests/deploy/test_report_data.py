@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from connectors import read_log
 from stream.commands import execute
 from stream.report import figures
 from stream.report.knowledge import Names
 from stream.report.plots import Series, bars, lines
+from tests.conftest import ROOT
 
 ACTIVITIES = re.compile(rb'key="concept:name" value="([^"]+)"')
 
@@ -85,6 +87,65 @@ def test_names_are_numbers_unless_asked(hospital: Path, tmp_path: Path) -> None:
         assert execute(["report", str(hospital), "-o", str(page), *flag]) == 0
         text = page.read_text()
         assert any(name in text for name in names) is expected
+
+
+def strings(value: Any) -> set[str]:
+    """Every text of a document, as value."""
+    if isinstance(value, dict):
+        return set().union(*map(strings, value.values()), set())
+    if isinstance(value, list):
+        return set().union(*map(strings, value), set())
+    return {value} if isinstance(value, str) else set()
+
+
+def test_nothing_of_the_log_is_in_the_data_unless_asked(
+    hospital: Path, sepsis: Path, logs: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No activity, resource, sensitive value or case of the source is a text of --json; with --show-values some are."""
+    for folder, source, sensitive in (
+        (hospital, ROOT / "examples" / "hospital.xes.gz", "diagnosis"),
+        (sepsis, logs / "sepsis.xes.gz", "Diagnose"),
+    ):
+        log = read_log(source)
+        secret = {str(value) for column in (log.activity, log.resource) for value in column.values}
+        secret |= {str(value) for value in log.case_values(sensitive).values} | set(log.case_ids)
+        secret -= set("ABCDEF")  # projections of the audit `risk` have these names too
+        for flag in ((), ("--show-values",)):
+            said = strings(document(capfd, str(folder), *flag))
+            assert bool(said & secret) is bool(flag), said & secret
+
+
+def test_a_new_page_is_for_its_owner_only(hospital: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It holds what was measured on source data: mode 0600; a place that cannot be written is one line and exit 2."""
+    page = tmp_path / "report.html"
+    assert execute(["report", str(hospital), "-o", str(page)]) == 0
+    assert page.stat().st_mode & 0o777 == 0o600
+    for wrong in (tmp_path, tmp_path / "none" / "report.html"):
+        assert execute(["report", str(hospital), "-o", str(wrong)]) == 2
+        assert f"{wrong}: cannot be written" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("damaged", ["research/000001/audit.json", "comparison.json"])
+def test_a_damaged_document_is_named(
+    damaged: str, hospital: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """One line with the file, and exit 2."""
+    other = shutil.copytree(hospital, tmp_path / "other")
+    path = other / "operator" / damaged
+    path.write_bytes(path.read_bytes()[:-20])
+    assert execute(["report", str(other), "-o", str(tmp_path / "r.html")]) == 2
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert f"{path}: cannot be read" in said
+
+
+def test_ids_of_the_page_are_no_names_of_publications(hospital: Path, tmp_path: Path) -> None:
+    """A publication may be called `overview`: every id stands once, and those of the page itself have an underscore."""
+    page = tmp_path / "report.html"
+    assert execute(["report", str(hospital), "-o", str(page)]) == 0
+    ids = re.findall(r' id="([^"]+)"', page.read_text())
+    assert len(set(ids)) == len(ids)
+    assert {name for name in ids if "_" not in name} == {"research", "amun"}
 
 
 def test_the_page_is_one_file(hospital: Path, tmp_path: Path) -> None:
@@ -161,7 +222,7 @@ def test_comparison_is_shown(hospital: Path, tmp_path: Path, capfd: pytest.Captu
     rows = json.loads((hospital / "operator" / "comparison.json").read_text())
     assert document(capfd, str(hospital))["comparison"] == rows
     assert execute(["report", str(hospital), "-o", str(tmp_path / "r.html")]) == 0
-    section = (tmp_path / "r.html").read_text().split('<h2 id="comparison">')[1].split("</section>")[0]
+    section = (tmp_path / "r.html").read_text().split('<h2 id="_comparison">')[1].split("</section>")[0]
     assert {"What attacks leave", "Kept, useful, held back"} <= set(plots(section))
     research = section.split('<a href="#research">')[1].split("</tr>")[0]
     ((kept, useful),) = [(row["events_kept"], row["utility"]) for row in rows if row["publication"] == "research"]

@@ -120,7 +120,7 @@ class Metrics:
         mechanism = (audit.get("mechanism") or {}).get("kind", "")
         self._count("releases_total", publication=publication, mechanism=mechanism)
         self._reasons("warned_reasons_total", publication, (audit.get("gate") or {}).get("reasons", ()))
-        self._moment(publication, time.time())
+        self._sealed_at(publication, time.time())
         self._latest(publication, audit)
 
     def resumed(self, publication: str, audit: Mapping[str, Any]) -> None:
@@ -132,7 +132,7 @@ class Metrics:
         self._latest(publication, audit)
 
     def _latest(self, publication: str, audit: Mapping[str, Any]) -> None:
-        self._set("release_cut_timestamp_seconds", _moment(audit), publication=publication)
+        self._set("release_cut_timestamp_seconds", _cut_moment(audit), publication=publication)
         counts = audit.get("counts") or {}
         for name, key in (("released_events", "released"), *((k, k) for k in KEPT)):
             self._set(name, counts.get(key), publication=publication)
@@ -142,7 +142,7 @@ class Metrics:
         self._leakage(publication, audit.get("leakage") or {})
         self._measures(publication, audit)
 
-    def _moment(self, publication: str, now: float) -> None:
+    def _sealed_at(self, publication: str, now: float) -> None:
         first, count, _last = self._sealed.get(publication, (now, 0, now))
         self._sealed[publication] = (first, count + 1, now)
         self._set("release_timestamp_seconds", now, publication=publication)
@@ -161,7 +161,7 @@ class Metrics:
                 self._set("anonymity_cases", least, publication=publication, attack=attack, n=str(n))
         for attack, key in (("fa", "fc"), ("ca", "cc"), ("ba", "bc")):
             most = max(_numbers(rows, key), default=None)
-            self._set("crack_cases", most, publication=publication, attack=attack)
+            self._set("cracked_ratio", most, publication=publication, attack=attack)
 
     def _leakage(self, publication: str, leakage: Mapping[str, Any]) -> None:
         rows = leakage.get("releases") or ()
@@ -259,6 +259,6 @@ def _numbers(rows: Iterable[Mapping[str, Any]], key: str) -> list[float]:
     return [value for row in rows if (value := row.get(key)) is not None]
 
 
-def _moment(audit: Mapping[str, Any]) -> float | None:
+def _cut_moment(audit: Mapping[str, Any]) -> float | None:
     text = (audit.get("cut") or {}).get("time")
     return None if text is None else datetime.fromisoformat(text).timestamp()

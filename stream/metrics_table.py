@@ -16,7 +16,7 @@ PUBLICATION = ("process", "publication")
 LABELS = {
     "process": "`process.name` of the configuration",
     "publication": "`publication.name` of the configuration",
-    "attack": "ka, fa, ca, ba (cracks: fa, ca, ba)",
+    "attack": "ka, fa, ca, ba (proportion cracked: fa, ca, ba)",
     "direction": "leakage: backward, forward, total; uniqueness: source, release",
     "mechanism": "`mechanism.kind` of the publication",
     "reason": "a closed list: what the gate or the dead-letter queue names",
@@ -109,7 +109,7 @@ def _anonymity() -> Iterator[Definition]:
     yield row("anonymity_cases", "cases", "Least anonymity of the latest release by attack and n.", "attack", "n")
     yield row("anonymity_worst_cases", "cases", "Least anonymity as the gate reads it.", "attack")
     yield row("anonymity_bound_cases", "cases", "Bound of the gate (min_ka and so on).", "attack")
-    yield row("crack_cases", "cases", "Largest crack size against any earlier release.", "attack")
+    yield row("cracked_ratio", "ratio", "Highest proportion cracked (FC, CC, BC) against an earlier release.", "attack")
     yield row("series_worst_cases", "cases", "Least anonymity left over a series of releases.")
     yield row("uniqueness_ratio", "ratio", "Highest share of unique cases, by what is known of them.", "direction")
     yield row("uniqueness_bound_ratio", "ratio", "Bound of the gate (max_uniqueness).")

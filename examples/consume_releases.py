@@ -40,5 +40,7 @@ def releases(bootstrap: str, process: str) -> Iterator[tuple[str, int, list[list
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python examples/consume_releases.py BOOTSTRAP PROCESS")
     for publication, sequence, events in releases(*sys.argv[1:3]):
         print(f"{publication} release {sequence}: {len(events)} events, {len({row[0] for row in events})} cases")

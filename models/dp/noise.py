@@ -1,11 +1,11 @@
 """The one accessor of released randomness: every random bit that leaves in a dp release is drawn here.
 
 Noise is the discrete Laplace distribution, P(Z = z) proportional to exp(-|z| / scale) on the integers, sampled exactly
-in 64 bits from the operating system's cryptographic source: by OpenDP (`laplace`, all that a promise about a whole
-release rests on) and in bulk by models.dp.discrete (`laplace_each`, the times of Amun; docs/decisions/009). Adding Z
-to an integer query of sensitivity D gives e = D / scale: pure differential privacy, without the gaps that floating
-point leaves (a naive float Laplace at scale 1 proves on more than a quarter of its outputs that the true value was
-another one).
+in 64 bits: by OpenDP (`laplace`: all counts, and all that a promise about a whole release rests on), whose random bits
+are those of OpenSSL's generator, seeded by the operating system; and in bulk by models.dp.discrete (`laplace_each`: the
+times of Amun; docs/decisions/009) on words of the operating system's own cryptographic source. Adding Z to an integer
+query of sensitivity D gives e = D / scale: pure differential privacy, without the gaps that floating point leaves (a
+naive float Laplace at scale 1 proves on more than a quarter of its outputs that the true value was another one).
 
 No function here takes a seed, save `simulated`, whose draws are marked `private = False`; `source` refuses to mix.
 """

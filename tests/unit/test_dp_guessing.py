@@ -50,6 +50,29 @@ def test_oversampling_solves_equation_9(delta: float) -> None:
     assert e < guessing.epsilon_of_counts(delta)
 
 
+def _mean_advantage_of_copies(epsilon: float, prior: float) -> float:
+    """An adversary tells counts c and c + 1 apart by c + |z|, z discrete Laplace at epsilon: the chance given to the
+    truth, on average over z, less its prior, for the truth that gains more. Summed from the definition."""
+    step = math.exp(-epsilon)
+    chance = [(1 - step) / (1 + step) * (2 * step**m if m else 1.0) for m in range(int(60 / epsilon))]
+    below, above = [*chance, 0.0], [0.0, *chance]  # of each output c, c + 1, ...
+    gained = []
+    for truth, other in ((below, above), (above, below)):
+        told = (p * prior * p / (prior * p + (1 - prior) * q) for p, q in zip(truth, other, strict=True) if p)
+        gained.append(sum(told) - prior)
+    return max(gained)
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.2, 0.3, 0.4, 0.6])
+def test_copies_alone_keep_the_advantage_on_average(delta: float) -> None:
+    """Noise that is whole and only adds: at the epsilon of proposition A.6 the mean advantage stays below delta, at
+    every prior; at the epsilon of counts, which the authors' program uses, it does not (negative control). One output
+    in some tells all: c itself, where z = 0 (the bound is a mean, and the promise says so)."""
+    priors = np.linspace(0.02, 0.98, 49)
+    assert max(_mean_advantage_of_copies(guessing.epsilon_of_oversampling(delta), prior) for prior in priors) <= delta
+    assert max(_mean_advantage_of_copies(guessing.epsilon_of_counts(delta), prior) for prior in priors) > delta
+
+
 @pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 1.1, math.nan, math.inf, 1e-300, 5e-324, True])
 def test_delta_out_of_range(delta: float) -> None:
     """Thresholds outside (0, 1), NaN and subnormals are bad input."""

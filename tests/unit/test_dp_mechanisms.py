@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from models.dp import noise
+from models.dp.annotation import annotate
+from models.dp.sampling import sample_cases
 from models.errors import BoundError
 from models.eventlog import EventLog
 from stream.commands import execute as veilstream
@@ -61,6 +64,33 @@ def test_amun_never_says_epsilon_dp() -> None:
     assert "differential" not in promise["guaranteed"]
     assert "variant support is not protected" in promise["not_guaranteed"]
     assert built.build(_exposure()).public["whole_release"] is None
+
+
+@pytest.mark.parametrize("design", ["sampling", "filtering", "oversampling"])
+def test_amun_says_what_its_designs_do_not_hide(design: str) -> None:
+    """The noised table is not the log's; copies bound a mean and hide no smaller count; releases add up or share."""
+    alone = mechanism({"kind": "amun", "delta": 0.3, "variant": design}).promise()
+    shared = mechanism({"kind": "amun", "delta": 0.3, "variant": design, "releases": 4}).promise()
+    assert "the counts of the released log are not the noised ones" in alone["not_guaranteed"]
+    assert ("on average over the noise" in alone["guaranteed"]) == (design == "oversampling")
+    assert ("no case is deleted" in alone["not_guaranteed"]) == (design == "oversampling")
+    assert "of one release" in alone["guaranteed"]
+    assert "several releases add up" in alone["not_guaranteed"]
+    assert "of all 4 releases together" in shared["guaranteed"]
+    assert "estimated anew in each release" in shared["not_guaranteed"]
+
+
+def test_the_released_counts_are_not_the_noised_ones() -> None:
+    """What the promise says: with the same noise on one transition, which variant grows follows the true counts."""
+    shares = []
+    for common in (1, 9):
+        log = EventLog.from_traces([*[("xa", None)] * common, ("xb", None)])
+        annotated = annotate(log)
+        needed = np.zeros(annotated.dafsa.n_transitions, dtype=np.int64)
+        needed[int(annotated.transition[0])] = 4000
+        copies = sample_cases(annotated.dafsa, annotated.variant_of_case, needed, noise.simulated(1)).copies - 1
+        shares.append(copies[:common].sum() / 4000)
+    assert shares == pytest.approx([0.5, 0.9], abs=0.04)  # 5 deviations of a share of 4,000
 
 
 def test_amun_ends_after_its_releases() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -49,20 +49,39 @@ class Amun(Mechanism):
 
     def promise(self) -> Mapping[str, Any]:
         span = "of one release" if self.releases is None else f"of all {self.releases} releases together"
+        mean = ", a count's on average over the noise" if self.variant == "oversampling" else ""
         return {
             "guaranteed": f"one noised count of a transition, and one noised time, {span}, raises the chance of a "
-            f"right guess about it by at most {self.delta:g} (guessing advantage)",
+            f"right guess about it by at most {self.delta:g} (guessing advantage{mean})",
             "to_whom": "persons with at most " + _cases(self.cases_per_person),
             "against_whom": "an adversary who knows everything but that one count or time",
             "relation": "counts: one trace more or less; times: one time of one trace changed",
             "unit": "one count cell or one time value, not a person's whole trace",
             "whole_release": None,
-            "not_guaranteed": "epsilon-differential privacy of the release, for any epsilon: only variants that were "
-            "there are released, so variant support is not protected; the cells of a person's trace compose; the "
-            "filter and the priors read the data; groups of one value carry no time noise. Only if all variants were "
-            "public, nothing was filtered and no group was constant would tanh(e / 4) bound the advantage, with e the "
-            "longest variant times eps_d plus the largest sum of eps_t of a case",
+            "not_guaranteed": "; ".join(self._not_guaranteed()),
         }
+
+    def _not_guaranteed(self) -> Iterator[str]:
+        yield "epsilon-differential privacy of the release, for any epsilon"
+        yield "only variants that were there are released, so variant support is not protected"
+        if self.variant == "oversampling":
+            yield "no case is deleted, so no count of the source was above the released one"
+        yield "the cells of a person's trace compose"
+        yield (
+            "the counts of the released log are not the noised ones: whole cases are copied and deleted until every "
+            "transition has at least its noise, chosen in proportion to the true counts"
+        )
+        yield "the filter, the priors and the ranges of times read the data"
+        yield "groups of one value carry no time noise"
+        if self.releases is None:
+            yield "several releases add up"
+        else:
+            yield "priors and ranges are estimated anew in each release"
+        yield (
+            "only if all variants were public, nothing was filtered, no group was constant and the cases were chosen "
+            "without regard to the counts would tanh(e / 4) bound the advantage, with e the longest variant times "
+            "eps_d plus the largest sum of eps_t of a case"
+        )
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         made = int(memory["releases"]) if memory else 0

@@ -16,26 +16,26 @@ import numba
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
-_BLAS = "scipy.linalg.cython_blas"
-
 _TYPES: Any = numba.types
 """Without the annotations of numba, which leave out what is asked of it here."""
 
 
-def _without_blas() -> None:
-    """Let numba believe that there is no BLAS: it would import all of scipy.linalg (0.3 CPU s of every command's
-    start) for matrix products, and no kernel here has one."""
+def _without(library: str, module: str) -> None:
+    """Let numba's `module` believe that `library` is not installed."""
     modules: dict[str, Any] = cast("dict[str, Any]", sys.modules)
-    if _BLAS in modules:
+    if library in modules:
         return
-    modules[_BLAS] = None
+    modules[library] = None
     try:
-        import_module("numba.np.arraymath")
+        import_module(module)
     finally:
-        del modules[_BLAS]
+        del modules[library]
 
 
-_without_blas()
+# Both cost every command's start what no kernel here needs: all of scipy.linalg for matrix products (0.3 CPU s), and a
+# parser of C for foreign functions (0.1 CPU s).
+_without("scipy.linalg.cython_blas", "numba.np.arraymath")
+_without("cffi", "numba.core.typing.cffi_utils")
 
 
 def _alike(given: Any) -> Any:

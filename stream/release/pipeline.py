@@ -23,7 +23,7 @@ from stream.pseudonym import Pseudonyms
 from stream.release import documents, gate, repair, variants
 from stream.release.contract import Attempt, AuditContext, Build, Charge, Decision, Exposure, Record
 from stream.release.folder import OperatorFolder, replace_with, write_json
-from stream.release.ledger import Account, Entry, Ledger, charge_entry
+from stream.release.ledger import Account, Entry, Ledger, charge_entry, charge_of
 from stream.release.manifest import audit_document, manifest
 from stream.release.mirror import Mirror
 from stream.release.released import outside, pseudonymous_resources
@@ -84,8 +84,10 @@ class Pipeline:
         if reasons:
             return self._withhold(attempt, reasons, {})
         if asked != Charge():
-            self.account.append(charge_entry(self.name, attempt.cut, asked))
+            reasons = self._charge(attempt.cut, asked)
         self.at("charged")
+        if reasons:
+            return self._withhold(attempt, reasons, {})
         started = time.monotonic()
         try:
             build = self._build(attempt)
@@ -182,6 +184,17 @@ class Pipeline:
                     f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
                 )
         return reasons
+
+    def _charge(self, cut: str, asked: Charge) -> list[str]:
+        """Commit the charge of a cut. Reasons to refuse where a crashed attempt paid less for it, the configuration
+        having changed since: the ledger keeps the first charge of a cut, and would under-count this one."""
+        paid = charge_of(self.account.append(charge_entry(self.name, cut, asked)))
+        return [
+            f"{name}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
+            f"{float(before):g}; the next cut is charged anew"
+            for name, before, more in (("epsilon", paid.epsilon, asked.epsilon), ("delta", paid.delta, asked.delta))
+            if more > before
+        ]
 
     def _ledger_facts(self) -> dict[str, Any]:
         return {

@@ -1,0 +1,63 @@
+"""The charge of a cut against what is drawn for it: a crash and a changed configuration between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models.eventlog import EventLog
+from stream import settings
+from stream.office import Office
+from stream.release.contract import Attempt, Charge, Decision, Exposure
+from stream.testing.faults import Aborted, abort, at_nth
+
+
+def _attempt() -> Attempt:
+    log = EventLog.from_traces([("ab", None)] * 200)
+    exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
+    return Attempt("p@1.0.0", "manual", 0, exposure, {})
+
+
+def _decide(
+    folder: Path, epsilon: str, delta_dp: str = "1e-6", at: Callable[[str], None] = lambda _name: None
+) -> tuple[Decision, Charge]:
+    """One attempt at the same cut under a configuration, and what the ledger says was spent."""
+    config = folder / "config.toml"
+    config.write_text(
+        '[[publication]]\nname = "p"\nwindow = { manual = true }\naudit = { risk = false, utility = false }\n'
+        f'mechanism = {{ kind = "dp-variants", epsilon = {epsilon}, delta_dp = {delta_dp} }}\n'
+    )
+    office = Office(settings.load(config), folder / "out", at=at)
+    try:
+        pipeline = office.pipelines["p"]
+        return pipeline.attempt(_attempt()), pipeline.account.spent
+    finally:
+        office.close()
+
+
+@pytest.mark.parametrize(("epsilon", "delta_dp"), [("2", "1e-6"), ("1", "1e-3"), ("0.5", "1e-3")])
+def test_a_cut_that_was_charged_less_is_not_drawn(tmp_path: Path, epsilon: str, delta_dp: str) -> None:
+    """A crash after the charge, then a configuration that asks for more: the ledger keeps one charge a cut, so noise
+    under the new terms would not be paid for. The cut is withheld, for ever, and nothing is published."""
+    with pytest.raises(Aborted):
+        _decide(tmp_path, "1", at=at_nth("charged", 1, abort))
+    for _ in range(2):
+        decision, spent = _decide(tmp_path, epsilon, delta_dp)
+        assert decision.status == "withheld"
+        assert "has charged this cut" in decision.reasons[0]
+        assert spent == Charge(Fraction(1), Fraction(1, 10**6))
+    assert not list((tmp_path / "out" / "public").glob("*/release-*"))
+
+
+@pytest.mark.parametrize("epsilon", ["1", "0.5"])
+def test_a_cut_that_was_charged_enough_is_drawn(tmp_path: Path, epsilon: str) -> None:
+    """The same crash, and terms that ask for as much or less: the charge stands and is reused."""
+    with pytest.raises(Aborted):
+        _decide(tmp_path, "1", at=at_nth("charged", 1, abort))
+    decision, spent = _decide(tmp_path, epsilon)
+    assert decision.status == "sealed"
+    assert spent == Charge(Fraction(1), Fraction(1, 10**6))

@@ -17,6 +17,7 @@ from models.attacks.best_linker import fewest_leaving, most_free
 from models.attacks.candidates import Judge
 from models.attacks.cracks import METHODS, group_cracks
 from models.attacks.flows import FAR, undo
+from models.attacks.matching import advance, is_in
 from models.compiled import kernel, part
 from models.errors import InputError
 from models.eventlog import Ints
@@ -144,7 +145,7 @@ def _enumerate_exact(  # type: ignore[no-untyped-def]
                     continue
                 leaving = 0
                 for k in range(len(by_variant)):
-                    if _is_in(first, after, position, missing, by_variant[k, 0], a, n) and not _is_in(
+                    if is_in(first, after, position, missing, by_variant[k, 0], a, n) and not is_in(
                         first, after, position, missing, by_variant[k, 1], a, n
                     ):
                         leaving += by_variant[k, 2]
@@ -152,9 +153,9 @@ def _enumerate_exact(  # type: ignore[no-untyped-def]
                     at = _look_up(memo, hashes[a, parts, 0], hashes[a, parts, 1])
                     if memo[at, 2] == 0:
                         for i in range(len(in1)):
-                            in1[i] = _is_in(first, after, position, missing, rows[0][i], a, n)
+                            in1[i] = is_in(first, after, position, missing, rows[0][i], a, n)
                         for j in range(len(in2)):
-                            in2[j] = _is_in(first, after, position, missing, rows[1][j], a, n)
+                            in2[j] = is_in(first, after, position, missing, rows[1][j], a, n)
                         memo[at, 2] = 1 + fewest_leaving(linker, forward, n, in1, in2, loose, scratch)
                         undo(linker)
                     leaving = int(memo[at, 2]) - 1
@@ -165,7 +166,7 @@ def _enumerate_exact(  # type: ignore[no-untyped-def]
                     at = _look_up(memo, hashes[a, p, 0], hashes[a, p, 1])
                     if memo[at, 2] == 0:
                         for j in range(ranges[p, 2], ranges[p, 3]):
-                            in2[j] = _is_in(first, after, position, missing, rows[1][j], a, n)
+                            in2[j] = is_in(first, after, position, missing, rows[1][j], a, n)
                         memo[at, 2] = 1 + most_free(linker, backward, n, in2, ranges[p], FAR, scratch)
                         undo(linker)
                     free += int(memo[at, 2]) - 1
@@ -242,13 +243,6 @@ def _look_up(memo, h1, h2):  # type: ignore[no-untyped-def]
 
 
 @part
-def _is_in(first, after, position, missing, v, a, n):  # type: ignore[no-untyped-def]
-    if missing[v] != n:
-        return missing[v] < n
-    return after[first[v] + position[v, n], a] >= 0
-
-
-@part
 def _descend(first, after, levels, sizes, depth, a, n):  # type: ignore[no-untyped-def]
     """Positions after symbol a; variants with more than n symbols unmatched drop out."""
     position, active = levels[0][depth], levels[2][depth]
@@ -258,28 +252,12 @@ def _descend(first, after, levels, sizes, depth, a, n):  # type: ignore[no-untyp
     filled = 0
     for x in range(sizes[depth]):
         v = active[x]
-        least = _advance(first[v], after, position[v], a, n, reached[v])
+        least = advance(first[v], after, position[v], a, n, reached[v])
         lacking[v] = least
         if least <= n:
             kept[filled] = v
             filled += 1
     sizes[depth + 1] = filled
-
-
-@part
-def _advance(begin, after, position, a, n, reached):  # type: ignore[no-untyped-def]
-    """Positions of one variant after symbol a, and how many symbols it leaves unmatched (n + 1: too many)."""
-    previous, least = -1, n + 1
-    for k in range(n + 1):
-        old = position[k]
-        new = -1 if old < 0 else np.int64(after[begin + old, a])
-        if previous >= 0 and (new < 0 or previous < new):
-            new = previous
-        reached[k] = new
-        if new >= 0 and k < least:
-            least = k
-        previous = old
-    return least
 
 
 @kernel
@@ -294,7 +272,7 @@ def _enumerate_groups(  # type: ignore[no-untyped-def]
     depth, at = 1, 0
     while depth > 0:
         for v in range(len(first)):
-            inside[v] = _advance(first[v], after, position[depth - 1, v], path[depth - 1], n, position[depth, v]) <= n
+            inside[v] = advance(first[v], after, position[depth - 1, v], path[depth - 1], n, position[depth, v]) <= n
         size1, size2 = 0, 0
         for i in range(len(in1)):
             in1[i] = inside[known1[i]]

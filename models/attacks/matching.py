@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.pairs import Pair
-from models.compiled import kernel
+from models.compiled import kernel, part
 from models.errors import InputError
 from models.eventlog import Ints
 
@@ -66,30 +66,45 @@ def _after(items, start, related_start, related, after):  # type: ignore[no-unty
                 after[row, related[k]] = p + 1
 
 
+@part
+def advance(begin, after, position, a, n, reached):  # type: ignore[no-untyped-def]
+    """Positions of one variant after symbol a, and how many symbols it leaves unmatched (n + 1: too many).
+
+    `begin`: first row of the variant in `after`; `position`, `reached`: before and after, by symbols left unmatched
+    (may be the same array).
+    """
+    previous, least = -1, n + 1
+    for k in range(n + 1):
+        old = np.int64(position[k])
+        new = -1 if old < 0 else np.int64(after[begin + old, a])
+        if previous >= 0 and (new < 0 or previous < new):
+            new = previous
+        reached[k] = new
+        if new >= 0 and k < least:
+            least = k
+        previous = old
+    return least
+
+
+@part
+def is_in(first, after, position, missing, v, a, n):  # type: ignore[no-untyped-def]
+    """Whether variant v leaves at most n symbols unmatched after one more symbol a (`missing[v]`: before it)."""
+    if missing[v] != n:
+        return missing[v] < n
+    return after[first[v] + position[v, n], a] >= 0
+
+
 @kernel
 def _unmatched(first, after, bk, position, result):  # type: ignore[no-untyped-def]
-    length = len(bk)
     for v in range(len(first)):
-        for k in range(length + 1):
-            position[k] = 0
+        position[:] = 0
+        result[v] = 0
         for a in bk:
-            previous = -1
-            for k in range(length + 1):
-                old = position[k]
-                new = -1 if old < 0 else np.int64(after[first[v] + old, a])
-                if previous >= 0 and (new < 0 or previous < new):
-                    new = previous
-                position[k] = new
-                previous = old
-        result[v] = length
-        for k in range(length + 1):
-            if position[k] >= 0:
-                result[v] = k
-                break
+            result[v] = advance(first[v], after, position, a, len(bk), position)
 
 
 def unmatched(given: Walk, bk: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int16]:
     """|bk| - LCS(bk, v) for each known variant v: v is in ms^n(bk) iff this is at most n."""
     result = np.zeros(len(given.first), dtype=np.int16)
-    _unmatched(given.first, given.after, np.asarray(bk, dtype=np.int32), np.zeros(len(bk) + 1, dtype=np.int64), result)
+    _unmatched(given.first, given.after, np.asarray(bk, dtype=np.int32), np.zeros(len(bk) + 1, dtype=np.int16), result)
     return result

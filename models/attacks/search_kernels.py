@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from models.attacks.matching import advance, is_in
 from models.compiled import kernel, part
 
 C1, C2, NEW, OPEN = 0, 1, 2, 3
@@ -45,7 +46,7 @@ def walk_on(  # type: ignore[no-untyped-def]
             if _value(first, after, loose, position, missing, a, nodes[depth, a], totals, witness, best, worst, path[0],
                       depth, cursor):  # fmt: skip
                 for v in range(len(first)):
-                    inside[v] = _inside(after, first, position, missing, v, a, n)
+                    inside[v] = is_in(first, after, position, missing, v, a, n)
                 cursor[DEPTH] = depth
                 return
             cursor[PLACE] += 1
@@ -115,19 +116,12 @@ def _totals(after, first, position, missing, active, size, weights, threshold, t
 
 
 @part
-def _inside(after, first, position, missing, v, a, threshold):  # type: ignore[no-untyped-def]
-    if missing[v] != threshold:
-        return missing[v] < threshold
-    return after[first[v] + position[v, threshold], a] >= 0
-
-
-@part
 def _leaving(after, first, position, missing, loose, a, threshold):  # type: ignore[no-untyped-def]
     """Records that the base linker sends from inside the matching set to outside."""
     leaving = 0
     for k in range(len(loose)):
-        if _inside(after, first, position, missing, loose[k, 0], a, threshold) and (
-            loose[k, 1] < 0 or not _inside(after, first, position, missing, loose[k, 1], a, threshold)
+        if is_in(first, after, position, missing, loose[k, 0], a, threshold) and (
+            loose[k, 1] < 0 or not is_in(first, after, position, missing, loose[k, 1], a, threshold)
         ):
             leaving += loose[k, 2]
     return leaving
@@ -143,7 +137,7 @@ def _witnessed(after, first, position, missing, witness, a, cursor, enough):  # 
         for k in range(len(one)):
             if one[k, 1] == 0:
                 break
-            if _inside(after, first, position, missing, one[k, 0], a, cursor[N]):
+            if is_in(first, after, position, missing, one[k, 0], a, cursor[N]):
                 free += one[k, 1]
         if free >= enough:
             cursor[LAST] = (cursor[LAST] + turn) % known
@@ -241,26 +235,18 @@ def _step(after, first, levels, sizes, depth, a, n, seen):  # type: ignore[no-un
     h1, h2 = np.uint64(depth + 1), np.uint64(n + 7)
     for x in range(sizes[depth]):
         v = alive[x]
-        if not _inside(after, first, position, missing, v, a, n):
+        if not is_in(first, after, position, missing, v, a, n):
             continue
-        previous, least = -1, n + 1
+        least = advance(first[v], after, position[v], a, n, reached[v])
         for k in range(n + 1):
-            old = position[v, k]
-            new = -1 if old < 0 else np.int64(after[first[v] + old, a])
-            if previous >= 0 and (new < 0 or previous < new):
-                new = previous
-            reached[v, k] = new
-            h1 = (h1 ^ np.uint64(new + 2)) * np.uint64(0x9E3779B97F4A7C15)
+            # One word for variant and position: added one after the other, those of two states could be equal in sum.
+            word = np.uint64((np.int64(v) << 16) + reached[v, k] + 2)
+            h1 = (h1 ^ word) * np.uint64(0x9E3779B97F4A7C15)
             h1 ^= h1 >> np.uint64(32)
-            h2 = (h2 + np.uint64(new + 2)) * np.uint64(0xC2B2AE3D27D4EB4F)
+            h2 = (h2 + word) * np.uint64(0xC2B2AE3D27D4EB4F)
             h2 ^= h2 >> np.uint64(29)
-            if new >= 0 and k < least:
-                least = k
-            previous = old
         lacking[v] = least
         active[kept] = v
-        h1 ^= np.uint64(v)
-        h2 += np.uint64(v)
         kept += 1
     sizes[depth + 1] = kept
     return _is_new(seen, h1, h2)

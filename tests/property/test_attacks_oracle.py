@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.attacks.candidates import by_value, value
-from models.attacks.correspondence import Audit, anonymity
+from models.attacks.correspondence import Audit, anonymity, every_candidate
 from models.attacks.linkability import least_n
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import encode, pair
@@ -75,6 +76,39 @@ def test_minima_agree_with_all_linkers(logs: tuple[list[oracle.Record], list[ora
         assert set(found.values.values()) == {None}
     else:
         assert {name: found.values[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_the_search_misses_no_candidate(n: int) -> None:
+    """On 60 pairs of up to 60 records, least values are those of the list of every candidate, and so is their bk."""
+    rng = random.Random(n)
+    letters = "abcd"
+    for _ in range(60):
+        base = ["".join(rng.choice(letters) for _ in range(rng.randint(1, 5))) for _ in range(rng.randint(5, 12))]
+        earlier = [(trace, rng.choice("XXY")) for trace in base for _ in range(rng.randint(1, 5))]
+        later = [(trace + rng.choice(["", "", *letters]), own) for trace, own in earlier]
+        later += [(rng.choice(base), "X") for _ in range(rng.randint(0, 6))]
+        logs = simple(earlier), simple(later)
+        (found,) = anonymity(*logs, bk_length=4, n=[n]).results
+        rows = {
+            tuple(symbols[code] for code in bk if code >= 0): values.tolist()
+            for _, symbols, codes, listed in every_candidate(*logs, bk_length=4, n=[n])
+            for bk, values in zip(codes.tolist(), listed, strict=True)
+        }
+        for name, left in LEFT.items():
+            least = min((value for row in rows.values() if (value := left(row)) >= 1), default=None)
+            assert found.values[name] == least
+            assert least is None or left(rows[tuple(found.worst[name])]) == least
+
+
+LEFT: dict[str, Callable[[list[int]], int]] = {
+    "ka1": lambda row: row[0],
+    "ka2": lambda row: row[1],
+    "fa": lambda row: row[0] - row[2],
+    "ca": lambda row: row[1] - row[3],
+    "ba": lambda row: row[1] - row[4],
+}
+"""What is left by (ms1, ms2, F, C, B)."""
 
 
 @RELAXED

@@ -168,6 +168,15 @@ def test_enumeration_agrees_with_branch_and_bound() -> None:
     }
 
 
+def test_the_search_tells_like_positions_of_different_variants_apart() -> None:
+    """After b, `ab` stands at 2 and `cb` at 2; after c, `ac` at 2 and `cb` at 1: variants and positions of equal sum
+    and equal exclusive or, which were once taken for one state, so that c, b (one record) was never looked at."""
+    counts = {"ab": 5, "ac": 5, "cb": 1, "a": 5, "aa": 5, "aaa": 5}
+    log = simple(*[(trace, "X") for trace, count in counts.items() for _ in range(count)])
+    (found,) = anonymity(log, log, bk_length=2, n=[0]).results
+    assert (found.values["ka1"], found.worst["ka1"], found.values["fa"]) == (1, ["c", "b"], 1)
+
+
 def test_true_linker_on_survivors() -> None:
     """A dropped case has no partner in any matching set, and a new one is left to B."""
     earlier, later = simple(("ab", "X"), ("ab", "X"), ("c", "Y")), simple(("abc", "X"), ("c", "Y"), ("ab", "Z"))

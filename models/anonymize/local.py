@@ -5,8 +5,9 @@ minimal violating candidates of the result become bans; repeat until there are n
 case may contain any more, and the empty projection is always reachable, so the loop ends; its exit test is the
 definition itself.
 
-Value-blind (default): what is banned is banned in every case, so the release tells nothing beyond the bans.
-Value-aware: a share above C is cured in the fewest holders of the value, which keeps more and tells who holds it.
+Value-blind (default): what is banned is banned in every case, so who is shortened depends on traces and bans, not on
+who holds a value. Value-aware: a share above C is cured in the fewest holders of the value, which keeps more and tells
+who they are.
 """
 
 from __future__ import annotations
@@ -200,6 +201,14 @@ def one_case_per_row(view: View) -> View:
         values=np.ascontiguousarray(view.values[:, view.row_of_case]),
         row_of_case=np.arange(cases, dtype=np.int64),
     )
+
+
+def shortened_by_value(view: View, state: Projection) -> int:
+    """Cases that show less than the bans of all rows alone would leave them: each tells that it holds a value."""
+    public = Bans(tuple(ban for k, ban in enumerate(state.bans.candidates) if k not in state.bans.holders))
+    kept = np.ones(len(view.codes), dtype=np.bool_)
+    _project(Reach(view), state.priority, public, public.candidates, kept)
+    return int(view.weight[np.unique(view.row_of_position[kept & ~state.kept])].sum())
 
 
 def events_at_positions(view: View) -> Ints:

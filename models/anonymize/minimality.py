@@ -4,7 +4,8 @@ The adversary knows the bans, the priorities, that every event stays unless it c
 at most once in any case (common knowledge of the process). Knowing a candidate of the victim's *source* case, they
 keep the released cases whose source may have contained it: each item either stands in the released trace, or could
 have stood at a gap where the rules would have skipped it. Where fewer than K cases remain, the promise of
-TLKC-privacy does not reach this adversary; the audit counts such candidates. It is measured, not prevented.
+TLKC-privacy does not reach this adversary; the audit counts such candidates. It is measured, not prevented. Of
+value-aware bans the adversary knows the candidates, not the holders.
 """
 
 from __future__ import annotations

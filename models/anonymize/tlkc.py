@@ -163,7 +163,7 @@ class Problem:
         )
 
     def _local(self, options: Options, progress: Callable[[int], None]) -> Anonymized:
-        from models.anonymize.local import kept_events, suppress
+        from models.anonymize.local import kept_events, shortened_by_value, suppress
         from models.anonymize.minimality import audit
 
         caps, _ = _caps(self, replace(options, suppression="exact"))
@@ -182,6 +182,7 @@ class Problem:
                 "bans": len(state.bans.candidates),
                 "rounds": state.rounds,
                 "value_aware": options.value_aware,
+                **({"shortened_by_value": shortened_by_value(seen, state)} if options.value_aware else {}),
                 "minimality": audit(seen, self.bounds, state).json(),
             },
         )

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from connectors import read_log
-from models.anonymize.local import Bans, close, default_priority, events_at_positions, fewest_holders, one_case_per_row
+from models.anonymize.local import (
+    Bans,
+    Projection,
+    close,
+    default_priority,
+    events_at_positions,
+    fewest_holders,
+    one_case_per_row,
+    shortened_by_value,
+)
 from models.anonymize.minimality import audit
 from models.anonymize.tlkc import VALUE_AWARE, Problem, anonymize
 from models.anonymize.view import View, view
@@ -86,6 +95,8 @@ def test_value_aware_bans_take_the_fewest_holders_and_warn() -> None:
     blind = anonymize(log, L=2, K=2, C=0.5, sensitive=["sensitive"], suppression="local")
     assert aware.warnings == (VALUE_AWARE,)
     assert (aware.events, blind.events) == (10, 8)
+    assert aware.details["shortened_by_value"] == 2
+    assert "shortened_by_value" not in blind.details
 
 
 def test_search_is_reproducible_and_never_worse() -> None:
@@ -108,6 +119,18 @@ def test_minimality_audit_counts_the_cases_that_may_hide_a_ban() -> None:
     bounds = Bounds.of(2, 3, 1)
     found = audit(seen, bounds, close(seen, bounds, priority, Bans(), events_at_positions(seen)))
     assert (found.below_k, found.least) == (1, 1)
+
+
+def test_a_ban_that_a_case_shows_hid_nothing_in_it() -> None:
+    """Only the first of four `ab` had to lose its b (a value-aware ban): the others show that they were not bound, so
+    that `bb` can have been the last case, which shows it, and the first, which may hide two b."""
+    seen = one_case_per_row(_view([("ab", "x"), ("ab", "y"), ("ab", "y"), ("ab", "y"), ("bb", "y")]))
+    bans = Bans(((0, 1),), {0: frozenset({0})})
+    kept = np.asarray([True, False, *[True] * 8])
+    state = Projection(np.asarray([0, 1]), bans, kept, 9, 1)
+    found = audit(seen, Bounds.of(2, 3, 1), state)
+    assert (found.audited, found.below_k, found.least) == (2, 1, 2)
+    assert shortened_by_value(seen, state) == 1
 
 
 def test_minimality_audit_finds_nothing_where_nothing_is_removed() -> None:

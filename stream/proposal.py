@@ -126,8 +126,8 @@ def propose(
 ) -> tuple[list[Trial], Trial | None]:
     """All trials, and the proposed one.
 
-    The candidates come in order of what they promise: the first that holds over the series wins, whatever it keeps; of
-    those that bound single releases the one that keeps most. None: nothing held.
+    Of those that hold over the series the one that keeps most; where none does, of those that bound single releases.
+    None: nothing held.
     """
     trials = []
     for candidate in candidates(log, K, settings.process.sensitive):

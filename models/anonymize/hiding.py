@@ -3,8 +3,8 @@
 The cases outside release R that match bk must be none or at least K. Where they are fewer, they lose bk: each of them
 its free events of one item of bk. Free is what no release showed of the case so far; what was shown stays, since R's
 records would lose their partners (F- and C-attacks). Hiding makes other counts smaller, so the search is repeated;
-each round hides an event or gives a bk up, so it ends. Who has to hide depends on the items and on when a case was
-first published, never on sensitive values.
+each round hides an event or gives a bk up, so it ends. Who has to hide depends on the items and on which releases held
+a case, not on its sensitive value.
 """
 
 from __future__ import annotations

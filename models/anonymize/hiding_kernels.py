@@ -133,7 +133,8 @@ def _follow(
     rows: Array, places: Array, size: int, starts: Array, codes: Array, kept: Array, item: int, new_rows: Array,
     new_places: Array,
 ) -> int:  # fmt: skip
-    """The cases in which `item` follows, each with the place after its first occurrence."""
+    """The cases in which `item` follows, each with the place after its first occurrence. Its like in check_walk.py is
+    apart on purpose: the checker shares no code with what it checks."""
     n = 0
     for k in range(size):
         for place in range(places[k], starts[rows[k] + 1]):

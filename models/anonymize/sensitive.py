@@ -36,11 +36,16 @@ def class_columns(log: EventLog, names: Sequence[str], bins: Mapping[str, Edges]
     return {name: _classes(name, log.case_values(name), given.get(name)) for name in names}
 
 
+def check_edges(name: str, edges: Edges) -> None:
+    """InputError unless the bins of an attribute are finite and ascend."""
+    if not edges or any(low >= high for low, high in itertools.pairwise(edges)) or not np.isfinite(edges).all():
+        raise InputError(f"the bins of {name} do not ascend")
+
+
 def _classes(name: str, column: Column, edges: Edges | None) -> Column:
     if edges is None:
         return quartile_classes(column) if _numeric(column) else column
-    if not edges or any(low >= high for low, high in itertools.pairwise(edges)):
-        raise InputError(f"the bins of {name} do not ascend")
+    check_edges(name, edges)
     try:
         # Logs often write numbers as text; whoever gives bins says that they are numbers.
         numbers = np.asarray([float(value) for value in column.values], dtype=np.float64)

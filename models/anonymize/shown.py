@@ -1,7 +1,9 @@
 """What earlier releases showed of each case: who was in them, and how many events of each item.
 
 Both only grow with a release, so one state follows a series at the cost of the newest release. A log only grows at the
-end of its cases, so k events of an item that were shown are the first k of them.
+end of its cases, so k events of an item that were shown are taken for the first k of them. After a release by local
+suppression, or late events, they may have been others; then the audit that follows every repair finds what no longer
+holds.
 """
 
 from __future__ import annotations

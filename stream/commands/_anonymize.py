@@ -19,6 +19,7 @@ from models.eventlog import EventLog
 from models.knowledge import NANOSECONDS, perspective
 from stream.pseudonym import Pseudonyms
 from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.manifest import promise
 from stream.release.mechanisms import mechanism
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.release.released import outside, pseudonymous_resources
@@ -98,7 +99,7 @@ def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: fl
         "satisfied": operator.pop("satisfied", None),
         "seconds": seconds,
         "time_basis": build.time_basis,
-        "promise": dict(mechanism_.promise()),
+        "promise": promise(mechanism_, build),
     }
     return {**result, **({"details": operator} if operator else {})}
 

@@ -96,6 +96,7 @@ class Build:
       Times of the log are written only for `relative_time` and noised times; `ordinal` otherwise.
     * `n_actual`: most events removed from one released case (None where removal is not what the mechanism does).
     * `public`: goes into the manifest: never data-dependent for dp mechanisms.
+    * `not_guaranteed`: what this build does not promise beyond what the mechanism's `promise` names.
     * `operator`: goes into audit.json only.
     * `memory`: opaque JSON-able state that the next build of the publication receives once this release is sealed.
     * `applies`: by name of audit, where the answer is not plain "ok".
@@ -111,6 +112,7 @@ class Build:
     n_actual: int | None = 0
     cases_dropped: int = 0
     public: Mapping[str, Any] = field(default_factory=dict)
+    not_guaranteed: tuple[str, ...] = ()
     operator: Mapping[str, Any] = field(default_factory=dict)
     memory: Any = None
     applies: Mapping[str, Applicability] = field(default_factory=dict)

@@ -47,7 +47,7 @@ def manifest(
         "previous": previous,
         "published": published,
         "mechanism": {"kind": mechanism.kind, "parameters": parameters, **build.public},
-        "promise": dict(mechanism.promise()),
+        "promise": promise(mechanism, build),
         "budget": _budget(mechanism.charge(), spent, policy),
         "time_basis": build.time_basis,
         "carries": list(build.carries),
@@ -61,6 +61,12 @@ def manifest(
     if mechanism.reads_data_in_gate:
         body["counts"] = public_counts(build)
     return body
+
+
+def promise(mechanism: Mechanism, build: Build) -> dict[str, Any]:
+    """The mechanism's promise, with what this build in particular does not guarantee."""
+    body = dict(mechanism.promise())
+    return {**body, "not_guaranteed": "; ".join([body["not_guaranteed"], *build.not_guaranteed])}
 
 
 def public_counts(build: Build) -> dict[str, int]:

@@ -121,8 +121,8 @@ class Pipeline:
             publication.build_mechanism,
             attempt.exposure,
             publication.gate,
+            audit,
             self.earlier,
-            repair.targets(publication.gate, audit, self.earlier),
             lambda build: self._judge(attempt, self._outer(build)),
         )
         if not found.reasons:

@@ -11,8 +11,11 @@ import msgspec
 import numpy as np
 
 from models.anonymize.result import Anonymized
+from models.errors import RefusedError
 from models.eventlog import Column, EventLog, Ints
 from stream.release.contract import Exposure
+
+VERSION = 1
 
 
 class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
@@ -37,7 +40,7 @@ class Cohort(msgspec.Struct, frozen=True):
 class _Memory(msgspec.Struct, frozen=True):
     cohorts: list[Cohort]
     alphabet: list[Any] | None = None
-    version: int = 1
+    version: int = VERSION
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class Published:
         if memory is None:
             return cls()
         kept = msgspec.convert(memory, _Memory)
+        if kept.version > VERSION:
+            raise RefusedError(f"memory.json of tlkc-cohorts: version {kept.version} is newer than this program")
         items = None if kept.alphabet is None else [_item(one) for one in kept.alphabet]
         return cls.of(kept.cohorts, items)
 

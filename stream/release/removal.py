@@ -46,11 +46,34 @@ def in_knowledge(
     )
 
 
+def cases_dropped(result: Anonymized) -> int:
+    """Cases that lost every event; one that never had any is none of them."""
+    return len(result.dropped) - int(np.count_nonzero(result.source.lengths == 0))
+
+
+def told(result: Anonymized) -> dict[str, Any]:
+    """What the manifest says of a removal: counts, nothing of a case."""
+    suppressed: dict[str, Any] = {
+        "items": len(result.suppressed),
+        "events": result.source.n_events - result.events,
+        "cases": cases_dropped(result),
+    }
+    if "violations" in result.details:
+        suppressed["why"] = result.details["violations"]
+    body: dict[str, Any] = {"n_actual": result.n_actual, "suppressed": suppressed, "satisfied": result.satisfied}
+    return {**body, "warnings": list(result.warnings)} if result.warnings else body
+
+
+def operator_view(result: Anonymized) -> dict[str, Any]:
+    """What audit.json says of a removal: items by name, and every finding (the minimality audit among them)."""
+    findings = {"suppressed": list(result.suppressed), "satisfied": result.satisfied, **result.details}
+    return {**findings, "warnings": list(result.warnings)}
+
+
 def removed(result: Anonymized, sensitive: Sequence[str], **more: Any) -> Build:
     """The build of a removal: dropped cases end the incremental premise, and are said so."""
     origin = result.origin
-    empty = int(np.count_nonzero(result.source.lengths == 0))
-    dropped = result.source.n_cases - len(origin) - empty
+    dropped = cases_dropped(result)
     ticks = None
     if result.knowledge.structure == "rel":
         ticks = result.relative_ns // NANOSECONDS[result.knowledge.T]
@@ -61,7 +84,6 @@ def removed(result: Anonymized, sensitive: Sequence[str], **more: Any) -> Build:
     source = result.log.with_columns(
         case={name: result.source.case_values(name).take(origin) for name in sensitive}, event={}
     )
-    operator = {"suppressed": list(result.suppressed), "satisfied": result.satisfied, **result.details}
     return in_knowledge(
         source,
         origin,
@@ -70,7 +92,8 @@ def removed(result: Anonymized, sensitive: Sequence[str], **more: Any) -> Build:
         ticks,
         n_actual=result.n_actual,
         cases_dropped=dropped,
-        operator={**operator, "warnings": list(result.warnings)},
+        public=told(result),
+        operator=operator_view(result),
         applies=applies,
         **more,
     )

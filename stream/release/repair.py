@@ -65,19 +65,19 @@ def walk(
     mechanism: Mechanism,
     exposure: Exposure,
     policy: GatePolicy,
+    audit: CorrespondenceAudit,
     earlier: Sequence[Record],
-    wanted: Sequence[Target],
     judge: Callable[[Build], Judged],
 ) -> Judged:
     """The first try that passes the gate, with its cost in the manifest; else the last one, with its reasons."""
     gone: list[Any] = []
-    last, before = first, shown(earlier)
+    last, before, wanted = first, shown(earlier), targets(policy, audit, earlier)
     for tries in range(1, ROUNDS + 1):
         try:
             build = mechanism.repair(exposure, before, wanted, gone)
         except BoundError as error:
             return replace(last, reasons=[*first.reasons, f"repair: {error}"])
-        last = judge(_told(build, first.build, tries))
+        last = judge(_told(build, first.build, tries, _bounds(policy, audit)))
         if not last.reasons:
             return last
         item = mechanism.cheapest(exposure, list(_worst(policy, last.audit.get("anonymity") or {})), gone)
@@ -87,16 +87,27 @@ def walk(
     return replace(last, reasons=[*last.reasons, "repair: no further suppression helps"])
 
 
-def _told(build: Build, before: Build, tries: int) -> Build:
-    """The manifest says what the repair cost."""
-    cost = {
+def _bounds(policy: GatePolicy, audit: CorrespondenceAudit) -> dict[str, Any]:
+    """What holds of this release beside each earlier one that was audited, by the real partners."""
+    return {
+        **policy.anonymity_bounds,
+        "bk_length": audit.bk_length,
+        "n": list(audit.n),
+        "against": audit.against,
+    }
+
+
+def _told(build: Build, before: Build, tries: int, bounds: Mapping[str, Any]) -> Build:
+    """The manifest says how the release was repaired, what holds since, and what that cost."""
+    repair = {
+        **build.public.get("repair", {}),
+        "bounds": bounds,
         "events": before.log.n_events - build.log.n_events,
         "share_kept": build.log.n_events / before.log.n_events if before.log.n_events else 1.0,
         "cases": before.log.n_cases - build.log.n_cases,
         "rounds": tries,
-        "hidden": build.operator.get("hidden", {}),
     }
-    return replace(build, public={**build.public, "repair": cost}, operator={**build.operator, "repair": cost})
+    return replace(build, public={**build.public, "repair": repair}, operator={**build.operator, "repair": repair})
 
 
 def _worst(policy: GatePolicy, anonymity: Mapping[str, Any]) -> Iterator[Banned]:

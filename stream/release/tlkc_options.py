@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from models.anonymize.sensitive import check_edges
 from models.anonymize.tlkc import Options, Suppression
 from models.anonymize.violations import Bounds
+from models.errors import InputError
 from models.knowledge import Attribute, Knowledge, Structure, Unit
 from stream.release.contract import Mechanism
 
@@ -52,6 +54,17 @@ class TlkcMechanism(Mechanism):
     seed: int = 0
     """`local`: seed of the search."""
 
+    @model_validator(mode="after")
+    def _meaningful(self) -> Self:
+        """Refused when the file is read, not at the first cut."""
+        self.options()
+        for name, edges in self.bins.items():
+            check_edges(name, edges)
+        for name in ("effort", "value_aware"):
+            if getattr(self, name) and self.suppression != "local":
+                raise InputError(f'{name} is of suppression = "local", not "{self.suppression}"')
+        return self
+
     @property
     def known(self) -> Knowledge:
         """What an adversary knows, as the models take it."""
@@ -65,3 +78,23 @@ class TlkcMechanism(Mechanism):
     def options(self) -> Options:
         """How suppression chooses, as the model takes it."""
         return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+
+    @property
+    def local_risks(self) -> tuple[str, ...]:
+        """What a release by local suppression does not guarantee."""
+        if self.suppression != "local":
+            return ()
+        values = ("that a shortened case does not tell its sensitive value (value_aware)",) if self.value_aware else ()
+        return (
+            "adversaries who know the rules of local suppression",
+            "that a case is among those that match what is known of it (its own events may be missing)",
+            *values,
+        )
+
+    def check(self, settings: Mapping[str, Any]) -> list[str]:
+        if self.value_aware:
+            return [
+                f"{self.kind}: value_aware bans tell which cases hold a value; leave it off for anything that is "
+                "published"
+            ]
+        return []

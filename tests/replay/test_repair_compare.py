@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -62,6 +63,11 @@ def test_repair_and_cohorts_hold_where_anonymizing_again_falls(log: EventLog, co
     assert all(len(cells(row)) == len(COLUMNS) for row in rows.values())
 
 
+def manifest(replay: Replay, publication: str, sequence: int) -> Any:
+    folder = Path(replay.office.pipelines[publication].store.location(publication, sequence))
+    return msgspec.json.decode((folder / "manifest.json").read_bytes())
+
+
 def test_the_manifest_tells_what_the_repair_cost(compared: tuple[Outcome, Replay]) -> None:
     """Events and cases lost beyond the unrepaired release, public; the decision and its reasons in the audit."""
     outcome, replay = compared
@@ -72,10 +78,46 @@ def test_the_manifest_tells_what_the_repair_cost(compared: tuple[Outcome, Replay
     ]
     assert repaired
     for decision in repaired:
-        folder = Path(replay.office.pipelines["repair"].store.location("repair", decision.sequence))
-        cost = msgspec.json.decode((folder / "manifest.json").read_bytes())["mechanism"]["repair"]
+        public = manifest(replay, "repair", decision.sequence)
+        cost = public["mechanism"]["repair"]
         assert cost["events"] > 0
+        assert (cost["by"], cost["suppression"]) == ("events", "exact")
+        assert cost["hidden"]["events"] >= cost["hidden"]["cases"] > 0
+        bounds = {"ka": K, "fa": K, "ca": K, "ba": K, "bk_length": 2, "n": [0], "against": "all"}
+        assert cost["bounds"] == bounds
+        assert "rules of repair" in public["promise"]["not_guaranteed"]
+        assert "own events may be hidden" in public["promise"]["not_guaranteed"]
         assert any("ba" in reason for reason in decision.audit["gate"]["reasons"])
+
+
+def test_a_release_that_hides_no_event_of_one_case_promises_more(log: EventLog, tmp_path: Path) -> None:
+    """Unrepaired, and repaired by items: what goes, goes in every case, and the manifest names no rule of hiding."""
+    publication = {
+        "name": "research",
+        "window": {"new_cases": 16},
+        "mechanism": {"kind": "tlkc", "K": K, "C": 0.7, "repair_by": "items", "suppression": "local"},
+        "audit": {"bk_length": 2, "n": [0], "risk": False, "utility": False},
+        "gate": {"min_ka": K, "min_ba": K, "on_violation": "repair"},
+    }
+    table = {"process": {"name": "toy", "sensitive": ["S"]}, "publication": [publication]}
+    replay = Replay(Settings.model_validate(table), tmp_path / "out")
+    outcome = replay.run(log)
+    sealed = [one for _, one in outcome.decisions if one.status == "sealed"]
+    repaired = [one for one in sealed if one.audit["gate"]["decision"] == "repaired"]
+    passed = [one for one in sealed if one.audit["gate"]["decision"] == "passed"]
+    assert repaired
+    assert passed
+    for one in repaired:
+        public = manifest(replay, "research", one.sequence)
+        assert public["mechanism"]["repair"]["by"] == "items"
+        assert public["mechanism"]["repair"]["suppression"] == "exact"
+        assert "rules of" not in public["promise"]["not_guaranteed"]
+        assert "minimality" not in one.audit
+    for one in passed:
+        public = manifest(replay, "research", one.sequence)
+        assert "repair" not in public["mechanism"]
+        assert "rules of local suppression" in public["promise"]["not_guaranteed"]
+        assert one.audit["minimality"].keys() == {"audited", "below_k", "least_cases"}
 
 
 def test_repair_is_refused_where_nothing_can_be_suppressed_further() -> None:

@@ -67,6 +67,9 @@ def test_a_ba_bound_above_what_a_window_brings_is_refused(tmp_path: Path) -> Non
         ((WEEKLY, 'mechanism = { kind = "identity", colour = 1 }'), "mechanism.colour: unknown key"),
         ((WEEKLY, PLAIN, 'audit = { bk_length = "z" }'), "audit.bk_length"),
         (("window = { evry = 3 }", PLAIN), "window.evry"),
+        ((WEEKLY, 'mechanism = { kind = "tlkc", alpha = 0.7 }'), "alpha = 0.7"),
+        ((WEEKLY, 'mechanism = { kind = "tlkc", bins = { Age = [60, 40] } }'), "the bins of Age do not ascend"),
+        ((WEEKLY, 'mechanism = { kind = "tlkc-cohorts", effort = 9 }'), 'effort is of suppression = "local"'),
         ((WEEKLY,), "mechanism: Field required"),
     ],
 )

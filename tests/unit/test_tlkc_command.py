@@ -14,6 +14,7 @@ from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 from stream.commands import execute as run
 from stream.release.contract import Exposure
+from stream.release.manifest import promise
 from stream.release.mechanisms import mechanism
 
 MINUTE = 60_000_000_000
@@ -122,6 +123,10 @@ def test_violations_are_listed(source: Path, capfdbinary: Any) -> None:
         (["--knowledge", "rel", "--T", "seconds", "--K", "2"], 2, "T = seconds is finer"),
         (["--bins", "disease"], 2, "--bins"),
         (["--set", "L"], 2, "--set"),
+        (["--K", "2", "--value-aware"], 2, 'value_aware is of suppression = "local"'),
+        (["--K", "2", "--effort", "5", "--suppression", "pruned"], 2, 'effort is of suppression = "local"'),
+        (["--K", "2", "--alpha", "0.7"], 2, "alpha = 0.7"),
+        (["--K", "2", "--bins", "age=60,40"], 2, "the bins of age do not ascend"),
         (["--mechanism", "baseline-1", "--K", "7"], 3, "all 8 cases"),
         (["--knowledge", "rel", "--K", "8", "--L", "1"], 3, "all 8 cases"),
     ],
@@ -174,6 +179,33 @@ def test_mechanism_of_a_publication() -> None:
     assert '"c"' not in json.dumps(dict(build.public))
 
 
+def test_every_mechanism_that_removes_says_what_it_removed() -> None:
+    """Cases and events that are gone, and the most events of one case, in the manifest of each kind."""
+    for table, events in (
+        ({"kind": "baseline-1", "K": 2}, 1),
+        ({"kind": "baseline-2", "K": 2}, 1),
+        ({"kind": "pretsa", "K": 2}, 1),
+        ({"kind": "lcs-start", "K": 2}, 1),
+    ):
+        public = mechanism(table).build(_exposure()).public
+        assert public["suppressed"]["events"] == events
+        assert public["suppressed"]["cases"] == 1
+        assert (public["n_actual"], public["satisfied"]) == (0, True)
+
+
+def test_a_cohort_tells_of_its_local_suppression_what_a_release_of_tlkc_does() -> None:
+    """The minimality audit for the operator, the reasons as counts and the risks in the promise for everybody."""
+    log = EventLog.from_traces([("ab", "x"), ("ab", "y"), ("ab", "x"), ("ab", "y"), ("ba", "x")], "sensitive")
+    exposure = Exposure(log, np.ones(5, dtype=np.bool_), ("sensitive",), 0)
+    cohorts = mechanism({"kind": "tlkc-cohorts", "K": 3, "C": 0.75, "suppression": "local"})
+    build = cohorts.build(exposure)
+    assert build.operator["minimality"] == {"audited": 2, "below_k": 1, "least_cases": 1}
+    assert build.public["newest"]["why"] == {"below_k": 1, "above_c": 0}
+    assert "rules of local suppression" in promise(cohorts, build)["not_guaranteed"]
+    exact = mechanism({"kind": "tlkc-cohorts", "K": 3, "C": 0.75})
+    assert "rules" not in promise(exact, exact.build(exposure))["not_guaranteed"]
+
+
 def test_infeasible_publications_are_withheld_not_misconfigured() -> None:
     """In a stream an early cut may be too small: that is a broken bound of this cut, not of the configuration."""
     with pytest.raises(BoundError, match="the log has 4 cases"):
@@ -184,6 +216,8 @@ def test_value_aware_is_warned_of() -> None:
     """check-config speaks up before value-aware bans are published."""
     assert "value_aware" in mechanism({"kind": "tlkc", "suppression": "local", "value_aware": True}).check({})[0]
     assert mechanism({"kind": "tlkc"}).check({}) == []
+    cohorts = mechanism({"kind": "tlkc-cohorts", "suppression": "local", "value_aware": True})
+    assert "value_aware" in cohorts.check({})[0]
     with pytest.raises(InputError, match="mechanism kind"):
         mechanism({"kind": "tlk"})
 

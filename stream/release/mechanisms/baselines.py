@@ -30,7 +30,7 @@ class Baseline1(Mechanism):
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         result = baseline_1(exposure.log, self.K)
-        return removed(result, exposure.sensitive, public={"n_actual": result.n_actual})
+        return removed(result, exposure.sensitive)
 
 
 class Baseline2(Mechanism):
@@ -40,11 +40,11 @@ class Baseline2(Mechanism):
     K: int = Field(ge=1)
 
     def promise(self) -> Mapping[str, Any]:
-        return Baseline1(K=self.K).promise()
+        return _shortening(self.K)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         result = baseline_2(exposure.log, self.K)
-        return removed(result, exposure.sensitive, public={"n_actual": result.n_actual})
+        return removed(result, exposure.sensitive)
 
 
 class Pretsa(Mechanism):
@@ -55,11 +55,18 @@ class Pretsa(Mechanism):
 
     def promise(self) -> Mapping[str, Any]:
         return {
-            **Baseline1(K=self.K).promise(),
+            **_shortening(self.K),
             "guaranteed": f"every prefix of a released trace is shared by at least {self.K} cases of the release",
             "against_whom": "a recipient of this one release who knows how a case began",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         result = pretsa(exposure.log, self.K)
-        return removed(result, exposure.sensitive, public={"n_actual": result.n_actual})
+        return removed(result, exposure.sensitive)
+
+
+def _shortening(K: int) -> dict[str, Any]:
+    """The promise of Baseline-1 for mechanisms that shorten cases."""
+    promise = dict(Baseline1(K=K).promise())
+    own = "; that a case is among those that match what is known of it (its own events may be missing)"
+    return {**promise, "not_guaranteed": promise["not_guaranteed"] + own}

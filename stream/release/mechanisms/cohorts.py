@@ -17,6 +17,7 @@ from models.errors import BoundError
 from models.eventlog import EventLog, Ints
 from stream.release.contract import Build, Exposure
 from stream.release.published import Published
+from stream.release.removal import operator_view
 from stream.release.tlkc_options import TlkcMechanism
 
 
@@ -25,6 +26,7 @@ class TlkcCohorts(TlkcMechanism):
 
     kind: Literal["tlkc-cohorts"] = "tlkc-cohorts"
     alphabet: Alphabet = "per-cohort"
+    """`common`: later cohorts show the items of the first one only, and suppress no more of them."""
     min_share: float = Field(default=0.4, ge=0, le=1)
     """The queue waits while a cohort of it would keep less than this share of its events."""
     balance: float | None = Field(default=None, gt=0, le=1)
@@ -43,7 +45,7 @@ class TlkcCohorts(TlkcMechanism):
             "relation": None,
             "unit": "case",
             "not_guaranteed": f"more knowledge than that; when a case started;{combined} what the moment of "
-            "publication tells (a class that is too frequent waits)",
+            "publication tells (a class that is too frequent waits); cohorts that an erasure made smaller",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
@@ -67,10 +69,9 @@ class TlkcCohorts(TlkcMechanism):
             held=known.held(exposure),
             immutable=True,
             public=_public(known, fresh),
+            not_guaranteed=self.local_risks,
             operator={
-                "suppressed": list(fresh.suppressed),
-                "satisfied": fresh.satisfied,
-                "warnings": list(fresh.warnings),
+                **operator_view(fresh),
                 "cohorts": known.summary(),
                 "late_lost": known.late(exposure),
             },
@@ -115,6 +116,7 @@ def _public(known: Published, fresh: Anonymized) -> dict[str, Any]:
             "events": fresh.events,
             "suppressed_events": int(np.sum(lost[fresh.origin])),
             "suppressed_items": len(fresh.suppressed),
+            "why": fresh.details["violations"],
         },
     }
     if fresh.warnings:

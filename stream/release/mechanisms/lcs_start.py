@@ -57,7 +57,6 @@ class LcsStart(Mechanism):
         return removed(
             result,
             exposure.sensitive,
-            public={"n_actual": result.n_actual},
             memory={"releases": [*(sorted(cases) for cases in earlier), names]},
         )
 

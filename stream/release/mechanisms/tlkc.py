@@ -17,6 +17,12 @@ from stream.release.contract import Build, Exposure
 from stream.release.removal import removed
 from stream.release.tlkc_options import TlkcMechanism
 
+HIDDEN = (
+    "adversaries who know the rules of repair by events: a case that an earlier release does not hold lacks what "
+    "fewer than the bound of such cases share",
+    "that a case is among those that match what is known of it (its own events may be hidden)",
+)
+
 
 class Tlkc(TlkcMechanism):
     """Events leave until every candidate of at most L items has K cases and no sensitive value more than C of them."""
@@ -31,7 +37,6 @@ class Tlkc(TlkcMechanism):
         return Problem(exposure.log, self.known, self.bounds, classes)
 
     def promise(self) -> Mapping[str, Any]:
-        more = "" if self.suppression != "local" else ", and adversaries who know the rules of local suppression"
         return {
             "guaranteed": f"whatever at most {self.L} items ({self.knowledge}, {self.attribute}) one knows of a case, "
             f"none or at least {self.K} released cases match, and no value of a sensitive attribute has more than "
@@ -40,11 +45,13 @@ class Tlkc(TlkcMechanism):
             "against_whom": f"a recipient of this one release who knows at most {self.L} items of a case",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": "more knowledge than that, several releases together (see the anonymity audit)" + more,
+            "not_guaranteed": "more knowledge than that; what it tells that an item is missing; several releases "
+            "together, but for mechanism.repair.bounds where they stand",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        return self._released(lambda: self.problem(exposure).solve(self.options()), exposure)
+        build = self._released(lambda: self.problem(exposure).solve(self.options()), exposure)
+        return replace(build, not_guaranteed=self.local_risks)
 
     @property
     def repairable(self) -> bool:
@@ -59,7 +66,9 @@ class Tlkc(TlkcMechanism):
         options = replace(self.options(), suppression=method, capping=False)
         mode: Mode = self.repair_by if self.attribute == "ac" else "items"
         problem = self.problem(exposure)
-        return self._released(lambda: repaired(problem, shown, targets, options, gone=gone, mode=mode), exposure)
+        build = self._released(lambda: repaired(problem, shown, targets, options, gone=gone, mode=mode), exposure)
+        how = {"by": mode, "suppression": method, "hidden": build.operator["hidden"]}
+        return replace(build, public={**build.public, "repair": how}, not_guaranteed=HIDDEN if mode == "events" else ())
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
         return choose(self.problem(exposure), worst, gone)
@@ -69,21 +78,4 @@ class Tlkc(TlkcMechanism):
             result = solve()
         except InfeasibleError as error:
             raise BoundError(str(error)) from None
-        public: dict[str, Any] = {
-            "n_actual": result.n_actual,
-            "suppressed": {
-                "items": len(result.suppressed),
-                "events": result.source.n_events - result.events,
-                "cases": len(result.dropped),
-                "why": result.details["violations"],
-            },
-            "satisfied": result.satisfied,
-        }
-        if result.warnings:
-            public["warnings"] = list(result.warnings)
-        return removed(result, exposure.sensitive, public=public)
-
-    def check(self, settings: Mapping[str, Any]) -> list[str]:
-        if self.value_aware:
-            return ["tlkc: value_aware bans tell which cases hold a value; leave it off for anything that is published"]
-        return []
+        return removed(result, exposure.sensitive)

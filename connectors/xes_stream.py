@@ -52,12 +52,12 @@ def elements(path: Path, start: Start, end: End) -> Iterator[None]:
 
     ValueError raised by a callback becomes InputError with file and line.
     """
-    parser = expat.ParserCreate()
+    parser = expat.ParserCreate("utf-8")
     parser.ordered_attributes = True
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     with opened(path) as stream:
-        yield from _fed(parser, stream.read, path)
+        yield from _fed(parser, _as_utf8(stream, path), path)
 
 
 def tags(path: Path) -> Iterator[list[str]]:
@@ -117,14 +117,14 @@ def _fed(parser: expat.XMLParserType, read: Callable[[int], bytes], path: Path) 
 
 
 def _as_utf8(stream: IO[bytes], path: Path) -> Callable[[int], bytes]:
-    """How to read the stream as UTF-8, whatever encoding it declares: of other encodings expat hands tags out in
-    pieces."""
+    """How to read the stream as UTF-8, whatever encoding it declares: expat itself knows no encoding of several bytes
+    but its own few, and of others it hands tags out in pieces."""
     head = stream.read(_CHUNK)
     name = _encoding(head)
     try:
         decoder = None if name is None else codecs.getincrementaldecoder(name)()
         b"x".decode(name or "utf-8", "ignore")  # refuses codecs that are no encoding of text
-    except LookupError:
+    except (LookupError, UnicodeError):  # the latter from `idna` and `undefined`, which decode no file either
         raise InputError(f"{path}: not well-formed XML at line 1: the encoding that it declares is not known") from None
 
     def read(size: int) -> bytes:

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from connectors.xes import Collector
 
 _MOST_SEEN, _LONGEST_SEEN = 1 << 15, 256
-"""Tags of event attributes that are known by their text: at most 10 MiB, however long the log."""
+"""Tags of event attributes that are known by their text: at most 16 MiB of Latin text (four times that where every
+character needs four bytes), however long the log and however many different tags it has. The first ones stay."""
 
 
 def taker(to: Collector, time_key: str) -> Callable[[Iterator[str]], None]:
@@ -31,7 +32,8 @@ def taker(to: Collector, time_key: str) -> Callable[[Iterator[str]], None]:
     def moment(text: str) -> None:
         time(parse(text))
         timed(row)
-        offset(suffixes.setdefault(text[-6:], len(suffixes)))
+        end = text[-6:]
+        offset(suffixes.setdefault(end if end[:1] in "+-" else "", len(suffixes)))  # not the digits of a fraction
 
     def attribute_of_event(written: str) -> None:
         tag, pair = attribute(written)

@@ -29,8 +29,8 @@ def _voided(settings: Settings) -> Iterator[str]:
         private, other = (one, two) if _spends(one) else (two, one)
         if _spends(private) and not _spends(other):
             yield (
-                f"publication {other.name!r} ({other.build_mechanism.kind}) releases the same cases without noise: "
-                f"the dp claim of {private.name!r} holds only for recipients who never see it"
+                f"publication {other.name!r} ({other.build_mechanism.kind}) releases the same cases without such a "
+                f"promise: the dp claim of {private.name!r} holds only for recipients who never see it"
             )
         elif _spends(private):
             yield (

@@ -57,16 +57,18 @@ class GatePolicy(BaseModel):
 
 def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> None:
     """Raise InputError where a policy cannot mean anything for a mechanism."""
-    if not mechanism.reads_data_in_gate and policy.reads_data and not policy.charge_withheld:
+    spends = mechanism.charge() != Charge()
+    if not mechanism.reads_data_in_gate and policy.reads_data and not (policy.charge_withheld and spends):
+        paid = ", or set gate.charge_withheld = true (every attempt is then paid for)"
+        unpaid = ": it spends no epsilon with which a withheld attempt could be paid for"
         raise InputError(
             f"{where}: gates that read data are outputs of a {mechanism.kind} mechanism; "
-            "remove them, or set gate.charge_withheld = true (every attempt is then paid for)"
+            f"remove them{paid if spends else unpaid}"
         )
     if policy.on_violation == "repair" and not mechanism.repairable:
         raise InputError(f'{where}: on_violation = "repair" needs a mechanism that can suppress further: tlkc, not rel')
     if not mechanism.reads_data_in_gate and (policy.anonymity_bounds or policy.min_series is not None):
         raise InputError(f"{where}: bounds on KA, FA, CA, BA and series do not apply to {mechanism.kind}; remove them")
-    spends = mechanism.charge() != Charge()
     if not spends and any(bound is not None for bound in (policy.max_tpl, policy.max_epsilon, policy.max_delta)):
         raise InputError(
             f"{where}: max_tpl, max_epsilon and max_delta need a mechanism that spends epsilon, not {mechanism.kind}"

@@ -10,6 +10,7 @@ import pytest
 from models.errors import InputError
 from stream.release.contract import Charge
 from stream.release.gate import GatePolicy, after_audit, before_noise, refuse_impossible, worst_anonymity
+from stream.release.mechanisms import mechanism
 from stream.release.mechanisms.identity import Identity
 
 
@@ -61,6 +62,21 @@ def test_a_measure_that_was_not_made_does_not_pass() -> None:
     """A uniqueness bound without a measured uniqueness is refused."""
     assert "not measured" in after_audit(GatePolicy(max_uniqueness=0.1), {})[0]
     assert "not measured" in after_audit(GatePolicy(min_ka=2), {})[0]
+
+
+def test_a_gate_on_noisy_output_needs_every_attempt_to_be_paid_for() -> None:
+    """A withheld attempt is an output too. dp-variants pays for it; amun spends nothing it could be paid with."""
+    bound = GatePolicy(max_uniqueness=0.1)
+    paid = bound.model_copy(update={"charge_withheld": True})
+    strict = mechanism({"kind": "dp-variants", "epsilon": 1, "delta_dp": 1e-6})
+    amun = mechanism({"kind": "amun", "delta": 0.3, "releases": 3})
+    with pytest.raises(InputError, match="charge_withheld = true"):
+        refuse_impossible(bound, strict, "p")
+    refuse_impossible(paid, strict, "p")
+    for policy in (bound, paid):
+        with pytest.raises(InputError, match="remove them: it spends no epsilon"):
+            refuse_impossible(policy, amun, "p")
+    refuse_impossible(GatePolicy(), amun, "p")
 
 
 def test_an_epsilon_bound_needs_a_mechanism_that_spends() -> None:

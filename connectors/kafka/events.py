@@ -21,7 +21,8 @@ SPEC_MAJOR: Final = "1"
 ENVELOPE_ID: Final = "ce:id"
 """In `source.event_id`: the id of the CloudEvent, in place of a field of its data."""
 
-Headers = Sequence[tuple[str, bytes]] | Mapping[str, bytes] | None
+Headers = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None
+"""As the client gives them. Kafka allows a header without a value; it counts as absent here."""
 
 
 class Event(NamedTuple):
@@ -85,7 +86,7 @@ def decoder(schema: Schema) -> Callable[[bytes | None, Headers], Event]:
     def structured(value: bytes) -> Event:
         try:
             outer = envelope.decode(value)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Poison(_kind(error)) from None
         _check_version(outer.specversion)
         return plain(bytes(outer.data), outer.id)
@@ -96,7 +97,7 @@ def decoder(schema: Schema) -> Callable[[bytes | None, Headers], Event]:
         if schema.format == "json":
             return plain(value, None)
         if headers:
-            found = dict(headers)
+            found = {name: value for name, value in dict(headers).items() if value is not None}
             if "ce_specversion" in found:
                 _check_version(found["ce_specversion"].decode("utf-8", "replace"))
                 return plain(value, found.get("ce_id", b"").decode("utf-8", "replace") or None)

@@ -71,8 +71,8 @@ class Source(BaseModel):
     def _hosts(cls, value: str) -> str:
         for part in value.split(","):
             host, _, port = part.strip().rpartition(":")
-            if not host or not port.isdigit():
-                raise ValueError("use host:port, several by comma")
+            if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+                raise ValueError("use host:port with a port from 1 to 65535, several by comma")
         return value
 
     @model_validator(mode="after")

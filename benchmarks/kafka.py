@@ -60,7 +60,7 @@ def work(kind: str, config: str, output: str, total: int) -> None:
     if kind == "ingest":
         _measure(Ingest, meter)
         key = start.pseudonym_key(settings, Path(output))
-        app, _ = ingest_app(settings, source, key, Path(output) / "faust", fresh=True)
+        app, _ = ingest_app(settings, source, key, Path(output) / "faust")
     else:
         app = application(settings.process.name, "bare", source, Path(output) / "bare")
         topic = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)

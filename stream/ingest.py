@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import faust
 import msgspec
 from faust.types import TP
+from kafka.errors import KafkaError
 
 from connectors.columns import Names
 from connectors.kafka.events import Schema, decoder
@@ -26,6 +27,7 @@ from connectors.kafka.topics import topic
 from models.errors import VeilstreamError
 from stream.daemon.applications import CrashingSupervisor, application, offer_health
 from stream.daemon.consuming import first_record, log_begins
+from stream.daemon.delta_reader import spoken_of
 from stream.daemon.deltas import DeltaWriter, SourceRecord
 from stream.daemon.progress import ProgressCheck, patience
 from stream.pseudonym import Pseudonyms
@@ -79,14 +81,18 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
 class Ingest:
     """One worker: the batches of whatever partitions its group membership gives it."""
 
-    def __init__(self, app: faust.App, process: str, source: Source, writer: DeltaWriter, fresh: bool) -> None:
-        self.app, self.source, self.writer, self.fresh = app, source, writer, fresh
+    def __init__(self, app: faust.App, process: str, source: Source, writer: DeltaWriter) -> None:
+        self.app, self.process, self.source, self.writer = app, process, source, writer
         self.delta, self.dlq = topic(process, "delta"), topic(process, "dlq")
         self.progress = Progress()
         self.check = ProgressCheck(patience(source.session_timeout, source.heartbeat))
         self.metrics: Metrics | None = None
         self._generation: int | None = None
         self._covered: dict[TP, int] = {}
+        self._stood: dict[TP, tuple[int, int]] = {}
+        """Position and end of a partition at the last report, where they differed."""
+        self._hollow: dict[TP, tuple[int, int]] = {}
+        """Position and end between which the log holds no record."""
         self._begun: set[TP] = set()
         """Partitions whose first events in this generation were where they should be."""
         self._waiting: asyncio.Future[None] | None = None
@@ -171,9 +177,8 @@ class Ingest:
         what follows it is a gap to the fold until the offsets are read again.)
 
         Never "first - 1": what retention or a lost commit took away would pass unseen. Where the log begins behind
-        the committed position, its begin shows the fold the gap; it is asked after the first events came, so that it
-        is not older than they are. A group that never committed has no position: on a first start nothing was
-        promised (-1), otherwise the begin of the log is what we can answer for.
+        the committed position, `_tell_begin` shows the fold the gap; the begin is asked after the first events came,
+        so that it is not older than they are.
         """
         generation = self._current_generation()
         found = {tp: self._covered[tp] for tp in partitions if tp in self._covered}
@@ -183,12 +188,23 @@ class Ingest:
             begins = await asyncio.get_running_loop().run_in_executor(None, log_begins, self.source, missing)
             for tp in missing:
                 committed = await thread.call_thread(thread._consumer.committed, tp)
-                begin = begins[tp]
-                found[tp] = ((0 if self.fresh else begin) if committed is None else max(int(committed), begin)) - 1
+                if begins[tp] > (committed or 0):
+                    await self._tell_begin(tp, begins[tp], promised=committed is not None)
+                found[tp] = max(committed or 0, begins[tp]) - 1
             if self._current_generation() == generation:
                 for tp in missing:
                     found[tp] = self._covered.setdefault(tp, found[tp])
         return found
+
+    async def _tell_begin(self, tp: TP, begin: int, *, promised: bool) -> None:
+        """The log begins behind the group's position: a delta without an event says so, before an event or an idle
+        report does. What was promised is a gap to the fold (a committed position, or a partition that the delta topic
+        speaks of); a log that had lost its begin before our first start is none."""
+        if not promised:
+            loop = asyncio.get_running_loop()
+            promised = await loop.run_in_executor(None, spoken_of, self.process, self.source, tp.topic, tp.partition)
+        delta = self.writer.opening(tp.topic, tp.partition, begin - 1 if promised else -1, begin - 1)
+        await (await self._send(self.delta, delta))
 
     async def report(self) -> None:
         """Heartbeats of the partitions with nothing new, and the tick of whoever owns the first partition."""
@@ -207,8 +223,9 @@ class Ingest:
         self.progress.lag = {}
         for tp in owned:
             position = covered[tp]
-            self.progress.lag[f"{tp.topic}/{tp.partition}"] = max(0, ends[tp] - position - 1)
-            if ends[tp] <= position + 1 and self._current_generation() == generation:
+            idle = ends[tp] <= position + 1 or await self._nothing_between(tp, position + 1, ends[tp])
+            self.progress.lag[f"{tp.topic}/{tp.partition}"] = 0 if idle else ends[tp] - position - 1
+            if idle and self._current_generation() == generation:
                 sends.append(
                     self._send(self.delta, msgspec.json.encode(Heartbeat(src=tp.topic, p=tp.partition, at=now)))
                 )
@@ -219,6 +236,24 @@ class Ingest:
             self.check.moved()
         self._tell()
 
+    async def _nothing_between(self, tp: TP, begin: int, end: int) -> bool:
+        """Whether a partition that stands still before the end of its log has come to that end: markers of
+        transactions and what compaction took have offsets and bring no event. The broker is asked once for a place."""
+        place = (begin, end)
+        if self._hollow.get(tp) == place:
+            return True
+        if self._stood.get(tp) != place:  # it moves, or may be about to
+            self._stood[tp] = place
+            return False
+        loop = asyncio.get_running_loop()
+        try:
+            there = await loop.run_in_executor(None, first_record, self.source, tp, begin, end)
+        except (KafkaError, TimeoutError):
+            return False  # the broker does not say: whether we stand still is for the progress check
+        if there == end:
+            self._hollow[tp] = place
+        return there == end
+
 
 def _record(event: Any) -> SourceRecord:
     message = event.message
@@ -226,13 +261,11 @@ def _record(event: Any) -> SourceRecord:
     return SourceRecord(message.offset, message.value, message.headers, clock)
 
 
-def ingest_app(
-    settings: Settings, source: Source, key: bytes, folder: Path, *, fresh: bool
-) -> tuple[faust.App, Ingest]:
-    """The application and its worker. `fresh`: the delta topic has never held a record."""
+def ingest_app(settings: Settings, source: Source, key: bytes, folder: Path) -> tuple[faust.App, Ingest]:
+    """The application and its worker."""
     process = settings.process.name
     app = application(process, "ingest", source, folder)
-    worker = Ingest(app, process, source, delta_writer(settings, source, key), fresh)
+    worker = Ingest(app, process, source, delta_writer(settings, source, key))
     events = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
 
     @app.agent(events, name="ingest", supervisor_strategy=CrashingSupervisor)

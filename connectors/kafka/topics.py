@@ -5,24 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from connectors.kafka.source import Source
 from models.errors import InputError, UnavailableError, VeilstreamError
 
 KINDS = ("delta", "ledger", "releases", "released-events", "dlq")
 FOR_EVER = -1
+KEEPING = ("cleanup.policy", "retention.ms", "retention.bytes")
 MAX_RECORD = 1_048_588
 """Kafka's own default of max.message.bytes: below it a delta record of 512 KiB would not pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A topic as it should be; None leaves a setting to the broker."""
+    """A topic as it should be; None leaves a setting to the broker. `irreplaceable`: it must not lose a record."""
 
     name: str
     partitions: int | None
     config: Mapping[str, str] = field(default_factory=dict)
+    irreplaceable: bool = False
+
+
+class Problem(NamedTuple):
+    """One thing that is not as it should be. `fatal`: with it the daemon would lose the order or the ledger."""
+
+    text: str
+    fatal: bool
 
 
 def topic(process: str, kind: str) -> str:
@@ -39,7 +48,7 @@ def plans(process: str, source: Source) -> list[Plan]:
         "released-events": int(source.released_retention * 1000),
         "dlq": int(source.delta_retention * 1000),
     }
-    return [Plan(topic(process, kind), 1, _config(retention[kind], source)) for kind in KINDS]
+    return [Plan(topic(process, kind), 1, _config(retention[kind], source), kind == "ledger") for kind in KINDS]
 
 
 def _config(retention_ms: int, source: Source) -> dict[str, str]:
@@ -107,11 +116,13 @@ def create(client: Any, wanted: Sequence[Plan], source: Source) -> list[str]:
     return [plan.name for plan in missing]
 
 
-def check(client: Any, wanted: Sequence[Plan]) -> list[str]:
-    """What is wrong, one line each: a missing topic, another number of partitions, another retention."""
+def check(client: Any, wanted: Sequence[Plan]) -> list[Problem]:
+    """What is wrong: a missing topic, another number of partitions, another retention."""
     present = set(client.list_topics())
     problems = [
-        f"topic {plan.name}: missing; run `veilstream topics create`" for plan in wanted if plan.name not in present
+        Problem(f"topic {plan.name}: missing; run `veilstream topics create`", fatal=True)
+        for plan in wanted
+        if plan.name not in present
     ]
     there = [plan for plan in wanted if plan.name in present]
     if there:
@@ -121,15 +132,17 @@ def check(client: Any, wanted: Sequence[Plan]) -> list[str]:
     return problems
 
 
-def _differences(plan: Plan, count: int, config: Mapping[str, str]) -> Iterator[str]:
+def _differences(plan: Plan, count: int, config: Mapping[str, str]) -> Iterator[Problem]:
     if plan.partitions is not None and count != plan.partitions:
-        yield (
+        yield Problem(
             f"topic {plan.name}: {count} partitions, must be {plan.partitions}: records would have no total order; "
-            "delete it and run `veilstream topics create`"
+            "delete it and run `veilstream topics create`",
+            fatal=True,
         )
     for key, value in plan.config.items():
         if key in config and config[key] != value:
-            yield f"topic {plan.name}: {key} = {config[key]}, must be {value}"
+            fatal = plan.irreplaceable and key in KEEPING
+            yield Problem(f"topic {plan.name}: {key} = {config[key]}, must be {value}", fatal)
 
 
 def partitions(client: Any, names: Sequence[str]) -> dict[str, int]:

@@ -36,7 +36,7 @@ def create(
     with topics.admin(source) as client:
         created = topics.create(client, wanted, source)
         problems = topics.check(client, wanted)
-    return _report(created, problems, json)
+    return _report(created, [problem.text for problem in problems], json)
 
 
 @app.command()
@@ -50,7 +50,7 @@ def check(config: Config, json: options.Json = False) -> int:
     wanted += [topics.Plan(name, None) for name in source.topics]
     with topics.admin(source) as client:
         problems = topics.check(client, wanted)
-    return _report([], problems, json)
+    return _report([], [problem.text for problem in problems], json)
 
 
 def _report(created: list[str], problems: list[str], json: bool) -> int:

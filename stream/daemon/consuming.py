@@ -3,10 +3,14 @@
 A rebalance throws away what a fetch brings that was still open, and seeks back to the committed offsets. Faust 0.15
 seeks only where something was committed: the first events of a partition, fetched before the first commit, were
 skipped and later committed over, and nobody saw it. Here such a partition goes back to its begin.
+
+It reads committed records only. Faust does so for its own transactions alone, but a transaction that a source aborted
+never happened, and no reader of the delta topic may see a record that another one does not.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -22,8 +26,21 @@ HOLE_SECONDS = 30.0
 """How long the broker may take to say where a partition goes on."""
 
 
+ISOLATION = "read_committed"
+
+
+class _Thread(driver.AIOKafkaConsumerThread):
+    def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> Any:
+        consumer = super()._create_consumer(loop)
+        consumer._isolation_level = ISOLATION  # taken at its start; Faust has no setting for it
+        return consumer
+
+
 class SeekingConsumer(driver.Consumer):
     """Faust's consumer; a partition that its group never committed is sought back to its begin like any other."""
+
+    def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
+        return _Thread(self, loop=self.loop, beacon=self.beacon)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Every assigned partition to where its group is; the committed offsets, None where there is none."""
@@ -90,5 +107,6 @@ def _without_group(source: Source) -> Any:
         bootstrap_servers=source.servers,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
+        isolation_level=ISOLATION,
         **source.security.kafka_python(),
     )

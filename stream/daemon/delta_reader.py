@@ -6,9 +6,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import UnavailableError
+from stream.daemon.consuming import ISOLATION
 
 PATIENCE_SECONDS = 60.0
 """Without a record for this long before the end: the broker is away, and the process ends to be started again."""
@@ -33,7 +36,7 @@ class DeltaReader:
                 enable_auto_commit=False,
                 auto_offset_reset="none",
                 max_partition_fetch_bytes=8 * 1024 * 1024,
-                isolation_level="read_committed",
+                isolation_level=ISOLATION,
                 **self._source.security.kafka_python(),
             )
             self._consumer.assign([self._partition])
@@ -66,3 +69,24 @@ class DeltaReader:
         if self._consumer is not None:
             self._consumer.close(autocommit=False)
             self._consumer = None
+
+
+class _Subject(msgspec.Struct):
+    """Of which source partition a record speaks; none in ticks, commands and configurations."""
+
+    src: str | None = None
+    p: int | None = None
+
+
+def spoken_of(process: str, source: Source, topic: str, number: int) -> bool:
+    """Whether the delta topic says, or once said, anything of a source partition: what came in it since then was
+    promised. A topic that has lost its begin may have. UnavailableError where it cannot be read."""
+    subject = msgspec.json.Decoder(_Subject)
+    reader = DeltaReader(process, source)
+    try:
+        if reader.begin() > 0:
+            return True
+        found = (subject.decode(value or b"{}") for _, value in reader.read(0, reader.end()))
+        return any((one.src, one.p) == (topic, number) for one in found)
+    finally:
+        reader.close()

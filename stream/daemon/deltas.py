@@ -76,6 +76,10 @@ class DeltaWriter:
             prev = chunk.last
         return encoded, letters
 
+    def opening(self, source: str, partition: int, prev: int, last: int) -> bytes:
+        """A delta without an event: what lies up to `last` is gone from the log, or was never asked for."""
+        return self._encode(source, partition, prev, _Chunk([], [], last=last))
+
     def _chunks(self, records: Iterable[SourceRecord], letters: list[DeadLetter]) -> Iterator[_Chunk]:
         chunk = _Chunk([], [])
         for record in records:

@@ -25,9 +25,9 @@ def run_ingest(config: Path, output: Path) -> int:
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
-    fresh = start.check_topics(settings, source)
+    start.check_topics(settings, source)
     key = start.pseudonym_key(settings, output)
-    app, worker = ingest_app(settings, source, key, output / "operator" / ".faust" / "ingest", fresh=fresh)
+    app, worker = ingest_app(settings, source, key, output / "operator" / ".faust" / "ingest")
     worker.metrics = serve(settings)
     if worker.metrics is not None:
         worker.metrics.dead_letters(POISONS)
@@ -82,19 +82,34 @@ def ending(work: Any) -> int:
 
 def run_all(config: Path, output: Path) -> int:
     """One ingest worker and one coordinator, each a process of its own; ends with the first of them."""
+    signal.signal(signal.SIGTERM, _quit)
+    environments = {role: _environment(config, role) for role in ("ingest", "coordinator")}
     command = [sys.executable, "-m", "stream.commands", "run", "-c", str(config), "-o", str(output), "--role"]
     children: list[subprocess.Popen[bytes]] = []
 
+    stopped_by: list[int] = []
+
     def forward(number: int, _frame: object) -> None:
+        stopped_by.append(number)
         for child in children:
             child.send_signal(number)
 
-    signal.signal(signal.SIGTERM, forward)
-    signal.signal(signal.SIGINT, forward)
-    for role in ("ingest", "coordinator"):
-        environment = _environment(config, role)
-        children.append(subprocess.Popen([*command, role], env=environment))  # noqa: S603 - our own program
-    return _wait(children)
+    asked = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, asked)  # one that comes now waits until there is whom to tell
+    for number in asked:
+        signal.signal(number, forward)
+    for role, environment in environments.items():
+        children.append(subprocess.Popen([*command, role], env=environment, preexec_fn=_unblock))  # noqa: S603, PLW1509
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, asked)
+    code = _wait(children)
+    if code < 0:  # a signal ended it; one that was passed on to a role that had only begun is no failure
+        return 0 if -code in stopped_by else 1
+    return code
+
+
+def _unblock() -> None:
+    """In a child before its program begins: the mask is inherited."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
 
 
 def _environment(config: Path, role: str) -> dict[str, str]:
@@ -111,6 +126,7 @@ def _environment(config: Path, role: str) -> dict[str, str]:
 
 
 def _wait(children: list[subprocess.Popen[bytes]]) -> int:
+    """Exit code of the child that ends first (minus the signal that ended it); the other is stopped."""
     import os
 
     pid, status = os.waitpid(-1, 0)
@@ -118,4 +134,4 @@ def _wait(children: list[subprocess.Popen[bytes]]) -> int:
         if child.pid != pid:
             child.terminate()
             child.wait()
-    return os.waitstatus_to_exitcode(status) if os.waitstatus_to_exitcode(status) >= 0 else 1
+    return os.waitstatus_to_exitcode(status)

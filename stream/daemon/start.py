@@ -27,21 +27,14 @@ def daemon_settings(config: Path) -> tuple[Settings, Source]:
     return settings, settings.source
 
 
-def check_topics(settings: Settings, source: Source) -> bool:
-    """Refuse to start on missing or wrong topics; whether the delta topic has never held a record."""
-    from kafka import TopicPartition
-    from kafka.admin import OffsetSpec
-
-    process = settings.process.name
+def check_topics(settings: Settings, source: Source) -> None:
+    """Refuse to start on topics that are missing, have no total order or lose what is kept for ever; InputError."""
     with topics.admin(source) as client:
         topics.partitions(client, source.topics)
-        for problem in topics.check(client, topics.plans(process, source)):
-            if "missing" in problem or "partitions" in problem:
-                raise InputError(problem)
-            log.warning(problem)
-        delta = TopicPartition(topics.topic(process, "delta"), 0)
-        end = client.list_partition_offsets({delta: OffsetSpec.LATEST})[delta]
-    return int(end.offset) == 0
+        for problem in topics.check(client, topics.plans(settings.process.name, source)):
+            if problem.fatal:
+                raise InputError(problem.text)
+            log.warning(problem.text)
 
 
 def source_partitions(source: Source) -> tuple[tuple[str, int], ...]:
@@ -64,6 +57,14 @@ def pseudonym_key(settings: Settings, output: Path) -> bytes:
             if not path.exists():
                 raise
     return _patient_read(path)
+
+
+def existing_key(settings: Settings, output: Path) -> bytes:
+    """The key under which the recorded events are named; InputError where there is none: a new one names nobody."""
+    path = output / "operator" / "key"
+    if settings.key is None and not path.exists():
+        raise InputError(f"{path}: there is no pseudonym key; give the folder of the running daemon with -o")
+    return pseudonym_key(settings, output)
 
 
 def _patient_read(path: Path) -> bytes:

@@ -12,6 +12,7 @@ from faust.types import TP
 
 from connectors.kafka.events import Schema, decoder
 from connectors.kafka.source import Source
+from stream import ingest as ingest_module
 from stream.daemon.deltas import DeltaWriter
 from stream.ingest import Ingest
 from stream.pseudonym import Pseudonyms
@@ -35,6 +36,8 @@ class Producer:
 class App:
     """What `Ingest` asks of Faust: one partition, committed nowhere, and tasks that end the process when they fail."""
 
+    rebalancing = False
+
     consumer_generation_id = 1
 
     def __init__(self) -> None:
@@ -42,14 +45,17 @@ class App:
         self.crashes: list[BaseException] = []
         self.acknowledged: list[int] = []
 
-        async def nothing(*_: object) -> None:
-            return None
+        self.committed: int | None = None
+        self.end = 0
 
-        async def begin(place: TP) -> dict[TP, int]:
-            return {place: 0}
+        async def committed(*_: object) -> int | None:
+            return self.committed
 
-        thread = SimpleNamespace(call_thread=nothing, _consumer=SimpleNamespace(committed=None))
-        self.consumer = SimpleNamespace(_thread=thread, earliest_offsets=begin)
+        async def ends(*places: TP) -> dict[TP, int]:
+            return dict.fromkeys(places, self.end)
+
+        thread = SimpleNamespace(call_thread=committed, _consumer=SimpleNamespace(committed=None))
+        self.consumer = SimpleNamespace(_thread=thread, highwaters=ends, assignment=lambda: {PLACE})
 
     def add_future(self, task: asyncio.Future[None]) -> None:
         def done(ended: asyncio.Future[None]) -> None:
@@ -77,7 +83,15 @@ class App:
 
 def worker(app: App) -> Ingest:
     writer = DeltaWriter(decoder(Schema()), Pseudonyms(bytes(32)), 300 * 10**9, 512 * 1024)
-    return Ingest(app, "p", Source(topics=("orders",)), writer, fresh=True)  # type: ignore[arg-type]
+    return Ingest(app, "p", Source(topics=("orders",)), writer)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def begins(monkeypatch: pytest.MonkeyPatch) -> dict[TP, int]:
+    """Where the log begins, as the broker would say."""
+    where = {PLACE: 0}
+    monkeypatch.setattr(ingest_module, "log_begins", lambda _source, _places: dict(where))
+    return where
 
 
 async def settle() -> None:
@@ -142,4 +156,69 @@ def test_a_batch_that_fails_ends_the_process_and_nothing_behind_it_is_acknowledg
             with pytest.raises(TimeoutError):
                 await behind
 
+    asyncio.run(scenario())
+
+
+class Broker(Producer):
+    """A producer whose records are durable at once."""
+
+    async def send(self, topic: str, key: None, value: bytes, *more: object) -> asyncio.Future[None]:
+        durable = await super().send(topic, key, value, *more)
+        durable.set_result(None)
+        return durable
+
+
+@pytest.mark.parametrize(
+    ("committed", "spoken", "first"),
+    [
+        (None, False, [(-1, 6, 0), (6, 7, 1)]),  # a first start on an old topic: nothing was promised, no gap
+        (None, True, [(6, 6, 0), (6, 7, 1)]),  # a group whose commits are lost: 0 to 6 were promised
+        (5, True, [(6, 6, 0), (6, 7, 1)]),  # retention was faster: 5 and 6 are missing
+        (7, True, [(6, 7, 1)]),  # all that is gone was read
+    ],
+)
+def test_what_a_log_has_lost_is_told_before_its_events(
+    begins: dict[TP, int],
+    monkeypatch: pytest.MonkeyPatch,
+    committed: int | None,
+    spoken: bool,
+    first: list[tuple[int, int, int]],
+) -> None:
+    """A log that begins at 7: (prev, last, rows) of the deltas. A gap to the fold is a `prev` above what it has."""
+
+    async def scenario() -> None:
+        begins[PLACE] = 7
+        monkeypatch.setattr(ingest_module, "spoken_of", lambda *_: spoken)
+        app = App()
+        app.producer, app.committed = Broker(), committed
+        await worker(app).batch(app.events(7, 1))
+        assert [(one["prev"], one["last"], len(one["rows"])) for one in app.producer.sent] == first
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("record", "idle"), [(4, False), (5, True)])
+def test_a_partition_that_ends_in_markers_is_idle(monkeypatch: pytest.MonkeyPatch, record: int, idle: bool) -> None:
+    """Everything before 3 is covered, the log ends at 5: it is idle only where the broker has no record in between,
+    and is asked when the partition has stood still from one report to the next, once."""
+    asked: list[tuple[int, int]] = []
+
+    def first_record(_source: Source, _place: TP, begin: int, end: int) -> int:
+        asked.append((begin, end))
+        return record
+
+    async def scenario() -> None:
+        app = App()
+        app.producer, app.committed, app.end = Broker(), 3, 5
+        ingest = worker(app)
+        beats = []
+        for _ in range(4):
+            app.producer.sent.clear()
+            await ingest.report()
+            beats.append(sum(one["t"] == "hb" for one in app.producer.sent))
+        assert beats == [0, *[int(idle)] * 3]
+        assert ingest.progress.lag == {"orders/0": 0 if idle else 2}
+        assert asked == [(3, 5)] * (1 if idle else 3)
+
+    monkeypatch.setattr(ingest_module, "first_record", first_record)
     asyncio.run(scenario())

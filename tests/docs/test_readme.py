@@ -1,8 +1,8 @@
-"""The commands of the README: cheap ones run, the others exist with their options; links lead somewhere."""
+"""The commands of the README: those of seconds run and say what is claimed, the others exist; links lead somewhere."""
 
 from __future__ import annotations
 
-import importlib.util
+import json
 import os
 import re
 import shlex
@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from stream.release.gate import worst_anonymity
 from tests.conftest import ROOT
+from tests.docs.command_lines import PAGES, faults
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
@@ -53,23 +55,39 @@ def test_the_worked_example_runs_and_prints_what_is_shown(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line not in RUN])
-def test_what_does_not_run_here_exists(line: str, tmp_path: Path) -> None:
+def test_what_does_not_run_above_exists(line: str) -> None:
     """make targets, commands with their options, benchmarks and test files that the README names exist."""
-    program, *words = shlex.split(line)
-    if program == "make":
-        subprocess.run(["make", "-n", *words], cwd=ROOT, check=True, capture_output=True)
-    elif program == "python":
-        assert words[0] == "-m"
-        assert importlib.util.find_spec(words[1]) is not None
-    elif program == "pytest":
-        assert (ROOT / words[0]).exists()
-    else:
-        assert program == "veilstream"
-        help_text = run([words[0], "--help"], tmp_path)
-        assert [flag for flag in words if flag.startswith("-") and flag not in help_text] == []
+    assert faults(line) == []
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+def claim(words: str) -> list[str]:
+    """The words of the one command of the claims that holds `words`."""
+    (line,) = [line for line in CLAIMS if words in line]
+    return shlex.split(line)[1:]
+
+
+@pytest.mark.parametrize(
+    ("words", "shorter", "verdict"),
+    [("--mechanism amun", {}, "unbounded"), ("--mechanism dp-variants", {"2000": "200"}, "consistent")],
+)
+def test_attacks_on_the_program_end_as_claimed(
+    words: str, shorter: dict[str, str], verdict: str, tmp_path: Path
+) -> None:
+    """`audit-epsilon` as printed, but `dp-variants` with a tenth of the runs."""
+    line = [shorter.get(word, word) for word in claim(words)]
+    assert json.loads(run([*line, "--json"], tmp_path))["verdict"] == verdict
+    (row,) = [row for row in README.splitlines() if f"{words} " in row]
+    assert f"| `{verdict}`" in row
+
+
+def test_re_anonymized_sepsis_is_as_claimed(logs: Path, tmp_path: Path) -> None:
+    """Ten releases, each with KA >= 20, and BA 1 between two of them."""
+    line = [str(logs / Path(word).name) if word.endswith(".xes.gz") else word for word in claim("sepsis-out")]
+    releases = json.loads(run([*line, "--json"], tmp_path))["releases"]
+    anonymity = [release["anonymity"] for release in releases]
+    assert len(anonymity) == 10
+    assert min(one["ka"] for one in anonymity) >= 20
+    assert min(filter(None, (worst_anonymity(one, "ba") for one in anonymity))) == 1
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

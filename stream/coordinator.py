@@ -112,9 +112,16 @@ class Coordinator:
             self._pending.popleft().ack()
 
     async def _run(self, work: Callable[..., object], *arguments: Any) -> None:
-        self._since = time.monotonic()
-        await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*arguments))
-        self._since = 0.0
+        """Do a step in the one thread. Its time counts from its own begin: one may wait for the one before."""
+
+        def timed() -> None:
+            self._since = time.monotonic()
+            try:
+                work(*arguments)
+            finally:
+                self._since = 0.0
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, timed)
 
     def _busy(self) -> float:
         return time.monotonic() - self._since if self._since else 0.0
@@ -139,7 +146,7 @@ class Coordinator:
         if engine is None:
             return
         try:
-            if self.state in ("active", "gap") and engine.position > engine.saved and engine.fold.open_cut is None:
+            if self.state in ("active", "gap") and engine.position > engine.saved and engine.whole:
                 engine.checkpoint(mirror=True)
         finally:
             engine.close()

@@ -28,9 +28,7 @@ def command(
     from models.errors import InputError
     from stream import settings
 
-    cases = [line.rstrip("\r\n") for line in sys.stdin if line.strip()]
-    if not cases:
-        raise InputError("no case id on standard input (one a line)")
+    cases = _case_ids(sys.stdin.buffer.read())
     loaded = settings.load(config)
     if loaded.source is not None:
         from stream.daemon import orders
@@ -54,3 +52,18 @@ def command(
     for name, numbers in report["releases"].items():
         if numbers:
             console.print(f"already out in {name}: {', '.join(map(str, numbers))}")
+
+
+def _case_ids(given: bytes) -> list[str]:
+    """One a line. A byte order mark is no part of an id: the case would not be found, and nobody told."""
+    from models.errors import InputError
+
+    try:
+        lines = given.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        number = given.count(b"\n", 0, error.start) + 1
+        raise InputError(f"standard input, line {number}: is not UTF-8 text") from None
+    cases = [line.rstrip("\r") for line in lines if line.strip()]
+    if not cases:
+        raise InputError("no case id on standard input (one a line)")
+    return cases

@@ -35,6 +35,8 @@ def command(
         for name, counts in status["publications"].items():
             table.add_row(name, *(str(counts[key]) for key in ("seen", "exposed", "pending", "late", "cuts", "cases")))
         console.print(table)
+        if status["foreign"]:
+            console.print(f"{status['foreign']} events under another pseudonym key were rejected")
         for one in status["partitions"]:
             if one["missing"]:
                 console.print(f"gap: {one['src']}/{one['p']} misses offsets {one['missing'][0]} to {one['missing'][1]}")

@@ -63,7 +63,9 @@ class Host:
 
 
 class Engine:
-    """An active coordinator. Opening it fences the one before, recovers, and brings the state up to date."""
+    """An active coordinator. Opening it fences the one before, recovers, and brings the state up to date.
+
+    `whole`: the state stands between two records, and not in the middle of one that failed."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -83,7 +85,8 @@ class Engine:
             self.covered = self.saved = -1
             self._events = 0
             self._saved_at, self._mirrored_at = time.monotonic(), float("-inf")
-            self._alarmed = self._forget = False
+            self._alarmed = self._forget = self._warned = False
+            self.whole = True
             self._count_accepted_gaps()
             self._configure()
         except BaseException:
@@ -189,13 +192,14 @@ class Engine:
                 return
             if offset <= self.position:
                 continue
-            cuts = 0
+            cuts, self.whole = 0, False
             for cut in self._cuts(offset, decode_record(offset, value)):
                 self._decide(cut)
                 cuts += 1
             self._letters()
-            self.position = offset
+            self.position, self.whole = offset, True
             self._watch_gap()
+            self._watch_keys()
             if self._forget:
                 self._forget = False
                 self.checkpoint(mirror=True)  # twice: no generation on disk may hold an erased case
@@ -220,6 +224,7 @@ class Engine:
     def _obey(self, offset: int, command: Command) -> None:
         """What a command asks for beyond the fold: erasure everywhere, an accepted gap on the record."""
         if command.name == "erase":
+            self._refuse_other_key(command)
             cases = [str(case) for case in command.arguments.get("cases", ())]
             known = {text for entry in self.ledger.entries() for text in entry.body.get("tombstones", ())}
             if not {digest(case).hex() for case in cases} <= known:
@@ -230,6 +235,11 @@ class Engine:
                 body = {"gap": offset, "missing": self.gaps()}
                 self.ledger.append(Entry(kind="note", publication=name, body=body))
             self._count_accepted_gaps()
+
+    def _refuse_other_key(self, command: Command) -> None:
+        used = self.fold.key or self.fold.rules.key
+        if command.arguments.get("key", used) != used:
+            raise InputError("its cases are named under another pseudonym key: nothing is erased; repeat it with ours")
 
     def _count_accepted_gaps(self) -> None:
         for name, pipeline in self.office.pipelines.items():
@@ -271,6 +281,11 @@ class Engine:
             log.error("gap: %s; nothing is released until `veilstream gap rewind|accept`", "; ".join(self.gaps()))
         self._alarmed = self.fold.gap
 
+    def _watch_keys(self) -> None:
+        if self.fold.state.foreign and not self._warned:
+            log.error("events under another pseudonym key come, and are rejected: give every worker the same key")
+            self._warned = True
+
     def gaps(self) -> list[str]:
         """Where events are missing: source, partition, and the offsets between what we have and what came."""
         return [
@@ -283,7 +298,7 @@ class Engine:
 
     def checkpoint(self, *, mirror: bool = False) -> None:
         """Save the state; `covered` becomes the position of the checkpoint before, which may be acknowledged.
-        The mirror gets it too, at the latest every `MIRROR_SECONDS`."""
+        The mirror gets it too, at the latest every `MIRROR_SECONDS`. Only while the state is `whole`."""
         state = msgspec.msgpack.encode(Saved(self.fold.snapshot(), self.position, self.ledger.next_offset))
         self.checkpoints.save(state)
         if self.office.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):

@@ -13,7 +13,7 @@ from connectors.kafka.producing import producer
 from connectors.kafka.source import Source
 from models.errors import InputError
 from stream.daemon.applications import group
-from stream.daemon.start import pseudonym_key
+from stream.daemon.start import existing_key
 from stream.daemon.status import read_status
 from stream.pseudonym import Pseudonyms
 from stream.records import Command
@@ -36,10 +36,14 @@ def send(settings: Settings, source: Source, command: Command) -> int:
 
 
 def erase(settings: Settings, source: Source, output: Path, cases: Sequence[str]) -> int:
-    """Tell the daemon to erase cases: only their pseudonyms leave this process."""
-    pseudonyms = Pseudonyms(pseudonym_key(settings, output))
+    """Tell the daemon to erase cases: only their pseudonyms leave this process. InputError without the daemon's key,
+    under which alone they are known."""
+    pseudonyms = Pseudonyms(existing_key(settings, output))
+    used = (read_status(output) or {}).get("key")
+    if used and used != pseudonyms.id:
+        raise InputError(f"{output}: its coordinator names cases under another pseudonym key than the one given here")
     names = [pseudonyms.case(case) for case in cases]
-    return send(settings, source, Command(name="erase", arguments={"cases": names}))
+    return send(settings, source, Command(name="erase", arguments={"cases": names, "key": pseudonyms.id}))
 
 
 def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> list[dict[str, Any]]:

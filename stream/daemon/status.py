@@ -37,6 +37,7 @@ def status(engine: Engine, state: str) -> dict[str, Any]:
             {"src": source, "p": number, "last": partition.hwm, "missing": _missing(partition)}
             for (source, number), partition in sorted(fold.state.partitions.items())
         ],
+        "key": fold.key or fold.rules.key,
         "foreign": fold.state.foreign,
         "publications": {name: fold.accounting(name) for name in fold.publications},
     }

@@ -42,7 +42,7 @@ def test_an_erased_case_is_in_nothing_that_is_kept_or_comes_later(
     with pytest.raises(Aborted):
         replay(world, out, at=at_nth("checkpointed", 3, abort))
     before = verifier.decisions(out)
-    monkeypatch.setattr("sys.stdin", io.StringIO("case3\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"case3\n")))
     assert veilstream(["erase", "-c", str(world / "config3.toml"), "-o", str(out)]) == 0
     assert "already out in plain: 1" in capsys.readouterr().out
     replay(world, out)
@@ -62,7 +62,7 @@ def test_a_tombstone_survives_the_loss_of_the_checkpoints(world: Path, monkeypat
     """A replay from the beginning refuses the erased case too."""
     out = world / "out"
     replay(world, out)
-    monkeypatch.setattr("sys.stdin", io.StringIO("case3\n"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"case3\n")))
     assert veilstream(["erase", "-c", str(world / "config3.toml"), "-o", str(out)]) == 0
     shutil.rmtree(out / "operator" / "checkpoints")
     replay(world, out)

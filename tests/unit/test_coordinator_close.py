@@ -1,0 +1,114 @@
+"""What a coordinator leaves behind when it ends in the middle of something, without a broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from connectors.kafka.source import Source
+from stream.coordinator import Coordinator
+from stream.daemon.engine import Engine
+from stream.fold import Fold
+from stream.records import Delta, Tick
+from stream.rules import FoldRules, PublicationRules
+from stream.settings import Settings
+from stream.window import Window
+
+DAY = 86_400 * 10**9
+
+
+class Ledger:
+    """Takes dead letters, or is fenced."""
+
+    fenced = False
+
+    def send(self, records: Any) -> None:
+        if self.fenced:
+            raise RuntimeError("fenced")
+
+
+class Unopened(Engine):
+    """An engine over a fold, without topics or files; it counts its checkpoints."""
+
+    def __init__(self) -> None:
+        window = Window.from_mapping({"new_events": 2})
+        self.fold = Fold(FoldRules((PublicationRules("p", window, "dlq"),)))
+        self._ledger: Any = Ledger()
+        self.host: Any = SimpleNamespace(
+            settings=SimpleNamespace(process=SimpleNamespace(name="p"), checkpoint_every=9)
+        )
+        self.office: Any = SimpleNamespace(watch=None)
+        self.position, self.saved, self.whole = -1, -1, True
+        self._events, self._saved_at = 0, time.monotonic()
+        self._forget = self._alarmed = self._warned = False
+        self.saves: list[int] = []
+
+    def _decide(self, cut: Any) -> None:
+        self.fold.decided(cut, released=True)
+
+    def checkpoint(self, *, mirror: bool = False) -> None:
+        self.saves.append(self.position)
+        self.saved = self.position
+
+    def close(self) -> None:
+        pass
+
+
+def _records() -> Iterator[tuple[int, bytes]]:
+    """Two events and their cut; then one that is too late for the publication, which says `late = "dlq"`."""
+    import msgspec
+
+    def delta(offset: int, *times: int) -> bytes:
+        rows = [(offset + i, "c", "a", time, None, None, None, False) for i, time in enumerate(times)]
+        body = Delta(src="s", p=0, prev=offset - 1, last=offset + len(rows) - 1, n=len(rows), rows=rows)
+        return msgspec.json.encode(body)
+
+    yield 0, delta(0, DAY, 2 * DAY)
+    yield 1, msgspec.json.encode(Tick(at=3 * DAY))
+    yield 2, delta(2, 0)
+
+
+@pytest.mark.parametrize(("fenced", "saves"), [(False, [0, 2]), (True, [0])])
+def test_no_checkpoint_in_the_middle_of_a_record(tmp_path: Path, fenced: bool, saves: list[int]) -> None:
+    """The dead letter of a late event cannot be sent: a state that has taken the event, at the position before it,
+    would drop it as a repeat at the next start, and its letter would never be written."""
+    coordinator: Any = Coordinator.__new__(Coordinator)
+    coordinator._stopping = SimpleNamespace(set=lambda: None)
+    coordinator._thread = SimpleNamespace(shutdown=lambda wait: None)
+    engine = Unopened()
+    engine._ledger.fenced = fenced
+    coordinator.engine, coordinator.state = engine, "active"
+    if fenced:
+        with pytest.raises(RuntimeError, match="fenced"):
+            engine.apply(_records())
+    else:
+        engine.apply(_records())
+    coordinator.close()
+    assert engine.saves == saves
+
+
+def test_a_step_that_waits_for_another_is_timed_from_its_own_begin() -> None:
+    """The end of the step before must not make the one at hand look idle: it could hang unseen."""
+
+    async def scenario() -> list[bool]:
+        host: Any = SimpleNamespace(
+            settings=Settings.model_validate({"process": {"name": "p"}}), source=Source(topics=("t",))
+        )
+        one: Any = Coordinator(SimpleNamespace(), host)  # type: ignore[arg-type]
+        seen = []
+        first = asyncio.ensure_future(one._run(time.sleep, 0.2))
+        second = asyncio.ensure_future(one._run(time.sleep, 0.4))
+        await first
+        await asyncio.sleep(0.1)
+        seen.append(0 < one._busy() < 0.3)
+        await second
+        seen.append(one._busy() == 0)
+        return seen
+
+    assert asyncio.run(scenario()) == [True, True]

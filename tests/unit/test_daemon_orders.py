@@ -1,0 +1,84 @@
+"""Orders to a daemon, without a broker: what is refused before anything is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from connectors.kafka.source import Source
+from models.errors import InputError
+from stream.commands.erase import _case_ids
+from stream.daemon import orders
+from stream.daemon.engine import Engine
+from stream.daemon.status import FILE
+from stream.pseudonym import Pseudonyms
+from stream.records import Command
+from stream.release.folder import create_key, read_key
+from stream.settings import Settings
+
+SOURCE = Source(topics=("t",))
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings.model_validate({"process": {"name": "p"}})
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[Command]:
+    """What would be put on the delta topic."""
+    found: list[Command] = []
+    monkeypatch.setattr(orders, "send", lambda _settings, _source, command: len(found.append(command) or found) - 1)
+    return found
+
+
+def test_an_erasure_without_the_key_is_refused_and_makes_none(
+    settings: Settings, sent: list[Command], tmp_path: Path
+) -> None:
+    """Under a new key the names are nobody's: the daemon would obey, and erase nothing."""
+    with pytest.raises(InputError, match=r"there is no pseudonym key; give the folder of the running daemon"):
+        orders.erase(settings, SOURCE, tmp_path / "elsewhere", ["Jane"])
+    assert sent == []
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_an_erasure_says_under_which_key_and_another_than_the_coordinators_is_refused(
+    settings: Settings, sent: list[Command], tmp_path: Path
+) -> None:
+    """The key's name goes with the order; where the coordinator's folder tells another one, nothing is sent."""
+    operator = tmp_path / "operator"
+    operator.mkdir()
+    create_key(operator / "key")
+    ours = Pseudonyms(read_key(operator / "key"))
+    orders.erase(settings, SOURCE, tmp_path, ["Jane"])
+    assert sent[0].arguments == {"cases": [ours.case("Jane")], "key": ours.id}
+    (operator / FILE).write_bytes(msgspec.json.encode({"key": Pseudonyms(bytes(32)).id}))
+    with pytest.raises(InputError, match="under another pseudonym key"):
+        orders.erase(settings, SOURCE, tmp_path, ["Jane"])
+    assert len(sent) == 1
+
+
+@pytest.mark.parametrize(("recorded", "obeyed"), [("ours", True), ("other", False)])
+def test_a_coordinator_obeys_only_names_under_its_key(recorded: str, obeyed: bool) -> None:
+    """An erasure under another key is ignored with a line of its own, not taken for done."""
+    engine: Any = Engine.__new__(Engine)
+    engine.fold = SimpleNamespace(key=recorded, rules=SimpleNamespace(key=recorded))
+    command = Command(name="erase", arguments={"cases": [], "key": "ours"})
+    if obeyed:
+        engine._refuse_other_key(command)
+        return
+    with pytest.raises(InputError, match="nothing is erased"):
+        engine._refuse_other_key(command)
+
+
+def test_case_ids_are_lines_of_text() -> None:
+    """Without line ends and byte order mark; what is no text is said with its line."""
+    assert _case_ids(b"\xef\xbb\xbfJane\r\n\nJos\xc3\xa9 \n") == ["Jane", "José "]
+    with pytest.raises(InputError, match=r"standard input, line 2: is not UTF-8 text"):
+        _case_ids(b"Jane\n\xff\n")
+    with pytest.raises(InputError, match="no case id on standard input"):
+        _case_ids(b"\n \n")

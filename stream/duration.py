@@ -18,19 +18,27 @@ UNITS = {
     "d": 86400 * SECOND,
     "w": 604800 * SECOND,
 }
-_FORM = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
+LONGEST = 36_525 * UNITS["d"]
+"""A hundred years: the end of a longer window would lie beyond what int64 nanoseconds hold."""
+_FORM = re.compile(r"(\d{1,18})\s*(ms|s|m|h|d|w)", re.ASCII)
 
 
 def nanoseconds(value: Any, where: str = "duration") -> int:
-    """`7d` -> 604800000000000. A bare number has no unit and is refused; so are zero and negative ones."""
+    """`7d` -> 604800000000000. A bare number has no unit and is refused; so are zero, negative ones and centuries."""
     match = _FORM.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or int(match[1]) == 0:
         raise InputError(f"{where}: {value!r} is not a duration such as 30s, 10m, 1h, 7d or 2w, above zero")
-    return int(match[1]) * UNITS[match[2]]
+    length = int(match[1]) * UNITS[match[2]]
+    if length > LONGEST:
+        raise InputError(f"{where}: {value!r} is longer than a hundred years")
+    return length
 
 
 def _validate(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else nanoseconds(value)
+    try:
+        return nanoseconds(value)
+    except InputError as error:  # pydantic says where it stands
+        raise ValueError(str(error).removeprefix("duration: ")) from None
 
 
 Duration = Annotated[int, BeforeValidator(_validate)]

@@ -1,7 +1,7 @@
 """Configuration: one TOML file, environment over file, flags over both; unknown keys are errors.
 
-pydantic-settings gives the models and the nesting (`VEILSTREAM_PROCESS__NAME`); what it does not give stands in
-`stream.settings_sources`: secrets from `*_FILE`, lists by comma, and an error for unknown `VEILSTREAM_*` names.
+Here is what a configuration may say; where it comes from (the file, `VEILSTREAM_PROCESS__NAME`, `*_FILE`) stands in
+`stream.settings_sources`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from connectors.kafka.source import Source
+from connectors.times import zone
 from models.errors import InputError
 from stream.duration import Duration
 from stream.exact import Exact
@@ -29,7 +30,8 @@ from stream.sealed import Keys
 from stream.window import Window
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
-RESERVED = {"checkpoints", "key", "ledger", "withheld"}
+RESERVED = {"checkpoints", "key", "ledger", "lock", "quarantine", "staging", "withheld"}
+"""Names that the operator's folder needs itself: a publication of that name would lie upon them."""
 
 READS_DATA = {"new_cases", "new_events", "completed_cases", "events_per_case", "skip_if_unchanged", "min_new_cases"}
 """Triggers and guards whose moment depends on the data, and so would tell of it."""
@@ -94,6 +96,15 @@ class Process(_Table):
     def _name(cls, value: str) -> str:
         return _plain_name(value, "process.name")
 
+    @field_validator("timezone")
+    @classmethod
+    def _zone(cls, value: str | None) -> str | None:
+        try:
+            zone(value)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return value
+
     @field_validator("completion", mode="before")
     @classmethod
     def _shorthand(cls, value: Any) -> Any:
@@ -146,6 +157,10 @@ class Publication(_Table):
         """The window of the table, validated."""
         table = dict(self.window)
         if self.first is not None:
+            if "first" in table:
+                raise InputError(
+                    f"publication {self.name!r}: first stands twice, beside the window and in it; keep one"
+                )
             table["first"] = self.first
         with _naming(self.name, "window"):
             return Window.from_mapping(table)
@@ -185,6 +200,15 @@ class Publication(_Table):
             )
 
 
+class Endpoint(_Table):
+    """Where a daemon serves its metrics: nowhere without a port."""
+
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """0 takes any free port; the coordinator of `run --role all` takes the one behind."""
+    host: str = Field(default="127.0.0.1", min_length=1)
+    """Figures derive from source data: loopback unless told otherwise."""
+
+
 class Settings(_Table):
     """A whole configuration file."""
 
@@ -200,9 +224,10 @@ class Settings(_Table):
     """The storage key before this one: still read, never written, until `veilstream migrate` finds nothing under it."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
     """Daemon only: /healthz and /readyz on loopback; 0 takes any free port."""
-    store: str | None = None
+    store: str | None = Field(default=None, min_length=1)
     """fsspec URL of the public folder; `<output>/public` by default."""
-    metrics: dict[str, Any] = {}
+    metrics: Endpoint = Endpoint()
+    """Daemon only: Prometheus metrics."""
     min_free_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
     """Disk that must be free before a release is built."""
     checkpoint_every: int = Field(default=20_000, ge=1)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
-from pydantic import ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ValidationError
 
 from models.errors import InputError
 from stream.settings import Settings, explain
 
 PREFIX = "VEILSTREAM_"
+FILE = "_file"
 TEST_NAMES = {"VEILSTREAM_REQUIRE", "VEILSTREAM_KAFKA", "VEILSTREAM_LOGS"}
 """These belong to the tests."""
 
@@ -39,7 +41,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or 'cannot be read'}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also an int of thousands of digits, or no UTF-8
         raise InputError(f"{path}: not valid TOML: {error}") from None
 
 
@@ -54,19 +56,60 @@ def _named(fault: str, publications: Any) -> str:
 
 
 def _environment() -> dict[str, Any]:
-    """`VEILSTREAM_A__B=value` and `VEILSTREAM_A__B_FILE=path` as a nested mapping; unknown names are errors."""
-    names = [name for name in os.environ if name.startswith(PREFIX) and name not in TEST_NAMES]
-    for name in names:
-        top = name.removeprefix(PREFIX).removesuffix("_FILE").split("__")[0].lower()
-        if top not in Settings.model_fields:
-            raise InputError(
-                f"environment variable {name}: no such setting ({', '.join(sorted(Settings.model_fields))})"
-            )
-    nested = _Environment().model_dump(exclude_unset=True)
-    for name in names:
-        if name.endswith("_FILE"):
-            _put(nested, name.removeprefix(PREFIX).removesuffix("_FILE").lower().split("__"), _secret(name))
+    """`VEILSTREAM_A__B=value` and `VEILSTREAM_A__B_FILE=path` as a nested mapping; unknown names are errors.
+
+    Values are the text that they are: a password of digits is no number. Where a table or a list is asked for they may
+    be JSON, lists also come by comma. A key that itself ends in `_file` takes the path.
+    """
+    nested: dict[str, Any] = {}
+    by_path: dict[tuple[str, ...], str] = {}
+    for name, path in _names():
+        kind, text = _kind(path), os.environ[name]
+        if kind is None and path[-1].endswith(FILE):
+            path = (*path[:-1], path[-1].removesuffix(FILE))
+            kind, text = _kind(path), _secret(name)
+        if kind is None:
+            raise InputError(f"environment variable {name}: no such setting (docs/configuration.md names them all)")
+        if path in by_path:
+            raise InputError(f"environment variables {by_path[path]} and {name} set the same; keep one")
+        by_path[path] = name
+        _put(nested, path, _value(kind, text, name), name)
     return nested
+
+
+def _names() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(variable, keys from the outermost on), tables before what stands in them."""
+    for name in sorted(os.environ, key=str.upper):
+        if name.upper().startswith(PREFIX) and name not in TEST_NAMES:
+            yield name, tuple(name[len(PREFIX) :].lower().split("__"))
+
+
+def _kind(path: Sequence[str]) -> Any:
+    """The type of the setting at `path`; None where there is none."""
+    model: type[BaseModel] | None = Settings
+    kind: Any = None
+    for key in path:
+        if model is None or key not in model.model_fields:
+            return None
+        kind = model.model_fields[key].annotation
+        model = _table(kind)
+    return kind
+
+
+def _table(kind: Any) -> type[BaseModel] | None:
+    """The model of a table, of one that may be absent too; None for anything else."""
+    choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return next((one for one in choices if isinstance(one, type) and issubclass(one, BaseModel)), None)
+
+
+def _value(kind: Any, text: str, name: str) -> Any:
+    is_list = get_origin(kind) is tuple
+    if text.startswith("[" if is_list else "{") and (is_list or _table(kind) is not None):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise InputError(f"environment variable {name}: begins like JSON, but is none") from None
+    return [part.strip() for part in text.split(",") if part.strip()] if is_list else text
 
 
 def _secret(name: str) -> str:
@@ -74,56 +117,25 @@ def _secret(name: str) -> str:
         return Path(os.environ[name]).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise InputError(f"environment variable {name}: its file cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise InputError(f"environment variable {name}: its file is not UTF-8 text") from None
 
 
-def _put(tree: dict[str, Any], path: list[str], value: Any) -> None:
+def _put(tree: dict[str, Any], path: Sequence[str], value: Any, name: str) -> None:
     for part in path[:-1]:
         tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise InputError(f"environment variable {name}: {part} is set as a whole by another variable; keep one")
     tree[path[-1]] = value
 
 
-class _Environment(BaseSettings):
-    """Only the environment part: nested by `__`, values as JSON where they parse, lists also by comma."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="allow")
-
-    process: dict[str, Any] = {}
-    source: dict[str, Any] = {}
-    metrics: dict[str, Any] = {}
-    publication: list[dict[str, Any]] = []
-    store: str | None = None
-    key: str | None = None
-    checkpoint_key: str | None = None
-    checkpoint_key_former: str | None = None
-    health_port: int | None = None
-    min_free_bytes: int | None = None
-    checkpoint_every: int | None = None
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (env_settings,)
-
-
-LISTS = {"sensitive", "end_activities", "end_all", "topics", "formats"}
-
-
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` on top of `base`, table by table; a comma list in the environment becomes a list."""
+    """`over` on top of `base`, table by table. A secret and the file of that secret take each other's place."""
     merged = dict(base)
     for key, value in over.items():
-        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = _merge(merged[key], value)
-        elif isinstance(value, Mapping):
-            merged[key] = _merge({}, value)
-        elif key in LISTS and isinstance(value, str):
-            merged[key] = [part.strip() for part in value.split(",") if part.strip()]
-        else:
-            merged[key] = value
-    return {key: value for key, value in merged.items() if not (key.endswith("_file") and key[:-5] in merged)}
+        merged.pop(f"{key}{FILE}", None)
+        if key.endswith(FILE):
+            merged.pop(key.removesuffix(FILE), None)
+        inner = merged.get(key)
+        merged[key] = _merge(inner, value) if isinstance(value, Mapping) and isinstance(inner, Mapping) else value
+    return merged

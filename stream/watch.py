@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from stream.metrics import HOST, Metrics
+from stream.metrics import Metrics
 from stream.release.contract import Decision
 from stream.settings import Settings
 
@@ -70,9 +70,9 @@ class Watch:
 
 def serve(settings: Settings) -> Metrics | None:
     """The metrics of a daemon, served where `[metrics]` names a port; None without one."""
-    port = settings.metrics.get("port")
-    if port is None:
+    endpoint = settings.metrics
+    if endpoint.port is None:
         return None
     metrics = Metrics(settings.process.name, live=True)
-    metrics.serve(int(port), str(settings.metrics.get("host", HOST)))
+    metrics.serve(endpoint.port, endpoint.host)
     return metrics

@@ -17,6 +17,9 @@ from stream.duration import nanoseconds
 
 Mode = Literal["exactly", "up_to"]
 Clock = Literal["event", "wall"]
+MOST = (1 << 31) - 1
+"""Cases are coded as int32: a trigger that waits for more of anything would never fire."""
+
 FirstKind = Literal["events_fraction", "cases_fraction", "paper_split", "until", "new_cases", "new_events"]
 
 
@@ -128,16 +131,18 @@ def _known(table: Any, allowed: Mapping[str, Any], where: str) -> None:
             raise InputError(f"{where}.{key} is unknown; known are {', '.join(allowed)}")
 
 
-def _count(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{where}: must be a whole number of at least 1, not {value!r}")
+def _whole(value: Any, where: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST:
+        raise InputError(f"{where}: must be a whole number from {least} to {MOST}, not {value!r}")
     return value
+
+
+def _count(value: Any, where: str) -> int:
+    return _whole(value, where, 1)
 
 
 def _natural(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"{where}: must be a whole number of at least 0, not {value!r}")
-    return value
+    return _whole(value, where, 0)
 
 
 def _flag(value: Any, where: str) -> bool:

@@ -125,6 +125,8 @@ def _read(path: Path, name: str) -> str:
         return path.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise InputError(f"source.security.{name}_file: {path} cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise InputError(f"source.security.{name}_file: {path} is not UTF-8 text") from None
 
 
 def _tokens(security: Security) -> Any:

@@ -119,10 +119,10 @@ def _environment(config: Path, role: str) -> dict[str, str]:
     from stream.settings import load
 
     settings = load(config)
-    ports = {"VEILSTREAM_METRICS__PORT": settings.metrics.get("port"), "VEILSTREAM_HEALTH_PORT": settings.health_port}
+    ports = {"VEILSTREAM_METRICS__PORT": settings.metrics.port, "VEILSTREAM_HEALTH_PORT": settings.health_port}
     if role != "coordinator":
         return dict(os.environ)
-    return {**os.environ, **{name: str(int(port) + 1) for name, port in ports.items() if port}}
+    return {**os.environ, **{name: str(port + 1) for name, port in ports.items() if port}}
 
 
 def _wait(children: list[subprocess.Popen[bytes]]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -35,11 +36,12 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def refused(folder: Path, text: str) -> str:
+def refused(folder: Path, text: str, where: str = "c.toml") -> str:
+    """The one line with which the configuration is refused; it names the file, or where else the fault lies."""
     with pytest.raises(InputError) as error:
         settings.load(written(folder, text))
     assert "\n" not in str(error.value)
-    assert "c.toml" in str(error.value)
+    assert where in str(error.value)
     return str(error.value)
 
 
@@ -69,6 +71,21 @@ def test_the_configuration_of_the_design(tmp_path: Path) -> None:
         ('every = "7d", time = "event"', "new_cases = 5", "reads the data"),
         ("gate = { max_epsilon = 1.0 }", "gate = { min_ka = 5 }", "read data"),
         ("gate = { min_ka = 20 }", "gate = { max_tpl = 1.0 }", "spends epsilon"),
+        ("[process]", "[process]\nretention = 30", "process.retention: 30 is not a duration"),
+        ("[process]", '[process]\nretention = "101000w"', "process.retention: '101000w' is longer than"),
+        ("[process]", '[process]\ntimezone = "Mars/Base"', "process.timezone: timezone 'Mars/Base'"),
+        ("[process]", "[metrics]\nprot = 9\n[process]", "metrics.prot: unknown key"),
+        ("[process]", '[metrics]\nport = "x"\n[process]', "metrics.port"),
+        ("[process]", f"checkpoint_every = {'9' * 5000}\n[process]", "not valid TOML"),
+        ("[process]", f"metrics = {'[' * 5000}{']' * 5000}\n[process]", "not valid TOML"),
+        (
+            "new_cases = 100 }",
+            "new_cases = 100, first = { new_cases = 9 } }\nfirst = { new_cases = 5 }",
+            "stands twice",
+        ),
+        ("new_cases = 100", "new_cases = 99999999999999999999", "window.new_cases"),
+        ('every = "7d"', 'every = "99999999w"', "window.every"),
+        ('name = "research"', 'name = "lock"', "reserved"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -101,6 +118,91 @@ def test_environment_over_file_and_flags_over_both(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("VEILSTREAM_PROCES__NAME", "x")
     with pytest.raises(InputError, match="VEILSTREAM_PROCES__NAME"):
         settings.load(path)
+
+
+SASL = 'topics = ["t"]\nsecurity = { protocol = "sasl_ssl", mechanism = "PLAIN", username = "u", password = "x" }'
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets variables, the prefix left out."""
+    return lambda **values: [monkeypatch.setenv(f"VEILSTREAM_{name}", value) for name, value in values.items()]
+
+
+def test_values_of_the_environment_are_text(tmp_path: Path, environment: Callable[..., None]) -> None:
+    """A password of digits is a password, a column may be called 42; budgets are exact, lists and tables also JSON."""
+    path = written(tmp_path, f"{GOOD}[source]\n{SASL}")
+    environment(
+        SOURCE__SECURITY__PASSWORD="0123",
+        PROCESS__COLUMNS__CASE="42",
+        PROCESS__SENSITIVE='["Diagnose, main", "Age"]',
+        PROCESS__BUDGET='{"max_epsilon": 3}',
+        PROCESS__BUDGET__MAX_DELTA="0.1",
+        PROCESS__COMPLETION__LOG_END="true",
+        PROCESS__RETENTION="2w",
+        METRICS__PORT="9100",
+        PUBLICATION='[{"name": "p", "window": {"manual": true}, "mechanism": {"kind": "identity"}}]',
+    )
+    loaded = settings.load(path)
+    assert loaded.source is not None
+    assert loaded.source.security.secret("password") == "0123"
+    assert loaded.process.columns.case == "42"
+    assert loaded.process.sensitive == ("Diagnose, main", "Age")
+    assert (loaded.process.budget.max_epsilon, loaded.process.budget.max_delta) == (3, Fraction(1, 10))
+    assert loaded.process.completion.log_end
+    assert loaded.process.retention == 14 * 86_400 * 10**9
+    assert loaded.metrics.port == 9100
+    assert [one.name for one in loaded.publication] == ["p"]
+
+
+def test_a_secret_and_its_file_take_each_others_place(tmp_path: Path, environment: Callable[..., None]) -> None:
+    """A key that ends in _file takes the path, and what the environment gives rules."""
+    path = written(tmp_path, f"{GOOD}[source]\n{SASL}")
+    secret = tmp_path / "secret"
+    secret.write_text("from the file\n")
+    environment(SOURCE__SECURITY__PASSWORD_FILE=str(secret), SOURCE__SECURITY__CA_FILE="/ca.pem")
+    loaded = settings.load(path)
+    assert loaded.source is not None
+    assert loaded.source.security.secret("password") == "from the file"
+    assert loaded.source.security.ca_file == Path("/ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("PROCESS", "clinic", "process: Input should be a valid dictionary"),
+        ("PROCESS", '{"name": ', "VEILSTREAM_PROCESS: begins like JSON, but is none"),
+        ("PROCESS__NAMES", "clinic", "VEILSTREAM_PROCESS__NAMES: no such setting"),
+        ("PROCESS__NAME__DEEP", "clinic", "VEILSTREAM_PROCESS__NAME__DEEP: no such setting"),
+        ("PROCESS_NAME", "clinic", "VEILSTREAM_PROCESS_NAME: no such setting"),
+        ("process__nmae", "clinic", "VEILSTREAM_process__nmae: no such setting"),
+        ("PUBLICATION__0__NAME", "p", "VEILSTREAM_PUBLICATION__0__NAME: no such setting"),
+        ("METRICS__PROT", "9", "VEILSTREAM_METRICS__PROT: no such setting"),
+        ("HEALTH_PORT", "many", "health_port: Input should be a valid integer"),
+        ("PROCESS__COMPLETION__INACTIVITY", "30", "process.completion.inactivity: '30' is not a duration"),
+        ("PROCESS__TIMEZONE", "Mars/Base", "process.timezone: timezone 'Mars/Base' is not known"),
+        ("STORE", "", "store: "),
+        ("KEY_FILE", "/nowhere", "VEILSTREAM_KEY_FILE: its file cannot be read"),
+    ],
+)
+def test_a_wrong_variable_is_named(
+    tmp_path: Path, environment: Callable[..., None], name: str, value: str, said: str
+) -> None:
+    """Unknown names at every depth, and values that do not fit: one line."""
+    environment(**{name: value})
+    assert said in refused(tmp_path, GOOD, where="")
+
+
+def test_a_secret_file_that_is_no_text_and_a_secret_given_twice(
+    tmp_path: Path, environment: Callable[..., None]
+) -> None:
+    """Both are refused by the names of the variables."""
+    (tmp_path / "key").write_bytes(b"\xff\xfe")
+    environment(KEY_FILE=str(tmp_path / "key"))
+    assert "VEILSTREAM_KEY_FILE: its file is not UTF-8 text" in refused(tmp_path, GOOD, where="")
+    (tmp_path / "key").write_text("ab" * 32)
+    environment(KEY="cd" * 32)
+    assert "VEILSTREAM_KEY and VEILSTREAM_KEY_FILE set the same" in refused(tmp_path, GOOD, where="")
 
 
 def test_check_config_warns_of_claims_that_cannot_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,7 +75,7 @@ def advance(begin, after, position, a, n, reached):  # type: ignore[no-untyped-d
     """
     previous, least = -1, n + 1
     for k in range(n + 1):
-        old = np.int64(position[k])
+        old = position[k]
         new = -1 if old < 0 else np.int64(after[begin + old, a])
         if previous >= 0 and (new < 0 or previous < new):
             new = previous

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -32,7 +33,8 @@ def read(
 
     names = Names.of(columns)
     separator = _check_header(path, names)
-    with _opened(path) as stream:
+    with _opened(path) as stream, warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # rows wider than the header: it would cut them
         try:
             frame = pd.read_csv(
                 stream,
@@ -43,7 +45,7 @@ def read(
                 index_col=False,
                 skip_blank_lines=True,
             )
-        except pd.errors.ParserError as error:
+        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
             raise InputError(f"{path}: {_wrong_width(path, separator)}") from error
     log = from_frame(frame, names, timezone, unit, str(path), lambda row: f"{path}: line {_line(path, separator, row)}")
     return log.with_columns(
@@ -59,8 +61,14 @@ def _check_header(path: Path, names: Names) -> str:
     if not first.strip():
         raise InputError(f"{path}: the file is empty; the first line has to name the columns")
     separator = max(_SEPARATORS, key=first.count)
-    check_columns(next(csv.reader([first], delimiter=separator)), names, str(path))
+    check_columns(next(_fields_of([first], separator)), names, str(path))
     return separator
+
+
+def _fields_of(lines: Iterable[str], separator: str) -> Any:
+    """csv's reader, for fields of any length."""
+    csv.field_size_limit(2**31 - 1)
+    return csv.reader(lines, delimiter=separator)
 
 
 @contextmanager
@@ -74,9 +82,8 @@ def _opened(path: Path) -> Iterator[IO[str]]:
 
 def _records(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """The records after the header with the line on which each begins, blank lines left out."""
-    csv.field_size_limit(2**31 - 1)
     with _opened(path) as stream:
-        reader = csv.reader(stream, delimiter=separator)
+        reader = _fields_of(stream, separator)
         next(reader)
         begin = reader.line_num + 1
         for record in reader:
@@ -95,7 +102,7 @@ def _line(path: Path, separator: str, row: int) -> int:
 
 def _wrong_width(path: Path, separator: str) -> str:
     with _opened(path) as stream:
-        width = len(next(csv.reader(stream, delimiter=separator)))
+        width = len(next(_fields_of(stream, separator)))
     for line, record in _records(path, separator):
         if len(record) > width:
             return f"line {line} has {len(record)} fields, the header names {width}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.columns import CASE_PREFIX, Names, as_text, constant_per_case
-from connectors.times import UNITS, ZonelessError, parser
+from connectors.times import FIRST_YEAR, LAST_YEAR, UNITS, ZonelessError, parser, zone
 from models.errors import InputError, NoEventsError
 from models.eventlog import MISSING, Column, EventLog, Ints
 
@@ -86,7 +86,10 @@ def encode(series: pd.Series[Any]) -> Column:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "to_pydatetime"):
-        return value.to_pydatetime()
+        try:
+            return value.to_pydatetime()
+        except ValueError:  # a year that Python has no date for
+            return str(value.to_numpy())
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -121,11 +124,14 @@ def _from_datetimes(series: pd.Series[Any], name: str, timezone: str | None, whe
             raise zoneless(where(0), name)
         # fold as in the text parser: the first of two equal local times; a skipped local time moves forward
         series = series.dt.tz_localize(
-            timezone, ambiguous=np.ones(len(series), dtype=bool), nonexistent="shift_forward"
+            zone(timezone), ambiguous=np.ones(len(series), dtype=bool), nonexistent="shift_forward"
         )
-    return np.asarray(
-        series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(dtype="datetime64[ns]").astype(np.int64)
-    )
+    moments = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+    years = moments.astype("datetime64[Y]").astype(np.int64) + 1970
+    bad = np.flatnonzero((years < FIRST_YEAR) | (years > LAST_YEAR))
+    if len(bad):
+        raise InputError(f"{where(int(bad[0]))}: {name} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
+    return np.asarray(moments.astype("datetime64[ns]").astype(np.int64))
 
 
 def _counted(series: pd.Series[Any], name: str, factor: int, where: Where) -> Ints:

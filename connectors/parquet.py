@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from connectors.frame import check_columns, flat_columns, from_frame
 from connectors.output import clean, replacing
 from models.errors import InputError
 from models.eventlog import Column, EventLog
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def read(
@@ -29,10 +32,29 @@ def read(
         with pq.ParquetFile(path) as file:
             check_columns(list(file.schema_arrow.names), names, str(path))
             table = file.read()
+            frame = _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: not a readable Parquet file; fetch it again") from error
-    frame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     return from_frame(frame, names, timezone, unit, str(path), lambda row: f"{path}: row {row + 1}")
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The table with lists, tables and bytes as text: what can be counted and published."""
+    import pyarrow as pa
+
+    for place, field in enumerate(table.schema):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+        if binary or pa.types.is_nested(kind):
+            texts = [None if value is None else _text(value) for value in table.column(place).to_pylist()]
+            table = table.set_column(place, field.name, pa.array(texts, type=pa.string()))
+    return table
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
 def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None) -> None:

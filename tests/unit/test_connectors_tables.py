@@ -120,6 +120,8 @@ def test_counted_time_is_exact(table, unit, text):
         ([HEADER, "SECRET,A,"], "line 2: no time:timestamp"),
         ([HEADER, "1,A,2020-02-30T00:00:00Z"], "line 2: time:timestamp is not a time"),
         ([HEADER, "1,A,2020-01-01T00:00:00Z", "1,A,2020-01-01T00:00:00Z,SECRET"], "line 3 has 4 fields"),
+        ([HEADER, "1,A,2020-01-01T00:00:00Z,SECRET", "1,A,2020-01-01T00:00:00Z"], "line 2 has 4 fields"),
+        ([HEADER, *["1,A,2020-01-01T00:00:00Z,SECRET"] * 3], "line 2 has 4 fields, the header names 3"),
         ([HEADER, "1,A,2020-01-01T00:00:00Z", '"SECRET'], "not well-formed CSV"),
         (
             [f"{HEADER},case:x", "1,A,2020-01-01T00:00:00Z,SECRET", "1,B,2020-01-01T00:00:00Z,2"],
@@ -130,6 +132,13 @@ def test_counted_time_is_exact(table, unit, text):
 def test_bad_tables_are_refused_with_file_and_line(table, lines, said):
     """One line that says where and what to do, and never what a record holds."""
     assert said in refused(table(*lines))
+
+
+def test_long_names_and_separators_at_the_end_of_a_line_are_read(table):
+    """A header field of 200,000 letters; and lines that end in one more separator lose nothing."""
+    long = "x" * 200_000
+    log = read_log(table(f"{HEADER},{long}", "1,A,2020-01-01T00:00:00Z,v,", "1,B,2020-01-02T00:00:00Z,w,"))
+    assert log.event_attributes[long].decode() == ["v", "w"]
 
 
 def test_damaged_files_are_refused(tmp_path, table):
@@ -162,6 +171,26 @@ def test_parquet_times_with_and_without_zone(tmp_path):
     frame(**{"time:timestamp": local.tz_localize("Europe/Berlin")}).to_parquet(file)
     assert read_log(file).time.tolist() == berlin.time.tolist() == [1593597600 * 10**9, 1593601200 * 10**9]
     assert berlin.case_ids == ("7",)
+
+
+def test_parquet_times_that_nanoseconds_do_not_hold_are_refused(tmp_path):
+    """The year 38504 in microseconds would wrap around to 1677; an unknown zone is one line too."""
+    file = tmp_path / "log.parquet"
+    far = pd.Series([0, 2**60]).astype("datetime64[us]")
+    frame(**{"time:timestamp": far.dt.tz_localize("UTC")}).to_parquet(file)
+    assert "row 2: time:timestamp is outside the years 1678 to 2261" in refused(file)
+    frame(when=far).to_parquet(file)
+    assert str(read_log(file).event_attributes["when"].decode()[1]).startswith("38504-08-17")
+    frame(**{"time:timestamp": pd.to_datetime(["2020-07-01 12:00"] * 2)}).to_parquet(file)
+    assert "not known" in refused(file, timezone="Mars/Base")
+
+
+def test_parquet_lists_tables_and_bytes_are_text(tmp_path):
+    """What has no single value is its JSON, as in the records of the daemon."""
+    file = tmp_path / "log.parquet"
+    frame(l=[[1, 2], None], t=[{"a": "x"}, {"a": "y"}], b=[b"A", b"\xff"]).to_parquet(file)
+    values = {name: column.decode() for name, column in read_log(file).event_attributes.items()}
+    assert values == {"l": ["[1, 2]", None], "t": ['{"a": "x"}', '{"a": "y"}'], "b": ["A", "\\xff"]}
 
 
 def test_parquet_nulls_and_types(tmp_path):

@@ -20,8 +20,9 @@ from models.eventlog import Codes, EventLog, Ints, SimpleLog
 MILLISECOND = 1_000_000
 """Nanoseconds; times are protected and released in whole milliseconds."""
 
-MAX_TIME_MS = (1 << 63) // MILLISECOND - 1
-"""What 64 bits of nanoseconds can hold (year 2262): a noised time beyond it is cut to it, never wrapped around."""
+MAX_TIME_MS = 9_214_560_000_000
+"""292 years: from the first day of 1678 to the last of 2261, the whole years that 64 bits of nanoseconds hold (readers
+of logs refuse others). A noised time beyond is cut to it, never wrapped around."""
 
 LONGEST_MS = 1 << 43
 """278 years: ranges of times below it, on a lattice of 2^20 steps (models.dp.timestamps), fit 64 bits."""

@@ -95,7 +95,7 @@ def case_times(starts: Ints, order: Ints, relative: Ints, origin_ms: int) -> Int
     first relative time, counted from the origin), then its durations added up, none negative.
 
     `relative` (int64[R], milliseconds, at most FURTHEST_MS) lies by case as it was: case c, which has events, has
-    starts[c] .. starts[c+1]-1. Times end where 64 bits do, and so does the length of a case.
+    starts[c] .. starts[c+1]-1. Times end with the calendar (MAX_TIME_MS), and so does the length of a case.
     """
     times = np.empty(len(relative), dtype=np.int64)
     place = 0

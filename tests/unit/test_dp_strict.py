@@ -206,7 +206,7 @@ def test_bad_bounds() -> None:
     for arguments in ((0, None, 1), (DAY, (5, 5), 1), (DAY, None, 0), (1 << 41, None, 1), (DAY, (year_3, 0), 1)):
         with pytest.raises(InputError):
             TimeBounds(*arguments)
-    with pytest.raises(InputError, match="between the years 1678 and 2262"):
+    with pytest.raises(InputError, match="within the years 1678 to 2261"):
         TimeBounds(DAY, (year_3, year_3 + DAY), 1)
     with pytest.raises(InputError, match="64 bits"):
         release_log(_log(), epsilon="1e-9", delta_dp="0.5", draw=_Recorder())

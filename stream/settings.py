@@ -136,7 +136,7 @@ class Publication(_Table):
         refuse_impossible(self.gate, self.build_mechanism, where)
         self._refuse_data_cuts(where)
         _ = self.build_window  # what is wrong in it is said when the file is read
-        self._refuse_vacuous_n(where)
+        self._refuse_vacuous_bounds(where)
         self._refuse_impossible_ba(where)
         return self
 
@@ -165,10 +165,16 @@ class Publication(_Table):
         with _naming(self.name, "window"):
             return Window.from_mapping(table)
 
-    def _refuse_vacuous_n(self, where: str) -> None:
-        """n >= bk_length lets every record match, so a bound would pass without meaning anything."""
+    def _refuse_vacuous_bounds(self, where: str) -> None:
+        """n >= bk_length lets every record match, so a bound would pass without meaning anything; and the least of
+        `all` is 0 nearly always, where no case can be the victim: a gate passes over it."""
         for audit in self.build_audits:
             ns, length = getattr(audit, "n", ()), getattr(audit, "bk_length", None)
+            if self.gate.anonymity_bounds and getattr(audit, "minimum", None) == "all":
+                raise InputError(
+                    f'{where}: audit.minimum = "all" is for reports: its least values are mostly 0, which no case is '
+                    'behind, and the gate would pass whatever is released; use "realisable"'
+                )
             if self.gate.anonymity_bounds and length is not None and max(ns, default=0) >= length:
                 raise InputError(
                     f"{where}: audit.n = {max(ns)} is not below bk_length = {length}: with it every record matches "

@@ -148,12 +148,17 @@ def _least(values: Sequence[int | None]) -> int | None:
 
 
 def _series(policy: GatePolicy, series: Mapping[str, Any]) -> Iterator[str]:
-    """A bound over the series; one that begins later (before the third release) passes, one not measured does not."""
+    """A bound over the series; one that begins later (before the third release) passes. One that was not measured does
+    not, nor one with releases that no linker joins: they are left out of its numbers."""
     if policy.min_series is not None and series.get("status") != "ok":
         why = series.get("reason") or "no audit"
         yield f"series: not measured ({why}), so the bound {policy.min_series} is not shown"
     elif series.get("worst") is not None:
         yield from _floor("series", policy.min_series, series["worst"])
+    for row in series.get("results") or []:
+        if policy.min_series is not None and row["without_linker"] and _holds(row):
+            first, second = (series["releases"][place - 1] for place in row["without_linker"][0])
+            yield f"series: no linker joins releases {first} and {second} at n = {row['n']}: its premise does not hold"
 
 
 def _ceiling(name: str, bound: float | None, value: float | None) -> Iterator[str]:

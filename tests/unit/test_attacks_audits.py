@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.audits.series import SeriesAudit
 from stream.release.contract import Applicability, AuditContext, Build, Exposure, Record
+from stream.release.gate import GatePolicy, after_audit
 from stream.release.mechanisms.identity import Identity
+from stream.settings import Publication
 
 TRACES = [("ab", "X"), ("ab", "X"), ("ac", "Y"), ("abc", "X"), ("ab", "X")]
 
@@ -51,6 +59,45 @@ def test_late_insertions_are_not_incremental() -> None:
     assert (found["status"], found["append_only"], found["results"]) == ("not_incremental", False, None)
 
 
+def test_late_insertions_of_a_release_between_are_not_incremental_either() -> None:
+    """Release 2 took in a late event: what release 3 shows of the cases of release 1 did not only grow."""
+    asked = context(3, 4, 5)
+    asked.earlier[1].audit = {"counts": {"non_append_insertions": 1}}
+    found = CorrespondenceAudit(n=(0,)).measure(asked, {})
+    assert (found["status"], found["append_only"], found["results"]) == ("not_incremental", False, None)
+    last = CorrespondenceAudit(n=(0,), against="last").measure(asked, {})
+    assert (last["status"], last["append_only"]) == ("ok", True)
+
+
+def test_releases_that_carry_other_things_are_not_compared() -> None:
+    """A mechanism that was changed between releases: no number can be given, so nothing leaves."""
+    asked = context(3, 4)
+    asked.earlier[0].carries = ("activity", "relative_time")
+    with pytest.raises(RefusedError, match="release 1 carries activity, relative_time in minutes, this one activity"):
+        CorrespondenceAudit(n=(0,)).measure(asked, {})
+
+
+@pytest.mark.parametrize("keys", [{"against": 0}, {"against": -1}, {"bk_on": ["colour"]}, {"bk_on": []}, {"n": []}])
+def test_keys_out_of_range_are_refused_when_the_file_is_read(keys: dict[str, Any]) -> None:
+    """`against = 0` once meant all, `against = -1` all but the first."""
+    with pytest.raises(ValidationError):
+        CorrespondenceAudit(**keys)
+
+
+def test_background_knowledge_of_what_is_not_carried_is_refused() -> None:
+    """The releases hold no resources, so nothing can be said about an adversary who knows them."""
+    with pytest.raises(InputError, match=r"audit\.bk_on: the releases do not carry resource"):
+        CorrespondenceAudit(bk_on=("resource",)).measure(context(3, 4), {})
+
+
+def test_a_gate_takes_realisable_minima_only() -> None:
+    """The least of `all` is 0 where no case can be the victim; a gate passes over it, so it would pass everything."""
+    table = {"name": "p", "window": {"new_cases": 9}, "mechanism": {"kind": "identity"}, "audit": {"minimum": "all"}}
+    assert Publication.model_validate(table).audit == {"minimum": "all"}
+    with pytest.raises(InputError, match=r'audit\.minimum = "all" is for reports'):
+        Publication.model_validate({**table, "gate": {"min_fa": 2}})
+
+
 def test_mechanisms_without_persons_get_no_number() -> None:
     """Where records are not persons, status and reason stand in place of numbers."""
     found = CorrespondenceAudit().measure(context(3, 4, applies=Applicability("not_applicable", "no persons")), {})
@@ -76,3 +123,42 @@ def test_series_needs_pairs_that_fit() -> None:
     pairs = CorrespondenceAudit(n=(0,)).measure(asked, {})
     assert SeriesAudit().measure(asked, {"anonymity": pairs})["status"] == "cases_dropped"
     assert SeriesAudit().measure(asked, {})["status"] == "not_applicable"
+
+
+def test_every_pair_of_a_series_must_fit() -> None:
+    """`against = "last"` looks at one pair; release 2, which had dropped a case, is in the series all the same."""
+    asked = context(3, 4, 5)
+    asked.earlier[0].audit = {"counts": {"suppressed_cases": 1}}
+    pairs = CorrespondenceAudit(n=(0,), against="last").measure(asked, {})
+    assert pairs["status"] == "ok"
+    assert SeriesAudit().measure(asked, {"anonymity": pairs})["status"] == "cases_dropped"
+
+
+def test_a_series_knows_the_taxonomy() -> None:
+    """Where an activity was published generalized at first, only the taxonomy links the releases."""
+    logs = [EventLog.from_traces([(trace, "X")] * size, "S") for size, trace in ((2, ["t"]), (3, ["x"]), (4, ["x"]))]
+    asked = context(3, 4, 5)
+    records = [Record(k, log, ("activity",), "minutes", ("S",)) for k, log in enumerate(logs, start=1)]
+    asked = replace(asked, candidate=records[2], earlier=records[:2])
+    with_linkers = {}
+    for taxonomy in (None, {"x": "t", "y": "t"}):
+        pairs = CorrespondenceAudit(n=(0,), taxonomy=taxonomy).measure(asked, {})
+        (row,) = SeriesAudit().measure(asked, {"anonymity": pairs})["results"]
+        with_linkers[taxonomy is not None] = row["without_linker"]
+    assert with_linkers == {False: [[1, 2], [1, 3]], True: []}
+
+
+def test_a_series_without_a_linker_does_not_pass() -> None:
+    """Pairs that no linker joins are left out of the numbers; a bound on the rest alone would say nothing of them."""
+    log = EventLog.from_traces([("ba", value) for _, value in TRACES], "S")
+    asked = context(3, 4, 5)
+    asked = replace(asked, candidate=Record(9, log, ("activity",), "minutes", ("S",)))
+    asked.earlier[1].sequence = 8
+    for removed, passed in ((0, False), (1, True)):
+        given = replace(asked, build=replace(asked.build, n_actual=removed))
+        pairs = CorrespondenceAudit(n=(0,)).measure(given, {})
+        found = SeriesAudit().measure(given, {"anonymity": {**pairs, "status": "ok"}})
+        reasons = after_audit(GatePolicy(min_series=1), {"series": found})
+        assert reasons == (
+            [] if passed else ["series: no linker joins releases 1 and 9 at n = 0: its premise does not hold"]
+        )

@@ -13,13 +13,14 @@ from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from models.attacks.correspondence import Audit as Correspondence
 from models.attacks.matching import Walk, walk
 from models.attacks.outcome import MOST_N, Method, Minimum
 from models.attacks.pairs import Pair, pair
 from models.attacks.true_linker import behind, of_pair
+from models.errors import InputError, RefusedError
 from models.eventlog import Ints, SimpleLog
 from stream.release.contract import Applicability, Audit, AuditContext, Record
 
@@ -28,27 +29,37 @@ MEASURES = ("fa", "ca", "ba")
 
 
 class CorrespondenceAudit(Audit):
-    """KA of the release, and FA, CA, BA against the releases of `against`, for each n.
-
-    `against`: "all", "last", or how many of the last releases. `bk_on`: perspectives that an adversary knows (the
-    carried ones without times by default). `taxonomy`: child -> parent, for generalized activities.
-    """
+    """KA of the release, and FA, CA, BA against the releases of `against`, for each n."""
 
     name: ClassVar[str] = "anonymity"
 
     bk_length: int = Field(default=2, ge=1, le=32)
+    """Longest background knowledge."""
     n: tuple[Annotated[int, Field(ge=0, le=MOST_N)], ...] = Field(default=(0, 1), min_length=1)
+    """Events removed from a case, at most; a gate takes the least over all."""
     method: Method = "exact"
+    """How crack sizes are counted; all but `exact` are there to compare (docs/limitations.md)."""
     minimum: Minimum = "realisable"
+    """The least value that is at least 1 (`realisable`), or the least (`all`, for reports)."""
     against: Literal["all", "last"] | int = "all"
-    bk_on: tuple[str, ...] | None = None
+    """All earlier releases, the last one, or how many of the last."""
+    bk_on: tuple[Literal["activity", "resource", "relative_time"], ...] | None = Field(default=None, min_length=1)
+    """What an adversary knows, of what the releases carry; all of it but times where nothing is said."""
     taxonomy: dict[str, str] | None = None
+    """Child -> parent, for releases with generalized activities."""
+
+    @field_validator("against")
+    @classmethod
+    def _some(cls, value: Literal["all", "last"] | int) -> Literal["all", "last"] | int:
+        if isinstance(value, int) and value < 1:
+            raise ValueError("at least one earlier release is needed")
+        return value
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """{status, reason, time_basis, linkable_on, bk_on, n_actual, cases_dropped, append_only, ka, results|null,
         true_linker|null}; `results`: one {earlier, n_actual, results} a pair, where the pair fits the model."""
         build, candidate = context.build, context.candidate
-        known = self.bk_on or tuple(name for name in build.carries if name != "relative_time")
+        known = self._known(build.carries)
         body: dict[str, Any] = {
             "time_basis": "first_published" if build.immutable else build.time_basis,
             "linkable_on": list(build.carries),
@@ -56,6 +67,7 @@ class CorrespondenceAudit(Audit):
             "bk_length": self.bk_length,
             "n": list(self.n),
             "method": self.method,
+            "taxonomy": self.taxonomy,
             "n_actual": build.n_actual,
             "cases_dropped": build.cases_dropped,
             "ka": None,
@@ -65,9 +77,13 @@ class CorrespondenceAudit(Audit):
         applies = build.applies.get(self.name, Applicability())
         if applies.status == "not_applicable":
             return {"status": applies.status, "reason": applies.reason, "append_only": None, **body}
+        for earlier in self.chosen(context.earlier):
+            _one_perspective(earlier, candidate)
         pairs = [self._pair(context, earlier, known) for earlier in self.chosen(context.earlier)]
         status, reason = _worst([(applies.status, applies.reason), *((one["status"], one["reason"]) for one in pairs)])
-        body["append_only"] = build.immutable or not context.counts.get("non_append_insertions", 0)
+        body["append_only"] = build.immutable or not any(
+            inserted_since(context, one, candidate) for one in self.chosen(context.earlier)
+        )
         if build.immutable:
             body.update(linker="identity", cohorts=[one["n_actual"] for one in build.operator.get("cohorts", ())])
         body["ka"] = self._ka(candidate, known)
@@ -82,6 +98,12 @@ class CorrespondenceAudit(Audit):
             return earlier
         return earlier[-1:] if self.against == "last" else earlier[-int(self.against) :]
 
+    def _known(self, carries: Sequence[str]) -> tuple[str, ...]:
+        foreign = [name for name in self.bk_on or () if name not in carries]
+        if foreign:
+            raise InputError(f"audit.bk_on: the releases do not carry {foreign[0]}; they carry {', '.join(carries)}")
+        return self.bk_on or tuple(name for name in carries if name != "relative_time")
+
     def _ka(self, candidate: Record, known: Sequence[str]) -> int | None:
         """Least matching set of this release alone, over all n: every case is its own partner."""
         log = simple(candidate)
@@ -95,7 +117,7 @@ class CorrespondenceAudit(Audit):
     def _pair(self, context: AuditContext, earlier: Record, known: Sequence[str]) -> dict[str, Any]:
         candidate = context.candidate
         partner = partners(earlier, candidate)
-        status, reason = _fits(context, earlier, partner)
+        status, reason = fits(context, earlier, candidate)
         given = pair(
             simple(earlier), simple(candidate), known=knowledge_of(candidate.carries, known), taxonomy=self.taxonomy
         )
@@ -160,23 +182,47 @@ def _parts(item: Any, places: tuple[int, ...]) -> Any:
     return tuple(item[place] for place in places)
 
 
-def _fits(context: AuditContext, earlier: Record, partner: Ints) -> tuple[Status, str]:
-    """Whether the pair fits the model: every earlier case is in the later release, and only grew."""
+def _one_perspective(earlier: Record, later: Record) -> None:
+    """Items of releases that carry different things cannot be compared, and a number from them would mean nothing."""
+    timed = "relative_time" in later.carries
+    if earlier.carries != later.carries or (timed and earlier.T != later.T):
+        raise RefusedError(
+            f"release {earlier.sequence} carries {_words(earlier)}, this one {_words(later)}: their attacks cannot be "
+            "counted; set the mechanism back, or give the publication another name"
+        )
+
+
+def _words(record: Record) -> str:
+    return ", ".join(f"{name} in {record.T}" if name == "relative_time" else name for name in record.carries)
+
+
+def inserted_since(context: AuditContext, earlier: Record, later: Record) -> int:
+    """Late events that stand, in some release after `earlier` up to `later`, before events released already."""
+    audits = [one.audit for one in context.earlier if earlier.sequence < one.sequence <= later.sequence]
+    counts = [one.get("counts") or {} for one in audits]
+    counts += [context.counts] if later is context.candidate else []
+    return sum(one.get("non_append_insertions") or 0 for one in counts)
+
+
+def fits(context: AuditContext, earlier: Record, later: Record) -> tuple[Status, str]:
+    """Whether a pair fits the model: every earlier case is in the later release (the candidate, or one before it), and
+    only grew."""
+    partner, number = partners(earlier, later), earlier.sequence
     gone = int(np.count_nonzero(partner < 0))
     if gone:
-        return "cases_dropped", f"{gone} cases of release {earlier.sequence} are not in this one"
-    if earlier.sequence in context.erased_releases:
-        return "cases_dropped", f"release {earlier.sequence} holds a case that was erased since"
+        return "cases_dropped", f"{gone} cases of release {number} are not in release {later.sequence}"
+    for one in (earlier, later):
+        if one.sequence in context.erased_releases:
+            return "cases_dropped", f"release {one.sequence} holds a case that was erased since"
     if (earlier.audit.get("counts") or {}).get("suppressed_cases"):
-        return "cases_dropped", f"release {earlier.sequence} had dropped cases: a new case may have started before it"
-    inserted = context.counts.get("non_append_insertions", 0)
+        return "cases_dropped", f"release {number} had dropped cases: a new case may have started before it"
+    inserted = inserted_since(context, earlier, later)
     if inserted and not context.build.immutable:
-        return "not_incremental", f"{inserted} late events were inserted before events released earlier"
-    sensitive = context.candidate.sensitive
-    before, after = earlier.log.sensitive(sensitive).decode(), context.candidate.log.sensitive(sensitive).decode()
+        return "not_incremental", f"{inserted} late events were inserted before events released in or after {number}"
+    before, after = earlier.log.sensitive(earlier.sensitive).decode(), later.log.sensitive(later.sensitive).decode()
     changed = sum(one != after[place] for one, place in zip(before, partner, strict=True))
     if changed:
-        return "not_incremental", f"the sensitive value of {changed} cases changed since release {earlier.sequence}"
+        return "not_incremental", f"the sensitive value of {changed} cases changed since release {number}"
     return "ok", ""
 
 

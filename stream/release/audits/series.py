@@ -7,12 +7,13 @@ Only where every pair fits the model (the audit `anonymity` says `ok`); the numb
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any, ClassVar
 
 from pydantic import Field
 
 from models.attacks.series import series
-from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of, simple
+from stream.release.audits.anonymity import CorrespondenceAudit, fits, knowledge_of, simple
 from stream.release.contract import Audit, AuditContext
 
 
@@ -30,7 +31,8 @@ class SeriesAudit(Audit):
     few: int = Field(default=60, ge=0)
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """{status, reason, worst, releases, results}: `worst` is the least number left by any attack at any n."""
+        """{status, reason, worst, releases, results}: `worst` is the least number left by any attack at any n; rows
+        whose n does not cover what was removed carry `assumption: "violated"`."""
         nothing = {"worst": None, "releases": None, "results": None}
         pairs = results.get(CorrespondenceAudit.name)
         if pairs is None:
@@ -40,17 +42,24 @@ class SeriesAudit(Audit):
         records = [*context.earlier[-self.last :], context.candidate]
         if len(records) < 3:
             return {"status": "ok", "reason": "a series begins with the third release", **nothing}
+        for earlier, later in combinations(records, 2):
+            status, reason = fits(context, earlier, later)
+            if status != "ok":
+                return {"status": status, "reason": reason, **nothing}
         found = series(
             [simple(record) for record in records],
             bk_length=pairs["bk_length"],
             n=pairs["n"],
             known=knowledge_of(context.build.carries, pairs["bk_on"]),
+            taxonomy=pairs["taxonomy"],
             few=self.few,
         ).json()
         left = [row[attack] for row in found["results"] for attack in ("fa", "ca", "ba", "bf", "bc")]
         numbers = [number for number in left if number is not None]
         names = [record.sequence for record in records]
+        actual = max([*(one.audit.get("n_actual") or 0 for one in records[:-1]), context.build.n_actual or 0])
+        rows = [{**row, "assumption": "violated"} if row["n"] < actual else row for row in found["results"]]
         return {
             "status": "ok", "reason": "", "worst": min(numbers, default=None), "releases": names,
-            "results": found["results"],
+            "results": rows,
         }  # fmt: skip

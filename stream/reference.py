@@ -153,7 +153,7 @@ def _type(name: str, annotation: Any) -> str:
     if "Fraction" in text:
         return "number"
     if "Annotated[" in text:
-        return "numbers and shares"
+        return "numbers and shares" if name == "points" else "numbers"
     text = re.sub(r"\b(?:[a-z_]+\.)+([A-Za-z])", r"\1", text)
     return re.sub(r"Optional\[(.*)\]$", r"\1 | None", text).replace("|", "\\|")
 

@@ -33,6 +33,10 @@ MOST_ENTRIES = 50_000_000
 """Non-zero probabilities of one correlation (12 bytes each) beyond which it is refused instead of built."""
 
 
+MOST_EVENTS = 10_000
+"""Largest window. An uncertain one over coarse states costs a product of matrices for each of its events."""
+
+
 @dataclass(frozen=True, slots=True)
 class Correlation:
     """Pr(column state | row state): `rows` csr[len(states), len(columns)]; both name states of the space."""
@@ -60,11 +64,13 @@ def correlation(system: TransitionSystem, direction: Direction, scenario: Scenar
 
 
 def check(scenario: str, x: int) -> None:
-    """InputError unless the scenario is known and the window holds at least one event."""
+    """InputError unless the scenario is known and the window holds 1..MOST_EVENTS events."""
     if scenario not in get_args(Scenario):
         raise InputError(f"scenario = {scenario!r} is not one of {', '.join(get_args(Scenario))}")
     if x < 1:
         raise InputError(f"window = {x}: a window holds at least 1 event a case")
+    if x > MOST_EVENTS:
+        raise InputError(f"window = {x}: a window holds at most {MOST_EVENTS} events a case")
 
 
 def _one_step(system: TransitionSystem, direction: Direction) -> tuple[csr_matrix, Ints]:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from models.leakage.accumulation import TemporalLeakage, composition, under_replacement
-from models.leakage.correlations import Scenario, steps
+from models.leakage.correlations import MOST_EVENTS, Scenario, steps
 from models.leakage.persistence import from_state, to_state
 from models.leakage.simulation import paths, transition_system
 from models.leakage.states import StateFunction
@@ -28,18 +28,20 @@ from stream.release.contract import Audit, AuditContext, Charge
 
 
 class Leakage(Audit):
-    """`audit.leakage = { scenario, window, states, least_cases, complete_only }`: the chain between releases.
-
-    `window`: events by which a case grows between two releases, exactly ("certain") or at most ("uncertain").
-    """
+    """BPL, FPL and TPL of the releases, over the chain of the exposed cases (pure epsilon), or sums."""
 
     name: ClassVar[str] = "leakage"
 
     scenario: Scenario = "certain"
-    window: int = Field(default=1, ge=1)
+    """Between two releases a case grows by exactly `window` events (`certain`) or by at most so many (`uncertain`)."""
+    window: int = Field(default=1, ge=1, le=MOST_EVENTS)
+    """Events by which a case grows between two releases."""
     states: str = "prefix"
+    """prefix, last, suffix-K, set or multiset; all but `prefix` need a query at that level (docs/limitations.md)."""
     least_cases: int = Field(default=1, ge=1)
+    """Transitions of fewer cases count as no correlation."""
     complete_only: bool = False
+    """Only complete traces count."""
 
     @field_validator("states")
     @classmethod

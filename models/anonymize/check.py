@@ -8,6 +8,7 @@ tlkc-privacy-extended-2021; it reads the released items themselves, not the view
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -52,9 +53,9 @@ def first_violation(
         return Violation((), len(present), whole)
     from models.anonymize.check_walk import walk
 
-    path, depth, support, worst = walk(
-        bounds, flat, values, n_values, max(len(order), 1), L, K, C.numerator, C.denominator
-    )
+    longest = int(np.diff(bounds).max())
+    most = np.asarray([math.floor(C * cases) for cases in range(len(present) + 1)], dtype=np.int64)
+    path, depth, support, worst = walk(bounds, flat, values, n_values, max(len(order), 1), min(L, longest), K, most)
     if depth == 0:
         return None
     return Violation(tuple(items.values[order[code]] for code in path[:depth]), int(support), int(worst))

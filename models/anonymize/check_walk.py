@@ -49,9 +49,10 @@ def _project(
 
 @kernel
 def walk(
-    starts: Array, flat: Array, values: Array, n_values: int, n_items: int, L: int, K: int, C_num: int, C_den: int
+    starts: Array, flat: Array, values: Array, n_values: int, n_items: int, L: int, K: int, most: Array
 ) -> tuple[Array, int, int, int]:
-    """(path, its length or 0, support, worst count) of the first violating candidate."""
+    """(path, its length or 0, support, worst count) of the first violating candidate. `most`: int64[cases + 1], of so
+    many cases that may have one value."""
     n = len(starts) - 1
     rows = np.empty((L + 1, n), dtype=np.int64)
     places = np.empty((L + 1, n), dtype=np.int64)
@@ -71,7 +72,7 @@ def walk(
             for item in range(n_items):
                 support = counts[depth, item]
                 worst = share[item].max()
-                if support > 0 and (support < K or worst * C_den > C_num * support):
+                if support > 0 and (support < K or worst > most[support]):
                     path[depth] = item
                     return path, depth + 1, support, worst
             path[depth] = -1

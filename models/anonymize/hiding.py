@@ -82,7 +82,7 @@ class Hiding:
 
         if not targets or not self.items:
             return {}
-        least = np.asarray([one.least for one in targets], dtype=np.int64)
+        least = np.asarray([min(one.least, len(self.group) + 1) for one in targets], dtype=np.int64)
         length = np.asarray([one.length for one in targets], dtype=np.int64)
         starts = self.problem.log.starts
         sizes, bks, must = exposing(starts, self.codes, kept, self.group, outside, least, length, self.items)

@@ -145,8 +145,7 @@ def extend(
     n_items: int,
     n_values: int,
     K: int,
-    C_num: int,
-    C_den: int,
+    most: Ints,
     out_parent: Codes,
     out_item: Codes,
     out_support: Ints,
@@ -155,8 +154,8 @@ def extend(
     """Extend the parents from `first` on; returns (next parent, candidates written).
 
     `paths`: int32[N, k] items of each parent, in lexicographic order; `deletions`: int32[N, k] nodes of the level
-    above without one item each; `child_start`, `child_item`: children (items) of those nodes. out_bad: 0 survives,
-    1 below K, 2 (not below K and) a value above C.
+    above without one item each; `child_start`, `child_item`: children (items) of those nodes; `most`: int64[cases + 1],
+    of so many cases that may have one value. out_bad: 0 survives, 1 below K, 2 (not below K and) a value above C.
     """
     depth = paths.shape[1]
     n_rows = len(weight)
@@ -207,7 +206,7 @@ def extend(
         for item in range(n_items):
             if hits[item] == depth and support[item] > 0:
                 bad = 1 if support[item] < K else 0
-                if bad == 0 and _worst(shares[item]) * C_den > C_num * support[item]:
+                if bad == 0 and _worst(shares[item]) > most[support[item]]:
                     bad = 2
                 out_parent[written] = parent
                 out_item[written] = item

@@ -9,6 +9,7 @@ enough: a cap of c leaves every candidate with at most c of it unchanged and eve
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +22,10 @@ from models.eventlog import Ints
 Candidates = list[tuple[int, ...]]
 Caps = dict[int, int]
 """Item code -> most occurrences of it that may stay in a case; 0 suppresses the item."""
+
+
+FINEST = 1_000_000
+"""Denominator of alpha and beta up to which scores are reckoned in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,12 @@ def algorithm_2(candidates: Candidates, cases_with: Ints, n_cases: int, weights:
     `cases_with`: int64[items], cases in which each item occurs. Only items of remaining candidates are scored.
     """
     gain = _Alive(candidates, len(cases_with))
-    scale = weights.alpha.denominator * weights.beta.denominator
-    alpha, beta = int(weights.alpha * scale), int(weights.beta * scale)
+    scale = math.lcm(weights.alpha.denominator, weights.beta.denominator)
+    kind = np.int64 if scale <= FINEST else object
+    alpha, beta, missing = int(weights.alpha * scale), int(weights.beta * scale), (n_cases - cases_with).astype(kind)
     result = []
     while gain.left:
-        score = alpha * gain.count * n_cases + beta * (n_cases - cases_with) * gain.left
+        score = alpha * gain.count.astype(kind) * n_cases + beta * missing * gain.left
         winner = int(np.argmax(np.where(gain.count > 0, score, -1)))
         gain.remove(winner)
         result.append(winner)

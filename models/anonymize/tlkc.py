@@ -75,6 +75,8 @@ class Options:
             raise InputError(f"alpha = {self.alpha} and beta = {self.beta} are not shares that add up to 1")
         if self.effort < 0:
             raise InputError(f"effort = {self.effort} is negative")
+        if self.seed < 0:
+            raise InputError(f"seed = {self.seed} is negative")
 
 
 def anonymize(

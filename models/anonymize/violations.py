@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,16 @@ class Bounds:
         if not 0 < share <= 1:
             raise InputError(f"C = {C} is not in (0, 1]")
         return cls(L, K, share)
+
+    def most(self, cases: int) -> Ints:
+        """int64[cases + 1]: how many of so many matching cases may have one value. Exact for any denominator of C, whose
+        products with counts may not fit into 64 bits."""
+        return _most(self.C, cases)
+
+
+@lru_cache(maxsize=16)
+def _most(C: Fraction, cases: int) -> Ints:
+    return np.asarray([C.numerator * n // C.denominator for n in range(cases + 1)], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +134,7 @@ def single_items(view: View, bounds: Bounds) -> Level:
         known = values[row] >= 0
         share = _sums(item[known] * len(names) + values[row[known]], view.weight[row[known]], items * len(names))
         worst = np.maximum(worst, share.reshape(items, -1).max(axis=1, initial=0))
-    shares = worst * bounds.C.denominator > bounds.C.numerator * support
+    shares = worst > bounds.most(view.n_cases)[support]
     reason = np.where(support < bounds.K, BELOW_K, np.where(shares, ABOVE_C, 0))
     level = Level(np.arange(items, dtype=np.int32)[:, None], support, reason.astype(np.int32))
     return level.where(support > 0)
@@ -146,6 +157,7 @@ class LevelSearch:
         self.starts, codes = _only(view, alive)
         self.weight = view.weight
         self.occurrences = first_occurrences(self.starts, codes, len(alive))
+        self.most = bounds.most(view.n_cases)
         self.values, self.n_values = _heavy_classes(view, bounds)
         self.paths = np.arange(len(alive), dtype=np.int32)[:, None]
         self.deletions = np.zeros((len(alive), 1), dtype=np.int32)
@@ -157,7 +169,7 @@ class LevelSearch:
         """Every candidate one larger that is supported and whose deletions all survive."""
         from models.anonymize.kernels import extend
 
-        items, share = len(self.alive), self.bounds.C
+        items = len(self.alive)
         size = max(items, min(CHUNK, items * len(self.paths)))
         buffers: list[Any] = [np.empty(size, dtype=kind) for kind in (np.int32, np.int32, np.int64, np.int32)]
         parts: list[list[npt.NDArray[Any]]] = [[], [], [], []]
@@ -166,7 +178,7 @@ class LevelSearch:
             first, written = extend(
                 first, self.paths, self.deletions, self.child_start, self.child_item, self.occurrences,
                 self.starts, self.weight, self.values, items, self.n_values,
-                self.bounds.K, share.numerator, share.denominator, *buffers,
+                min(self.bounds.K, len(self.most)), self.most, *buffers,
             )  # fmt: skip
             for part, buffer in zip(parts, buffers, strict=True):
                 part.append(buffer[:written].copy())
@@ -204,11 +216,12 @@ def _heavy_classes(view: View, bounds: Bounds) -> tuple[Codes, int]:
     A class of at most C * K cases can never be more than C of K or more cases, and below K a candidate is out anyway.
     """
     values = np.full(view.values.shape, -1, dtype=np.int32)
+    harmless = bounds.most(view.n_cases)[min(bounds.K, view.n_cases)]
     used = 0
     for number, names in enumerate(view.classes):
         known = view.values[number] >= 0
         total = _sums(view.values[number][known], view.weight[known], len(names))
-        heavy = total * bounds.C.denominator > bounds.C.numerator * bounds.K
+        heavy = total > harmless
         rank = np.where(heavy, used + np.cumsum(heavy) - 1, -1).astype(np.int32)
         values[number, known] = rank[view.values[number][known]]
         used += int(heavy.sum())

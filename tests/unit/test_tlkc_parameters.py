@@ -11,7 +11,8 @@ import pytest
 from models.anonymize.accuracy import coarser_unit
 from models.anonymize.sensitive import InfeasibleError, class_columns, quartile_classes, refuse_infeasible
 from models.anonymize.special_cases import alpha_k_anonymity, confidence_bounding, k_anonymity, l_diversity
-from models.anonymize.tlkc import Problem, anonymize
+from models.anonymize.suppression import Weights, algorithm_2
+from models.anonymize.tlkc import Problem, anonymize, violation_in
 from models.anonymize.violations import Bounds
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
@@ -33,6 +34,7 @@ LOG = EventLog.from_traces([("ab", "x"), ("ab", "y"), ("a", "x"), ("b", "y")])
         ({"theta": 0}, "theta"),
         ({"alpha": 0.7}, "alpha"),
         ({"effort": -1}, "effort"),
+        ({"seed": -1}, "seed"),
         ({"sensitive": ["shoe size"]}, "shoe size"),
         ({"attribute": "re"}, "no resource"),
         ({"sensitive": ["sensitive"], "bins": {"sensitive": [1.0]}}, "not numeric"),
@@ -70,6 +72,36 @@ def test_the_share_is_compared_exactly() -> None:
     for C, violating in ((Fraction(1, 3), 0), ("0.3333", 1), ("0.3334", 0)):
         problem = Problem(log, Knowledge("set", "ac"), Bounds.of(1, 1, C), classes)
         assert len(problem.candidates) == violating
+
+
+@pytest.mark.parametrize("suppression", ["exact", "local"])
+def test_a_share_of_sixteen_digits_bounds_thousands_of_cases(suppression: Any) -> None:
+    """Half of the 2,000 cases with b have one value: above a third, however long the third is written."""
+    cases = [("ab", "x")] * 1000 + [("ab", "y")] * 500 + [("ab", "z")] * 500 + [("a", value) for value in "yzwv" * 1000]
+    log = EventLog.from_traces(cases)
+    for C in ("0.333", 1 / 3, Fraction(1, 3)):
+        result = anonymize(log, L=1, K=2, C=C, sensitive=["sensitive"], suppression=suppression)
+        assert (result.events, result.suppressed) == (6000, ("b",))
+    problem = Problem(log, Knowledge(), Bounds.of(1, 2, 1 / 3), {"s": log.case_values("sensitive")})
+    found = violation_in(problem, np.ones(log.n_events, dtype=np.bool_))
+    assert (found.candidate, found.support, found.worst) == (("b",), 2000, 1000)
+
+
+def test_an_L_beyond_every_trace_is_that_of_the_longest() -> None:
+    """It costs nothing and means the whole trace."""
+    everything = anonymize(LOG, L=10**21, K=2, C=1)
+    assert everything.kept.tolist() == anonymize(LOG, L=2, K=2, C=1).kept.tolist()
+
+
+def test_weights_of_sixteen_digits_choose_as_exact_fractions_do() -> None:
+    """alpha and beta with a long denominator: the order is that of near ones with a short denominator."""
+    candidates: list[tuple[int, ...]] = [(0,), (0, 1), (1, 2), (2, 3)]
+    cases = np.asarray([900, 2000, 700, 50])
+    long, short = (
+        algorithm_2(candidates, cases, 3000, Weights(Fraction(alpha), 1 - Fraction(alpha)))
+        for alpha in ("0.3333333333333333", "0.333")
+    )
+    assert long == short
 
 
 def test_quartiles_have_inclusive_ties() -> None:

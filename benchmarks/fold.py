@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="JSON on stdout (always on)")
     parser.add_argument("--log", type=Path, default=None)
     parser.add_argument("--batch", type=int, default=2000, help="rows a record (the limit of 512 KiB is about 4000)")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=20)
     arguments = parser.parse_args()
     print(json.dumps(measure(arguments.log or default_log(), arguments.batch, arguments.rounds), indent=2))
 

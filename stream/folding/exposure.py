@@ -65,7 +65,9 @@ def within_quota(
     if rule.mode == "exactly":
         full = np.bincount(case, minlength=len(complete)) >= step
         chosen = chosen[(full | complete)[case]]
-    return np.sort(chosen)
+    exposed = np.zeros(events.size, dtype=np.bool_)
+    exposed[chosen] = True
+    return np.flatnonzero(exposed)  # ascending, without a sort
 
 
 def insertions(events: Table, flags: Array, chosen: Positions, rank: Array | None) -> int:

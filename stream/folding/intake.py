@@ -150,8 +150,8 @@ class State:
         keep = self._keep(columns["case"], ids)
         if keep is not None:
             columns = {name: column[keep] for name, column in columns.items()}
-            attributes = tuple(attributes[i] for i in np.flatnonzero(keep))
-            ids = tuple(ids[i] for i in np.flatnonzero(keep))
+            attributes = [attributes[i] for i in np.flatnonzero(keep)]
+            ids = [ids[i] for i in np.flatnonzero(keep)]
         return self._staged(columns, attributes, ids, known, partition)
 
     def _staged(
@@ -281,10 +281,10 @@ class State:
             ended[case] |= whole
 
 
-def _values(rows: Sequence[PlainRow]) -> tuple[tuple[Any, ...], Ints]:
+def _values(rows: Sequence[PlainRow]) -> tuple[list[Any], Ints]:
     """All values of the rows one after the other, and the offsets. Column i is every eighth value from i on: half the
     cost of a `zip` of so many rows."""
-    values = tuple(chain.from_iterable(rows))
+    values = list(chain.from_iterable(rows))
     return values, np.fromiter(values[::ROW_WIDTH], dtype=np.int64, count=len(rows))
 
 

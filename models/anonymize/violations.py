@@ -53,7 +53,7 @@ class Bounds:
         return cls(L, K, share)
 
     def most(self, cases: int) -> Ints:
-        """int64[cases + 1]: how many of so many matching cases may have one value. Exact for any denominator of C, whose
+        """int64[cases + 1]: how many of so many cases may have one value. Exact for any denominator of C, whose
         products with counts may not fit into 64 bits."""
         return _most(self.C, cases)
 

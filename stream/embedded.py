@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from datetime import time as clock_time
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -76,13 +80,31 @@ def _attributes(log: EventLog, wanted: Sequence[str]) -> list[dict[str, dict[str
     for name in wanted:
         if name in log.event_attributes:
             column = log.event_attributes[name]
+            values = [carried(value) for value in column.values]
             for event in np.flatnonzero(column.codes >= 0).tolist():
-                _put(given, event, "event", name, column.values[column.codes[event]])
+                _put(given, event, "event", name, values[column.codes[event]])
         if name in log.case_attributes:
             column = log.case_attributes[name]
+            values = [carried(value) for value in column.values]
             for case in np.flatnonzero((column.codes >= 0) & (log.lengths > 0)).tolist():
-                _put(given, int(log.starts[case]), "case", name, column.values[column.codes[case]])
+                _put(given, int(log.starts[case]), "case", name, values[column.codes[case]])
     return given
+
+
+def carried(value: Any) -> Any:
+    """The value as a JSON record carries it, as in the daemon: what is no text, truth or plain number becomes its text.
+
+    The state, `variants.parquet` and `memory.json` bring it back as it went in; a date would come back as another
+    value, and the audits would find that every case had changed.
+    """
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, datetime | date | clock_time):
+        return value.isoformat()
+    wide = isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
+    endless = isinstance(value, float) and not math.isfinite(value)
+    plain = isinstance(value, str | bool | int | float) and not wide and not endless
+    return value if plain or value != value else str(value)
 
 
 def _put(given: list[dict[str, dict[str, Any]] | None], event: int, level: str, name: str, value: object) -> None:

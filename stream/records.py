@@ -5,7 +5,7 @@ JSON, version 1. An unknown major version fails loudly: a fold that guesses is n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -52,6 +52,12 @@ class Delta(Record, tag="delta", frozen=True, kw_only=True):
     wm: int | None = None
     key: str = ""
     rows: Sequence[PlainRow] = []
+
+
+def without_cases(record: Delta, cases: Collection[str]) -> Delta:
+    """The record without the rows of some cases; the offsets that it covers stay."""
+    rows = [row for row in record.rows if row[1] not in cases]
+    return record if len(rows) == len(record.rows) else msgspec.structs.replace(record, rows=rows, n=len(rows))
 
 
 class Heartbeat(Record, tag="hb", frozen=True, kw_only=True):

@@ -52,7 +52,9 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     InputError where the coordinator of `output` reports no gap, or ingest workers still run (rewind).
     """
     status = read_status(output)
-    missing = [one for one in (status or {}).get("partitions", []) if one["missing"]]
+    if status is None:
+        raise InputError(f"{output}: no coordinator has run here; give its folder with -o")
+    missing = [one for one in status["partitions"] if one["missing"]]
     if not missing:
         raise InputError(f"{output}: its coordinator reports no gap")
     if action == "rewind":

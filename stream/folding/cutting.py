@@ -14,6 +14,7 @@ from stream.folding.completion import Inactivity, complete_now, silent_now
 from stream.folding.exposure import Positions, Projection, insertions, project, trace_order, within_quota
 from stream.folding.intake import Partition, State
 from stream.folding.triggers import Clock, Firing, PublicationState
+from stream.records import without_cases
 from stream.rules import FoldRules, PublicationRules
 
 ACCUMULATED = ("new_cases", "new_events", "non_append_insertions")
@@ -338,6 +339,8 @@ class Cutter:
         keep = np.ones(state.cases.size, dtype=np.bool_)
         keep[known] = False
         self._remove(keep)
+        for partition in state.partitions.values():
+            partition.held = [(position, without_cases(record, cases)) for position, record in partition.held]
         state.index.gone.update(digest(case) for case in cases)
         return len(known)
 

@@ -230,6 +230,19 @@ def test_an_erased_case_is_gone_and_does_not_come_back():
     assert (book["removed_cases"], book["removed_events"], book["refused"]) == (1, 1, 1)
 
 
+def test_an_erased_case_is_not_kept_behind_a_gap():
+    """Records that wait behind a gap are in the snapshot too; their other events come when it is mended."""
+    fold = fold_of({"new_events": 2})
+    feed(fold, delta(row(5, "person-17", attributes={"case": {"d": "value-17"}}), row(6), prev=4))
+    feed(fold, Command(name="erase", arguments={"cases": ["person-17"]}))
+    assert fold.gap
+    for trace_of_her in (b"person-17", b"value-17"):
+        assert trace_of_her not in fold.snapshot()
+    feed(fold, Command(name="gap", arguments={"action": "accept"}))
+    assert not fold.gap
+    assert feed(fold, delta(row(7), prev=6)) == [("a/3/0/0", "new_events", {"c": 2})]
+
+
 def test_erasing_an_unknown_case_refuses_its_later_events():
     """The order may come before the data."""
     fold = fold_of({"new_events": 1})

@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from connectors.kafka.security import Security
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+LEAST_RETENTION = 3600.0
+"""A step of a release may take 15 minutes, in which nothing is folded, and a checkpoint is at most a minute older."""
+
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -36,7 +39,8 @@ class Source(BaseModel):
     session_timeout: float = 10.0
     """A dead member is noticed after this long, and a takeover costs about twice of it."""
     delta_retention: float = 7 * 86400.0
-    """How long the delta topic is kept: at least twice the age of a checkpoint, at most the erasure promise."""
+    """How long the delta topic is kept: at least an hour (twice the age of a checkpoint behind the longest build), at
+    most the erasure promise."""
     released_retention: float = 7 * 86400.0
     replication: int = Field(default=-1, ge=-1)
     """-1: the broker's default."""
@@ -59,6 +63,13 @@ class Source(BaseModel):
     def _positive(cls, value: float) -> float:
         if not 0 < value < float("inf"):
             raise ValueError("must be above zero")
+        return value
+
+    @field_validator("delta_retention")
+    @classmethod
+    def _kept(cls, value: float) -> float:
+        if value < LEAST_RETENTION:
+            raise ValueError("must be an hour or more: a host that takes over reads the deltas behind a checkpoint")
         return value
 
     @field_validator("bootstrap", mode="before")

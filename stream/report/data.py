@@ -28,25 +28,26 @@ def collect(output: Path, *, show_values: bool = False, source: EventLog | None 
     found, rows = entries(output), history(output)
     if not rows:
         raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
-    names = list(dict.fromkeys(row["publication"] for row in rows))
+    compared = _comparison(output, {row["publication"] for row in rows})
+    names = list(dict.fromkeys(row["publication"] for row in (*compared, *rows)))
     publications = [_publication(output, name, found, rows, source, show_values) for name in names]
     process = next((one["process"] for one in publications if one["process"]), None)
     return {
         "folder": output.resolve().name,
         "process": process,
         "values_shown": show_values,
-        "comparison": _comparison(output, names),
+        "comparison": compared,
         "publications": publications,
     }
 
 
-def _comparison(output: Path, names: Sequence[str]) -> list[dict[str, Any]]:
+def _comparison(output: Path, names: set[str]) -> list[dict[str, Any]]:
     """What `replay --compare` left; [] without it, and where the folder has come to hold other publications."""
     path = output / "operator" / "comparison.json"
     if not path.is_file():
         return []
     rows: list[dict[str, Any]] = read_json(path)
-    return rows if {row["publication"] for row in rows} == set(names) else []
+    return rows if {row["publication"] for row in rows} == names else []
 
 
 def _publication(

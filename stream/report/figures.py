@@ -47,10 +47,11 @@ def _figure(
     kept = [one for one in series if any(value is not None for value in one.values)]
     if not kept:
         return None
+    sign = "line " if draw is plots.lines else ""
     return Figure(
         title,
-        draw(title, labels, kept, unit, bounds),
-        (*((one.name, f"s{one.colour}") for one in kept), *((bound.text, bound.kind) for bound in bounds)),
+        draw(title, labels, kept, unit, bounds, first),
+        (*((one.name, f"{sign}s{one.colour}") for one in kept), *((bound.text, bound.kind) for bound in bounds)),
         (first, *(one.name for one in kept)),
         tuple((label, *(one.values[index] for one in kept)) for index, label in enumerate(labels)),
         note,
@@ -180,7 +181,7 @@ def budget(publication: Data) -> Figure | None:
     limit = [Bound("limit", account["limit"])] if account["limit"] is not None else []
     labels = [str(index) for index in range(1, len(charges) + 1)]
     series = [Series("epsilon spent", _running([charge["epsilon"] for charge in charges]), 0)]
-    return _figure(plots.bars, "Budget", "charge", labels, series, "epsilon", bounds=limit)
+    return _figure(plots.bars, "Epsilon by charge", "charge", labels, series, "epsilon", bounds=limit)
 
 
 def uniqueness(publication: Data) -> list[Figure]:
@@ -200,7 +201,7 @@ def uniqueness(publication: Data) -> list[Figure]:
     worst = [Series("worst", [entry["worst"] for entry in measured], 0)]
     bounds, unit = _bound(publication["bounds"], "max_uniqueness"), "share of cases"
     found_figures = (
-        _figure(plots.lines, title, "points known", labels, series, f"points known; {unit}", bounds=bounds),
+        _figure(plots.lines, title, "points known", labels, series, unit, bounds=bounds),
         _figure(plots.lines, "Unique cases in the release, worst", "release", releases, worst, unit, bounds=bounds),
     )
     return [figure for figure in found_figures if figure is not None]

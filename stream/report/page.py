@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from stream.release.manifest import software
-from stream.report import drawing, figures
+from stream.report import drawing, figures, plots
 
 FOLDER = Path(__file__).parent
 COLUMNS = {
@@ -40,7 +40,7 @@ def render(data: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "pretty": _pretty, "moment": _moment}
+    environment.filters |= {"number": number, "pretty": _pretty, "moment": _moment, "swatch": plots.swatch}
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
     return environment.get_template("page.html").render(
         report=data,

@@ -14,7 +14,7 @@ from html import escape
 from markupsafe import Markup
 
 WIDTH, HEIGHT = 360.0, 230.0
-LEFT, RIGHT, TOP, BOTTOM = 42.0, 10.0, 14.0, 38.0
+LEFT, RIGHT, TOP, BOTTOM = 42.0, 10.0, 26.0, 36.0
 MOST_LABELS = 12
 WIDE_RANGE = 40.0
 """From this ratio of largest to least value on, the axis is logarithmic: anonymity runs from 1 to thousands."""
@@ -78,14 +78,19 @@ class Axis:
 
 
 def lines(
-    title: str, labels: Sequence[str], series: Sequence[Series], unit: str, bounds: Sequence[Bound] = ()
+    title: str,
+    labels: Sequence[str],
+    series: Sequence[Series],
+    unit: str,
+    bounds: Sequence[Bound] = (),
+    across: str = "",
 ) -> Markup:
-    """Values by release, a line each; a gap where there is none."""
+    """Values by release, a line each; a gap where there is none. `unit` names the values, `across` the labels."""
     axis = _axis(series, bounds)
     if axis is None:
         return Markup("")
     places = [_centre(index, len(labels)) for index in range(len(labels))]
-    body = [*_frame(axis, labels, places, unit), *_bounds(axis, bounds)]
+    body = [*_frame(axis, labels, places, unit, across), *_bounds(axis, bounds)]
     for one in series:
         points = [None if v is None else (x, axis.y(v)) for x, v in zip(places, one.values, strict=True)]
         body += _line(points, one, labels)
@@ -93,7 +98,12 @@ def lines(
 
 
 def bars(
-    title: str, labels: Sequence[str], series: Sequence[Series], unit: str, bounds: Sequence[Bound] = ()
+    title: str,
+    labels: Sequence[str],
+    series: Sequence[Series],
+    unit: str,
+    bounds: Sequence[Bound] = (),
+    across: str = "",
 ) -> Markup:
     """Groups of bars, one group a label, one bar a series; a dot on the ground where there is no value."""
     axis = _axis(series, bounds)
@@ -102,7 +112,7 @@ def bars(
     places = [_centre(index, len(labels)) for index in range(len(labels))]
     room = (WIDTH - LEFT - RIGHT) / max(1, len(labels)) * 0.8
     width = min(22.0, room / max(1, len(series)))
-    body = [*_frame(axis, labels, places, unit)]
+    body = [*_frame(axis, labels, places, unit, across)]
     for number, one in enumerate(series):
         shift = (number - len(series) / 2) * width
         for x, value, label in zip(places, one.values, labels, strict=True):
@@ -138,7 +148,7 @@ def _centre(index: int, count: int) -> float:
     return LEFT + (WIDTH - LEFT - RIGHT) * (index + 0.5) / max(1, count)
 
 
-def _frame(axis: Axis, labels: Sequence[str], places: Sequence[float], unit: str) -> Iterator[str]:
+def _frame(axis: Axis, labels: Sequence[str], places: Sequence[float], unit: str, across: str) -> Iterator[str]:
     for tick in axis.ticks():
         y = axis.y(tick)
         yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
@@ -149,7 +159,9 @@ def _frame(axis: Axis, labels: Sequence[str], places: Sequence[float], unit: str
         x, y = places[index], HEIGHT - BOTTOM + 14
         yield f'<text class="tick" x="{x:.1f}" y="{y:g}" text-anchor="middle">{text}</text>'
     scale = f"{unit} (logarithmic)" if axis.logarithmic else unit
-    yield f'<text class="unit" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{escape(scale)}</text>'
+    yield f'<text class="unit" x="2" y="11">{escape(scale)}</text>'
+    if across:
+        yield f'<text class="unit" x="{WIDTH - RIGHT}" y="{HEIGHT - 5}" text-anchor="end">{escape(across)}</text>'
 
 
 def _bounds(axis: Axis, bounds: Sequence[Bound]) -> Iterator[str]:
@@ -178,7 +190,7 @@ def _line(points: Sequence[tuple[float, float] | None], one: Series, labels: Seq
 def _marker(x: float, y: float, shape: int, text: str) -> str:
     """A shape of its own for each series."""
     kind = shape % 4
-    title = f"<title>{escape(text)}</title>"
+    title = f"<title>{escape(text)}</title>" if text else ""
     if kind == 0:
         return f'<circle class="mark s{shape}" cx="{x:.1f}" cy="{y:.1f}" r="3.2">{title}</circle>'
     if kind == 1:
@@ -191,6 +203,21 @@ def _marker(x: float, y: float, shape: int, text: str) -> str:
         corners = [(0, -reach), (reach, 0), (0, reach), (-reach, 0)]
     path = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in corners)
     return f'<polygon class="mark s{shape}" points="{path}">{title}</polygon>'
+
+
+def swatch(kind: str) -> Markup:
+    """How a series or bound is drawn, for the legend. `kind`: `bound`, `bound reference`, `line s1` or (bars) `s1`."""
+    if not kind.startswith(("bound", "line")):
+        return _sign(10, f'<rect class="mark {kind}" width="10" height="10" rx="2"/>')
+    line = f'<line class="{kind}" x1="0" x2="24" y1="5" y2="5"/>'
+    shape = int(kind.rpartition("s")[2]) if kind.startswith("line") else None
+    return _sign(24, line if shape is None else line + _marker(12, 5, shape, ""))
+
+
+def _sign(width: int, body: str) -> Markup:
+    return Markup(  # noqa: S704 - classes and numbers of our own
+        f'<svg class="swatch" aria-hidden="true" viewBox="0 0 {width} 10" style="--wide:{width}">{body}</svg>'
+    )
 
 
 def _bar(axis: Axis, x: float, width: float, value: float | None, name: str, colour: int) -> str:

@@ -15,7 +15,7 @@ from connectors import read_log
 from stream.commands import execute
 from stream.report import figures
 from stream.report.knowledge import Names
-from stream.report.plots import Series, bars, lines
+from stream.report.plots import Series, bars, lines, swatch
 from tests.conftest import ROOT
 
 ACTIVITIES = re.compile(rb'key="concept:name" value="([^"]+)"')
@@ -195,7 +195,7 @@ def test_bounds_of_the_gate_are_drawn(hospital: Path, sepsis: Path, tmp_path: Pa
         assert figure.count("<title>bound of BA: 15</title>") == 1
         assert "</svg>bound of BA: 15</li>" in figure
     assert "</svg>bound of KA: 2</li>" in of_sepsis["Anonymity before and after attacks"]
-    assert "<title>limit: 0.4</title>" in of_sepsis["Budget"]
+    assert "<title>limit: 0.4</title>" in of_sepsis["Epsilon by charge"]
     assert 'class="bound"' not in of_hospital["Utility by release"] + of_sepsis["Leakage by composition"]
 
 
@@ -252,6 +252,15 @@ def test_a_gap_is_not_drawn_as_zero() -> None:
     assert line.count('class="mark') == 4
     assert bar.count('class="mark') == 4
     assert bar.count('class="none"') == 1
+
+
+def test_axes_and_signs_say_what_is_drawn() -> None:
+    """Both axes have their names; the legend shows a line with its own marker, a bar as a box, a bound without mark."""
+    drawn = lines("t", ["1"], [Series("KA", [3], 1)], "cases, least", across="release")
+    assert re.findall(r'class="unit"[^>]*>([^<]+)<', drawn) == ["cases, least", "release"]
+    assert swatch("line s1").count('class="mark s1"') == swatch("line s1").count('class="line s1"') == 1
+    assert swatch("s1").count("<rect") == 1
+    assert "mark" not in swatch("bound reference")
 
 
 def test_labels_of_plots_are_escaped() -> None:

@@ -172,7 +172,7 @@ def test_bundled_configuration_is_valid(where: str, tmp_path: Path) -> None:
     assert settings.source is not None
     assert isinstance(warnings(settings), list)
     ports = chart.values()["ports"]
-    assert (settings.health_port, settings.metrics["port"]) == (ports["health"], ports["metrics"])
+    assert (settings.health_port, settings.metrics.port) == (ports["health"], ports["metrics"])
     probe = (DEPLOY / "compose.yaml").read_text()
     assert f"127.0.0.1:{settings.health_port}/readyz" in probe
 

@@ -57,8 +57,10 @@ class Knowledge:
 def relative_times(log: EventLog, T: Unit) -> Ints:
     """Relative time of each event to the start of its case in units of T, int64[E].
 
-    Truncate, then subtract (semantics of TLKC, `rel`): floor(t / T) - floor(t0 / T).
+    Truncate, then subtract (semantics of TLKC, `rel`): floor(t / T) - floor(t0 / T). InputError for an unknown unit.
     """
+    if T not in NANOSECONDS:
+        raise InputError(f"T = {T!r} is not one of {', '.join(NANOSECONDS)}")
     ticks = log.time // NANOSECONDS[T]
     return ticks - np.repeat(ticks[log.starts[:-1][log.lengths > 0]], log.lengths[log.lengths > 0])
 
@@ -76,6 +78,8 @@ def perspective(log: EventLog, carries: tuple[str, ...], T: Unit = "minutes") ->
 
     One perspective gives its plain values, several give tuples in the given order.
     """
+    if not carries:
+        raise InputError("no perspective is named; use activity, resource or relative_time")
     parts: list[Column] = []
     for name in carries:
         if name == "activity":

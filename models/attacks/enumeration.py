@@ -47,7 +47,7 @@ def enumerate_all(judge: Judge, bk_length: int) -> Iterator[Block]:
     if total > MOST_CANDIDATES:
         raise InputError(
             f"{symbols} activities and bk_length {bk_length} make {total} candidates, too many to enumerate "
-            f"(at most {MOST_CANDIDATES}); --method exact searches them by branch and bound, or give fewer by --bk"
+            f"(at most {MOST_CANDIDATES}); method exact searches them by branch and bound without listing them"
         )
     size = how_many(symbols, bk_length - 1, False) + 1
     walk = _exact(judge, bk_length) if judge.method == "exact" else _grouped(judge, bk_length)

@@ -24,8 +24,8 @@ Flags = npt.NDArray[np.bool_]
 class Obstacle:
     """A Hall witness: `earlier` records of one sensitive value that can only be `later` < `earlier` later records.
 
-    `least_n`: the smallest n with which the records of this value can all be linked; None where the later release
-    has fewer records of the value (it changed, or cases were dropped).
+    `least_n`: the smallest n with which the records of this value can all be linked; None where no n up to 127 is
+    enough, above all where the later release has fewer records of the value (it changed, or cases were dropped).
     """
 
     value: Any

@@ -47,7 +47,7 @@ def walk(given: Pair) -> Walk:
     if positions * symbols > CELLS:
         raise InputError(
             f"{symbols} activities and {positions} positions need {positions * symbols} cells, more than {CELLS}: "
-            "give candidates by --bk, or project the log on fewer activities"
+            "project the log on fewer activities"
         )
     after = np.full((positions, symbols), -1, dtype=np.int16)
     _after(given.known.items, given.known.start, *given.match_related, after)

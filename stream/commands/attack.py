@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -47,13 +47,15 @@ def command(
         Path | None, typer.Option("--taxonomy", help="CSV file activity,generalization.", show_default=False)
     ] = None,
     enumerate_to: Annotated[
-        Path | None, typer.Option("--all", metavar="FILE", help="Every candidate to a Parquet file.")
+        Path | None, typer.Option("--all", metavar="FILE", help="Every candidate of two releases to a Parquet file.")
     ] = None,
     json: options.Json = False,
 ) -> None:
     """F-, C- and B-attack between releases of one process."""
     if len(releases) < 2:
         raise InputError("attack compares releases: give two or more, in order of publication")
+    if enumerate_to is not None:
+        _check_target(enumerate_to, len(releases))
     question = _Question(bk_length, n, method, minimum, bk or [], joint, foreign, attribute, link, T, taxonomy)
     logs = _read(releases, options.columns(columns), timezone)
     simple = question.simple(logs, releases, options.split(sensitive))
@@ -85,47 +87,72 @@ class _Question:
         self, bk_length: int, n: str, method: str, minimum: str, bk: Sequence[str], joint: bool, foreign: bool,
         attribute: str, link: str, T: str, taxonomy: Path | None,
     ) -> None:  # fmt: skip
+        from models.knowledge import NANOSECONDS, Unit
+
         self.n = options.integers(n, "--n")
         self.bk_length = bk_length
-        # Checked by models.attacks, which knows the names.
+        # These two are checked by models.attacks, which knows the names.
         self.method, self.minimum = cast("Method", method), cast("Minimum", minimum)
         self.candidates = [options.split(text) for text in bk]
-        self.joint, self.foreign, self.T = joint, foreign, T
+        if not all(self.candidates):
+            raise InputError("--bk names no activity")
+        if joint and not bk:
+            raise InputError("--joint is about named candidates: give them by --bk")
+        self.joint, self.foreign = joint, foreign
         if attribute not in ("ac", "re"):
             raise InputError(f"--attribute {attribute!r} is not one of ac, re")
+        if T not in NANOSECONDS:
+            raise InputError(f"--T {T!r} is not one of {', '.join(NANOSECONDS)}")
         linked = list(dict.fromkeys([attribute, *options.split(link)]))
         for name in linked:
             if name not in CARRIES:
                 raise InputError(f"--link: {name!r} is not one of {', '.join(CARRIES)}")
+        self.T = cast(Unit, T)
         self.carries = tuple(CARRIES[name][0] for name in linked)
         self.taxonomy = _taxonomy(taxonomy) if taxonomy else None
 
     def shared(self) -> dict[str, Any]:
         """What every pair and the series take."""
-        known = (lambda item: item[0]) if len(self.carries) > 1 else None
+        known = self._known if len(self.carries) > 1 else None
         return {"known": known, "taxonomy": self.taxonomy, "foreign": self.foreign}
 
     def simple(self, logs: list[EventLog], paths: list[Path], sensitive: list[str]) -> list[SimpleLog]:
-        from models.eventlog import SimpleLog
-        from models.knowledge import perspective
-
+        """The releases as simple logs; InputError where they cannot be compared."""
         for log, path in zip(logs, paths, strict=True):
             for name in sensitive:
                 if name not in log.case_attributes and name not in log.event_attributes:
                     raise InputError(f"{path}: no attribute {name!r}; releases are compared on the same sensitive ones")
-        common = set(logs[0].activity.values).intersection(*(log.activity.values for log in logs[1:]))
-        if not common and not self.taxonomy:
-            raise InputError("the releases have no activity in common: are they of one process?")
         for place in range(1, len(logs)):
             if logs[place].n_cases < logs[place - 1].n_cases:
                 raise InputError(
                     f"{paths[place]} has {logs[place].n_cases} cases, fewer than the {logs[place - 1].n_cases} of "
                     f"{paths[place - 1]}: give releases in order of publication; the attacks assume that no case leaves"
                 )
-        return [
-            SimpleLog.from_items(log.starts, perspective(log, self.carries, self.T), log.sensitive(sensitive))  # type: ignore[arg-type]
-            for log in logs
-        ]
+        releases = [self._one(log, path, sensitive) for log, path in zip(logs, paths, strict=True)]
+        self._check_shown([{self._known(item) for item in release.alphabet} for release in releases])
+        return releases
+
+    def _one(self, log: EventLog, path: Path, sensitive: list[str]) -> SimpleLog:
+        from models.eventlog import SimpleLog
+        from models.knowledge import perspective
+
+        try:
+            items = perspective(log, self.carries, self.T)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        return SimpleLog.from_items(log.starts, items, log.sensitive(sensitive))
+
+    def _known(self, item: Any) -> Any:
+        """What background knowledge can be about, of a carried item."""
+        return item[0] if len(self.carries) > 1 else item
+
+    def _check_shown(self, shown: list[set[Any]]) -> None:
+        """Releases of one process have something in common, and a taxonomy is about what they show."""
+        what = self.carries[0]
+        if not self.taxonomy and not set.intersection(*shown):
+            raise InputError(f"the releases have no {what} in common: are they of one process?")
+        if self.taxonomy and set.union(*shown).isdisjoint([*self.taxonomy, *self.taxonomy.values()]):
+            raise InputError(f"--taxonomy: it names no {what} that a release shows")
 
     def ask(self, earlier: SimpleLog, later: SimpleLog) -> Anonymity:
         from models.attacks.correspondence import anonymity
@@ -173,6 +200,14 @@ def _read(paths: list[Path], columns: dict[str, str], timezone: str) -> list[Eve
     return [read_log(path, columns=columns, timezone=timezone or None) for path in paths]
 
 
+def _check_target(path: Path, releases: int) -> None:
+    """Said before the attack, which can take its time."""
+    if releases > 2:
+        raise InputError("--all lists the candidates of two releases: give two")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"--all {path}: no such folder")
+
+
 def _taxonomy(path: Path) -> dict[str, str]:
     """child -> parent from a CSV file of two columns without header."""
     import csv
@@ -180,11 +215,16 @@ def _taxonomy(path: Path) -> dict[str, str]:
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     parents: dict[str, str] = {}
-    with path.open(encoding="utf-8", newline="") as lines:
-        for number, row in enumerate(csv.reader(lines), start=1):
-            if len(row) != 2 or row[0] in parents:
-                raise InputError(f"{path}: line {number}: expected activity,generalization, each activity once")
-            parents[row[0]] = row[1]
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        try:
+            for number, row in enumerate(csv.reader(lines), start=1):
+                if len(row) != 2 or row[0] in parents:
+                    raise InputError(f"{path}: line {number}: expected activity,generalization, each activity once")
+                parents[row[0]] = row[1]
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(f"{path}: not a CSV file in UTF-8 ({type(error).__name__})") from None
+    if not parents:
+        raise InputError(f"{path}: no line activity,generalization")
     return parents
 
 
@@ -196,32 +236,52 @@ def _show(pairs: list[tuple[int, int, Anonymity]], body: dict[str, Any]) -> None
     table = Table("releases", "n", "linker", *names, "fc", "cc", "bc")
     for earlier, later, found in pairs:
         for row in found.json()["results"]:
-            numbers = ["-" if row[name] is None else str(row[name]) for name in names]
             shares = ["-" if row[name] is None else f"{row[name]:.2f}" for name in ("fc", "cc", "bc")]
-            table.add_row(f"{earlier + 1}, {later + 1}", str(row["n"]), row["linker"], *numbers, *shares)
+            table.add_row(f"{earlier + 1}, {later + 1}", str(row["n"]), row["linker"], *_numbers(row, names), *shares)
     console.print(table)
     for earlier, later, found in pairs:
         for result in found.results:
             if result.linker == "none":
                 console.print(_no_linker(earlier, later, result))
-    if body.get("candidates"):
-        _show_candidates(console, body["candidates"])
+    if "series" in body:
+        _show_series(console, body["series"])
+    if pairs[0][2].candidates:
+        _show_candidates(console, pairs)
+
+
+def _numbers(row: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    return ["-" if row[name] is None else str(row[name]) for name in names]
 
 
 def _no_linker(earlier: int, later: int, result: Any) -> str:
+    from models.attacks.outcome import MOST_N
+
     witness = result.obstacles[0]
-    hint = f"the least n with a linker is {result.least_n}" if result.least_n else "no n gives one: a value changed"
+    none = f"no n up to {MOST_N} gives one: a value changed, or cases were dropped"
+    hint = f"the least n with a linker is {result.least_n}" if result.least_n else none
     return (
         f"releases {earlier + 1}, {later + 1}, n = {result.n}: no linker; {len(result.obstacles)} sensitive value(s) "
         f"cannot be matched ({witness.earlier} earlier records link to {witness.later} later ones); {hint}"
     )
 
 
-def _show_candidates(console: Any, candidates: list[dict[str, Any]]) -> None:
+def _show_series(console: Any, series: Mapping[str, Any]) -> None:
+    from rich.table import Table
+
+    names = ("fa", "ca", "ba", "bf", "bc")
+    table = Table("series", "n", *names, "all candidates")
+    for row in series["results"]:
+        tried = "yes" if row["complete"] else "no, the worst of each pair"
+        table.add_row(f"1..{series['releases']}", str(row["n"]), *_numbers(row, names), tried)
+    console.print(table)
+
+
+def _show_candidates(console: Any, pairs: list[tuple[int, int, Anonymity]]) -> None:
     from rich.table import Table
 
     names = ("n", "ms1", "ms2", "f", "c", "b", "fa", "ca", "ba")
-    table = Table("bk", *names)
-    for row in candidates:
-        table.add_row(", ".join(row["bk"]), *("-" if row[name] is None else str(row[name]) for name in names))
+    table = Table("releases", "bk", *names)
+    for earlier, later, found in pairs:
+        for row in found.candidates:
+            table.add_row(f"{earlier + 1}, {later + 1}", ", ".join(row["bk"]), *_numbers(row, names))
     console.print(table)

@@ -131,6 +131,47 @@ def test_bad_input(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--joint"], "give them by --bk"),
+        (["--bk", ","], "--bk names no activity"),
+        (["--link", "time", "--T", "weeks"], "--T 'weeks' is not one of seconds, minutes, hours, days"),
+        (["--all", "FOLDER/nowhere/all.parquet"], "no such folder"),
+        (["--all", "FOLDER/all.parquet", "FOLDER/two.csv"], "two releases"),
+        (["--attribute", "re"], "one.csv: the log has no resource"),
+        (["--taxonomy", "FOLDER/latin.csv"], "not a CSV file in UTF-8"),
+        (["--taxonomy", "FOLDER/empty.csv"], "no line"),
+        (["--taxonomy", "FOLDER/strange.csv"], "names no activity that a release shows"),
+        (["--taxonomy", "FOLDER/twice.csv"], "line 2: expected activity,generalization"),
+    ],
+)
+def test_nothing_asked_for_is_ignored(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], arguments: list[str], message: str
+) -> None:
+    """An option that could do nothing, or that names what is not there, is one line and exit code 2."""
+    names = [small(tmp_path, "one", ("ab", "X")), small(tmp_path, "two", ("ab", "X"), ("abc", "X"))]
+    for name, content in (("latin", b"\xff,a\n"), ("empty", b""), ("strange", b"q,z\n"), ("twice", b"a,t\na,s\n")):
+        (tmp_path / f"{name}.csv").write_bytes(content)
+    asked_for = [part.replace("FOLDER", str(tmp_path)) for part in arguments]
+    assert execute(["attack", *names, *asked_for]) == 2
+    error = capfdbinary.readouterr().err.decode()
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_the_table_shows_series_and_named_candidates_of_every_pair(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """What --json gives for three releases stands on the terminal too."""
+    names = [small(tmp_path, str(k), *[("ab", "X")] * (k + 1)) for k in range(3)]
+    assert execute(["attack", *names, "--sensitive", "sensitive", "--n", "0", "--bk", "a,b"]) == 0
+    lines = [line.replace("\u2502", "|") for line in capfdbinary.readouterr().out.decode().splitlines()]
+    assert [line.split("|")[1:4] for line in lines if line.startswith("| 1..3")] == [[" 1..3   ", " 0 ", " 1  "]]
+    named = [line.split("|")[1].strip() for line in lines if "| a, b |" in line]
+    assert named == ["1, 2", "1, 3", "2, 3"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "sensitive", "activities"), [("sepsis", "Diagnose", 5), ("bpic2012-app", "", 0)])
 def test_exact_values_agree_with_linear_programs(logs: Path, name: str, sensitive: str, activities: int) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from models.dp.annotation import MILLISECOND
 from models.dp.audit import Pair
+from models.errors import BoundError
 from models.eventlog import EventLog
 
 HOUR = 3_600_000
@@ -22,7 +23,7 @@ DAY = 24 * HOUR
 DURATIONS = tuple(HOUR << power for power in range(16))
 
 Run = Callable[[EventLog], EventLog]
-"""A mechanism as the audit sees it: a log in, the released log out, its parameters fixed."""
+"""A mechanism as the audit sees it: a log in, the released log out (or a BoundError), its parameters fixed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,22 @@ def _pair(name: str, run: Run, one: EventLog, other: EventLog, steps: int, rule:
     around = one.n_cases
     return Pair(
         name,
-        lambda: observed(run(one), around),
-        lambda: observed(run(other), around),
+        lambda: _outcome(run, one, around),
+        lambda: _outcome(run, other, around),
         steps,
         _only_its_variants(one) if rule else None,
         _only_its_variants(other) if rule else None,
     )
+
+
+def _outcome(run: Run, log: EventLog, around: int) -> Iterator[Hashable]:
+    """What one run shows. A refusal (Amun's filter may leave no case) is an output like any other."""
+    try:
+        released = run(log)
+    except BoundError:
+        yield "nothing is released"
+        return
+    yield from observed(released, around)
 
 
 def _only_its_variants(log: EventLog) -> Callable[[Hashable], bool]:

@@ -50,7 +50,8 @@ def scale_for(sensitivity: Fraction | int, epsilon: Fraction) -> float:
 def checked_scale(scale: float) -> float:
     """The scale, or InputError where it is not one that noise can have (NaN, infinite, 0, subnormal, too large)."""
     if not (math.isfinite(scale) and MIN_SCALE <= scale <= MAX_SCALE):
-        raise InputError(f"noise scale {scale!r} is outside [2^-10, 2^56]")
+        remedy = "lower epsilon (amun: delta)" if scale < MIN_SCALE else "raise epsilon (amun: delta)"
+        raise InputError(f"noise scale {scale:.3g} is outside [2^-10, 2^56]; {remedy}")
     return float(scale)
 
 

@@ -128,12 +128,14 @@ def _print(result: dict[str, Any]) -> None:
     from rich.table import Table
 
     if "events" in result:
-        table = Table("", "in", "out", title=f"{result['mechanism']['kind']}: {result['promise']['guaranteed']}")
+        tables().print(f"{result['mechanism']['kind']}: {result['promise']['guaranteed']}", markup=False)
+        table = Table("", "in", "out")
         for name in ("cases", "events", "variants"):
             table.add_row(name, str(result[name]["in"]), str(result[name]["out"]))
         tables().print(table)
-        tables().print(f"most events removed from one case: {result['n_actual']}; satisfied: {result['satisfied']}")
-        tables().print("suppressed: " + _shortened(result["suppressed"]), markup=False)
+        if result["n_actual"] is not None:  # dp kinds and Amun remove no single events and bound no counts
+            tables().print(f"most events removed from one case: {result['n_actual']}; satisfied: {result['satisfied']}")
+            tables().print("suppressed: " + _shortened(result["suppressed"]), markup=False)
         for warning in result.get("details", {}).get("warnings", []):
             tables().print(f"warning: {warning}")
     for entry in result.get("violations", []):

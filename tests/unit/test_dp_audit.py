@@ -10,7 +10,7 @@ import pytest
 
 from models.dp import amun, audit, counts, noise, strict
 from models.dp.neighbours import Stage, pairs
-from models.errors import InputError
+from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 
 EPSILON, DELTA = 1, 0.01
@@ -130,6 +130,20 @@ def test_coverage_of_the_bound() -> None:
 
     found = [audit.audit(audit.Pair("same", coin, coin), 200, alpha=0.05).epsilon > 0 for _ in range(100)]
     assert sum(found) <= 12  # 5 % asked; more than 12 of 100 has chance 0.001
+
+
+def test_a_refusal_is_an_event() -> None:
+    """A mechanism that refuses on one log and not on the other is told apart by that."""
+
+    def run(log: EventLog) -> EventLog:
+        if ("A", "C") in log.traces():
+            raise BoundError("nothing is left")
+        return log
+
+    pair = next(pair for pair in pairs(run) if pair.name == "a case of a new variant added")
+    assert list(pair.other()) == ["nothing is released"]
+    finding = audit.audit(pair, 100, alpha=ALPHA)
+    assert finding.refutes(EPSILON)
 
 
 def test_audit_needs_runs() -> None:

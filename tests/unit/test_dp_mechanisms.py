@@ -155,6 +155,8 @@ def log_file(tmp_path: Path) -> Path:
         ("--mechanism dp-variants --epsilon 5e-324 --delta-dp 0.1", 2, "epsilon"),
         ("--mechanism dp-variants --epsilon 1e-9 --delta-dp 0.1", 2, "epsilon is too small"),
         ("--mechanism dp-log --epsilon inf --delta-dp 0.1", 2, "epsilon"),
+        ("--mechanism dp-variants --epsilon 1e6 --delta-dp 0.1", 2, "lower epsilon"),
+        ("--mechanism amun --delta 1e-8 --variant oversampling --set releases=1000000000", 2, "raise epsilon"),
     ],
 )
 def test_anonymize(log_file: Path, capfd: pytest.CaptureFixture[str], options: str, code: int, said: str) -> None:
@@ -184,6 +186,24 @@ def test_audit_epsilon_command(capfd: pytest.CaptureFixture[str]) -> None:
     assert amun["unbounded"]
     assert amun["epsilon_lower"] is None
     assert amun["claimed"] is None
+
+
+def test_a_refusal_is_an_output_that_the_audit_counts(capfd: pytest.CaptureFixture[str]) -> None:
+    """Amun's filter may leave one case, which the noise then deletes: no error, and not exit 3 as if a claim fell."""
+    options = ["--mechanism", "amun", "--variant", "filtering", "--delta", "0.2", "--runs", "60", "--json"]
+    assert veilstream(["audit-epsilon", *options]) == 0
+    assert json.loads(capfd.readouterr().out)["verdict"] == "unbounded"
+
+
+@pytest.mark.parametrize("kind", ["amun --delta 0.3 --variant oversampling", "dp-variants --epsilon 2 --delta-dp 1e-3"])
+def test_the_table_of_a_dp_kind(log_file: Path, capfd: pytest.CaptureFixture[str], kind: str) -> None:
+    """People read the promise on a line of its own, and nothing about suppression that did not take place."""
+    out = str(log_file.with_name("out.csv"))
+    assert veilstream(["anonymize", str(log_file), "-o", out, "--mechanism", *kind.split()]) == 0
+    text = capfd.readouterr().out
+    assert text.startswith(kind.split(maxsplit=1)[0] + ": ")
+    assert "suppressed" not in text
+    assert "None" not in text
 
 
 def test_audit_epsilon_refuses_bad_input(capfd: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,9 @@ FITS = 4
 PATHS = 256
 """Random paths an estimate of one record's probability is averaged over."""
 BATCH = 500_000
-"""Persons simulated at a time: bounds the memory at any N."""
+"""Persons simulated at a time; of each, eight bytes are kept until all are there."""
+MOST = 400_000_000
+"""Largest population: 3.2 GB of those bytes, and a quarter of an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def population_uniqueness(
 ) -> Population:
     """Estimated share of persons that the named case attributes single out in a population of `size`.
 
-    InputError: no attribute, no case, `size` below the number of cases, no run.
+    InputError: no attribute, no case, `size` below the number of cases or above MOST, no run.
     """
     if not attributes:
         raise InputError("population uniqueness needs at least one case attribute")
@@ -90,6 +92,8 @@ def estimate(codes: Ints, size: int, runs: int = 5, seed: int = 0) -> Population
     sample = len(codes)
     if size < sample:
         raise InputError(f"population = {size} is smaller than the {sample} cases of the log, which are a part of it")
+    if size > MOST:
+        raise InputError(f"population = {size} is more than the {MOST:,} persons that can be simulated")
     if runs < 1:
         raise InputError(f"runs = {runs}: at least one run is needed")
     rng = np.random.default_rng(seed)
@@ -247,6 +251,7 @@ def _unique_share(model: Copula, size: int, rng: np.random.Generator) -> float:
 
 
 def _unique_share_of(keys: Ints) -> float:
-    ordered = np.sort(keys)
-    new = np.concatenate(([True], ordered[1:] != ordered[:-1], [True]))
+    """Share of keys that occur once. Sorts them where they are."""
+    keys.sort()
+    new = np.concatenate(([True], keys[1:] != keys[:-1], [True]))
     return float(np.sum(new[:-1] & new[1:]) / len(keys))

@@ -100,10 +100,13 @@ def trace_uniqueness(
     * `unit="resource"`: a person is a resource, and its events over all cases are the trace;
     * `adversary="greedy"`: each point is the one that leaves fewest candidates; no draws, sd 0.
 
-    A projection the log cannot give has status "not available". InputError for an m of 0, a bad share or no cases.
+    A projection the log cannot give has status "not available". InputError for an m of 0, a bad share, no cases or an
+    attribute that the log does not have.
     """
     amounts = tuple(checked(amount) for amount in ([points] if isinstance(points, int | str) else points))
     _check(projection=projection, resolution=resolution, semantics=semantics, unit=unit, adversary=adversary)
+    for name in sensitive:
+        log.case_values(name)  # a misspelt name would leave the sensitive value among what is known
     if draws < 1:
         raise InputError(f"draws = {draws}: at least one draw is needed")
     persons = as_read(by_resource(log) if unit == "resource" else log, semantics)

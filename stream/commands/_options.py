@@ -18,7 +18,7 @@ Columns = Annotated[
 ]
 Timezone = Annotated[str, typer.Option("--timezone", metavar="ZONE", help="Zone of times that carry none, e.g. UTC.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of simulations; released noise never takes one.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of simulations; released noise never takes one.")]
 
 ROLES = ("case", "activity", "time", "resource")
 

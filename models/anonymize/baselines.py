@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.anonymize.result import Anonymized, refuse_empty
-from models.errors import InputError
+from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints
 from models.knowledge import Knowledge, items
 
@@ -41,7 +41,14 @@ def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) ->
     frequent = np.bincount(owner, minlength=1)[owner] >= K if log.n_cases else np.zeros(0, dtype=np.bool_)
     kept = np.repeat(frequent, log.lengths)
     result = Anonymized(log, kept, knowledge, satisfied=k_anonymous(log, kept, K, knowledge))
-    return refuse_empty(result, f"baseline-1 with K = {K}")
+    return _checked(result, f"baseline-1 with K = {K}")
+
+
+def _checked(result: Anonymized, what: str) -> Anonymized:
+    """The result. BoundError where nothing is left, or where the count from scratch does not find the promise."""
+    if not result.satisfied:
+        raise BoundError(f"{what}: the checker found a trace of fewer than K cases; not released")
+    return refuse_empty(result, what)
 
 
 def check_k(K: int) -> None:
@@ -70,12 +77,13 @@ def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) ->
     """
     check_k(K)
     traces, owner = variants(log, knowledge)
-    merged = _grouped(traces, np.bincount(owner, minlength=len(traces)), K)
+    few = min(K, log.n_cases + 1)  # more means no more, and the compiled loops count in 64 bits
+    merged = _grouped(traces, np.bincount(owner, minlength=len(traces)), few)
     targets = sorted(set(merged) - {()}, key=len, reverse=True)
     shared = [own or _first_within(trace, targets) for trace, own in zip(traces, merged, strict=True)]
     kept = _mapped(log, traces, owner, shared)
     result = Anonymized(log, kept, knowledge, satisfied=k_anonymous(log, kept, K, knowledge))
-    return refuse_empty(result, f"baseline-2 with K = {K}")
+    return _checked(result, f"baseline-2 with K = {K}")
 
 
 def _first_within(trace: tuple[int, ...], targets: list[tuple[int, ...]]) -> tuple[int, ...]:
@@ -158,7 +166,7 @@ def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) -> Ano
         paths -= rare
     kept = _mapped(log, traces, owner, shared)
     satisfied = prefixes_shared(log, kept, K, knowledge)
-    return refuse_empty(Anonymized(log, kept, knowledge, satisfied=satisfied), f"pretsa with K = {K}")
+    return _checked(Anonymized(log, kept, knowledge, satisfied=satisfied), f"pretsa with K = {K}")
 
 
 def _prefix_counts(traces: list[tuple[int, ...]], counts: list[int]) -> dict[tuple[int, ...], int]:

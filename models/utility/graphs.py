@@ -96,10 +96,17 @@ def agreement(original: Graph, released: Graph) -> Agreement:
 
 
 def handover(original: EventLog, released: EventLog) -> Agreement | None:
-    """F_sn and P_sn of section 6.3.1; None where either log has no resource."""
-    if any(np.all(log.resource.codes < 0) for log in (original, released)):
+    """F_sn and P_sn of section 6.3.1; None where either log has no resource, or where no name of the release is one of
+    the original's: pseudonyms, of which nobody can tell here who they are."""
+    if not same_names(original, released):
         return None
     return agreement(directly_follows(original, "resource"), directly_follows(released, "resource"))
+
+
+def same_names(original: EventLog, released: EventLog) -> bool:
+    """Whether some resource of the release bears a name that the original knows."""
+    here, there = (set(log.resource.decode()) - {None} for log in (original, released))
+    return not here.isdisjoint(there)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,9 +34,12 @@ def command(
 ) -> None:
     """Data utility, graphs, bottlenecks, and the model discovered from the release against the original."""
     from connectors import read_log
+    from models.knowledge import NANOSECONDS
 
     if fitness not in ("alignment", "replay", "none"):
         raise InputError(f"--fitness {fitness!r} is not one of alignment, replay, none")
+    if T not in NANOSECONDS:
+        raise InputError(f"--T {T!r} is not one of {', '.join(NANOSECONDS)}")
     here = read_log(original, options.columns(columns), timezone or None)
     there = read_log(released, options.columns(columns), timezone or None)
     result = _compare(here, there, tuple(options.split(perspective)), T, fitness)
@@ -52,6 +55,7 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
     from models.utility.distance import data_utility
     from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover, ordinal
 
+    _refuse_incomparable(here, there, carries)
     with progress() as bar:
         task = bar.add_task("data utility", total=3)
         result: dict[str, Any] = {
@@ -73,6 +77,23 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
     if ordinal(there) and not ordinal(here):
         result |= {"emd_time_months": None, "mae_time_months": None, "bottlenecks": None}
     return result
+
+
+def _refuse_incomparable(here: EventLog, there: EventLog, carries: tuple[str, ...]) -> None:
+    """InputError for a perspective that the released file does not show, or shows under other names."""
+    from models.utility.graphs import ordinal, same_names
+
+    if not carries:
+        raise InputError("--perspective names nothing; use activity, resource or relative_time")
+    if "relative_time" in carries and ordinal(there) and not ordinal(here):
+        raise InputError("--perspective relative_time: the release carries no times, only the order of events")
+    # a log without any resource is named by data utility itself
+    known = [bool((log.resource.codes >= 0).any()) for log in (here, there)]
+    if "resource" in carries and all(known) and not same_names(here, there):
+        raise InputError(
+            "--perspective resource: no resource of the release is in the original; pseudonyms cannot be compared "
+            "(anonymize --keep-resources, process.raw_resources)"
+        )
 
 
 def _print(result: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ import msgspec
 
 from connectors.store import Prepared, Store
 from models.errors import BoundError, RefusedError
+from models.eventlog import EventLog
 from stream.pseudonym import Pseudonyms
 from stream.release import documents, gate, repair, variants
 from stream.release.contract import Attempt, AuditContext, Build, Charge, Decision, Exposure, Record
@@ -214,9 +215,11 @@ class Pipeline:
         return self._outer(self.publication.build_mechanism.build(attempt.exposure, memory))
 
     def _outer(self, build: Build) -> Build:
-        if self.settings.process.raw_resources:
-            return build
-        return replace(build, log=pseudonymous_resources(build.log, self.pseudonyms))
+        return replace(build, log=self._named(build.log))
+
+    def _named(self, log: EventLog) -> EventLog:
+        """The log with its resources as releases name them."""
+        return log if self.settings.process.raw_resources else pseudonymous_resources(log, self.pseudonyms)
 
     def _record(self, build: Build, exposure: Exposure) -> Record:
         """The candidate as audits see it: source pseudonyms in place of case ids."""
@@ -229,7 +232,7 @@ class Pipeline:
             candidate=candidate,
             earlier=self.earlier,
             build=build,
-            exposure=attempt.exposure,
+            exposure=replace(attempt.exposure, log=self._named(attempt.exposure.log)),
             mechanism=self.publication.build_mechanism,
             charges=list(self.account.charges.values()),
             counts=attempt.counts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from models.errors import InputError
-from models.eventlog import EventLog
+from models.eventlog import Column, EventLog
 from stream.comparison import COLUMNS, alternatives, cells, compare
 from stream.release.gate import GatePolicy, refuse_impossible, worst_anonymity
 from stream.release.mechanisms.identity import Identity
@@ -118,6 +119,24 @@ def test_a_release_that_hides_no_event_of_one_case_promises_more(log: EventLog, 
         assert "repair" not in public["mechanism"]
         assert "rules of local suppression" in public["promise"]["not_guaranteed"]
         assert one.audit["minimality"].keys() == {"audited", "below_k", "least_cases"}
+
+
+def test_utility_of_resources_is_measured_under_their_released_names(log: EventLog, tmp_path: Path) -> None:
+    """Nothing is suppressed, so nothing is lost: pseudonyms are no loss, and a floor of utility does not withhold."""
+    staffed = replace(log, resource=Column(log.activity.codes, tuple(f"staff {name}" for name in log.activity.values)))
+    publication = {
+        "name": "staff",
+        "window": {"new_cases": 40},
+        "mechanism": {"kind": "tlkc", "attribute": "re", "L": 1, "K": 2, "C": 1.0},
+        "audit": {"risk": False, "anonymity": False},
+        "gate": {"min_utility": 1.0},
+    }
+    replay = Replay(Settings.model_validate({"publication": [publication]}), tmp_path / "out")
+    outcome = replay.run(staffed, final=True)
+    (*_, (_, last)) = outcome.decisions
+    assert last.status == "sealed"
+    assert last.audit["utility"]["data_utility"] == 1.0
+    assert last.audit["utility"]["handover"]["fitness"] == 1.0
 
 
 def test_repair_is_refused_where_nothing_can_be_suppressed_further() -> None:

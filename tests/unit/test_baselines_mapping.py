@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from connectors import read_log
-from models.anonymize.baselines import baseline_2, leftmost, pretsa
+from models.anonymize import baselines
+from models.anonymize.baselines import baseline_1, baseline_2, leftmost, pretsa
 from models.errors import BoundError
 from models.eventlog import EventLog
 from tests.conftest import golden
@@ -48,6 +49,21 @@ def test_frequent_variants_stay_as_they_are() -> None:
     result = baseline_2(log, 3)
     assert result.log.traces() == [("a", "b")] * 5
     assert result.n_actual == 1
+
+
+def test_a_result_that_the_count_refuses_is_not_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the mapping would leave a trace alone, the check from scratch stops the release."""
+    log = EventLog.from_traces([("ab", None)] * 3 + [("acb", None)])
+    monkeypatch.setattr(baselines, "_grouped", lambda traces, *_: traces)
+    with pytest.raises(BoundError, match="not released"):
+        baseline_2(log, 2)
+
+
+def test_a_K_beyond_64_bits_is_more_than_there_are_cases() -> None:
+    """All cases would go, by every method."""
+    for method in (baseline_1, baseline_2, pretsa):
+        with pytest.raises(BoundError, match="all 4 cases"):
+            method(EventLog.from_traces([("ab", None)] * 4), 10**21)
 
 
 def test_nothing_in_common_is_dropped() -> None:

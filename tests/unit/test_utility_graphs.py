@@ -64,6 +64,15 @@ def test_handover_breaks_where_the_resource_is_missing() -> None:
         directly_follows(_log("ab"), "resource")
 
 
+def test_pseudonyms_are_no_handovers_that_were_lost() -> None:
+    """Renamed resources cannot be compared: no figure. A resource that is missing is one."""
+    here = EventLog.from_events(["1"] * 3, list("abc"), np.arange(3), ["r", "s", "r"])
+    renamed = EventLog.from_events(["1"] * 3, list("abc"), np.arange(3), ["r-1", "r-2", "r-1"])
+    fewer = EventLog.from_events(["1"] * 2, list("ab"), np.arange(2), ["r", None])
+    assert handover(here, renamed) is None
+    assert handover(here, fewer) == Agreement(0.0, 1.0)
+
+
 def test_edge_distances_by_hand() -> None:
     """Counts {ab: 3, bc: 1} against {ab: 1, ca: 3}: sorted lists 0 1 3 and 0 1 3 are equal, edge by edge 2 1 3."""
     found = edge_distance(directly_follows(_log("ab", "ab", "abc")), directly_follows(_log("ab", "ca", "ca", "ca")))

@@ -1,0 +1,122 @@
+"""A backup of a folder in use, or of one that a crash left, restores to something that goes on."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import tarfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors import read_log
+from stream import settings
+from stream.commands import execute as veilstream
+from stream.release import backup as backups
+from stream.replay import Replay
+from stream.testing import verifier
+from stream.testing.faults import Aborted, abort, at_nth
+from tests.replay.crashing import configuration, sample
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(backups, "PATIENCE", 0.2)
+    sample(tmp_path)
+    configuration(tmp_path, 3)
+    return tmp_path
+
+
+def replay(world: Path, **options: Any) -> None:
+    loaded = settings.load(world / "config3.toml")
+    Replay(loaded, world / "out", batch=40, **options).run(read_log(world / "log.xes"))
+
+
+def restored(world: Path) -> None:
+    """The operator's folder is lost; the backup takes its place, and the replay goes on to its end."""
+    shutil.rmtree(world / "out" / "operator")
+    assert veilstream(["restore", str(world / "b.tar.gz"), str(world / "out")]) == 0
+    replay(world)
+    assert verifier.verify(world / "out") == []
+
+
+def test_a_release_that_was_sealed_and_has_no_number_yet_is_in_the_backup(world: Path) -> None:
+    """Its files still lie in their temporary folder: without them nothing could be audited against it."""
+    with pytest.raises(Aborted):
+        replay(world, at=at_nth("sealed", 2, abort))
+    assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz"), "--with-key"]) == 0
+    restored(world)
+
+
+def test_a_release_that_gets_its_number_meanwhile_is_in_the_backup_once(world: Path) -> None:
+    """The daemon is just renaming: the backup waits for it."""
+    backups.PATIENCE = 5.0  # the fixture gives it back
+    with pytest.raises(Aborted):
+        replay(world, at=at_nth("sealed", 2, abort))
+    late = threading.Timer(0.3, lambda: replay(world))
+    late.start()
+    assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz"), "--with-key"]) == 0
+    late.join()
+    with tarfile.open(world / "b.tar.gz") as tar:
+        assert [name for name in tar.getnames() if ".tmp" in name] == []
+
+
+def test_a_checkpoint_in_a_backup_is_never_newer_than_its_ledger(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The daemon releases and saves its state while the backup is made: what is taken of both fits together."""
+    with pytest.raises(Aborted):
+        replay(world, at=at_nth("checkpointed", 2, abort))
+    ledger = backups._take_ledger
+
+    def meanwhile(tar: tarfile.TarFile, path: Path) -> list[Any]:
+        found = ledger(tar, path)
+        replay(world)
+        return found
+
+    monkeypatch.setattr(backups, "_take_ledger", meanwhile)
+    assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz"), "--with-key"]) == 0
+    shutil.rmtree(world / "out" / "public")
+    shutil.rmtree(world / "out" / "operator")
+    assert veilstream(["restore", str(world / "b.tar.gz"), str(world / "out")]) == 0
+    loaded = settings.load(world / "config3.toml")
+    from stream.office import Office
+
+    with pytest.raises(Exception, match="gone from the store"):  # and not: the ledger is older than the state
+        Office(loaded, world / "out")
+
+
+def test_it_is_private_from_its_first_byte(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the umask: it holds variants, and with --with-key the key."""
+    replay(world)
+    seen = []
+    real = backups._take_ledger
+
+    def watching(tar: tarfile.TarFile, path: Path) -> list[Any]:
+        seen.extend(stat.S_IMODE(one.stat().st_mode) for one in world.glob(".b.tar.gz*"))
+        return real(tar, path)
+
+    monkeypatch.setattr(backups, "_take_ledger", watching)
+    assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz")]) == 0
+    assert seen == [0o600]
+    assert stat.S_IMODE((world / "b.tar.gz").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("about", [b"{", b"[]", b'{"version": "x"}', b"\xff"])
+def test_what_is_no_backup_is_refused(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], about: bytes
+) -> None:
+    """Another archive, one damaged in the middle, none at all, a place that cannot be written: one line, exit 2."""
+    (tmp_path / backups.ABOUT).write_bytes(about)
+    with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as tar:
+        tar.add(tmp_path / backups.ABOUT, backups.ABOUT)
+        tar.add(tmp_path / "log.xes", "log.xes")
+    damaged = bytearray((tmp_path / "other.tar.gz").read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    (tmp_path / "damaged.tar.gz").write_bytes(damaged)
+    for name in ("other.tar.gz", "damaged.tar.gz", "log.xes", "none.tar.gz"):
+        assert veilstream(["restore", str(tmp_path / name), str(tmp_path / "new")]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+        assert not (tmp_path / "new" / "operator").exists()
+    replay(world)
+    assert veilstream(["backup", str(world / "out"), str(tmp_path / "nowhere" / "b.tar.gz")]) == 2

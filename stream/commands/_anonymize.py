@@ -36,7 +36,7 @@ def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
         name = ".".join(str(part) for part in first["loc"]) or "the mechanism"
         if first["type"] == "extra_forbidden":
             raise InputError(f"{name} is no option of --mechanism {kind}") from None
-        raise InputError(f"--mechanism {kind}: {name}: {first['msg']}") from None
+        raise InputError(f"--mechanism {kind}: {name}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
 def exposure_of(log: EventLog, sensitive: Sequence[str]) -> Exposure:

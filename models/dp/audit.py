@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,11 +91,6 @@ def audit(pair: Pair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, eve
         if bound > best.epsilon:
             best = Finding(pair.name, bound, False, _shown(event), runs)
     return best
-
-
-def audit_all(pairs: Sequence[Pair], runs: int, *, delta: float = 0.0, alpha: float = 0.01) -> list[Finding]:
-    """One finding a pair; the error over all of them is at most alpha."""
-    return [audit(pair, runs, delta=delta, alpha=alpha / len(pairs)) for pair in pairs]
 
 
 def _counted(observe: Observe, runs: int) -> Counter[Hashable]:

@@ -105,16 +105,6 @@ class Source:
             return np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
         return self.generator.integers(0, 2**64, size=size, dtype=np.uint64)
 
-    def below(self, bound: int, size: int) -> Ints:
-        """Uniform integers in 0 .. bound-1, int64[size]; words beyond the last full multiple are drawn again."""
-        if bound < 1:
-            raise ValueError("below needs a bound of at least 1")
-        limit = np.uint64((2**64 // bound) * bound - 1)
-        words = self.words(size).copy()
-        while (beyond := np.flatnonzero(words > limit)).size:
-            words[beyond] = self.words(beyond.size)
-        return (words % np.uint64(bound)).astype(np.int64)
-
     def permutation(self, size: int) -> Ints:
         """A uniform order of 0 .. size-1 (two equal sort keys among n happen with chance n^2 / 2^65)."""
         return np.argsort(self.words(size), kind="stable").astype(np.int64)

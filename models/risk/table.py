@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, get_args
 
-from models.eventlog import EventLog
 from models.risk.points import Projection
-from models.risk.uniqueness import Points, Uniqueness, trace_uniqueness
+from models.risk.uniqueness import Uniqueness
 
 ALL: tuple[Projection, ...] = get_args(Projection)
-
-
-def risk_table(
-    log: EventLog, projections: Sequence[Projection], points: Sequence[Points], **options: Any
-) -> list[Uniqueness]:
-    """`trace_uniqueness` of each projection; those that the log cannot give are marked, not left out."""
-    return [trace_uniqueness(log, projection, points, **options) for projection in projections]
 
 
 def as_json(found: Uniqueness) -> dict[str, Any]:

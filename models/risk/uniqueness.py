@@ -189,12 +189,6 @@ def singleton_variants(log: EventLog) -> frozenset[tuple[str, ...]]:
     return frozenset(trace for trace, count in counts.items() if count == 1)
 
 
-def surviving_singletons(source: EventLog, released: EventLog) -> int:
-    """How many variants are of one case in the source and of one case in the release: plain survivors of a
-    mechanism that was to hide them."""
-    return len(singleton_variants(source) & singleton_variants(released))
-
-
 def checked(amount: Any) -> Points:
     """An amount of knowledge as it is written: 4, "4", "10%" or "all". InputError for anything else."""
     text = str(amount).strip()

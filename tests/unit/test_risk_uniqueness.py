@@ -16,7 +16,7 @@ from models.risk.uniqueness import (
     case_uniqueness,
     checked,
     known,
-    surviving_singletons,
+    singleton_variants,
     trace_uniqueness,
 )
 
@@ -201,11 +201,10 @@ def test_a_single_case_is_unique_and_empty_traces_are_not() -> None:
     assert trace_uniqueness(EventLog.from_traces([("", None), ("", None)]), "E", 1).points[0].unique_mean == 0.0
 
 
-def test_surviving_singletons_are_single_on_both_sides() -> None:
-    """A variant of one case that is still one case's counts; one that became common or vanished does not."""
-    source = EventLog.from_traces([("a", None), ("b", None), ("c", None), ("d", None), ("d", None)])
-    released = EventLog.from_traces([("a", None), ("b", None), ("b", None), ("d", None)])
-    assert surviving_singletons(source, released) == 1
+def test_singleton_variants_are_those_of_one_case() -> None:
+    """A variant that two cases have is none; order counts."""
+    log = EventLog.from_traces([("ab", None), ("ba", None), ("c", None), ("c", None)])
+    assert singleton_variants(log) == {("a", "b"), ("b", "a")}
 
 
 def test_an_update_touches_only_what_changed() -> None:

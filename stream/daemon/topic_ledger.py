@@ -27,6 +27,8 @@ from stream.release.ledger import Entry, SqliteLedger, key_of
 READ_SECONDS = 60.0
 """How long to wait for the broker to give back what it has acknowledged, before giving up the process."""
 
+FENCED = "another coordinator has taken over this process: this one publishes nothing"
+
 TRANSACTION_MS = 60_000
 """A transaction that a crash left open blocks readers for at most this long; a successor ends it at once."""
 
@@ -41,6 +43,7 @@ class TopicLedger(SqliteLedger):
         self._db.execute("CREATE TABLE IF NOT EXISTS topic(next INTEGER NOT NULL, digest BLOB NOT NULL)")
         self._partition = TopicPartition(topic(process, "ledger"), 0)
         self._next, self._digest = 0, b""
+        self._fenced = False
         self._known: tuple[int, bytes] = (0, b"")
         self._producer = self._open_producer(process, source)
         self._consumer = KafkaConsumer(
@@ -84,13 +87,16 @@ class TopicLedger(SqliteLedger):
         from kafka import errors
 
         fences = (errors.ProducerFencedError, errors.InvalidProducerEpochError)
+        if self._fenced:
+            raise RefusedError(FENCED)
         try:
             self._producer.begin_transaction()
             futures = [self._producer.send(name, value, key=key, partition=0) for name, key, value in records]
             offsets = [int(future.get(timeout=READ_SECONDS).offset) for future in futures]
             self._producer.commit_transaction()
         except fences:
-            raise RefusedError("another coordinator has taken over this process: this one publishes nothing") from None
+            self._fenced = True
+            raise RefusedError(FENCED) from None
         return offsets
 
     def _standing(self, entry: Entry) -> Entry:

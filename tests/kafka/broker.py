@@ -16,6 +16,7 @@ import tempfile
 import time
 import uuid
 from pathlib import Path
+from typing import Self
 
 from tests.conftest import missing
 
@@ -112,6 +113,15 @@ class Broker:
             )
         self._wait()
 
+    def started(self) -> Self:
+        """Itself, running; removed where it does not start."""
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
     def _wait(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -166,13 +176,7 @@ def classpath() -> str:
 
 def new_broker(**options: tuple[str, str] | None) -> Broker:
     """A broker of one's own, started; the caller closes it."""
-    broker = Broker(classpath(), **options)
-    try:
-        broker.start()
-    except BaseException:
-        broker.close()
-        raise
-    return broker
+    return Broker(classpath(), **options).started()
 
 
 @functools.cache

@@ -54,13 +54,7 @@ class SecureBroker(Broker):
 
 def secure_broker() -> SecureBroker:
     """A started broker; the caller closes it."""
-    broker = SecureBroker(classpath())
-    try:
-        broker.start()
-    except BaseException:
-        broker.close()
-        raise
-    return broker
+    return SecureBroker(classpath()).started()
 
 
 def certificates(folder: Path) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
 import signal
 import subprocess
+import urllib.error
+import urllib.request
 from collections import Counter
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.kafka import scenario
-from tests.kafka.broker import Broker, ForeignBroker
+from tests.kafka.broker import Broker, ForeignBroker, _free_ports
 from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
@@ -43,14 +48,18 @@ BAD: dict[bytes | None, str] = {
 
 
 def test_bad_records_go_to_the_dlq_and_identifiers_go_nowhere(broker: AnyBroker, name: str, tmp_path: Path) -> None:
-    """Each bad record becomes coordinates and a class; planted identifiers appear in no log, topic of ours (but the
-    released values), file of the operator that is not encrypted state, process list or health page; an erased case
-    leaves every later release."""
+    """Each bad record becomes coordinates and a class; planted identifiers appear in no log, stack, dlq record, ledger,
+    manifest, status, metric, health page or process list, and a case id in no file at all; an erased case leaves every
+    later release."""
     one = _site(broker, name, tmp_path)
+    ports = [str(port) for port in _free_ports(4)]
     values = list(BAD)
     good = [_event(f"{CANARY}-{case}", Diagnose=f"{CANARY}-secret") for case in range(2, 14)]
     try:
-        workers = one.start("ingest"), one.start("coordinator")
+        workers = [
+            one.start(role, VEILSTREAM_METRICS__PORT=metrics, VEILSTREAM_HEALTH_PORT=health)
+            for role, metrics, health in (("ingest", *ports[:2]), ("coordinator", *ports[2:]))
+        ]
         one.send(values, 0)
         one.send(good, 0, key=f"{CANARY}-key".encode())
         one.wait(lambda: one.covered() == len(values) + len(good), "the intake of everything")
@@ -58,6 +67,8 @@ def test_bad_records_go_to_the_dlq_and_identifiers_go_nowhere(broker: AnyBroker,
         one.command("release", "-c", str(one.config))
         one.wait(lambda: len(one.json("releases")) == 2, "the release asked for")
         lists = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+        pages = {f"{port}/metrics": _page(port, "metrics") for port in ports[::2]}
+        pages |= {f"{port}/{page}": _page(port, page) for port in ports[1::2] for page in ("healthz", "readyz", "")}
         for process in workers:
             process.send_signal(signal.SIGUSR1)  # where everything stands: code, and no value of a variable
         one.wait(lambda: one.logs().count("Stack for") > 1, "the stacks that were asked for")
@@ -69,12 +80,35 @@ def test_bad_records_go_to_the_dlq_and_identifiers_go_nowhere(broker: AnyBroker,
     manifests = [record["manifest"] for _, record in one.json("releases")]
     assert [manifest["counts"]["cases"] for manifest in manifests] == [10, 11]
     places = {kind: json.dumps(one.json(kind)) for kind in ("dlq", "ledger", "releases")}
-    places |= {"logs": one.logs(), "process list": lists}
+    places |= {"logs": one.logs(), "process list": lists, **pages}
+    assert all("veilstream_" in pages[f"{port}/metrics"] for port in ports[::2])
+    assert all('"role"' in pages[f"{port}/healthz"] for port in ports[1::2])
     places["status"] = (one.output() / "operator" / "status.json").read_text()
     places["delta"] = json.dumps(
         [[row[1] for row in record["rows"]] for _, record in one.json("delta") if record["t"] == "delta"]
     )
     assert [place for place, text in places.items() if CANARY in text] == []
+    files = [path for path in one.output().rglob("*") if path.is_file()]
+    assert {"log.xes.gz", "ledger.sqlite", "variants.parquet", "fold.checkpoint"} <= {path.name for path in files}
+    assert [path for path in files if re.search(rf"{CANARY}-\d".encode(), _content(path))] == []
+
+
+def _page(port: str, page: str) -> str:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=10) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.read().decode()
+
+
+def _content(path: Path) -> bytes:
+    """What stands in a file, whatever packs it."""
+    if path.suffix == ".gz":
+        return gzip.decompress(path.read_bytes())
+    if path.suffix == ".parquet":
+        return repr(pq.read_table(path).to_pydict()).encode()
+    return path.read_bytes()
 
 
 def _site(broker: AnyBroker, name: str, folder: Path) -> Site:
@@ -177,5 +211,6 @@ def test_wrong_credentials_are_one_line(tmp_path: Path) -> None:
                 with pytest.raises(VeilstreamError, match=r"source\.security") as error, admin(source, 8):
                     pass
                 assert password not in str(error.value)
+                assert error.value.exit_code == 1  # to the client it looks like a broker that is away
     finally:
         broker.close()

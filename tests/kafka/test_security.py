@@ -106,4 +106,5 @@ def test_what_does_not_belong_is_one_line_without_the_secret(
     ):
         pass
     assert "source.security" in str(error.value)
+    assert error.value.exit_code == 1  # to the client it looks like a broker that is away
     assert not any(text in str(error.value) for text in files.values())

@@ -1,4 +1,4 @@
-"""Source topics as they are in the field: old ones whose begin is gone, and transactions, also aborted ones."""
+"""Topics as they are in the field: sources whose begin is gone, sources with transactions, a ledger with two owners."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from connectors.kafka.source import Source
+from models.errors import RefusedError
+from stream.daemon.topic_ledger import TopicLedger
+from stream.release.ledger import Entry
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import Site
@@ -75,3 +79,30 @@ def test_an_old_topic_is_no_gap_and_an_aborted_event_is_none(
         assert one.stop(ingest, coordinator) == [0, 0]
     finally:
         one.close()
+
+
+def test_a_ledger_that_was_taken_over_takes_nothing_more(
+    broker: Broker | ForeignBroker, name: str, tmp_path: Path
+) -> None:
+    """Who opens the ledger fences who had it, also one that never noticed: it appends nothing to the ledger and sends
+    nothing to another topic."""
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    source = Source(topics=(one.topic,), bootstrap=one.bootstrap)
+    first = TopicLedger(tmp_path / "first.sqlite", name, source)
+    try:
+        first.append(Entry(kind="note", publication="", body={"by": "first"}))
+        second = TopicLedger(tmp_path / "second.sqlite", name, source)
+        try:
+            for attempt in (
+                lambda: first.append(Entry(kind="note", publication="", body={"by": "the sleeper"})),
+                lambda: first.send([(f"veilstream.{name}.releases", None, b"{}")]),
+            ):
+                with pytest.raises(RefusedError, match="another coordinator has taken over"):
+                    attempt()
+            second.append(Entry(kind="note", publication="", body={"by": "second"}))
+        finally:
+            second.close()
+    finally:
+        first.close()
+    assert [entry["body"]["by"] for entry in one.ledger()] == ["first", "second"]
+    assert one.json("releases") == []

@@ -63,9 +63,11 @@ def _publication(
     audits = _audits(output, attempts, found)
     flows = _flows(output, name, standing, source)
     labels = Names((node for _, flow in flows for node in flow.nodes), shown=show_values)
-    last = audit(output, name, standing[-1]) if standing else {}
+    manifest = _manifest(output, name, standing)
+    last = (audit(output, name, standing[-1]) if standing else {}) or manifest or {}
     return {
         "name": name,
+        "released": len(standing),
         "process": last.get("process"),
         "mechanism": last.get("mechanism"),
         "promise": last.get("promise"),
@@ -80,7 +82,7 @@ def _publication(
         "utility": _measured("utility", audits),
         "graphs": _graphs(flows, labels),
         "graphs_of": "source" if source is not None else "releases",
-        "manifest": _manifest(output, name, standing),
+        "manifest": manifest,
     }
 
 

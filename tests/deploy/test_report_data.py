@@ -139,6 +139,19 @@ def test_a_damaged_document_is_named(
     assert f"{path}: cannot be read" in said
 
 
+def test_a_release_whose_files_are_gone_is_not_called_unreleased(hospital: Path, tmp_path: Path) -> None:
+    """Without its audit the promise is that of the manifest; without both the page says what is missing."""
+    other = shutil.copytree(hospital, tmp_path / "other")
+    shutil.rmtree(other / "operator" / "research")
+    assert execute(["report", str(other), "-o", str(tmp_path / "r.html")]) == 0
+    research = (tmp_path / "r.html").read_text().split('<article id="research"')[1].split("</article>")[0]
+    assert "<dt>Promised</dt><dd>whatever at most 2 items" in research
+    shutil.rmtree(other / "public")
+    assert execute(["report", str(other), "-o", str(tmp_path / "r.html")]) == 0
+    assert "The files of the last release are not in this folder." in (tmp_path / "r.html").read_text()
+    assert "Nothing was released" not in (tmp_path / "r.html").read_text()
+
+
 def test_ids_of_the_page_are_no_names_of_publications(hospital: Path, tmp_path: Path) -> None:
     """A publication may be called `overview`: every id stands once, and those of the page itself have an underscore."""
     page = tmp_path / "report.html"

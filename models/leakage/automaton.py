@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.eventlog import Ints
-from models.leakage.states import END, START, State, StateFunction, StateSpace
+from models.leakage.states import END, START, State, StateFunction, StateSpace, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Automaton:
         """The next event of a case; an unknown case starts with it."""
         if case not in self.at:
             self.begin(case)
-        self._move(case, activity)
+        self._move(case, plain(activity))
 
     def end(self, case: str) -> None:
         """The case is complete (the artificial end event). Idempotent."""

@@ -19,7 +19,7 @@ from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.leakage.automaton import TransitionSystem, from_moves
 from models.leakage.correlations import Scenario, check
-from models.leakage.states import END, START, StateFunction, StateSpace
+from models.leakage.states import END, START, StateFunction, StateSpace, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,9 @@ def paths(log: EventLog, function: StateFunction, ended: npt.NDArray[np.bool_], 
     """The states of every case over its activities (or over `items`, another event column; missing is an item)."""
     space = StateSpace(function)
     begin = [0, space.follow(0, START)] if function.tree else [0, 0]
-    names = [str(item) for item in (items or log.activity).decode()]
+    column = items or log.activity
+    called = [plain(str(item)) for item in (*column.values, None)]
+    names = [called[code] for code in column.codes.tolist()]
     follow, visited = space.follow, []
     for a, b, over in zip(log.starts[:-1].tolist(), log.starts[1:].tolist(), ended.tolist(), strict=True):
         visited += begin

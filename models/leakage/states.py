@@ -21,6 +21,14 @@ from models.errors import InputError
 START = "▶"
 END = "■"
 
+ESCAPE = "\\"
+
+
+def plain(activity: str) -> str:
+    """The activity as states know it: never START or END, which a hostile log could name its activities."""
+    return ESCAPE + activity if activity[:1] in (START, END, ESCAPE) else activity
+
+
 State = int
 """Number of a state within its `StateSpace`."""
 

@@ -14,10 +14,16 @@ PANEL_INCHES = 3.2
 HEADROOM = 1.05
 
 
-def draw(path: Path, name: str, results: Sequence[Mapping[str, Any]]) -> None:
-    """Write the curves of `results` (the JSON of each window) to `path`. InputError for an unknown kind of file."""
+def check(path: Path) -> None:
+    """InputError for an unknown kind of file, and for a folder that is not there."""
     if path.suffix.lower() not in KINDS:
         raise InputError(f"--plot {path}: the suffix is none of {', '.join(KINDS)}")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"--plot {path}: no such folder")
+
+
+def draw(path: Path, name: str, results: Sequence[Mapping[str, Any]]) -> None:
+    """Write the curves of `results` (the JSON of each window) to `path`."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(PANEL_INCHES * len(results), PANEL_INCHES), layout="constrained")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,6 +59,11 @@ def command(
     if not budgets or not windows:
         raise InputError("--epsilon and --window each need a value")
     alpha = epsilon_of(bound, "--bound") if bound else None
+    if alpha is not None and method == "reference":
+        raise InputError("--bound is for method definition: the curves of the authors' program bound nothing")
+    delta = _delta(delta_dp)
+    if plot is not None:
+        _check_plot(plot, delta)
     asked: dict[str, Any] = {
         "scenario": scenario,
         "epsilon": budgets,
@@ -75,11 +81,10 @@ def command(
     settings = [Settings(window=x, **asked) for x in windows]
     outcomes = _simulate(log, columns, timezone, settings)
     results = [_result(each, outcome, alpha) for each, outcome in zip(settings, outcomes, strict=True)]
-    if delta_dp:
-        delta = epsilon_of(delta_dp, "--delta-dp")
+    if delta:
         for result, outcome in zip(results, outcomes, strict=True):
             _compose(result, outcome.epsilon, delta)
-    if plot is not None and not delta_dp:
+    if plot is not None:
         from stream.commands._leakage_plot import draw
 
         draw(plot, log.name, results)
@@ -87,7 +92,28 @@ def command(
         emit_json(results[0] if len(results) == 1 else {"windows": results})
     else:
         _print(results)
-    _hold(settings, outcomes, delta_dp != 0, alpha)
+    _hold(settings, outcomes, delta > 0, alpha)
+
+
+def _delta(given: float) -> Fraction:
+    """delta of each release, exact; 0: pure epsilon."""
+    from models.leakage.accumulation import epsilon_of
+
+    if given == 0:
+        return Fraction(0)
+    delta = epsilon_of(given, "--delta-dp")
+    if delta >= 1:
+        raise InputError(f"--delta-dp {given:g} is a chance: from 0 to below 1")
+    return delta
+
+
+def _check_plot(path: Path, delta: Fraction) -> None:
+    """Said before the simulation, which can take its time."""
+    from stream.commands._leakage_plot import check
+
+    if delta:
+        raise InputError("--plot draws BPL, FPL and TPL, and --delta-dp leaves none: only composition holds")
+    check(path)
 
 
 def _simulate(log: Path, columns: str, timezone: str, settings: Sequence[Settings]) -> list[Outcome]:
@@ -130,7 +156,7 @@ def _result(settings: Settings, outcome: Outcome, alpha: Fraction | None) -> dic
     if settings.attributes:
         result["chains"] = {name: _curves(chain) for name, chain in outcome.chains.items()}
     if alpha is not None:
-        result["bound"] = _allocation(main.last, alpha, len(outcome.epsilon))
+        result["bound"] = _allocation([chain.last for chain in outcome.chains.values()], alpha, len(outcome.epsilon))
     return result
 
 
@@ -152,17 +178,24 @@ def _curves(chain: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _allocation(last: tuple[Any, Any], alpha: Fraction, releases: int) -> dict[str, Any]:
-    """Budgets that keep TPL at or under `alpha` on the newest automaton's chain."""
+def _allocation(last: Sequence[tuple[Any, Any]], alpha: Fraction, releases: int) -> dict[str, Any]:
+    """Budgets that keep TPL of every chain at or under `alpha` while the newest automaton's correlations (AL_B and
+    AL_F by chain) stay: the least of all chains, since less epsilon never leaks more."""
     from models.leakage.budget import allocate, geometric
 
-    found = allocate(*last, alpha)
+    found = [allocate(*steps, alpha) for steps in last]
     return {
         "alpha": float(alpha),
-        "unknown_horizon": float(found.constant),
-        "known_horizon": [float(e) for e in found.series(releases)],
-        "geometric": [float(geometric(alpha, Fraction(1, 2), i)) for i in range(1, releases + 1)],
+        "unknown_horizon": _down(min(one.constant for one in found)),
+        "known_horizon": [_down(min(e)) for e in zip(*(one.series(releases) for one in found), strict=True)],
+        "geometric": [_down(geometric(alpha, Fraction(1, 2), i)) for i in range(1, releases + 1)],
     }
+
+
+def _down(budget: Fraction, digits: int = 15) -> float:
+    """The budget in decimal digits, cut and never rounded up: as written here it keeps the bound, to the last digit."""
+    cut = Context(prec=digits, rounding=ROUND_DOWN)
+    return float(cut.divide(Decimal(budget.numerator), Decimal(budget.denominator)))
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:
@@ -177,10 +210,15 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
         tables().print(table)
         tables().print(f"max TPL {result['max_tpl']:.6f}, sum of e {result['sum_epsilon']:.6f}; {WHAT_E_IS}")
         if "bound" in result:
-            tables().print(
-                "budgets for TPL <= {alpha}: {unknown_horizon:.6g} in every release, for ever; or "
-                "{known_horizon}".format(**result["bound"])
-            )
+            tables().print(_budgets(result["bound"]))
+
+
+def _budgets(bound: Mapping[str, Any]) -> str:
+    each = [f"{_down(Fraction(e), 6):g}" for e in (bound["unknown_horizon"], *bound["known_horizon"])]
+    constant = "no constant one lasts for ever"
+    if bound["unknown_horizon"]:
+        constant = f"{each[0]} in every release, while the correlations stay as they are"
+    return f"budgets for TPL <= {bound['alpha']:g}: {constant}; {', '.join(each[1:])} for {len(each) - 1} releases"
 
 
 def _hold(settings: Sequence[Settings], outcomes: Sequence[Outcome], composed: bool, alpha: Fraction | None) -> None:

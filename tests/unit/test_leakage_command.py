@@ -62,6 +62,28 @@ def test_a_bound_gives_budgets_and_exit_code_3_where_it_breaks(log: str, capfd: 
     assert "bound 0.04" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("bound", ["0.04", "0.05", "0.2"])
+def test_budgets_as_printed_keep_the_bound(log: str, capfd: pytest.CaptureFixture[str], bound: str) -> None:
+    """A third of 0.04 is cut, not rounded up: what JSON and table say, given back as --epsilon, keeps 0.04 exactly."""
+    asked = [log, "--split", "0.1", "--releases", "3", "--bound", bound]
+    found = result(capfd, *asked, "--epsilon", "0.001")["bound"]
+    assert sum(found["known_horizon"]) == pytest.approx(float(bound), rel=1e-12)
+    assert execute(["leakage", *asked, *COLUMNS, "--epsilon", ",".join(map(str, found["known_horizon"]))]) == 0
+    printed = " ".join(capfd.readouterr().out.split()).rpartition("for ever; ")[2].partition(" for ")[0]
+    assert execute(["leakage", *asked, *COLUMNS, "--epsilon", printed]) == 0
+
+
+def test_budgets_are_for_every_chain(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The last activity mixes within three events; the ward tells every event apart, so only a finite total is safe."""
+    path = tmp_path / "wards.csv"
+    rows = [f"{row},{ward}" for row, ward in zip(ROWS[1:], "pqrst" * 3, strict=True)]
+    path.write_text("\n".join([f"{ROWS[0]},ward", *rows]) + "\n", encoding="utf-8")
+    asked = [str(path), "--split", "0.1", "--window", "3", "--states", "last", "--bound", "0.04"]
+    alone, both = (result(capfd, *asked, *more)["bound"] for more in ([], ["--attribute", "ward"]))
+    assert (alone["unknown_horizon"] > 0, both["unknown_horizon"]) == (True, 0)
+    assert all(e <= other for e, other in zip(both["known_horizon"], alone["known_horizon"], strict=True))
+
+
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_the_figure_is_drawn(log: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], suffix: str) -> None:
     """--plot writes a file of the kind its suffix says, and the table still stands on stdout."""
@@ -87,6 +109,13 @@ def test_the_figure_is_drawn(log: str, tmp_path: Path, capfd: pytest.CaptureFixt
         ["--bound", "inf"],
         ["--releases", "-3"],
         ["--method", "reference", "--states", "set"],
+        ["--method", "reference", "--bound", "0.05"],
+        ["--delta-dp", "1"],
+        ["--delta-dp", "nan"],
+        ["--delta-dp", "0.1", "--plot", "figure.png"],
+        ["--plot", "nowhere/figure.png"],
+        ["--window", "99999999999999999999"],
+        ["--seed", "-1"],
     ],
 )
 def test_bad_usage_is_one_line_and_exit_code_2(

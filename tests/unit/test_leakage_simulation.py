@@ -182,6 +182,20 @@ def test_settings_that_mean_nothing_are_refused(change: dict[str, Any], message:
         run(small(), Settings(**change))
 
 
+@pytest.mark.parametrize("states", ["prefix", "last", "suffix-2", "set", "multiset"])
+def test_activities_named_like_the_artificial_events_are_activities(states: str) -> None:
+    """A hostile log that names its activities by the signs of start and end neither ends a case nor the program."""
+    strange, plain = (EventLog.from_traces([(trace, 1), (trace[::-1], 1)]) for trace in ("a\u25a0\u25b6\\", "abcd"))
+    settings = Settings(split=0.0, releases=3, window=2, states=StateFunction.parse(states))
+    one, other = (run(log, settings).chains["activity"] for log in (strange, plain))
+    assert (one.tpl, one.states, one.extreme) == (other.tpl, other.states, other.extreme)
+    automaton = Automaton(StateFunction.parse(states))
+    for activity in "\u25a0\u25b6":
+        automaton.observe("1", activity)
+    automaton.end("1")
+    assert len(automaton.system().states) > 2
+
+
 def test_complete_only_needs_a_complete_case() -> None:
     """No case ends with an end activity: nothing could be counted."""
     with pytest.raises(InputError, match="complete traces only"):

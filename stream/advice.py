@@ -7,12 +7,12 @@ from itertools import combinations
 from math import floor
 
 from stream.release.contract import Charge
-from stream.settings import Publication, Settings
+from stream.settings import Completion, Publication, Settings
 
 
 def warnings(settings: Settings) -> list[str]:
     """One line each; an empty list says that nothing was found, not that nothing is wrong."""
-    return [*_none(settings), *_voided(settings), *_releases(settings), *_own(settings)]
+    return [*_none(settings), *_voided(settings), *_releases(settings), *_waiting(settings), *_own(settings)]
 
 
 def _none(settings: Settings) -> Iterator[str]:
@@ -51,6 +51,17 @@ def _releases(settings: Settings) -> Iterator[str]:
             yield f"publication {publication.name!r}: its budget allows {number} releases, then none"
         elif asked:
             yield f"publication {publication.name!r}: no max_epsilon: its privacy loss grows without a limit"
+
+
+def _waiting(settings: Settings) -> Iterator[str]:
+    if settings.process.completion != Completion():
+        return
+    for publication in settings.publication:
+        if publication.build_mechanism.kind == "tlkc-cohorts":
+            yield (
+                f"publication {publication.name!r} releases completed cases, and process.completion says of none "
+                "that it is complete: unless events bear an end of their own, nothing will be released"
+            )
 
 
 def _own(settings: Settings) -> Iterator[str]:

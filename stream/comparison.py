@@ -38,7 +38,7 @@ COLUMNS = (
 
 def alternatives(settings: Settings, log: EventLog) -> Settings:
     """The publications of a configuration that has several; else four ways to publish what the one (or the default)
-    does: anonymized again at each cut, the same with repair, cohorts, and differentially private.
+    does: anonymized again at each cut, the same with repair (which `rel` has not), cohorts, and differentially private.
 
     Without a rule of completion, a case is complete after its last event in the log.
     """
@@ -56,9 +56,10 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
         )
 
     again = {**mechanism, "kind": "tlkc"}
+    repairable = again.get("knowledge") != "rel"
     publications = (
         one("re-anonymize", again, {**bounds, "on_violation": "warn"}),
-        one("repair", again, {**bounds, "on_violation": "repair"}),
+        *([one("repair", again, {**bounds, "on_violation": "repair"})] if repairable else []),
         one("cohorts", {**mechanism, "kind": "tlkc-cohorts", "bins": edges}, bounds),
         one("dp", {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}, {"public_cut": True}),
     )

@@ -185,3 +185,8 @@ def check_against(settings: Settings, log: EventLog) -> None:
         for name in getattr(settings.process.completion, key):
             if name not in activities:
                 raise InputError(f"process.completion.{key}: the log has no activity {name!r}")
+    for publication in settings.publication:
+        try:
+            publication.build_mechanism.check_log(log)
+        except InputError as error:
+            raise InputError(f"publication {publication.name!r}: {error}") from None

@@ -252,6 +252,13 @@ class Settings(_Table):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"publication {twice[0]!r} stands twice")
+        for publication in self.publication:
+            bins: Mapping[str, Any] = getattr(publication.build_mechanism, "bins", {})
+            if unknown := sorted(set(bins) - set(self.process.sensitive)):
+                raise InputError(
+                    f"publication {publication.name!r}: mechanism.bins are given for {', '.join(unknown)}, which "
+                    "process.sensitive does not name"
+                )
         if self.checkpoint_key_former is not None and self.checkpoint_key is None:
             raise ValueError("checkpoint_key_former is set without checkpoint_key: nothing could be sealed")
         return self

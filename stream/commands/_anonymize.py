@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from connectors import write_log
-from models.anonymize.accuracy import coarser_unit
 from models.anonymize.tlkc import Problem
 from models.errors import InputError
 from models.eventlog import EventLog
@@ -48,14 +47,11 @@ def exposure_of(log: EventLog, sensitive: Sequence[str]) -> Exposure:
 
 
 def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> Problem | None:
-    """The TLKC problem, refused (InputError) where infeasible or T finer than the log; None for other kinds."""
+    """The TLKC problem, refused (InputError) where infeasible; None for other kinds."""
     if not isinstance(chosen_mechanism, Tlkc):
         return None
     problem = chosen_mechanism.problem(exposure)
     problem.refuse_infeasible()
-    unit = coarser_unit(exposure.log, chosen_mechanism.T) if chosen_mechanism.knowledge == "rel" else None
-    if unit:
-        raise InputError(f"T = {chosen_mechanism.T} is finer than the log, whose times are whole {unit} apart")
     return problem
 
 

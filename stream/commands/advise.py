@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, tables
 
@@ -33,6 +34,8 @@ def command(
     from stream.replay import check_against
     from stream.settings import Columns, Completion, Process, Settings
 
+    if output is not None and not output.absolute().parent.is_dir():
+        raise InputError(f"{output}: its folder does not exist")
     names = options.columns(columns)
     settings = Settings(
         process=Process(

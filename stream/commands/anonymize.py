@@ -87,6 +87,7 @@ def _run(
 
     mechanism = once.chosen(kind, given)
     exposure = once.exposure_of(read_log(log, options.columns(columns), timezone or None), options.split(sensitive))
+    mechanism.check_log(exposure.log)
     problem = once.tlkc_problem(mechanism, exposure)
     result: dict[str, Any] = {}
     if list_violations:

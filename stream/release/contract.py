@@ -163,6 +163,9 @@ class Mechanism(BaseModel, ABC):
         """The item to suppress next: most of the `worst` background knowledge per event lost; None: none is left."""
         return None
 
+    def check_log(self, log: EventLog) -> None:
+        """InputError where a whole log lacks what the parameters ask for (a stream is not known as a whole)."""
+
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         """Warnings of check-config that need more than this table (the whole publication table is given)."""
         return []

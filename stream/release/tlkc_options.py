@@ -8,10 +8,12 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from models.anonymize.accuracy import coarser_unit
 from models.anonymize.sensitive import check_edges
 from models.anonymize.tlkc import Options, Suppression
 from models.anonymize.violations import Bounds
 from models.errors import InputError
+from models.eventlog import EventLog
 from models.knowledge import Attribute, Knowledge, Structure, Unit
 from stream.release.contract import Mechanism
 
@@ -90,6 +92,11 @@ class TlkcMechanism(Mechanism):
             "that a case is among those that match what is known of it (its own events may be missing)",
             *values,
         )
+
+    def check_log(self, log: EventLog) -> None:
+        unit = coarser_unit(log, self.T) if self.knowledge == "rel" else None
+        if unit:
+            raise InputError(f"T = {self.T} is finer than the log, whose times are whole {unit} apart")
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         if self.value_aware:

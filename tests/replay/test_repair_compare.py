@@ -69,6 +69,14 @@ def manifest(replay: Replay, publication: str, sequence: int) -> Any:
     return msgspec.json.decode((folder / "manifest.json").read_bytes())
 
 
+def test_relative_times_are_compared_without_repair(log: EventLog) -> None:
+    """What repair cannot do is left out, and the other ways are still compared."""
+    mechanism = {"kind": "tlkc", "knowledge": "rel", "K": K}
+    table = {"publication": [{"name": "p", "window": {"new_cases": 16}, "mechanism": mechanism}]}
+    found = alternatives(Settings.model_validate(table), log)
+    assert [one.name for one in found.publication] == ["re-anonymize", "cohorts", "dp"]
+
+
 def test_the_manifest_tells_what_the_repair_cost(compared: tuple[Outcome, Replay]) -> None:
     """Events and cases lost beyond the unrepaired release, public; the decision and its reasons in the audit."""
     outcome, replay = compared

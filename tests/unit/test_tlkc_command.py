@@ -222,6 +222,33 @@ def test_value_aware_is_warned_of() -> None:
         mechanism({"kind": "tlk"})
 
 
+def _configured(folder: Path, mechanism_: str, completion: str = "") -> str:
+    path = folder / "veilstream.toml"
+    lines = ["[process]", completion, "[[publication]]", 'name = "p"', "window = { new_cases = 4 }"]
+    path.write_text("\n".join([*lines, f"mechanism = {mechanism_}"]))
+    return str(path)
+
+
+def test_times_coarser_than_asked_for_are_refused_in_a_replay_too(
+    source: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whole minutes cannot be protected to the second, by tlkc or by cohorts; nothing is written."""
+    for kind in ("tlkc", "tlkc-cohorts"):
+        file = _configured(tmp_path, f'{{ kind = "{kind}", knowledge = "rel", T = "seconds", K = 2 }}')
+        assert run(["replay", str(source), "-c", file, "-o", str(tmp_path / "out")]) == 2
+        assert "publication 'p': T = seconds is finer than the log" in capfd.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_cohorts_of_cases_that_never_complete_are_warned_of(tmp_path: Path, capfdbinary: Any) -> None:
+    """check-config says that nothing would be released; a rule of completion is enough."""
+    for completion, warned in (("", True), ('completion = { inactivity = "30d" }', False)):
+        file = _configured(tmp_path, '{ kind = "tlkc-cohorts" }', completion)
+        assert run(["check-config", file, "--json"]) == 0
+        warnings = json.loads(capfdbinary.readouterr().out)["warnings"]
+        assert any("nothing will be released" in warning for warning in warnings) == warned
+
+
 def test_columns_of_constants() -> None:
     """A sensitive attribute with no value anywhere binds nothing."""
     log = EventLog.from_traces([("ab", None)] * 3)

@@ -177,6 +177,21 @@ def test_bundled_configuration_is_valid(where: str, tmp_path: Path) -> None:
     assert f"127.0.0.1:{settings.health_port}/readyz" in probe
 
 
+def test_environment_of_the_services_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every VEILSTREAM_ variable that units and chart set is a setting, and its file is read."""
+    files = [*UNITS, *(chart.CHART / "templates").iterdir()]
+    names = sorted({name for path in files for name in re.findall(r"VEILSTREAM_\w+", path.read_text())})
+    assert len(names) >= 3
+    (tmp_path / "secret").write_text("0" * 64)
+    for name in names:
+        monkeypatch.setenv(name, str(tmp_path / "secret"))
+    settings = load(DEPLOY / "compose" / "veilstream.toml")
+    assert settings.key is not None
+    assert settings.checkpoint_key is not None
+    assert settings.source is not None
+    assert settings.source.security.model_dump(exclude_unset=True)
+
+
 @pytest.mark.parametrize("template", chart.templates(), ids=lambda path: path.stem)
 def test_chart_template_is_yaml(template: Path) -> None:
     """With every branch taken a template gives objects with kind, version and a name that carries the release."""

@@ -60,6 +60,17 @@ def test_two_hundred_releases_add_no_series_after_the_second(tmp_path: Path) -> 
     assert set().union(*metrics.seen) == metrics.seen[1]
 
 
+def test_the_third_release_begins_the_series_and_nothing_else(tmp_path: Path) -> None:
+    """A series of releases is measured from three on: one gauge more, then no other with every audit switched on."""
+    audit = {"bk_length": 1, "n": [0], "risk": {"points": [1], "draws": 1}, "leakage": {}}
+    chosen, metrics = settings(audit=audit), Counting("tiny")
+    Replay(chosen, tmp_path / "out", watch=Watch(chosen, metrics)).run(tiny(tmp_path, 20), final=True)
+    assert len(metrics.seen) == 10
+    later = set().union(*metrics.seen) - metrics.seen[1]
+    assert {name for name, _ in later} == {"veilstream_series_worst_cases"}
+    assert len(later) == 1
+
+
 def test_values_are_those_of_the_log(tmp_path: Path) -> None:
     """Events, releases, bounds and withheld attempts as the configuration makes them."""
     chosen, metrics = settings(gate={"min_ka": 3}), Metrics("tiny")

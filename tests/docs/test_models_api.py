@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from typing import Any
 
@@ -21,3 +23,26 @@ def test_cells_run_in_order(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     for cell in cells:
         exec(compile(cell, "docs/models-api.md", "exec"), names)
     assert "events; suppressed:" in capsys.readouterr().out
+
+
+ENTRY_POINTS = {
+    "models.anonymize.tlkc.anonymize",
+    "models.attacks.correspondence.anonymity",
+    "models.dp.amun.release",
+    "models.leakage.accumulation.leakage_step",
+    "models.risk.uniqueness.trace_uniqueness",
+}
+"""Promised to stay (the design, section 5)."""
+
+
+def test_signatures_are_those_of_the_code() -> None:
+    """Every line of the table is what Python says of the function, and the promised ones are there."""
+    rows = re.findall(r"^\| `([\w.]+)` \| `(\w+)(\(.*\)) -> (\w+)` \|$", TEXT, re.MULTILINE)
+    assert {f"{module}.{name}" for module, name, _, _ in rows} >= ENTRY_POINTS
+    for module, name, written, returned in rows:
+        function = getattr(importlib.import_module(module), name)
+        signature = inspect.signature(function)
+        bare = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+        assert written == str(signature.replace(parameters=bare, return_annotation=signature.empty))
+        assert returned == signature.return_annotation
+        assert function.__doc__

@@ -85,8 +85,8 @@ def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequ
     ):
         if bound is not None and used + more > bound:
             reasons.append(f"{name}: spent {float(used):g}, asked {float(more):g}, limit {float(bound):g}")
-    # Without a stated chain that mixes, TPL equals plain composition (semantics of leakage, "What follows").
-    # Under replacement a case changes two counts, so each epsilon counts twice.
+    # Plain composition, whatever chain the audit states: no TPL is above it, and it reads the ledger alone, whereas the
+    # estimate of a chain reads data. Under replacement a case changes two counts, so each epsilon counts twice.
     if policy.max_tpl is not None and not leakage and 2 * total.epsilon > policy.max_tpl:
         reasons.append(f"tpl: composition gives {float(2 * total.epsilon):g}, bound {float(policy.max_tpl):g}")
     return reasons

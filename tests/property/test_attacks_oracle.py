@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from models.attacks.candidates import by_value, value
 from models.attacks.correspondence import Audit, anonymity, every_candidate
-from models.attacks.linkability import least_n
+from models.attacks.linkability import edges, least_n
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import encode, pair
 from models.attacks.true_linker import true_linker
@@ -116,6 +117,34 @@ LEFT: dict[str, Callable[[list[int]], int]] = {
 def test_closed_form_of_linkability(s1: str, s2: str, n: int) -> None:
     """The closed form says linkable exactly where some originals are prefixes of each other (Def. 9)."""
     assert (least_n(s1, s2) <= n) == oracle.linkable(s1, s2, n, ALPHABET)
+
+
+@pytest.mark.parametrize(("longest", "cap"), [(8, 3), (70, 2), (70, 60), (150, 20), (200, 127)])
+def test_every_linkable_pair_is_listed_with_its_least_n(longest: int, cap: int) -> None:
+    """The bit-parallel lists hold the pairs of the plain dynamic programme within cap, also where traces fill several
+    words and share long beginnings, seen from both sides; and mark the subsequences."""
+    rng = random.Random(longest + cap)
+    stems = ["".join(rng.choice("abc") for _ in range(longest)) for _ in range(3)]
+
+    def trace() -> str:
+        stem = rng.choice(stems)[: rng.randint(0, longest)]
+        return "".join(letter for letter in stem if rng.random() > rng.choice([0, 0.02, 0.3])) + rng.choice("abc") * 2
+
+    logs = [[(trace(), rng.choice("XY")) for _ in range(size)] for size in (25, 30)]
+    joined = pair(*(simple(records) for records in logs))
+    found = edges(joined, cap)
+    words = ["".join(joined.items[code] for code in joined.linked.items[a:b]) for a, b in pairwise(joined.linked.start)]
+    wanted = {}
+    for i, (one, value1) in enumerate(zip(joined.earlier.linked, joined.earlier.value, strict=True)):
+        for j, (other, value2) in enumerate(zip(joined.later.linked, joined.later.value, strict=True)):
+            if value1 == value2 and (least := least_n(words[one], words[other])) <= cap:
+                wanted[i, j] = least + 128 * oracle.embeds(words[one], words[other])
+    sides = []
+    for start, others, listed in (found.forward, found.backward):
+        rows = np.repeat(np.arange(len(start) - 1), np.diff(start)).tolist()
+        sides.append(dict(zip(zip(rows, others.tolist(), strict=True), listed.tolist(), strict=True)))
+    assert sides[0] == wanted
+    assert sides[1] == {(j, i): least for (i, j), least in wanted.items()}
 
 
 @RELAXED

@@ -142,6 +142,18 @@ def test_options_thin_the_automaton() -> None:
     assert newest.chains["activity"].states[0] == newest.chains["activity"].states[-1]
 
 
+def test_rare_transitions_left_out_can_raise_the_figure_too() -> None:
+    """Two kinds of cases that share nothing but their rare end: without it nothing of theirs overlaps any more."""
+    log = EventLog.from_traces([("a" * 9, 1), ("a" * 9, 1), ("b" * 9, 1), ("b" * 9, 1)])
+    last = StateFunction.parse("last")
+    found = [
+        run(log, Settings(window=5, split=0.0, releases=3, states=last, newest=True, least_cases=least)).max_tpl()
+        for least in (1, 3)
+    ]
+    assert found[0] < 0.023
+    assert found[1] == 3 * E
+
+
 def test_event_attributes_are_chains_of_their_own() -> None:
     """A further chain over an attribute that says more than the activity raises the largest TPL."""
     log = EventLog.from_traces([("aaaa", 1), ("aaaa", 1)])

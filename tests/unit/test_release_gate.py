@@ -58,6 +58,13 @@ def test_the_budget_is_exact_and_closed() -> None:
     assert before_noise(policy, Charge(Fraction(1)), tenth) == ["epsilon: spent 1, asked 0.1, limit 1"]
 
 
+def test_tpl_before_noise_is_plain_composition() -> None:
+    """Also where the audit's chain mixes and would allow more: what the gate says then never depends on data."""
+    policy, tenth = GatePolicy(max_tpl=Fraction(1)), Charge(Fraction(1, 10))
+    assert before_noise(policy, Charge(Fraction(4, 10)), tenth, leakage=[]) == []
+    assert before_noise(policy, Charge(Fraction(5, 10)), tenth, leakage=[]) == ["tpl: composition gives 1.2, bound 1"]
+
+
 def test_a_measure_that_was_not_made_does_not_pass() -> None:
     """A uniqueness bound without a measured uniqueness is refused."""
     assert "not measured" in after_audit(GatePolicy(max_uniqueness=0.1), {})[0]

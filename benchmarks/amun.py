@@ -25,9 +25,10 @@ import numpy.typing as npt
 from benchmarks.papers.amun import PRINTED
 from connectors import read_log
 from models.dp import amun, noise
-from models.dp.utility import graph_distance, variant_changes
 from models.errors import BoundError
 from models.eventlog import EventLog, Ints
+from models.utility.graphs import directly_follows, edge_distance
+from models.utility.variants import variant_changes
 
 LOGS = {"sepsis": "Sepsis", "urineweginfectie": "Unrineweginfectie", "bpic2012": "BPIC12"}
 """File and the paper's name of each log."""
@@ -128,18 +129,18 @@ def _released(log: EventLog, design: amun.Design, delta: float, rounds: int, **o
             return {"refused": str(error)}
         whole = time.process_time() - begin
         seconds.append((whole, whole - draw.spent))
-        distance = graph_distance(log, release.log)
+        distance = edge_distance(directly_follows(log), directly_follows(release.log))
         changes = variant_changes(log, release.log)
         rows.append(
             {
                 "emd_frequency": distance.emd_frequency,
                 "emd_time_months": distance.emd_time_months,
-                "matched_frequency": distance.matched_frequency,
-                "matched_time_months": distance.matched_time_months,
+                "matched_frequency": distance.mae_frequency,
+                "matched_time_months": distance.mae_time_months,
                 "cases": release.log.n_cases,
                 "cases_filtered": release.operator["cases_filtered"],
-                "lost_variants": changes["lost"],
-                "new_variants": changes["new"],
+                "lost_variants": changes.lost,
+                "new_variants": changes.new,
             }
         )
     return {

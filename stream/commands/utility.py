@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,6 +55,7 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
     from models.utility.discovery import discovery_quality
     from models.utility.distance import data_utility
     from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover, ordinal
+    from models.utility.variants import active_cases, moments_of, variant_changes
 
     _refuse_incomparable(here, there, carries)
     with progress() as bar:
@@ -74,8 +76,15 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
             result["discovery"] = quality.as_json() | {"method": fitness}
     result |= asdict(edge_distance(*graphs))
     result["bottlenecks"] = asdict(bottlenecks(here, there))
+    result["variants"] = asdict(variant_changes(here, there))
+    moments = moments_of(here)
+    result["active_cases"] = {
+        "moments": [_iso(moment) for moment in moments.tolist()],
+        "original": active_cases(here, moments).tolist(),
+        "released": active_cases(there, moments).tolist(),
+    }
     if ordinal(there) and not ordinal(here):
-        result |= {"emd_time_months": None, "mae_time_months": None, "bottlenecks": None}
+        result |= dict.fromkeys(("emd_time_months", "mae_time_months", "bottlenecks", "active_cases"))
     return result
 
 
@@ -96,6 +105,10 @@ def _refuse_incomparable(here: EventLog, there: EventLog, carries: tuple[str, ..
         )
 
 
+def _iso(moment: int) -> str:
+    return datetime.fromtimestamp(moment / 1e9, UTC).isoformat(timespec="seconds")
+
+
 def _print(result: dict[str, Any]) -> None:
     from rich.table import Table
 
@@ -105,6 +118,7 @@ def _print(result: dict[str, Any]) -> None:
         table.add_row(name, *(["-"] * 3 if not found else [f"{found[k]:.4f}" for k in ("fitness", "precision", "f1")]))
     tables().print(f"data utility ({', '.join(result['perspective'])}): {result['data_utility']:.4f}")
     tables().print(table)
+    tables().print("variants: {lost} lost, {new} new".format(**result["variants"]))
     tables().print("edges: frequency {emd_frequency:.4f} (matched {mae_frequency:.4f})".format(**result))
     if result["bottlenecks"] is None:
         tables().print("times: the release carries none")

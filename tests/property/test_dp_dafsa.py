@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from models.dp.annotation import annotate
 from models.dp.dafsa import minimal_dafsa
 from models.dp.priors import DAY, SECOND, prior_probabilities
-from models.dp.utility import active_cases
 from models.eventlog import EventLog
+from models.utility.variants import active_cases
 from tests.oracles.dp import active, right_languages, window_share
 
 WORDS = st.lists(st.lists(st.integers(0, 2), max_size=5).map(tuple), min_size=1, max_size=12, unique=True)

@@ -85,6 +85,11 @@ def test_utility_json(log: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert found["data_utility"] == found["dfg"]["f1"] == found["handover"]["f1"] == 1.0
     assert found["discovery"].keys() >= {"fitness", "precision", "f1"}
     assert found["emd_frequency"] == found["emd_time_months"] == 0.0
+    assert found["variants"] == {"lost": 0, "new": 0, "r1": True}
+    running = found["active_cases"]
+    assert running["original"] == running["released"]
+    assert (running["original"][0], running["original"][-1]) == (2, 1)  # cases 1 and 2 on the first day, then case 2
+    assert running["moments"][0] == "2020-01-01T14:48:00+00:00"  # a fortieth of eight days after ten o'clock
     assert err == ""
 
 
@@ -96,7 +101,8 @@ def test_ordinal_times_are_not_compared(log: str, tmp_path: Path, capfd: pytest.
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert execute(["utility", log, str(path), "--fitness", "none", "--json"]) == 0
     found = json.loads(capfd.readouterr().out)
-    assert found["emd_time_months"] is found["bottlenecks"] is None
+    assert found["emd_time_months"] is found["bottlenecks"] is found["active_cases"] is None
+    assert found["variants"] == {"lost": 0, "new": 0, "r1": True}
     assert found["emd_frequency"] == 1.0
     assert execute(["utility", log, str(path), "--fitness", "none"]) == 0
     assert "the release carries none" in capfd.readouterr().out

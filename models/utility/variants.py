@@ -1,0 +1,47 @@
+"""What a release kept of the variants and of the cases that run at a time.
+
+Source: differentially-private-release-2023, requirement R1 and figure 3. It reads the raw log: for the operator, never
+to be published beside a differentially private release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from models.eventlog import EventLog, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class VariantChanges:
+    """Variants (activity sequences) of the original that the release lacks, and of the release that the original lacks.
+    `r1`: requirement R1, no new variant."""
+
+    lost: int
+    new: int
+    r1: bool
+
+
+def variant_changes(original: EventLog, released: EventLog) -> VariantChanges:
+    """Variants lost and new."""
+    before, after = set(original.traces()), set(released.traces())
+    return VariantChanges(len(before - after), len(after - before), after <= before)
+
+
+def active_cases(log: EventLog, moments: Ints) -> npt.NDArray[np.int64]:
+    """Cases that are running at each moment (nanoseconds), int64[len(moments)] (figure 3)."""
+    filled = log.lengths > 0
+    begins = np.sort(log.time[log.starts[:-1][filled]])
+    ends = np.sort(log.time[log.starts[1:][filled] - 1])
+    running = np.searchsorted(begins, moments, side="right") - np.searchsorted(ends, moments, side="left")
+    return np.asarray(running, dtype=np.int64)
+
+
+def moments_of(log: EventLog, count: int = 20) -> Ints:
+    """`count` moments in the middle of equal parts of the log's time, int64[count]; none for a log without events."""
+    if not log.n_events:
+        return np.zeros(0, dtype=np.int64)
+    first, last = int(log.time.min()), int(log.time.max())
+    return np.asarray([first + (last - first) * (2 * part + 1) // (2 * count) for part in range(count)], dtype=np.int64)

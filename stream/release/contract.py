@@ -128,6 +128,9 @@ class Mechanism(BaseModel, ABC):
     reads_data_in_gate: ClassVar[bool] = True
     """False for dp mechanisms: gates and cuts that read data are refused for them."""
 
+    remembers: ClassVar[bool] = False
+    """Whether a promise rests on what the publication's earlier releases left in its memory."""
+
     kind: str
 
     def charge(self) -> Charge:
@@ -145,7 +148,8 @@ class Mechanism(BaseModel, ABC):
         Raises BoundError where no release can satisfy the parameters: the attempt is then withheld, with the reason.
         """
 
-    def forget(self, memory: Any, cases: Collection[str]) -> Any:
+    @classmethod
+    def forget(cls, memory: Any, cases: Collection[str]) -> Any:
         """The memory without the erased cases (pseudonyms). A mechanism whose memory names cases overrides this."""
         return memory
 

@@ -26,6 +26,7 @@ from stream.release.contract import Attempt, AuditContext, Build, Charge, Decisi
 from stream.release.folder import OperatorFolder, replace_with, write_json
 from stream.release.ledger import Account, Entry, Ledger, charge_entry, charge_of
 from stream.release.manifest import audit_document, manifest
+from stream.release.mechanisms import kinds
 from stream.release.mirror import Mirror
 from stream.release.released import outside, pseudonymous_resources
 from stream.release.repair import Judged
@@ -153,9 +154,13 @@ class Pipeline:
         """Take erased cases out of what the mechanism remembers of a release."""
         folder = self.folder.release(self.name, sequence)
         memory = documents.read_memory(folder)
-        rest = self.publication.build_mechanism.forget(memory, cases)
+        rest = kinds()[self._made_by(sequence)].forget(memory, cases)
         if rest != memory:
             replace_with(self.folder.ops, folder / "memory.json", write_json(rest))
+
+    def _made_by(self, sequence: int) -> str:
+        """Kind of the mechanism of a release: a configuration that changed since may name another."""
+        return str(self.audit_of(sequence)["mechanism"]["kind"])
 
     def _check_space(self) -> None:
         free = self.store.free_bytes()
@@ -209,10 +214,15 @@ class Pipeline:
         return self.audit_of(standing[-1]) if standing else {}
 
     def _build(self, attempt: Attempt) -> Build:
-        memory = None
+        memory, mechanism = None, self.publication.build_mechanism
         if self.account.standing:
             memory = documents.read_memory(self.folder.release(self.name, self.account.standing[-1]))
-        return self._outer(self.publication.build_mechanism.build(attempt.exposure, memory))
+            made_by = self._made_by(self.account.standing[-1])
+            if made_by != mechanism.kind and (memory is not None or mechanism.remembers):
+                raise BoundError(
+                    f"the releases of {self.name} were made by {made_by}; give {mechanism.kind} its own publication"
+                )
+        return self._outer(mechanism.build(attempt.exposure, memory))
 
     def _outer(self, build: Build) -> Build:
         return replace(build, log=self._named(build.log))

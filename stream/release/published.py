@@ -41,21 +41,26 @@ class _Memory(msgspec.Struct, frozen=True):
     cohorts: list[Cohort]
     alphabet: list[Any] | None = None
     version: int = VERSION
+    claim: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The cohorts that are out, oldest first; `alphabet`: the common items, where there is one."""
+    """The cohorts that are out, oldest first; `alphabet`: the common items, where there is one; `claim`: what was
+    promised of them (None: not said)."""
 
     cohorts: tuple[Cohort, ...] = ()
     alphabet: tuple[Any, ...] | None = None
     of_case: dict[str, PublishedCase] = field(default_factory=dict)
+    claim: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None) -> Published:
+    def of(
+        cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: dict[str, Any] | None = None
+    ) -> Published:
         """With the index by case."""
         index = {name: case for one in cohorts for name, case in one.cases.items()}
-        return cls(tuple(cohorts), None if alphabet is None else tuple(alphabet), index)
+        return cls(tuple(cohorts), None if alphabet is None else tuple(alphabet), index, claim)
 
     @classmethod
     def read(cls, memory: Any) -> Published:
@@ -66,12 +71,12 @@ class Published:
         if kept.version > VERSION:
             raise RefusedError(f"memory.json of tlkc-cohorts: version {kept.version} is newer than this program")
         items = None if kept.alphabet is None else [_item(one) for one in kept.alphabet]
-        return cls.of(kept.cohorts, items)
+        return cls.of(kept.cohorts, items, kept.claim)
 
     def json(self) -> Any:
         """For memory.json."""
         items = None if self.alphabet is None else list(self.alphabet)
-        return msgspec.to_builtins(_Memory(list(self.cohorts), items))
+        return msgspec.to_builtins(_Memory(list(self.cohorts), items, claim=self.claim))
 
     @property
     def n_actual(self) -> list[int]:
@@ -83,7 +88,9 @@ class Published:
         waiting = [name not in self.of_case for name in exposure.log.case_ids]
         return np.flatnonzero(exposure.complete & np.asarray(waiting, dtype=np.bool_) & (exposure.log.lengths > 0))
 
-    def joined(self, exposure: Exposure, fresh: Anonymized, alphabet: Collection[Any] | None) -> Published:
+    def joined(
+        self, exposure: Exposure, fresh: Anonymized, alphabet: Collection[Any] | None, claim: dict[str, Any]
+    ) -> Published:
         """With a new cohort."""
         log = fresh.log
         values = {name: log.case_values(name).decode() for name in exposure.sensitive}
@@ -99,7 +106,7 @@ class Published:
             )
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
         }
-        return Published.of([*self.cohorts, Cohort(cases, fresh.n_actual, len(cases))], alphabet)
+        return Published.of([*self.cohorts, Cohort(cases, fresh.n_actual, len(cases))], alphabet, claim)
 
     def without(self, cases: Collection[str]) -> Published:
         """Erased cases taken out."""
@@ -108,7 +115,7 @@ class Published:
             replace_cases(one, {name: case for name, case in one.cases.items() if name not in gone})
             for one in self.cohorts
         ]
-        return Published.of(rest, self.alphabet)
+        return Published.of(rest, self.alphabet, self.claim)
 
     def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
         """Every published case that the state still holds, and its index in the exposed log."""

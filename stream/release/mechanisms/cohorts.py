@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -23,6 +23,8 @@ from stream.release.tlkc_options import TlkcMechanism
 
 class TlkcCohorts(TlkcMechanism):
     """Cases are published once, when complete, in a cohort that satisfies TLKC on its own; the rest waits."""
+
+    remembers: ClassVar[bool] = True
 
     kind: Literal["tlkc-cohorts"] = "tlkc-cohorts"
     alphabet: Alphabet = "per-cohort"
@@ -51,13 +53,18 @@ class TlkcCohorts(TlkcMechanism):
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         """The published cases as they were, and a new cohort. BoundError where the queue has to wait: a release that
         repeats the last one would be no release."""
-        published = Published.read(memory)
+        published, claim = Published.read(memory), self._claim(exposure)
+        if published.claim not in (None, claim):
+            raise BoundError(
+                f"tlkc-cohorts: the cohorts that are out promise {_changed(published.claim, claim)}; other bounds "
+                "need a publication of their own"
+            )
         queue = published.queue(exposure)
         fresh = self._cohort(exposure, queue, published.alphabet)
         common = None
         if self.alphabet == "common":
             common = published.alphabet if published.alphabet is not None else fresh.items.values
-        known = published.joined(exposure, fresh, common)
+        known = published.joined(exposure, fresh, common, claim)
         log, origin = known.log(exposure)
         return Build(
             log=log,
@@ -77,6 +84,12 @@ class TlkcCohorts(TlkcMechanism):
             },
             memory=known.json(),
         )
+
+    def _claim(self, exposure: Exposure) -> dict[str, Any]:
+        """What each cohort must promise for their union to promise it."""
+        names = {"knowledge", "attribute", "L", "K", "C", "bins", "alphabet"}
+        names |= {"T"} if self.knowledge == "rel" else set()
+        return {**self.model_dump(mode="json", include=names), "sensitive": sorted(exposure.sensitive)}
 
     def _cohort(self, exposure: Exposure, queue: Ints, alphabet: Collection[Any] | None) -> Anonymized:
         if not len(queue):
@@ -101,9 +114,15 @@ class TlkcCohorts(TlkcMechanism):
             {name: column.take(chosen) for name, column in classes.items()},
         )
 
-    def forget(self, memory: Any, cases: Collection[str]) -> Any:
+    @classmethod
+    def forget(cls, memory: Any, cases: Collection[str]) -> Any:
         """Without the erased cases: they leave every later release, and their cohort is that much smaller."""
         return Published.read(memory).without(cases).json() if memory else memory
+
+
+def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
+    """The parts of an earlier claim that are no more asked for."""
+    return ", ".join(f"{name} = {value!r}" for name, value in (before or {}).items() if now.get(name) != value)
 
 
 def _public(known: Published, fresh: Anonymized) -> dict[str, Any]:

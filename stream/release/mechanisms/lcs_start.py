@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,8 @@ from stream.release.removal import removed
 
 class LcsStart(Mechanism):
     """What all cases share, then item by item what TLKC and the B-attack on earlier releases allow."""
+
+    remembers: ClassVar[bool] = True
 
     kind: Literal["lcs-start"] = "lcs-start"
     attribute: Attribute = "ac"
@@ -66,7 +68,8 @@ class LcsStart(Mechanism):
         shown = Problem(problem.log.select_events(kept), problem.knowledge, problem.bounds, {})
         return not any(fresh_violations(shown, cases, self.K, self.L) for cases in earlier)
 
-    def forget(self, memory: Any, cases: Collection[str]) -> Any:
+    @classmethod
+    def forget(cls, memory: Any, cases: Collection[str]) -> Any:
         """Without the erased cases."""
         gone = set(cases)
         kept = [[name for name in release if name not in gone] for release in (memory or {}).get("releases", ())]

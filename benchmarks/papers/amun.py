@@ -84,8 +84,8 @@ def page(*, small: bool = False) -> Page:
             "**Table 7** is in minutes of another machine, reading and writing included; ours is the mechanism in "
             "CPU seconds, with seeded noise: [dp.md](../dp.md) has the times with the noise that is released.",
             "**Figure 3** is drawn without numbers; here each design is one seeded release. Equation 4 as printed "
-            "shrinks the time of the whole log to a quarter or less, so that nothing runs in its later parts; not compressed, "
-            "the noise spreads the cases over a longer time.",
+            "shrinks the time of the whole log to a quarter or less, so that nothing runs in its later parts; not "
+            "compressed, the noise spreads the cases over a longer time.",
             "**Appendix B** (Tables 9, 10: the same distances at the least and largest epsilon for PRIPEL and "
             "SaCoFa) concerns other programs.",
         ],

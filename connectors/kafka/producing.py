@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from connectors.kafka.source import Source
-from connectors.kafka.topics import fault
+from connectors.kafka.topics import fault, require
 from models.eventlog import EventLog
 
 SECOND = 1_000_000_000
@@ -65,10 +65,11 @@ def publish_log(
     speed: float | None = None,
     on_progress: Callable[[int], None] = lambda _done: None,
 ) -> Sent:
-    """Send every event and wait for the broker's acknowledgement of all; InputError where one is refused,
-    UnavailableError where no broker answers."""
+    """Send every event and wait for the broker's acknowledgement of all; InputError where one is refused or the topic
+    is missing, UnavailableError where no broker answers."""
     from kafka import errors
 
+    require(source, [topic])
     started = time.monotonic()
     counts: dict[int, int] = {}
     try:

@@ -154,8 +154,17 @@ def partitions(client: Any, names: Sequence[str]) -> dict[str, int]:
         found[entry["name"]] = len(entry["partitions"])
     for name in names:
         if not found.get(name):
-            raise InputError(f"topic {name}: missing on the broker; create it, or correct source.topics")
+            raise InputError(
+                f"topic {name}: missing on the broker; run `veilstream topics create`, or correct the name"
+            )
     return found
+
+
+def require(source: Source, names: Sequence[str]) -> None:
+    """InputError where one of the topics is missing: a producer would wait for it for a minute, and then take the
+    broker for one that is away."""
+    with admin(source) as client:
+        partitions(client, names)
 
 
 def _configs(client: Any, wanted: Sequence[Plan]) -> dict[str, dict[str, str]]:

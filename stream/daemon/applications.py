@@ -20,6 +20,7 @@ import faust
 from mode.supervisors import CrashingSupervisor
 
 from connectors.kafka.source import Source
+from models.errors import InputError
 from stream.daemon.consuming import App
 from stream.daemon.health import Probe, serve
 
@@ -80,7 +81,10 @@ def offer_health(app: faust.App, port: int | None, probe: Probe) -> None:
 
     @app.task  # type: ignore[untyped-decorator]
     async def health() -> None:
-        runner = await serve(port, probe)
+        try:
+            runner = await serve(port, probe)
+        except OSError as error:
+            raise InputError(f"health_port {port}: {os.strerror(error.errno or 0)}; choose another port") from None
         log.info("health on port %s", [address[1] for address in runner.addresses])
 
 

@@ -21,13 +21,14 @@ from stream.settings import Settings
 
 
 def send(settings: Settings, source: Source, command: Command) -> int:
-    """Append the command to the delta topic; its offset. InputError where the publication does not exist."""
+    """Append the command to the delta topic; its offset. InputError where the publication or the topic is missing."""
     from kafka import errors
 
     names = [publication.name for publication in settings.publication]
     if command.publication is not None and command.publication not in names:
         raise InputError(f"there is no publication {command.publication!r}; there are {', '.join(names)}")
     delta = topics.topic(settings.process.name, "delta")
+    topics.require(source, [delta])
     try:
         with producer(source) as client:
             return int(client.send(delta, msgspec.json.encode(command), partition=0).get(timeout=30).offset)

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import signal
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -151,6 +152,31 @@ def test_bad_configuration_is_one_line(
     shown = [text for text in error.splitlines() if not text.startswith("{")]
     assert len(shown) == 1
     assert line in shown[0]
+
+
+def test_a_health_port_that_is_taken_is_one_line(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """Bad configuration: the process ends with 2 and says which port."""
+    one = scenario.site(broker.bootstrap, name, tmp_path)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        try:
+            assert one.start("ingest", VEILSTREAM_HEALTH_PORT=str(port)).wait(PATIENCE) == 2
+        finally:
+            one.close()
+    assert f"stops: health_port {port}: Address already in use; choose another port" in one.logs()
+
+
+def test_a_forgotten_topic_is_no_broker_that_is_away(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """Commands that write to a topic say which one is missing."""
+    one = Site(broker.bootstrap, name, tmp_path, scenario.publications(), topics=False)
+    log = tmp_path / "log.csv"
+    log.write_text("case:concept:name,concept:name,time:timestamp\nc,a,2024-01-01T00:00:00Z\n")
+    error = one.command("publish", str(log), "-c", str(one.config), expect=2)
+    assert f"topic {one.topic}: missing on the broker; run `veilstream topics create`" in error
+    error = one.command("release", "-c", str(one.config), expect=2)
+    assert f"topic veilstream.{name}.delta: missing on the broker" in error
 
 
 def test_wrong_partition_count_is_found(broker: AnyBroker, name: str, tmp_path: Path) -> None:

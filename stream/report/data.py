@@ -126,7 +126,9 @@ def _kept(measure: str, audits: Mapping[str, Mapping[str, Any]]) -> Iterator[tup
 def _attempt(row: dict[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
     counts = document.get("counts") or {}
     kept = ("new_cases", "new_events", "suppressed_cases", "suppressed_events", "pending", "late")
-    return {**row, **{name: counts.get(name) for name in kept}, "published": document.get("published")}
+    warned = row["status"] in STANDING and bool(row["reasons"])
+    measured = {name: counts.get(name) for name in kept}
+    return {**row, **measured, "published": document.get("published"), "warned": warned}
 
 
 def _anonymity(label: str, document: Mapping[str, Any], labels: Names) -> dict[str, Any]:

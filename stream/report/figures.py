@@ -124,7 +124,7 @@ def _least(pair: Data) -> float:
 def by_n(entry: Data, pair: Data, bounds: Mapping[str, float]) -> Figure | None:
     """Figure 3 of correspondence-attacks-2021: the anonymity values of one pair for each n."""
     rows = pair["results"]
-    labels = [f"n = {row['n']}" for row in rows]
+    labels = [str(row["n"]) for row in rows]
     series = [
         Series(NAMES[name], [row[name] for row in rows], colour)
         for name, colour in (("ka1", 4), ("ka2", 0), ("fa", 1), ("ca", 2), ("ba", 3))
@@ -137,7 +137,7 @@ def by_n(entry: Data, pair: Data, bounds: Mapping[str, float]) -> Figure | None:
 def proportions(entry: Data) -> list[Figure]:
     """Figure 4 of the paper: proportion of cases cracked by n, one plot an attack, one bar an earlier release."""
     pairs = entry["pairs"][-MOST_EARLIER:]
-    labels = [f"n = {row['n']}" for row in pairs[0]["results"]] if pairs else []
+    labels = [str(row["n"]) for row in pairs[0]["results"]] if pairs else []
     apart = [str(pair["earlier"]) for pair in pairs if all(row["linker"] == "none" for row in pair["results"])]
     note = f"No linker joins it to release {', '.join(apart)} at any n." if apart else ""
     found = []

@@ -105,8 +105,10 @@ def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[s
 
 
 def _tally(attempts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Attempts by status, and how many of the releases broke a bound that only warns."""
     words = [row["status"] for row in attempts]
-    return {word: words.count(word) for word in dict.fromkeys(words)}
+    warned = sum(row["warned"] for row in attempts)
+    return {word: words.count(word) for word in dict.fromkeys(words)} | ({"warned": warned} if warned else {})
 
 
 def number(value: Any) -> str:

@@ -65,6 +65,18 @@ def test_withheld_attempts_stand_with_their_reasons(hospital: Path, capfd: pytes
     assert [row["reasons"] for row in shown if row["label"].startswith("w")] == refused
 
 
+def test_a_release_that_broke_a_bound_says_so(sepsis: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A gate that only warns lets a release out: it is counted and marked, in the overview too."""
+    rows = by_name(document(capfd, str(sepsis)))["research"]["attempts"]
+    warned = [row["label"] for row in rows if row["reasons"]]
+    assert warned
+    assert [row["label"] for row in rows if row["warned"]] == warned
+    assert execute(["report", str(sepsis), "-o", str(tmp_path / "r.html")]) == 0
+    text = (tmp_path / "r.html").read_text()
+    assert f"<td>{len(rows)} published, {len(warned)} warned</td>" in text
+    assert text.count("<td>published, warned</td>") == len(warned)
+
+
 def test_a_measure_that_does_not_apply_is_no_number(hospital: Path, tmp_path: Path) -> None:
     """Amun spends no epsilon and counts no persons: the page says so with the reason, without a plot of zeros."""
     page = tmp_path / "report.html"

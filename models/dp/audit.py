@@ -23,6 +23,9 @@ from models.errors import InputError
 Observe = Callable[[], Iterable[Hashable]]
 """One run of a mechanism: the events that happened in its output."""
 
+NO_CLAIM = 1.0 - 1e-12
+"""A delta at which nothing can be refuted."""
+
 Possible = Callable[[Hashable], bool]
 """Whether an event can happen at all on a log, by the mechanism's own rule."""
 
@@ -54,6 +57,16 @@ class Finding:
     def refutes(self, claimed: float, steps: int = 1) -> bool:
         """Whether the finding contradicts a claim of epsilon per step."""
         return self.unbounded or self.epsilon > claimed * steps
+
+
+def group_delta(epsilon: float, delta: float, steps: int) -> float:
+    """delta over `steps` changes of an (epsilon, delta)-DP mechanism: delta (1 + e^epsilon + ... + e^((steps - 1)
+    epsilon)), below 1 (the definition applied `steps` times). A smaller one could refute a right mechanism."""
+    if steps == 1 or not delta:
+        return delta
+    if epsilon > 700:  # e^epsilon is no float: the claim over several steps says nothing
+        return NO_CLAIM
+    return min(delta * sum(math.exp(step * epsilon) for step in range(steps)), NO_CLAIM)
 
 
 def lower_bound(hits: int, runs: int, alpha: float) -> float:

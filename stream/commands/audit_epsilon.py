@@ -40,7 +40,7 @@ def command(
         raise InputError("--runs must be at least 20 and --alpha between 0 and 1")
     charge = built.charge()
     claimed = float(charge.epsilon) if charge.epsilon else None
-    found = _findings(built, runs, float(charge.delta), alpha)
+    found = _findings(built, runs, alpha)
     document = _document(built, claimed, found, runs, alpha)
     if json:
         emit_json(document)
@@ -57,17 +57,18 @@ def _mechanism(kind: str, given: dict[str, Any]) -> Mechanism:
     return chosen(kind, {name: given[name] for name in TAKES[kind]})
 
 
-def _findings(built: Mechanism, runs: int, delta: float, alpha: float) -> list[tuple[Pair, Finding]]:
-    from models.dp.audit import audit
+def _findings(built: Mechanism, runs: int, alpha: float) -> list[tuple[Pair, Finding]]:
+    from models.dp.audit import audit, group_delta
     from models.dp.neighbours import pairs
 
     staged = pairs(
         lambda log: _run(built, log), _stage(built), times=built.kind != "dp-variants", rule=built.kind == "amun"
     )
-    found = []
+    found, charge = [], built.charge()
     with progress() as bar:
         task = bar.add_task("neighbouring logs", total=len(staged))
         for pair in staged:
+            delta = group_delta(float(charge.epsilon), float(charge.delta), pair.steps)
             found.append((pair, audit(pair, runs, delta=delta, alpha=alpha / len(staged))))
             bar.advance(task)
     return found

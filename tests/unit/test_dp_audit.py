@@ -48,7 +48,8 @@ def _audit(
     run: Callable[[EventLog], EventLog], name: str, runs: int, *, rule: bool = False
 ) -> tuple[audit.Finding, int]:
     pair = next(pair for pair in pairs(run, rule=rule) if pair.name == name)
-    return audit.audit(pair, runs, delta=0.0 if rule else DELTA, alpha=ALPHA), pair.steps
+    delta = 0.0 if rule else audit.group_delta(EPSILON, DELTA, pair.steps)
+    return audit.audit(pair, runs, delta=delta, alpha=ALPHA), pair.steps
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,31 @@ def test_a_refusal_is_an_event() -> None:
     assert list(pair.other()) == ["nothing is released"]
     finding = audit.audit(pair, 100, alpha=ALPHA)
     assert finding.refutes(EPSILON)
+
+
+def test_delta_grows_with_the_steps() -> None:
+    """Two changes of an (e, d)-DP mechanism are (2 e, d + e^e d); never a delta of 1 or more, however large epsilon is.
+
+    A mechanism that uses its delta on each of two steps is right, and only this delta does not refute it.
+    """
+    assert audit.group_delta(1, 0.01, 1) == 0.01
+    assert audit.group_delta(1, 0.01, 2) == pytest.approx(0.01 + 0.01 * math.e)
+    assert audit.group_delta(1, 0, 2) == 0
+    assert audit.group_delta(800, 1e-9, 2) == audit.group_delta(5, 0.5, 2) < 1
+    random = np.random.default_rng(5)
+    first = 0.001
+    second = math.e * first + 0.2
+    third = math.e * second + 0.2  # each log is one step from the one before, and the step uses up (1, 0.2)
+
+    def tells(chance: float) -> Callable[[], list[str]]:
+        return lambda: ["told" if random.random() < chance else "silent"]
+
+    pair = audit.Pair("two steps", tells(first), tells(third), 2)
+    one_step, two_steps = (
+        audit.audit(pair, 4000, delta=delta, alpha=ALPHA).refutes(1, 2) for delta in (0.2, audit.group_delta(1, 0.2, 2))
+    )
+    assert one_step
+    assert not two_steps
 
 
 def test_audit_needs_runs() -> None:

@@ -25,6 +25,7 @@ from models.attacks.search_kernels import (
     LENGTH,
     LIMIT,
     NODES,
+    PAUSE,
     SURPLUS,
     WITNESS,
     N,
@@ -39,6 +40,9 @@ WITNESSES = 16
 
 STATES = 1 << 17
 """Remembered positions (16 bytes each); a full neighbourhood forgets nothing and learns nothing."""
+
+STRIDE = 50_000
+"""Nodes between two looks at the outside: a signal (Ctrl-C, a stopping daemon) waits for a compiled walk to return."""
 
 Flags = npt.NDArray[np.bool_]
 
@@ -75,11 +79,14 @@ def search(
     totals = np.zeros((3, symbols, weights.shape[1]), dtype=np.int64)
     witness = np.zeros((WITNESSES, min(surplus, variants), 2), dtype=np.int64)
     while True:
+        cursor[PAUSE] = cursor[NODES] + STRIDE
         walk_on(table.first, table.after, weights, loose, levels, nodes, path, totals, seen, witness, inside, best,
                 worst, cursor)  # fmt: skip
-        if cursor[ASKED] == DONE or ask is None:
-            return best, worst, cursor[[NODES, FLOWS]]
         question = int(cursor[ASKED])
+        if question == DONE:
+            return best, worst, cursor[[NODES, FLOWS]]
+        if question == 0 or ask is None:
+            continue
         value, free = ask(question, inside, int(best[6]))
         cursor[question] = value
         if free is not None:

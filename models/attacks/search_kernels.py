@@ -18,12 +18,12 @@ C1, C2, NEW, OPEN = 0, 1, 2, 3
 """Columns of `weights`, per known variant: records of the earlier and of the later release; records that the base
 linker leaves free; whether some linker can leave one free."""
 
-DEPTH, PLACE, ASKED, M, BA, N, LENGTH, LIMIT, SURPLUS, NODES, FLOWS, WITNESS, LAST = range(13)
+DEPTH, PLACE, ASKED, M, BA, N, LENGTH, LIMIT, SURPLUS, NODES, FLOWS, WITNESS, LAST, PAUSE = range(14)
 """Entries of `cursor`: depth; next child to value; what was asked (M, BA, or DONE); the answers (-1: not asked);
 n; longest bk; least value that counts; |L2| - |L1| (-1: no flows); counts; witnesses so far;
-the one that answered last."""
+the one that answered last; the count of nodes at which to stop for a moment (nothing is asked then)."""
 
-CELLS, DONE = 13, -1
+CELLS, DONE = 14, -1
 
 ORDER, KEY = 8, 9
 """Columns of `nodes` behind the statistics c1, c2, core1, core2, M, core M, most BA, core BA."""
@@ -33,10 +33,14 @@ ORDER, KEY = 8, 9
 def walk_on(  # type: ignore[no-untyped-def]
     first, after, weights, loose, levels, nodes, path, totals, seen, witness, inside, best, worst, cursor
 ):
-    """Go on until a flow is needed (`cursor[ASKED]` says which, `inside` for whom) or all is searched (DONE)."""
+    """Go on until a flow is needed (`cursor[ASKED]` says which, `inside` for whom), until PAUSE nodes are valued (0: no
+    question), or until all is searched (DONE)."""
     symbols, length, n = after.shape[1], cursor[LENGTH], cursor[N]
     depth = cursor[DEPTH]
     while depth >= 0:
+        if cursor[ASKED] == 0 and cursor[NODES] >= cursor[PAUSE]:
+            cursor[DEPTH] = depth
+            return
         position, missing, active = levels[0][depth], levels[1][depth], levels[2][depth]
         if cursor[PLACE] == 0 and cursor[ASKED] == 0:
             _open(first, after, weights, position, missing, active, path[1, depth], nodes[depth], totals, depth, cursor)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from models.attacks import search
 from models.attacks.correspondence import Audit, anonymity, every_candidate
 from models.attacks.diversity import after
 from models.attacks.joint import joint_value
@@ -175,6 +176,14 @@ def test_the_search_tells_like_positions_of_different_variants_apart() -> None:
     log = simple(*[(trace, "X") for trace, count in counts.items() for _ in range(count)])
     (found,) = anonymity(log, log, bk_length=2, n=[0]).results
     assert (found.values["ka1"], found.worst["ka1"], found.values["fa"]) == (1, ["c", "b"], 1)
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_a_search_that_stops_to_look_up_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, stride: int) -> None:
+    """Signals are seen between compiled walks only; where the walk stops changes no value."""
+    whole = anonymity(L1, L2, bk_length=4, n=[1, 2]).json()
+    monkeypatch.setattr(search, "STRIDE", stride)
+    assert anonymity(L1, L2, bk_length=4, n=[1, 2]).json() == whole
 
 
 def test_true_linker_on_survivors() -> None:

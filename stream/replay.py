@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 BATCH = 500
 """Events a record: what the daemon takes at once. Cuts do not depend on it."""
 
+MOST_WINDOWS = 1_000_000
+"""Tumbling windows between the first event and the last: each is a cut, and more of them are a unit mistaken."""
+
 
 @dataclass
 class Outcome:
@@ -180,6 +183,14 @@ def check_against(settings: Settings, log: EventLog) -> None:
         if name not in log.case_attributes and name not in log.event_attributes:
             known = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
             raise InputError(f"sensitive attribute {name!r} is not in the log; it has {known}")
+    span = int(log.time.max()) - int(log.time.min())
+    for publication in settings.publication:
+        every = publication.build_window.every
+        if every is not None and span // every > MOST_WINDOWS:
+            raise InputError(
+                f"publication {publication.name!r}: the log spans {span // every} windows of window.every; "
+                f"{MOST_WINDOWS} are the most that a replay cuts"
+            )
     activities = set(log.activity.values)
     for key in ("end_activities", "end_all"):
         for name in getattr(settings.process.completion, key):

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from connectors.times import nanoseconds as instant
 from models.errors import InputError
 from stream.duration import nanoseconds
 
@@ -183,8 +184,11 @@ def _moment(value: Any, where: str) -> int:
     except ValueError:
         raise InputError(f"{where}: {value!r} is not a time such as 2014-05-01T00:00:00Z") from None
     if moment.tzinfo is None:
-        raise InputError(f"{where}: {value!r} has no time zone; write 2014-05-01T00:00:00Z")
-    return round(moment.timestamp() * 1_000_000) * 1000
+        raise InputError(f"{where}: {str(value)!r} has no time zone; write 2014-05-01T00:00:00Z")
+    try:
+        return instant(moment)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
 
 
 def _events_per_case(value: Any, where: str) -> EventsPerCase:

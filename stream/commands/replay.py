@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, tables
 
@@ -89,6 +90,8 @@ def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Ite
     from stream.metrics import Metrics
     from stream.watch import Watch
 
+    if textfile is not None and not textfile.parent.is_dir():
+        raise InputError(f"{textfile}: its folder does not exist")  # said now, and not after hours
     metrics = Metrics(settings.process.name)
     bound, server = (0, None) if port is None else metrics.serve(port)
     if server is not None:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from models.errors import InputError
 from stream.exact import Exact
 from stream.release.contract import Charge, Mechanism
+from stream.window import MOST
 
 
 class GatePolicy(BaseModel):
@@ -22,16 +23,16 @@ class GatePolicy(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    min_ka: int | None = Field(default=None, ge=1)
-    min_fa: int | None = Field(default=None, ge=1)
-    min_ca: int | None = Field(default=None, ge=1)
-    min_ba: int | None = Field(default=None, ge=1)
+    min_ka: int | None = Field(default=None, ge=1, le=MOST)
+    min_fa: int | None = Field(default=None, ge=1, le=MOST)
+    min_ca: int | None = Field(default=None, ge=1, le=MOST)
+    min_ba: int | None = Field(default=None, ge=1, le=MOST)
     max_tpl: Exact | None = Field(default=None, gt=0)
     max_epsilon: Exact | None = Field(default=None, gt=0)
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
     max_uniqueness: float | None = Field(default=None, ge=0, le=1)
     min_utility: float | None = Field(default=None, ge=0, le=1)
-    min_series: int | None = Field(default=None, ge=1)
+    min_series: int | None = Field(default=None, ge=1, le=MOST)
     on_violation: Literal["withhold", "warn", "repair"] = "withhold"
     charge_withheld: bool = False
     public_cut: bool = False

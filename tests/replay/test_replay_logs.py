@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from connectors import read_log
+from models.errors import InputError
 from models.eventlog import EventLog
-from stream.replay import Outcome, Replay
+from stream.replay import Outcome, Replay, check_against
 from stream.settings import Settings
 from stream.testing.faults import Aborted, abort, at_nth
 
@@ -97,6 +98,13 @@ def test_manifest_lists_its_files_and_audit_stays_apart(sepsis: EventLog, tmp_pa
         data = (folder / file["path"]).read_bytes()
         assert (file["sha256"], file["bytes"]) == (hashlib.sha256(data).hexdigest(), len(data))
     assert (manifest["sequence"], manifest["previous"]) == (3, 2)
+
+
+def test_a_window_that_would_cut_without_end_is_refused(sepsis: EventLog) -> None:
+    """A window of a millisecond over a year and a half: 47 billion releases."""
+    with pytest.raises(InputError, match=r"publication 'research': the log spans 4[0-9]{10} windows"):
+        check_against(settings(window={"every": "1ms"}), sepsis)
+    check_against(settings(window={"every": "1m"}), sepsis)
 
 
 HOUR = 3600 * 10**9

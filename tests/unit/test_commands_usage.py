@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from stream.commands import execute
+from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,15 @@ def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert captured.out == ""
     assert captured.err.startswith("veilstream: ")
     assert len(captured.err.strip().splitlines()) == 1
+
+
+def test_a_textfile_that_cannot_be_left_is_said_before_the_work(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is replayed for a file that nobody would get."""
+    sample = ROOT / "examples" / "hospital.xes.gz"
+    target = tmp_path / "nowhere" / "veilstream.prom"
+    assert execute(["replay", str(sample), "-o", str(tmp_path / "out"), "--metrics-textfile", str(target)]) == 2
+    assert "its folder does not exist" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from models.errors import InputError
@@ -48,6 +50,9 @@ def test_first_until_is_exact_to_the_nanosecond():
         ({"new_cases": 1, "first": {}}, "window.first"),
         ({"new_cases": 1, "first": {"until": "2014-05-01", "new_cases": 1}}, "window.first"),
         ({"new_cases": 1, "first": {"until": "2014-05-01T00:00:00"}}, "window.first.until"),
+        ({"new_cases": 1, "first": {"until": date(2014, 5, 1)}}, "window.first.until: '2014-05-01' has no time zone"),
+        ({"new_cases": 1, "first": {"until": "0001-01-01T00:00:00+05:00"}}, "window.first.until: a time outside"),
+        ({"new_cases": 1, "first": {"until": "9999-12-31T00:00:00Z"}}, "window.first.until: a time outside"),
         ({"new_cases": 1, "first": {"paper_split": 1.0}}, "window.first.paper_split"),
         ({"new_cases": 1, "first": {"events_fraction": float("inf")}}, "window.first.events_fraction"),
         ({"new_cases": 1, "first": 0.5}, "window.first"),

@@ -38,6 +38,8 @@ def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:
         asked = table.get(name, kind.on_by_default)
         if asked is False:
             continue
+        if not isinstance(asked, bool | Mapping):
+            raise InputError(f"audit.{name}: must be a table of its keys, true or false")
         parameters = {k: v for k, v in own.items() if k != MAIN} if name == MAIN else asked
         chosen[name] = kind.model_validate(parameters if isinstance(parameters, Mapping) else {})
     order = TopologicalSorter({name: [a for a in audit.after if a in chosen] for name, audit in chosen.items()})

@@ -29,6 +29,6 @@ def kinds() -> Mapping[str, type[Mechanism]]:
 def mechanism(table: Mapping[str, Any]) -> Mechanism:
     """The mechanism of a configuration table `{kind = ..., ...}`. Pydantic's ValidationError names wrong keys."""
     kind = table.get("kind")
-    if kind not in kinds():
+    if not isinstance(kind, str) or kind not in kinds():
         raise InputError(f"mechanism kind {kind!r} is not one of {', '.join(sorted(kinds()))}")
-    return kinds()[str(kind)].model_validate(dict(table))
+    return kinds()[kind].model_validate(dict(table))

@@ -18,8 +18,8 @@ def emit_json(value: Any) -> None:
 
 
 def tables() -> Console:
-    """Where tables for people go (stdout)."""
-    return Console(highlight=False)
+    """Where tables for people go (stdout). Brackets of a path or an activity are text, no markup."""
+    return Console(highlight=False, markup=False)
 
 
 def progress() -> Progress:

@@ -11,6 +11,7 @@ import msgspec
 
 from connectors import write_log
 from connectors.store import Writer
+from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.release.contract import Attempt, Build, Mechanism
 
@@ -63,9 +64,17 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
     return {FILES[name]: write for name in formats}
 
 
+def read(path: Path) -> Any:
+    """A document of a sealed release on the operator's side; RefusedError where it is gone or damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        raise RefusedError(f"{path}: cannot be read; restore it from a backup") from None
+
+
 def read_memory(folder: Path) -> Any:
     """The mechanism's own memory of a sealed release."""
-    return msgspec.json.decode((folder / "memory.json").read_bytes())
+    return read(folder / "memory.json")
 
 
 def iso(time_ns: int) -> str:

@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
 from connectors.store import Prepared, Store
 from models.errors import BoundError, RefusedError
 from models.eventlog import EventLog
@@ -143,11 +141,7 @@ class Pipeline:
 
     def audit_of(self, sequence: int) -> dict[str, Any]:
         """audit.json of a sealed release."""
-        path = self.folder.release(self.name, sequence) / "audit.json"
-        try:
-            decoded: dict[str, Any] = msgspec.json.decode(path.read_bytes())
-        except (OSError, msgspec.DecodeError):
-            raise RefusedError(f"{path}: cannot be read; restore it from a backup") from None
+        decoded: dict[str, Any] = documents.read(self.folder.release(self.name, sequence) / "audit.json")
         return decoded
 
     def forget(self, sequence: int, cases: Collection[str]) -> None:

@@ -79,3 +79,17 @@ def test_a_damaged_checkpoint_is_said_and_the_run_goes_on(world: Path, capsys: p
     assert "truncated or corrupt" in capsys.readouterr().err
     assert verifier.decisions(world / "out") == before
     assert verifier.verify(world / "out") == []
+
+
+@pytest.mark.parametrize("name", ["audit.json", "memory.json", "variants.parquet"])
+@pytest.mark.parametrize("left", [None, b"", b'{"cut": ', b"\xff\xfe"])
+def test_what_is_kept_of_a_release_is_damaged(world: Path, name: str, left: bytes | None) -> None:
+    """Gone, empty, cut off or other bytes: the next release would be audited against nothing, so there is none."""
+    with pytest.raises(Aborted):
+        replay(world, at=at_nth("checkpointed", 3, abort))
+    for file in (world / "out" / "operator").glob(f"plain/*/{name}"):
+        file.unlink()
+        if left is not None:
+            file.write_bytes(left)
+    with pytest.raises(RefusedError, match=f"{name}: cannot be read"):
+        replay(world)

@@ -25,6 +25,12 @@ def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     assert len(captured.err.strip().splitlines()) == 1
 
 
+def test_a_path_with_brackets_is_shown_as_it_is(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables for people know no markup: `[ward]` is part of a name."""
+    assert execute(["key", "create", str(tmp_path / "[ward]key")]) == 0
+    assert "[ward]key: key " in capsys.readouterr().out.replace("\n", "")
+
+
 def test_a_textfile_that_cannot_be_left_is_said_before_the_work(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is replayed for a file that nobody would get."""
     sample = ROOT / "examples" / "hospital.xes.gz"

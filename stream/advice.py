@@ -32,7 +32,7 @@ def _voided(settings: Settings) -> Iterator[str]:
                 f"publication {other.name!r} ({other.build_mechanism.kind}) releases the same cases without such a "
                 f"promise: the dp claim of {private.name!r} holds only for recipients who never see it"
             )
-        elif _spends(private):
+        elif _spends(private) and settings.process.budget.max_epsilon is None:
             yield (
                 f"publications {one.name!r} and {two.name!r} both spend epsilon: their losses add up; "
                 "cap them together with process.budget"
@@ -40,6 +40,7 @@ def _voided(settings: Settings) -> Iterator[str]:
 
 
 def _releases(settings: Settings) -> Iterator[str]:
+    together = settings.process.budget.max_epsilon
     for publication in settings.publication:
         asked = publication.build_mechanism.charge().epsilon
         gate = publication.gate
@@ -49,6 +50,11 @@ def _releases(settings: Settings) -> Iterator[str]:
         if asked and numbers:
             number = min(numbers)
             yield f"publication {publication.name!r}: its budget allows {number} releases, then none"
+        elif asked and together is not None:
+            yield (
+                f"publication {publication.name!r}: no max_epsilon: process.budget allows {floor(together / asked)} "
+                "releases where no other publication spends, then none"
+            )
         elif asked:
             yield f"publication {publication.name!r}: no max_epsilon: its privacy loss grows without a limit"
 

@@ -64,14 +64,16 @@ class Amun(Mechanism):
     def _not_guaranteed(self) -> Iterator[str]:
         yield "epsilon-differential privacy of the release, for any epsilon"
         yield "only variants that were there are released, so variant support is not protected"
+        copied = "copied" if self.variant == "oversampling" else "copied and deleted"
         if self.variant == "oversampling":
             yield "no case is deleted, so no count of the source was above the released one"
         yield "the cells of a person's trace compose"
         yield (
-            "the counts of the released log are not the noised ones: whole cases are copied and deleted until every "
-            "transition has at least its noise, chosen in proportion to the true counts"
+            f"the counts of the released log are not the noised ones: whole cases are {copied} until every transition "
+            "has at least its noise, chosen in proportion to the true counts"
         )
-        yield "the filter, the priors and the ranges of times read the data"
+        filtered = "the filter, " if self.variant == "filtering" else ""
+        yield f"{filtered}the priors and the ranges of times read the data"
         yield "groups of one value carry no time noise"
         if self.releases is None:
             yield "several releases add up"

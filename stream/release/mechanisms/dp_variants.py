@@ -61,10 +61,11 @@ def strict_promise(charge: Charge, cases_per_person: int, what: str) -> Mapping[
         "for every set S of releases",
         "to_whom": f"every person with at most {cases} in the log",
         "against_whom": "any adversary, also one who knows all other cases and the program",
-        "relation": "unbounded: L' is L with or without the cases of one person (to replace them counts twice)",
+        "relation": "unbounded: L' is L, the log that the window exposed, with or without the cases of one person (to "
+        "replace them counts twice)",
         "unit": f"one person ({cases})",
         "not_guaranteed": "activity labels, parameters and bounds count as public; releases of overlapping "
-        "data add up; a person with more cases than declared is covered in parts only",
+        "data add up, epsilon and delta; a person with more cases than declared is covered in parts only",
     }
 
 

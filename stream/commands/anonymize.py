@@ -75,6 +75,8 @@ def command(
     }  # fmt: skip
     if output is None and not list_violations:
         raise InputError("name the released log with -o OUT")
+    if output is not None and output.exists() and log.exists() and output.samefile(log):
+        raise InputError(f"-o {output} is the log itself; name another file")
     _run(log, output, mechanism, given, sensitive, columns, timezone, list_violations, keep_resources, json)
 
 

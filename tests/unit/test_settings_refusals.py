@@ -72,6 +72,7 @@ def test_a_ba_bound_above_what_a_window_brings_is_refused(tmp_path: Path) -> Non
         (("window = { evry = 3 }", PLAIN), "window.evry"),
         ((WEEKLY, 'mechanism = { kind = "tlkc", alpha = 0.7 }'), "alpha = 0.7"),
         ((WEEKLY, 'mechanism = { kind = "tlkc", bins = { Age = [60, 40] } }'), "the bins of Age do not ascend"),
+        ((WEEKLY, 'mechanism = { kind = "lcs-start", bins = { Age = [60, 40] } }'), "the bins of Age do not ascend"),
         ((WEEKLY, 'mechanism = { kind = "tlkc", bins = { Age = [40] } }'), "mechanism.bins are given for Age"),
         ((WEEKLY, 'mechanism = { kind = "tlkc-cohorts", effort = 9 }'), 'effort is of suppression = "local"'),
         ((WEEKLY,), "mechanism: Field required"),

@@ -143,6 +143,17 @@ def test_clear_answers(
     assert not out.exists()
 
 
+def test_the_log_itself_is_not_overwritten(source: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Under any name of it; what is in it stays."""
+    before = source.read_bytes()
+    other = source.parent / "link.xes"
+    other.symlink_to(source)
+    for name in (source, other):
+        assert run(["anonymize", str(source), "-o", str(name), "--K", "2", "--C", "1"]) == 2
+        assert "is the log itself" in capfd.readouterr().err
+    assert source.read_bytes() == before
+
+
 def test_no_resource_column(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """re on a log without resources is bad input."""
     path = tmp_path / "plain.xes"

@@ -47,7 +47,7 @@ class TlkcCohorts(TlkcMechanism):
             "relation": None,
             "unit": "case",
             "not_guaranteed": f"more knowledge than that; when a case started;{combined} what the moment of "
-            "publication tells (a class that is too frequent waits); cohorts that an erasure made smaller",
+            "publication tells (a class that is too frequent waits); cohorts that erasure or retention made smaller",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:

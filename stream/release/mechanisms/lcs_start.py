@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from models.anonymize.lcs_start import Kept, lcs_start
 from models.anonymize.repair import fresh_violations
-from models.anonymize.sensitive import InfeasibleError, class_columns
+from models.anonymize.sensitive import InfeasibleError, check_edges, class_columns
 from models.anonymize.tlkc import Problem, violation_in
 from models.anonymize.violations import Bounds
 from models.errors import BoundError
@@ -29,6 +29,12 @@ class LcsStart(Mechanism):
     K: int = Field(default=20, ge=1)
     C: float = Field(default=0.5, gt=0, le=1)
     bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        for name, edges in self.bins.items():
+            check_edges(name, edges)
+        return self
 
     def promise(self) -> Mapping[str, Any]:
         return {

@@ -230,10 +230,10 @@ class Engine:
             if not {digest(case).hex() for case in cases} <= known:
                 erase(self.office, self.fold, cases)
             self._forget = True
-        elif command.name == "gap" and command.arguments.get("action") == "accept" and self.fold.gap:
-            for name in self.office.pipelines:
-                body = {"gap": offset, "missing": self.gaps()}
-                self.ledger.append(Entry(kind="note", publication=name, body=body))
+        elif command.name == "gap" and command.arguments.get("action") == "accept":
+            missing = self.gaps(command.arguments.get("src"), command.arguments.get("p"))
+            for name in self.office.pipelines if missing else ():
+                self.ledger.append(Entry(kind="note", publication=name, body={"gap": offset, "missing": missing}))
             self._count_accepted_gaps()
 
     def _refuse_other_key(self, command: Command) -> None:
@@ -286,12 +286,13 @@ class Engine:
             log.error("events under another pseudonym key come, and are rejected: give every worker the same key")
             self._warned = True
 
-    def gaps(self) -> list[str]:
-        """Where events are missing: source, partition, and the offsets between what we have and what came."""
+    def gaps(self, source_is: str | None = None, number_is: int | None = None) -> list[str]:
+        """Where events are missing: source, partition, and the offsets between what we have and what came. Of one
+        source or partition only, where it is named."""
         return [
             f"{source}/{number}: offsets {partition.hwm + 1} to {partition.held[0][1].prev} are missing"
             for (source, number), partition in self.fold.state.partitions.items()
-            if partition.gap
+            if partition.gap and source_is in (None, source) and number_is in (None, number)
         ]
 
     # checkpoints

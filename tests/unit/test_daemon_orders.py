@@ -15,10 +15,13 @@ from stream.commands.erase import _case_ids
 from stream.daemon import orders
 from stream.daemon.engine import Engine
 from stream.daemon.status import FILE
+from stream.fold import Fold
 from stream.pseudonym import Pseudonyms
-from stream.records import Command
+from stream.records import Command, Delta, PlainRow
 from stream.release.folder import create_key, read_key
+from stream.rules import FoldRules, PublicationRules
 from stream.settings import Settings
+from stream.window import Window
 
 SOURCE = Source(topics=("t",))
 
@@ -73,6 +76,26 @@ def test_a_coordinator_obeys_only_names_under_its_key(recorded: str, obeyed: boo
         return
     with pytest.raises(InputError, match="nothing is erased"):
         engine._refuse_other_key(command)
+
+
+def test_an_accepted_gap_is_noted_for_its_own_partition_once() -> None:
+    """Two partitions miss events and one is accepted, twice: one note, of that one; manifests count the notes."""
+    engine: Any = Engine.__new__(Engine)
+    engine._events = 0
+    notes: list[Any] = []
+    engine._ledger = SimpleNamespace(append=lambda entry: notes.append(entry.body), entries=lambda _name: ())
+    engine.office = SimpleNamespace(pipelines={"a": SimpleNamespace(gaps_accepted=0)})
+    engine.fold = Fold(FoldRules((PublicationRules("a", Window.from_mapping({"manual": True})),)))
+    accept = Command(name="gap", arguments={"action": "accept", "src": "s", "p": 1})
+    held = [Delta(src="s", p=number, prev=9, last=10, n=1, rows=[_row(10)]) for number in (0, 1)]
+    for offset, record in enumerate((*held, accept, accept)):
+        assert list(engine._cuts(offset, record)) == []
+    assert notes == [{"gap": 2, "missing": ["s/1: offsets 0 to 9 are missing"]}]
+    assert engine.gaps() == ["s/0: offsets 0 to 9 are missing"]
+
+
+def _row(offset: int) -> PlainRow:
+    return (offset, "c", "a", 10**18, None, None, None, False)
 
 
 def test_case_ids_are_lines_of_text() -> None:

@@ -12,7 +12,7 @@ from stream.settings import Completion, Publication, Settings
 
 def warnings(settings: Settings) -> list[str]:
     """One line each; an empty list says that nothing was found, not that nothing is wrong."""
-    return [*_none(settings), *_voided(settings), *_releases(settings), *_waiting(settings), *_own(settings)]
+    return [*_none(settings), *_voided(settings), *_releases(settings), *_cohorts(settings), *_own(settings)]
 
 
 def _none(settings: Settings) -> Iterator[str]:
@@ -59,14 +59,20 @@ def _releases(settings: Settings) -> Iterator[str]:
             yield f"publication {publication.name!r}: no max_epsilon: its privacy loss grows without a limit"
 
 
-def _waiting(settings: Settings) -> Iterator[str]:
-    if settings.process.completion != Completion():
-        return
+def _cohorts(settings: Settings) -> Iterator[str]:
+    process = settings.process
     for publication in settings.publication:
-        if publication.build_mechanism.kind == "tlkc-cohorts":
+        if publication.build_mechanism.kind != "tlkc-cohorts":
+            continue
+        if process.completion == Completion():
             yield (
                 f"publication {publication.name!r} releases completed cases, and process.completion says of none "
                 "that it is complete: unless events bear an end of their own, nothing will be released"
+            )
+        if process.retention is not None:
+            yield (
+                f"publication {publication.name!r}: process.retention takes published cases out of later releases: "
+                "their cohorts can fall below K"
             )
 
 

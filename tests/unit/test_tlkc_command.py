@@ -252,12 +252,13 @@ def test_times_coarser_than_asked_for_are_refused_in_a_replay_too(
 
 
 def test_cohorts_of_cases_that_never_complete_are_warned_of(tmp_path: Path, capfdbinary: Any) -> None:
-    """check-config says that nothing would be released; a rule of completion is enough."""
-    for completion, warned in (("", True), ('completion = { inactivity = "30d" }', False)):
+    """check-config says that nothing would be released; a rule of completion is enough. And of retention."""
+    for completion, warned in (("", True), ('retention = "90d"\ncompletion = { inactivity = "30d" }', False)):
         file = _configured(tmp_path, '{ kind = "tlkc-cohorts" }', completion)
         assert run(["check-config", file, "--json"]) == 0
         warnings = json.loads(capfdbinary.readouterr().out)["warnings"]
         assert any("nothing will be released" in warning for warning in warnings) == warned
+        assert any("can fall below K" in warning for warning in warnings) != warned
 
 
 def test_columns_of_constants() -> None:

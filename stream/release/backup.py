@@ -123,8 +123,11 @@ def _take_ledger(tar: tarfile.TarFile, path: Path) -> list[Entry]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
         uri = f"{path.resolve().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True)) as one, closing(sqlite3.connect(copy)) as two:
-            one.backup(two)
+        try:
+            with closing(sqlite3.connect(uri, uri=True)) as one, closing(sqlite3.connect(copy)) as two:
+                one.backup(two)
+        except sqlite3.DatabaseError as error:
+            raise RefusedError(f"{path}: the ledger cannot be read ({error})") from None
         tar.add(copy, path.name)
         return open_readonly(copy)
 

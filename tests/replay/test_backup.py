@@ -103,20 +103,27 @@ def test_it_is_private_from_its_first_byte(world: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("about", [b"{", b"[]", b'{"version": "x"}', b"\xff"])
-def test_what_is_no_backup_is_refused(
-    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], about: bytes
-) -> None:
-    """Another archive, one damaged in the middle, none at all, a place that cannot be written: one line, exit 2."""
+def test_what_is_no_backup_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], about: bytes) -> None:
+    """Another archive, one damaged in the middle, none at all: one line, exit 2, nothing unpacked."""
     (tmp_path / backups.ABOUT).write_bytes(about)
     with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as tar:
         tar.add(tmp_path / backups.ABOUT, backups.ABOUT)
-        tar.add(tmp_path / "log.xes", "log.xes")
     damaged = bytearray((tmp_path / "other.tar.gz").read_bytes())
     damaged[len(damaged) // 2] ^= 0xFF
     (tmp_path / "damaged.tar.gz").write_bytes(damaged)
-    for name in ("other.tar.gz", "damaged.tar.gz", "log.xes", "none.tar.gz"):
+    for name in ("other.tar.gz", "damaged.tar.gz", backups.ABOUT, "none.tar.gz"):
         assert veilstream(["restore", str(tmp_path / name), str(tmp_path / "new")]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
         assert not (tmp_path / "new" / "operator").exists()
+
+
+def test_what_cannot_be_backed_up_leaves_no_file(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A place that cannot be written, exit 2; a ledger that cannot be read, exit 4: one line, and nothing half made."""
     replay(world)
-    assert veilstream(["backup", str(world / "out"), str(tmp_path / "nowhere" / "b.tar.gz")]) == 2
+    assert veilstream(["backup", str(world / "out"), str(world / "nowhere" / "b.tar.gz")]) == 2
+    for path in (world / "out" / "operator").glob("ledger.sqlite*"):
+        path.write_bytes(b"no database")
+    capsys.readouterr()
+    assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz")]) == 4
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert list(world.glob("*b.tar.gz*")) == []

@@ -21,7 +21,7 @@ import faust
 from faust.types import TP
 
 from connectors.kafka.topics import topic
-from models.errors import RefusedError
+from models.errors import RefusedError, VeilstreamError
 from stream.daemon.applications import CrashingSupervisor, application, offer_health
 from stream.daemon.engine import Engine, Host
 from stream.daemon.health import STUCK_SECONDS
@@ -65,7 +65,7 @@ class Coordinator:
         mine = self.partition in partitions
         if not mine and self.engine is not None:
             self.state = "lost"
-            raise RefusedError("another coordinator is active now: this process ends, start it again as a standby")
+            raise VeilstreamError("another coordinator is active now: this process ends, start it again as a standby")
         if self.engine is None:
             self.state = "starting" if mine else "standby"
             log.info("coordinator is %s", "active" if mine else "standing by")

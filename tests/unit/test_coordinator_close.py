@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.source import Source
+from models.errors import VeilstreamError
 from stream.coordinator import Coordinator
 from stream.daemon.engine import Engine
 from stream.fold import Fold
@@ -91,6 +92,19 @@ def test_no_checkpoint_in_the_middle_of_a_record(tmp_path: Path, fenced: bool, s
         engine.apply(_records())
     coordinator.close()
     assert engine.saves == saves
+
+
+def test_who_loses_the_partition_ends_to_be_started_again_as_a_standby() -> None:
+    """With 1, and not with the 4 of a host that must not release, which a service manager leaves alone: there would
+    be no standby any more."""
+    host: Any = SimpleNamespace(
+        settings=Settings.model_validate({"process": {"name": "p"}}), source=Source(topics=("t",))
+    )
+    one: Any = Coordinator(SimpleNamespace(), host)  # type: ignore[arg-type]
+    one.engine = SimpleNamespace()
+    with pytest.raises(VeilstreamError, match="start it again as a standby") as ended:
+        one.assigned(set())
+    assert (ended.value.exit_code, one.state) == (1, "lost")
 
 
 def test_a_step_that_waits_for_another_is_timed_from_its_own_begin() -> None:

@@ -81,3 +81,17 @@ def cheapest(cases: Sequence[Case], structure: str, bad: set[tuple[Any, ...]]) -
         for chosen in itertools.combinations(alphabet, size)
         if all(set(candidate) & set(chosen) for candidate in bad)
     )
+
+
+def cheapest_caps(cases: Sequence[Case], bad: set[tuple[Any, ...]]) -> int:
+    """Least number of events lost by any caps on how often an item stays in a case, such that every violating
+    multiset has more of some item than stays."""
+    counts = [Counter(items) for items, _ in cases]
+    most = {item: max(count[item] for count in counts) for item in {item for items, _ in cases for item in items}}
+    best = sum(len(items) for items, _ in cases)
+    for caps in itertools.product(*(range(top + 1) for top in most.values())):
+        limit = dict(zip(most, caps, strict=True))
+        lost = sum(max(0, count[item] - limit[item]) for count in counts for item in count)
+        if lost < best and all(any(candidate.count(item) > limit[item] for item in candidate) for candidate in bad):
+            best = lost
+    return best

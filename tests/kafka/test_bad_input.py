@@ -135,7 +135,6 @@ def _site(broker: AnyBroker, name: str, folder: Path) -> Site:
         (('bootstrap = "', 'bootstrap = "127.0.0.1:1"#'), "no broker answers", 1),
         (('bootstrap = "', 'bootstrap = "nowhere.invalid:9092"#'), "no broker answers", 1),
         (('bootstrap = "', 'bootstrap = "127.0.0.1:99999"#'), "source.bootstrap: use host:port", 2),
-        (('bootstrap = "', 'bootstrap = "localhost"#'), "source.bootstrap: use host:port", 2),
         (('heartbeat = "1s"', 'security = { protocol = "sasl_plaintext" }'), "allow_sasl_without_tls", 2),
         (('heartbeat = "1s"', "unknown = 1"), "source.unknown: unknown key", 2),
         (('heartbeat = "1s"', 'heartbeat = "soon"'), "source.heartbeat", 2),

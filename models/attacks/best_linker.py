@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.attacks.flows import FAR, NEXT1, NEXT2, ROW1, ROW2, carry, held, place_all, shift
+from models.attacks.flows import FAR, NEXT2, ROW1, carry, held, place_all, search_back, shift
 from models.attacks.linkability import LEAST
 from models.compiled import kernel, part
 
@@ -38,37 +38,8 @@ def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[
 @part
 def _move_free(linker, backward, n, in2, rows, scratch):  # type: ignore[no-untyped-def]
     """Give a place outside ms2 to a record that holds one inside, directly or through others that move up."""
-    start, earlier, least = backward
-    came1, came2, queue = scratch[0], scratch[1], scratch[2]
-    head1, pairs, free = linker[0], linker[2], linker[3]
-    for i in range(rows[0], rows[1]):
-        came1[i] = -1
-    filled, at = 0, 0
-    for j in range(rows[2], rows[3]):
-        came2[j] = -1
-        if free[j] > 0 and not in2[j]:
-            came2[j] = len(came1)
-            queue[filled] = j
-            filled += 1
-    while at < filled:
-        j = queue[at]
-        at += 1
-        for k in range(start[j], start[j + 1]):
-            i = earlier[k]
-            if came1[i] >= 0 or (least[k] & LEAST) > n:
-                continue
-            came1[i] = j
-            p = head1[i]
-            while p >= 0:
-                other = pairs[p, ROW2]
-                if came2[other] < 0:
-                    came2[other] = i
-                    if in2[other]:
-                        return _move_up(linker, came1, came2, other)
-                    queue[filled] = other
-                    filled += 1
-                p = pairs[p, NEXT1]
-    return 0
+    end = search_back(linker, backward, n, rows, in2, scratch)
+    return 0 if end < 0 else _move_up(linker, scratch[0], scratch[1], end)
 
 
 @part

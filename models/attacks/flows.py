@@ -258,15 +258,24 @@ def hall(linker: Linker, forward: Any, n: int, excess: Ints) -> tuple[npt.NDArra
     return scratch.came1 >= 0, scratch.came2 >= 0
 
 
-@kernel
-def reachable(linker, backward, n, reached, seen1, queue):  # type: ignore[no-untyped-def]
-    """Mark the later rows with a record that some linker leaves free: exact BA >= 1 iff one of them is in ms2."""
+@part
+def search_back(linker, backward, n, rows, inside, scratch):  # type: ignore[no-untyped-def]
+    """Breadth first from the later rows with a free record outside `inside`: a record whose row could link to a reached
+    row may move there and leave its own place free. Returns the first row reached inside, -1 where none is.
+
+    `rows`: first and last + 1 row to look at, of the earlier and of the later release. `came1`, `came2` of `scratch`:
+    the row that the search came from, -1 where it has not been, the number of earlier rows where it began.
+    """
     start, earlier, least = backward
+    came1, came2, queue = scratch[0], scratch[1], scratch[2]
     head1, pairs, free = linker[0], linker[2], linker[3]
+    for i in range(rows[0], rows[1]):
+        came1[i] = -1
     filled, at = 0, 0
-    for j in range(len(free)):
-        reached[j] = free[j] > 0
-        if reached[j]:
+    for j in range(rows[2], rows[3]):
+        came2[j] = -1
+        if free[j] > 0 and not inside[j]:
+            came2[j] = len(came1)
             queue[filled] = j
             filled += 1
     while at < filled:
@@ -274,14 +283,24 @@ def reachable(linker, backward, n, reached, seen1, queue):  # type: ignore[no-un
         at += 1
         for k in range(start[j], start[j + 1]):
             i = earlier[k]
-            if seen1[i] or (least[k] & LEAST) > n:
+            if came1[i] >= 0 or (least[k] & LEAST) > n:
                 continue
-            seen1[i] = True
+            came1[i] = j
             p = head1[i]
             while p >= 0:
                 other = pairs[p, ROW2]
-                if not reached[other]:
-                    reached[other] = True
+                if came2[other] < 0:
+                    came2[other] = i
+                    if inside[other]:
+                        return other
                     queue[filled] = other
                     filled += 1
                 p = pairs[p, NEXT1]
+    return -1
+
+
+@kernel
+def reachable(linker, backward, n, rows, nowhere, scratch):  # type: ignore[no-untyped-def]
+    """Let `came2` of `scratch` be >= 0 at the later rows with a record that some linker leaves free: exact BA >= 1 iff
+    one of them is in ms2. `nowhere`: False for each later row."""
+    search_back(linker, backward, n, rows, nowhere, scratch)

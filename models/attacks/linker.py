@@ -75,17 +75,18 @@ class BaseLinker:
     @cached_property
     def reachable(self) -> Flags:
         """Later rows of which some linker leaves a record free."""
-        reached, seen = (
-            np.zeros(len(self.linker.free), dtype=np.bool_),
-            np.zeros(len(self.linker.head1), dtype=np.bool_),
-        )
-        flows.reachable(self.linker, self.linkable.backward, self.n, reached, seen, self.scratch.queue)
+        nowhere = np.zeros(len(self.linker.free), dtype=np.bool_)
+        flows.reachable(self.linker, self.linkable.backward, self.n, self._rows, nowhere, self.scratch)
+        reached: Flags = self.scratch.came2 >= 0
         return reached
+
+    @property
+    def _rows(self) -> Ints:
+        return np.asarray([0, len(self.linker.head1), 0, len(self.linker.free)], dtype=np.int64)
 
     def most_free(self, in2: Flags, enough: int) -> int:
         """Exact BA of a candidate, or `enough` if it is not less; changes the linker until `undo`."""
-        rows = np.asarray([0, len(self.linker.head1), 0, len(in2)])
-        return int(most_free(self.linker, self.linkable.backward, self.n, in2, rows, enough, self.scratch))
+        return int(most_free(self.linker, self.linkable.backward, self.n, in2, self._rows, enough, self.scratch))
 
     def fewest_leaving(self, in1: Flags, in2: Flags) -> int:
         """|ms1| - M of a candidate; changes the linker until `undo`."""

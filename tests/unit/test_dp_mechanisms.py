@@ -74,6 +74,7 @@ def test_amun_says_what_its_designs_do_not_hide(design: str) -> None:
     assert "the counts of the released log are not the noised ones" in alone["not_guaranteed"]
     assert ("on average over the noise" in alone["guaranteed"]) == (design == "oversampling")
     assert ("no case is deleted" in alone["not_guaranteed"]) == (design == "oversampling")
+    assert "the first and the last case of the log started, count as public" in alone["not_guaranteed"]
     assert "of one release" in alone["guaranteed"]
     assert "several releases add up" in alone["not_guaranteed"]
     assert "of all 4 releases together" in shared["guaranteed"]

@@ -75,6 +75,7 @@ class Amun(Mechanism):
         filtered = "the filter, " if self.variant == "filtering" else ""
         yield f"{filtered}the priors and the ranges of times read the data"
         yield "groups of one value carry no time noise"
+        yield "activity labels, and when the first and the last case of the log started, count as public"
         if self.releases is None:
             yield "several releases add up"
         else:

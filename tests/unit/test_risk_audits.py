@@ -72,6 +72,18 @@ def test_the_sources_index_is_handed_on_and_follows_the_growth() -> None:
     assert found == Risk().measure(_context(_source(5)), {})
 
 
+def test_a_withheld_candidate_does_not_take_the_index_with_it() -> None:
+    """Two attempts after one release, the first of them withheld: the second does not code the whole source again."""
+    first = _context(_source(3))
+    Risk().measure(first, {})
+    handed = dict(first.candidate.cache)
+    for cases in (4, 5):
+        attempt = _context(_source(cases), earlier=(first.candidate,))
+        found = Risk().measure(attempt, {})
+        assert attempt.candidate.cache == handed
+    assert found == Risk().measure(_context(_source(5)), {})
+
+
 def test_a_projection_the_source_cannot_give_is_marked() -> None:
     """No event attributes: projection C stands there without a number."""
     found = Risk(projections=("C",)).measure(_context(_source()), {})

@@ -100,9 +100,12 @@ class Risk(Audit):
 
 
 def _followed(log: EventLog, seen: View, earlier: Sequence[Record], candidate: Record) -> TraceIndex:
-    """The source's index, taken over from the last release and brought up to date: only cases that grew are coded."""
+    """The source's index, taken over from the last release and brought up to date: only cases that grew are coded.
+
+    The last release keeps it too: a candidate that is withheld or repaired takes nothing with it.
+    """
     key = f"risk.source.{seen}"
-    index = earlier[-1].cache.pop(key, None) if earlier else None
+    index = earlier[-1].cache.get(key) if earlier else None
     if index is None:
         index = TraceIndex.build(log, seen)
     else:

@@ -291,7 +291,8 @@ def _naming(publication: str, table: str) -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        faults = "; ".join(f"{table}.{fault}" for fault in explain(error))
+        where = ".".join([table, *getattr(error, "__notes__", ())])
+        faults = "; ".join(f"{where}.{fault}" for fault in explain(error))
         raise InputError(f"publication {publication!r}: {faults}") from None
     except InputError as error:
         raise InputError(f"publication {publication!r}: {error}") from None

@@ -84,6 +84,23 @@ def test_keys_out_of_range_are_refused_when_the_file_is_read(keys: dict[str, Any
         CorrespondenceAudit(**keys)
 
 
+@pytest.mark.parametrize(
+    ("audit", "message"),
+    [
+        ({"taxonomy": {"a": "b", "b": "a"}}, "taxonomy has a cycle"),
+        ({"leakage": {"window": 0}}, r"audit\.leakage\.window: "),
+        ({"leakage": "last"}, r"audit\.leakage: must be a table of its keys"),
+        ({"series": 3}, r"audit\.series: must be a table of its keys"),
+        ({"bk_length": 0}, r"audit\.bk_length: "),
+    ],
+)
+def test_a_fault_names_its_table_and_key(audit: dict[str, Any], message: str) -> None:
+    """Also where a value stands in place of a table: it was once taken for `true`."""
+    table = {"name": "p", "window": {"new_cases": 9}, "mechanism": {"kind": "identity"}, "audit": audit}
+    with pytest.raises(InputError, match=message):
+        Publication.model_validate(table)
+
+
 def test_background_knowledge_of_what_is_not_carried_is_refused() -> None:
     """The releases hold no resources, so nothing can be said about an adversary who knows them."""
     with pytest.raises(InputError, match=r"audit\.bk_on: the releases do not carry resource"):

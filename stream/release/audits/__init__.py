@@ -9,6 +9,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from typing import Any
 
+from pydantic import ValidationError
+
 from models.errors import InputError
 from stream.release.contract import Audit
 
@@ -41,6 +43,11 @@ def audits(table: Mapping[str, Any]) -> tuple[Audit, ...]:
         if not isinstance(asked, bool | Mapping):
             raise InputError(f"audit.{name}: must be a table of its keys, true or false")
         parameters = {k: v for k, v in own.items() if k != MAIN} if name == MAIN else asked
-        chosen[name] = kind.model_validate(parameters if isinstance(parameters, Mapping) else {})
+        try:
+            chosen[name] = kind.model_validate(parameters if isinstance(parameters, Mapping) else {})
+        except ValidationError as error:
+            if name != MAIN:
+                error.add_note(name)  # the table of the keys that are at fault
+            raise
     order = TopologicalSorter({name: [a for a in audit.after if a in chosen] for name, audit in chosen.items()})
     return tuple(chosen[name] for name in order.static_order())

@@ -19,6 +19,7 @@ from models.attacks.correspondence import Audit as Correspondence
 from models.attacks.matching import Walk, walk
 from models.attacks.outcome import MOST_N, Method, Minimum
 from models.attacks.pairs import Pair, pair
+from models.attacks.taxonomy import ancestors
 from models.attacks.true_linker import behind, of_pair
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints, SimpleLog
@@ -43,7 +44,7 @@ class CorrespondenceAudit(Audit):
     """The least value that is at least 1 (`realisable`), or the least (`all`, for reports)."""
     against: Literal["all", "last"] | int = "all"
     """All earlier releases, the last one, or how many of the last."""
-    bk_on: tuple[Literal["activity", "resource", "relative_time"], ...] | None = Field(default=None, min_length=1)
+    bk_on: tuple[Literal["activity", "resource", "relative_time"], ...] | None = None
     """What an adversary knows, of what the releases carry; all of it but times where nothing is said."""
     taxonomy: dict[str, str] | None = None
     """Child -> parent, for releases with generalized activities."""
@@ -53,6 +54,21 @@ class CorrespondenceAudit(Audit):
     def _some(cls, value: Literal["all", "last"] | int) -> Literal["all", "last"] | int:
         if isinstance(value, int) and value < 1:
             raise ValueError("at least one earlier release is needed")
+        return value
+
+    @field_validator("bk_on")
+    @classmethod
+    def _something(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if value is not None and not value:
+            raise ValueError("an adversary who knows nothing attacks nobody")
+        return value
+
+    @field_validator("taxonomy")
+    @classmethod
+    def _forest(cls, value: dict[str, str] | None) -> dict[str, str] | None:
+        for child in value or {}:
+            for _ in ancestors(child, value):
+                pass
         return value
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -16,7 +16,10 @@ from typing import Any
 from models.errors import InputError
 
 LONGEST = 400
-"""Characters of a number, and digits before or after its point: floats end at 308."""
+"""Characters of a number, and digits before or after its point: read at once, and more than any number needs."""
+
+LARGEST = 10**300
+"""Above it a number could not be shown as a float."""
 
 
 def exact(value: Any, name: str = "epsilon") -> Fraction:
@@ -33,6 +36,8 @@ def exact(value: Any, name: str = "epsilon") -> Fraction:
         raise InputError(f"{name} must be a finite number") from None
     if number < 0 or 0 < number < Fraction(sys.float_info.min):
         raise InputError(f"{name} must not be negative or subnormal")
+    if number > LARGEST:
+        raise InputError(f"{name} is too large or too small to mean anything")
     return number
 
 

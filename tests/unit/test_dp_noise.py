@@ -21,7 +21,7 @@ from stream.release.mechanisms import mechanism
 from tests.oracles.dp import discrete_laplace as reference
 
 FALSE_ALARM = 1e-6
-"""Chance that one statistical test below fails for a right sampler; there are about two dozen."""
+"""Chance that one statistical test below fails for a right sampler; there are about thirty."""
 
 DRAWS = 4000
 

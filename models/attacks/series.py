@@ -9,7 +9,7 @@ value is known to us.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -135,6 +135,7 @@ def series(
     so many candidates are all tried.
     """
     check(bk_length, n)
+    releases = _over_all_activities(releases)
     audits = {
         (i, j): Audit(
             pair(releases[i], releases[j], known=known, taxonomy=taxonomy, foreign=foreign),
@@ -143,6 +144,12 @@ def series(
         for i, j in combinations(range(len(releases)), 2)
     }  # fmt: skip
     return Series(len(releases), [_at(audits, number, bk_length, few) for number in sorted(set(n))])
+
+
+def _over_all_activities(releases: Sequence[SimpleLog]) -> list[SimpleLog]:
+    """Background knowledge may name what one release alone shows; it says something of the others as well (n > 0)."""
+    every = dict.fromkeys(item for one in releases for item in one.alphabet)
+    return [replace(one, alphabet=tuple(dict.fromkeys([*one.alphabet, *every]))) for one in releases]
 
 
 def _at(audits: Mapping[tuple[int, int], Audit], n: int, bk_length: int, few: int) -> SeriesResult:
@@ -159,13 +166,8 @@ def _at(audits: Mapping[tuple[int, int], Audit], n: int, bk_length: int, few: in
     candidates, complete = _candidates(judges, list(worst), bk_length, few)
     least = _Least()
     for bk in candidates:
-        shown = {names: cracks(judge, bk) for names, judge in judges.items() if _covers(judge, bk)}
-        least.try_all(shown, bk)
+        least.try_all({names: cracks(judge, bk) for names, judge in judges.items()}, bk)
     return SeriesResult(n, least.values, least.worst, without, complete)
-
-
-def _covers(judge: Judge, bk: Sequence[Any]) -> bool:
-    return set(bk) <= set(judge.given.alphabet)
 
 
 def _candidates(

@@ -146,6 +146,19 @@ def test_series_never_leaves_more_than_its_pairs() -> None:
         assert row[name] <= min(one.values[name] for one in pairs if one.values[name] is not None)
 
 
+def test_a_series_tries_activities_that_one_release_alone_shows() -> None:
+    """x comes with release 3. With n = 1, b, x is known of `ab` in release 2: no B there, and F keeps its one record;
+    C on release 3 excludes the two of value Y. A pair whose own activities lack x was once left out."""
+    logs = [
+        simple(("aa", "Y")),
+        simple(("aa", "Y"), ("a", "Y"), ("ab", "X")),
+        simple(("aax", "Y"), ("ax", "Y"), ("ax", "X")),
+    ]
+    (row,) = series(logs, bk_length=2, n=[1]).json()["results"]
+    assert (row["bf"], row["bc"], row["complete"]) == (1, 1, True)
+    assert row["worst"]["bf"] == {"release": 2, "bk": ["b", "x"]}
+
+
 def test_confidence_after_an_attack() -> None:
     """In Example 6 B excludes one Corona record of five: two HIV against two Corona stay."""
     given = pair(L1, L2)

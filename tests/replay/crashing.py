@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from connectors import write_log
+from connectors import read_log, write_log
 from models.eventlog import EventLog
+from stream import settings
+from stream.replay import Outcome, Replay
 
 MINUTE = 60_000_000_000
 SPAWN = multiprocessing.get_context("forkserver")
@@ -72,11 +74,17 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
+def replay(world: Path, output: Path | None = None, publications: int = 3, **options: Any) -> Outcome:
+    """One replay of the small log in this process, into `out` beside it; `at` may raise Aborted, as a crash would."""
+    loaded = settings.load(world / f"config{publications}.toml")
+    return Replay(loaded, output or world / "out", batch=40, **options).run(read_log(world / "log.xes"))
+
+
 def run(log: Path, config: Path, output: Path, **death: Any) -> int:
     """Exit code of a replay in a process of its own; -SIGKILL where the planned death came."""
-    from stream.testing.killer import replay
+    from stream.testing import killer
 
-    process: BaseProcess = SPAWN.Process(target=replay, args=(log, config, output), kwargs=death)
+    process: BaseProcess = SPAWN.Process(target=killer.replay, args=(log, config, output), kwargs=death)
     process.start()
     process.join(120)
     code = process.exitcode

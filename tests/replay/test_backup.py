@@ -11,27 +11,17 @@ from typing import Any
 
 import pytest
 
-from connectors import read_log
 from stream import settings
 from stream.commands import execute as veilstream
 from stream.release import backup as backups
-from stream.replay import Replay
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
-from tests.replay.crashing import configuration, sample
+from tests.replay.crashing import replay
 
 
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backups, "PATIENCE", 0.2)
-    sample(tmp_path)
-    configuration(tmp_path, 3)
-    return tmp_path
-
-
-def replay(world: Path, **options: Any) -> None:
-    loaded = settings.load(world / "config3.toml")
-    Replay(loaded, world / "out", batch=40, **options).run(read_log(world / "log.xes"))
 
 
 def restored(world: Path) -> None:

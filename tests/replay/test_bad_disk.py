@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors import read_log
 from connectors.store import FileOps
 from models.errors import RefusedError
-from stream import settings
-from stream.replay import Replay
 from stream.testing import verifier
 from stream.testing.faults import FaultyDisk
-from tests.replay.crashing import configuration, sample
+from tests.replay.crashing import configuration, replay, sample
 
 
 @pytest.fixture(scope="module")
@@ -22,15 +19,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("disk")
     sample(folder)
     for publications in (0, 1, 3):
-        Replay(settings.load(configuration(folder, publications)), folder / f"calm{publications}", batch=40).run(
-            read_log(folder / "log.xes")
-        )
+        configuration(folder, publications)
+        replay(folder, folder / f"calm{publications}", publications)
     return folder
-
-
-def replay(world: Path, publications: int, output: Path, ops: FileOps | None = None) -> None:
-    loaded = settings.load(world / f"config{publications}.toml")
-    Replay(loaded, output, batch=40, ops=ops).run(read_log(world / "log.xes"))
 
 
 @pytest.mark.parametrize("publications", [0, 1, 3])
@@ -49,14 +40,14 @@ def test_a_failing_disk(world: Path, tmp_path: Path, publications: int, code: in
     disk = FaultyDisk(nth, code=code, only=frozenset(only), lasting=True)
     failed = False
     try:
-        replay(world, publications, tmp_path / "out", disk)
+        replay(world, tmp_path / "out", publications, ops=disk)
     except (OSError, RefusedError):
         failed = True
     assert failed == (len(disk.seen) >= nth)
     assert failed or publications == 0
     assert verifier.verify(tmp_path / "out", finished=False) == []
     before = verifier.digests(tmp_path / "out")
-    replay(world, publications, tmp_path / "out")
+    replay(world, tmp_path / "out", publications)
     assert verifier.verify(tmp_path / "out") == []
     assert verifier.decisions(tmp_path / "out") == verifier.decisions(world / f"calm{publications}")
     after = verifier.digests(tmp_path / "out")
@@ -71,6 +62,6 @@ def test_a_disk_that_is_nearly_full_is_seen_before_a_release(world: Path, tmp_pa
             return 1000
 
     with pytest.raises(RefusedError, match="1000 bytes are free"):
-        replay(world, 3, tmp_path / "out", Nearly())
+        replay(world, tmp_path / "out", ops=Nearly())
     assert verifier.decisions(tmp_path / "out") == {}
     assert verifier.Left(tmp_path / "out").of("charge") == []

@@ -19,19 +19,7 @@ from stream.release.folder import read_key
 from stream.replay import Replay
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
-from tests.replay.crashing import configuration, sample
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Path:
-    sample(tmp_path)
-    configuration(tmp_path, 3)
-    return tmp_path
-
-
-def replay(world: Path, output: Path, **options: object) -> None:
-    loaded = settings.load(world / "config3.toml")
-    Replay(loaded, output, batch=40, **options).run(read_log(world / "log.xes"))  # type: ignore[arg-type]
+from tests.replay.crashing import configuration, replay, sample
 
 
 def test_an_erased_case_is_in_nothing_that_is_kept_or_comes_later(

@@ -16,10 +16,10 @@ from stream.release import pipeline as pipeline_module
 from stream.release.contract import Attempt, Decision
 from stream.release.ledger import Account, Entry
 from stream.release.pipeline import Pipeline
-from stream.replay import Outcome, Replay
+from stream.replay import Replay
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
-from tests.replay.crashing import configuration, sample
+from tests.replay.crashing import configuration, replay, sample
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +29,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     configuration(folder, 3)
     replay(folder, folder / "calm")
     return folder
-
-
-def replay(world: Path, output: Path, **options: Any) -> Outcome:
-    """One run in this process; `at` may raise Aborted, as a crash would."""
-    loaded = settings.load(world / "config3.toml")
-    return Replay(loaded, output, batch=40, **options).run(read_log(world / "log.xes"))
 
 
 def crashed(world: Path, output: Path, boundary: str, nth: int = 1) -> None:

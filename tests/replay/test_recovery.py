@@ -7,26 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors import read_log
 from models.errors import RefusedError
-from stream import settings
 from stream.release.ledger import open_readonly
-from stream.replay import Replay
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
-from tests.replay.crashing import configuration, sample
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Path:
-    sample(tmp_path)
-    configuration(tmp_path, 3)
-    return tmp_path
-
-
-def replay(world: Path, **options: object) -> None:
-    loaded = settings.load(world / "config3.toml")
-    Replay(loaded, world / "out", batch=40, **options).run(read_log(world / "log.xes"))  # type: ignore[arg-type]
+from tests.replay.crashing import replay
 
 
 def test_a_sealed_release_whose_bytes_are_gone_burns_its_number(world: Path) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND, sorted_alphabet
 from models.dp.budget import exact, positive, probability
 from models.dp.counts import NoisyCounts, release_counts, threshold
-from models.dp.noise import Source, scale_for, secure
+from models.dp.noise import Source, checked_scale, scale_for, secure
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints, SimpleLog
 
@@ -64,9 +64,10 @@ class TimeBounds:
             raise InputError("max_events must be at least 1")
 
     def check(self, epsilon: Fraction) -> None:
-        """InputError where the noise of the longest row would not fit 64 bits: said before anything is drawn."""
-        widest = max(self.duration, self.start[1] - self.start[0] if self.start else 0)
-        scale_for(widest, epsilon / self.max_events)
+        """InputError where noise would not fit 64 bits, or be none: said before anything is drawn."""
+        ranges = (self.duration, *([self.start[1] - self.start[0]] if self.start else []))
+        checked_scale(scale_for(max(ranges), epsilon / self.max_events))
+        checked_scale(scale_for(min(ranges), epsilon))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +140,18 @@ def release_log(
     return StrictRelease(released, terms, noisy.threshold, source.private, coverage(true, noisy))
 
 
-def _noisy_counts(simple: SimpleLog, true: Ints, terms: Terms, epsilon: Fraction, draw: Source) -> NoisyCounts:
-    least = threshold(epsilon, terms.delta_dp, terms.cases_per_person)
+def least_count(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1) -> int:
+    """Least noisy count that a variant is released with, at the part of epsilon that counts get. InputError where no
+    log could be released so: the noise would not fit 64 bits or be none, or the count is above MAX_THRESHOLD."""
+    least = threshold(epsilon, delta_dp, cases_per_person)
     if least > MAX_THRESHOLD:
         raise InputError(f"epsilon is too small: a variant would need {least} cases to be released")
+    checked_scale(scale_for(cases_per_person, epsilon))
+    return least
+
+
+def _noisy_counts(simple: SimpleLog, true: Ints, terms: Terms, epsilon: Fraction, draw: Source) -> NoisyCounts:
+    least_count(epsilon, terms.delta_dp, terms.cases_per_person)
     noisy = release_counts(true, epsilon, terms.delta_dp, draw, terms.cases_per_person)
     events = sum(len(simple.variants[variant]) * count for variant, count in _pairs(noisy))
     if events > MAX_EVENTS:

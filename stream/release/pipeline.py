@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from connectors.store import Prepared, Store
-from models.errors import BoundError, RefusedError
+from models.errors import BoundError, InputError, RefusedError
 from models.eventlog import EventLog
 from stream.pseudonym import Pseudonyms
 from stream.release import documents, gate, repair, variants
@@ -92,6 +92,11 @@ class Pipeline:
         try:
             build = self._build(attempt)
         except BoundError as error:
+            return self._withhold(attempt, [str(error)], {})
+        except InputError as error:
+            if mechanism.reads_data_in_gate:
+                raise
+            # Noise was paid for, or a log without events came: the end of the process would tell, and come again.
             return self._withhold(attempt, [str(error)], {})
         self.stages = {"build": time.monotonic() - started}
         self.at("built")

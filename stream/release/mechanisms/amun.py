@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from models.dp import amun
+from models.dp.noise import checked_scale
 from models.dp.priors import Prior
 from models.errors import BoundError
 from stream.release.contract import Applicability, Build, Exposure, Mechanism
@@ -33,6 +34,11 @@ class Amun(Mechanism):
     releases: int | None = Field(default=None, ge=1)
     """Releases that the per-cell delta is to cover together; None: each release alone."""
     cases_per_person: int = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _terms_can_be_kept(self) -> Amun:
+        checked_scale(1 / self.settings().epsilon_counts)
+        return self
 
     def settings(self) -> amun.Settings:
         """The parameters as the model takes them, checked again there."""

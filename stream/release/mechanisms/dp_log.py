@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from models.dp import strict
-from models.dp.counts import threshold
 from stream.duration import UNITS, Duration
 from stream.exact import Exact
 from stream.release.contract import Build, Charge, Exposure, Mechanism
@@ -34,8 +33,13 @@ class DpLog(Mechanism):
 
     @model_validator(mode="after")
     def _bounds_hold(self) -> DpLog:
+        self.threshold()
         self.bounds().check(self.epsilon * self.time_share / self.cases_per_person)
         return self
+
+    def threshold(self) -> int:
+        """The least noisy count that a variant is released with."""
+        return strict.least_count(self.epsilon * (1 - self.time_share), self.delta_dp, self.cases_per_person)
 
     def bounds(self) -> strict.TimeBounds:
         """The public bounds in milliseconds."""
@@ -59,8 +63,7 @@ class DpLog(Mechanism):
             time_share=self.time_share,
             cases_per_person=self.cases_per_person,
         )
-        least = threshold(self.epsilon * (1 - self.time_share), self.delta_dp, self.cases_per_person)
-        return strict_build(result, "noised", {"threshold": least})
+        return strict_build(result, "noised", {"threshold": self.threshold()})
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         ranges = self.max_events * self.cases_per_person / (self.epsilon * self.time_share)

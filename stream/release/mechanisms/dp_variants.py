@@ -7,10 +7,9 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from models.dp import strict
-from models.dp.counts import threshold
 from stream.exact import Exact
 from stream.release.contract import Applicability, Build, Charge, Exposure, Mechanism
 
@@ -29,6 +28,15 @@ class DpVariants(Mechanism):
     delta_dp: Exact = Field(gt=0, lt=1)
     cases_per_person: int = Field(default=1, ge=1)
 
+    @model_validator(mode="after")
+    def _terms_can_be_kept(self) -> DpVariants:
+        self.threshold()
+        return self
+
+    def threshold(self) -> int:
+        """The least noisy count that a variant is released with."""
+        return strict.least_count(self.epsilon, self.delta_dp, self.cases_per_person)
+
     def charge(self) -> Charge:
         return Charge(self.epsilon, self.delta_dp)
 
@@ -39,8 +47,7 @@ class DpVariants(Mechanism):
         result = strict.release_variants(
             exposure.log, epsilon=self.epsilon, delta_dp=self.delta_dp, cases_per_person=self.cases_per_person
         )
-        least = threshold(self.epsilon, self.delta_dp, self.cases_per_person)
-        return strict_build(result, "ordinal", {"threshold": least})
+        return strict_build(result, "ordinal", {"threshold": self.threshold()})
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         return large_delta(self.delta_dp)

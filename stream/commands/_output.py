@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+WIDE = 200
+"""Columns of a file or a pipe, which have no width of their own: with the usual 80 times and reasons would be cut."""
 
 
 def emit_json(value: Any) -> None:
@@ -19,7 +23,8 @@ def emit_json(value: Any) -> None:
 
 def tables() -> Console:
     """Where tables for people go (stdout). Brackets of a path or an activity are text, no markup."""
-    return Console(highlight=False, markup=False)
+    known = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(highlight=False, markup=False, width=None if known else WIDE)
 
 
 def progress() -> Progress:

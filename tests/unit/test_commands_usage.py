@@ -31,6 +31,21 @@ def test_a_path_with_brackets_is_shown_as_it_is(tmp_path, capsys: pytest.Capture
     assert "[ward]key: key " in capsys.readouterr().out.replace("\n", "")
 
 
+def test_a_pipe_gets_whole_cells(tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """No time, publication or reason is cut where there is no terminal; a width that is asked for is kept."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    rows = "".join(f"c{i},a,2025-01-01T00:0{i}:00Z\n" for i in range(4))
+    (tmp_path / "log.csv").write_text("case,act,time\n" + rows)
+    columns = ["--columns", "case=case,activity=act,time=time"]
+    assert execute(["replay", str(tmp_path / "log.csv"), *columns, "-o", str(tmp_path / "out"), "--final"]) == 3
+    told = capsys.readouterr().out
+    assert "2025-01-01T00:03" in told
+    assert "…" not in told
+    monkeypatch.setenv("COLUMNS", "50")
+    assert execute(["releases", str(tmp_path / "out")]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 50
+
+
 def test_a_textfile_that_cannot_be_left_is_said_before_the_work(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is replayed for a file that nobody would get."""
     sample = ROOT / "examples" / "hospital.xes.gz"

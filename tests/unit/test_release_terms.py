@@ -55,7 +55,7 @@ def test_a_log_that_amun_cannot_release_is_withheld_and_the_next_is_not(
         ('kind = "dp-variants", epsilon = 1e9, delta_dp = 1e-3', "lower epsilon"),
         ('kind = "dp-log", epsilon = 1e-4, delta_dp = 1e-3', "epsilon is too small"),
         (
-            'kind = "dp-log", epsilon = 900, delta_dp = 1e-3, max_duration = "1ms", cases_per_person = 9, max_events = 1',
+            'kind = "dp-log", epsilon = 900, delta_dp = 1e-3, max_duration = "1ms", cases_per_person = 9',
             "",
         ),
         ('kind = "dp-log", epsilon = 9000, delta_dp = 1e-3, max_duration = "1ms"', "lower epsilon"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from stream.metrics_table import DEFINITIONS, LABELS, PREFIX, Definition, page
@@ -13,6 +15,15 @@ NEVER = {"case", "case_id", "activity", "release", "sequence", "resource"}
 def test_page_is_current() -> None:
     """docs/metrics.md is what the table says."""
     assert (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8") == page()
+
+
+@pytest.mark.parametrize("name", ["rules/veilstream.yml", "rules_test.yml"])
+def test_rules_and_their_tests_name_metrics_that_exist(name: str) -> None:
+    """A rule and its unit test could share a misspelt name and agree with each other."""
+    text = (ROOT / "deploy" / "prometheus" / name).read_text(encoding="utf-8")
+    asked = set(re.findall(r"veilstream_\w+", text))
+    assert len(asked) > 12
+    assert asked <= {one.name for one in DEFINITIONS}
 
 
 def test_names_are_unique() -> None:

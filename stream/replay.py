@@ -136,9 +136,8 @@ class Replay:
             key=pseudonyms.id,
         )
         saved = resume.taken
-        for position, record in self._paced(records):
-            if record.last <= resume.taken:
-                continue
+        left = ((position, record) for position, record in records if record.last > resume.taken)
+        for position, record in self._paced(left):
             cuts = 0
             for cut in fold.apply(position, record):
                 cuts += 1

@@ -127,6 +127,20 @@ def test_no_published_file_holds_what_was_planted(world: Path, name: str) -> Non
     assert found(text, *PERSONS, RESOURCE, *times) == []
 
 
+@pytest.mark.parametrize("name", sorted(set(PUBLICATIONS) - {"refused", "infeasible"}))
+def test_only_what_the_manifest_says_leaves(world: Path, name: str) -> None:
+    """The perspectives that it carries and the sensitive attribute, in the columns that readers need."""
+    folder = world / "out" / "public" / name / "release-000002"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    needed = {"case:concept:name", "concept:name", "time:timestamp"}
+    resource = {"org:resource"} if "resource" in manifest["carries"] else set()
+    table = pd.read_parquet(folder / "log.parquet")
+    assert needed | resource <= set(table.columns) <= needed | resource | {"case:diagnosis"}
+    assert manifest["time_basis"] in ("noised", "relative") or table["time:timestamp"].max() < pd.Timestamp(
+        "1970-01-02", tz="UTC"
+    )
+
+
 def test_the_public_folder_is_that_of_the_releases(world: Path) -> None:
     """What was refused is not there, not even as an empty folder with a name."""
     public = {path.name for path in (world / "out" / "public").iterdir() if any(path.iterdir())}

@@ -18,6 +18,7 @@ from models.eventlog import EventLog
 from stream.replay import Outcome, Replay, check_against
 from stream.settings import Settings
 from stream.testing.faults import Aborted, abort, at_nth
+from tests.replay.crashing import replay
 
 
 def settings(**publication: Any) -> Settings:
@@ -105,6 +106,20 @@ def test_a_window_that_would_cut_without_end_is_refused(sepsis: EventLog) -> Non
     with pytest.raises(InputError, match=r"publication 'research': the log spans 4[0-9]{10} windows"):
         check_against(settings(window={"every": "1ms"}), sepsis)
     check_against(settings(window={"every": "1m"}), sepsis)
+
+
+def test_speed_follows_event_time_and_a_run_that_goes_on_waits_for_the_rest_only(world: Path) -> None:
+    """Twice as fast as it was: half the time between the first event and the last, or what of it is left."""
+    waits: list[float] = []
+    replay(world, world / "calm", speed=2.0, sleep=waits.append)
+    times = np.sort(read_log(world / "log.xes").time) / 1e9
+    assert sum(waits) == pytest.approx((times[-1] - times[0]) / 2)
+    with pytest.raises(Aborted):
+        replay(world, speed=2.0, sleep=lambda _seconds: None, at=at_nth("checkpointed", 3, abort))
+    rest: list[float] = []
+    replay(world, speed=2.0, sleep=rest.append)
+    assert 0 < len(rest) < len(waits)
+    assert sum(rest) == pytest.approx((times[-1] - times[-len(rest)]) / 2)
 
 
 HOUR = 3600 * 10**9

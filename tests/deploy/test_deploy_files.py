@@ -142,6 +142,9 @@ def test_compose_hardens_what_reads_persons_data(compose: dict[str, Any]) -> Non
         assert services[name]["user"] == "10001:10001"
         assert services[name]["networks"] == ["events"]
     assert compose["networks"]["events"]["internal"] is True
+    keeps = {name for name in OURS if any(volume.startswith("state:") for volume in services[name]["volumes"])}
+    assert keeps == {"ingest", "coordinator"}  # the key and the operator's files
+    assert services["grafana"]["environment"]["GF_AUTH_BASIC_ENABLED"] == "false"  # the image has a known password
     assert not [name for name in (*OURS, "kafka") if "ports" in services[name]]
     published = [port for service in services.values() for port in service.get("ports", [])]
     assert all(port.startswith("127.0.0.1:") for port in published)

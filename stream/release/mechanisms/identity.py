@@ -22,8 +22,8 @@ class Identity(Mechanism):
 
     def promise(self) -> Mapping[str, Any]:
         return {
-            "guaranteed": "case identifiers are fresh in this release, and only the named perspectives and the sensitive "
-            "attributes leave",
+            "guaranteed": "case identifiers are fresh in this release, and only the named perspectives and the "
+            "sensitive attributes leave",
             "to_whom": "cases",
             "against_whom": "a recipient who knows nothing of a case but its identifier",
             "relation": None,

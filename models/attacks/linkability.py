@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from models.attacks.pairs import Pair, Sequences
 from models.compiled import kernel, part
+from models.errors import InputError
 from models.eventlog import Codes, Ints
 
 SUBSEQUENCE = 128
@@ -27,6 +28,9 @@ LEAST = 127
 
 FAR = 1 << 30
 """More symbols than any trace has."""
+
+MOST_LINKS = 1 << 28
+"""Linkable pairs (10 bytes each, twice that while they are listed): with more the system would end the program."""
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -77,6 +81,7 @@ CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_PREFIX = 0, 1, 2
 
 def edges(given: Pair, cap: int, relation: int = CLOSED_FORM) -> Edges:
     """All linkable pairs with least n <= cap (<= 127): bit-parallel LCS over the tree of later traces, cut at cap.
+    InputError where they would not fit.
 
     Time: for each earlier row the prefixes of later traces within cap, and the links; memory: 10 bytes a linkable pair.
     """
@@ -92,8 +97,13 @@ def edges(given: Pair, cap: int, relation: int = CLOSED_FORM) -> Edges:
     start = np.zeros(len(linked1) + 1, dtype=np.int64)
     later, least = _edges(
         given.linked.items, given.linked.start, *given.link_related, linked1, given.earlier.value, linked2, later_start,
-        shared, leap, masks, state, scores, start, np.int64(cap), np.int64(relation),
+        shared, leap, masks, state, scores, start, np.int64(cap), np.int64(relation), np.int64(MOST_LINKS),
     )  # fmt: skip
+    if start[-1] > MOST_LINKS:
+        raise InputError(
+            f"with n = {cap} over {MOST_LINKS} pairs of records can be linked, more than fit; ask for a smaller n, "
+            "or name a sensitive attribute"
+        )
     later, least = later[: start[-1]].copy(), least[: start[-1]].copy()
     back_start = np.concatenate(([0], np.cumsum(np.bincount(later, minlength=len(linked2))))).astype(np.int64)
     earlier, back_least = np.empty(len(later), dtype=np.int32), np.empty(len(later), dtype=np.uint8)
@@ -104,9 +114,10 @@ def edges(given: Pair, cap: int, relation: int = CLOSED_FORM) -> Edges:
 @kernel
 def _edges(  # type: ignore[no-untyped-def]
     items, starts, rel_start, rel_item, linked1, value1, linked2, later_start, shared, leap, masks, state, scores,
-    indptr, cap, relation,
+    indptr, cap, relation, most,
 ):  # fmt: skip
-    """CSR of linkable pairs. `masks[c, w]`: bits of the positions of s1 whose item is related to c.
+    """CSR of linkable pairs; its last start is most + 1 where there are more than `most`. `masks[c, w]`: bits of the
+    positions of s1 whose item is related to c.
 
     Later rows of one value stand in lexicographic order, so each reads on where it parts from the one before; and
     where reading stopped because cap was passed, all rows that begin like this get the same answer.
@@ -124,6 +135,9 @@ def _edges(  # type: ignore[no-untyped-def]
             if begin < stopped or stopped == 0:
                 found, stopped = _least(items, low2, high2, high - low, masks, state, scores, begin, cap, relation)
             if found <= cap:
+                if size == most:
+                    indptr[len(linked1)] = most + 1
+                    return later, least
                 if size == len(later):
                     later, least = _doubled(later, least)
                 later[size] = j

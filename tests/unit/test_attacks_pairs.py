@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.attacks import search
+from models.attacks import linkability, search
 from models.attacks.correspondence import Audit, anonymity, every_candidate
 from models.attacks.diversity import after
 from models.attacks.joint import joint_value
@@ -238,6 +238,15 @@ def test_too_many_candidates_are_counted() -> None:
     """An enumeration that cannot end names how many candidates there are and offers branch and bound."""
     with pytest.raises(InputError, match=r"make 305175780 candidates.*branch and bound"):
         anonymity(L1, L2, bk_length=12, n=[1], method="sound")
+
+
+def test_links_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figure 2 has 4 linkable pairs of record classes (one earlier and two later ones a value): not into 3."""
+    monkeypatch.setattr(linkability, "MOST_LINKS", 4)
+    assert anonymity(L1, L2, n=[1]).results[0].linker == "exists"
+    monkeypatch.setattr(linkability, "MOST_LINKS", 3)
+    with pytest.raises(InputError, match="with n = 1 over 3 pairs of records can be linked"):
+        anonymity(L1, L2, n=[1])
 
 
 def test_partners_must_be_distinct() -> None:

@@ -64,6 +64,11 @@ class Options:
     value_aware: bool = False
     seed: int = 0
 
+    @property
+    def whole_items(self) -> Options:
+        """The same where `local` suppression is no way: whole items go, by `exact`."""
+        return replace(self, suppression="exact", effort=0, value_aware=False) if self.suppression == "local" else self
+
     def __post_init__(self) -> None:
         if self.suppression not in get_args(Suppression):
             raise InputError(f"suppression = {self.suppression!r} is not one of {', '.join(get_args(Suppression))}")
@@ -75,6 +80,9 @@ class Options:
             raise InputError(f"alpha = {self.alpha} and beta = {self.beta} are not shares that add up to 1")
         if self.effort < 0:
             raise InputError(f"effort = {self.effort} is negative")
+        for name in ("effort", "value_aware"):
+            if getattr(self, name) and self.suppression != "local":
+                raise InputError(f'{name} is of suppression = "local", not "{self.suppression}"')
         if self.seed < 0:
             raise InputError(f"seed = {self.seed} is negative")
 
@@ -168,7 +176,7 @@ class Problem:
         from models.anonymize.local import kept_events, shortened_by_value, suppress
         from models.anonymize.minimality import audit
 
-        caps, _ = _caps(self, replace(options, suppression="exact"))
+        caps, _ = _caps(self, options.whole_items)
         seen, state = suppress(
             self.seen, self.bounds, caps, effort=options.effort, seed=options.seed, value_aware=options.value_aware,
             progress=progress,

@@ -62,9 +62,6 @@ class TlkcMechanism(Mechanism):
         self.options()
         for name, edges in self.bins.items():
             check_edges(name, edges)
-        for name in ("effort", "value_aware"):
-            if getattr(self, name) and self.suppression != "local":
-                raise InputError(f'{name} is of suppression = "local", not "{self.suppression}"')
         return self
 
     @property

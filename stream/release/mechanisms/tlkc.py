@@ -11,7 +11,7 @@ from models.anonymize.repair import Banned, choose, repaired
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import InfeasibleError, class_columns
 from models.anonymize.shown import Shown
-from models.anonymize.tlkc import Problem, Suppression
+from models.anonymize.tlkc import Problem
 from models.errors import BoundError
 from stream.release.contract import Build, Exposure
 from stream.release.removal import removed
@@ -62,12 +62,11 @@ class Tlkc(TlkcMechanism):
         """Single cases lose events, whole items go. Not shortened by `local` nor capped, which would change the counts
         of other candidates. Released resources are pseudonyms: what was shown of them cannot be told from here, so
         only activities are hidden case by case."""
-        method: Suppression = "exact" if self.suppression == "local" else self.suppression
-        options = replace(self.options(), suppression=method, capping=False)
+        options = replace(self.options().whole_items, capping=False)
         mode: Mode = self.repair_by if self.attribute == "ac" else "items"
         problem = self.problem(exposure)
         build = self._released(lambda: repaired(problem, shown, targets, options, gone=gone, mode=mode), exposure)
-        how = {"by": mode, "suppression": method, "hidden": build.operator["hidden"]}
+        how = {"by": mode, "suppression": options.suppression, "hidden": build.operator["hidden"]}
         return replace(build, public={**build.public, "repair": how}, not_guaranteed=HIDDEN if mode == "events" else ())
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:

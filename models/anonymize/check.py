@@ -8,7 +8,6 @@ tlkc-privacy-extended-2021; it reads the released items themselves, not the view
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -54,7 +53,8 @@ def first_violation(
     from models.anonymize.check_walk import walk
 
     longest = int(np.diff(bounds).max())
-    most = np.asarray([math.floor(C * cases) for cases in range(len(present) + 1)], dtype=np.int64)
+    shares = range(0, C.numerator * (len(present) + 1), C.numerator)
+    most = np.asarray([share // C.denominator for share in shares], dtype=np.int64)
     path, depth, support, worst = walk(bounds, flat, values, n_values, max(len(order), 1), min(L, longest), K, most)
     if depth == 0:
         return None

@@ -115,7 +115,13 @@ def _rename_claimed(source: Path, target: Path) -> None:
     directory. A crash in between leaves the lock, which then refuses: remove it by hand after a look at the ledger.
     """
     lock = target.with_name(f".{target.name}.lock")
-    os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        raise RefusedError(
+            f"{lock}: another process is just publishing this, or died over it; "
+            "look at the ledger (veilstream releases), then remove the file"
+        ) from None
     try:
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))

@@ -105,6 +105,19 @@ def test_the_rename_refuses_even_an_empty_directory(tmp_path, monkeypatch, fallb
     ]
 
 
+def test_a_lock_that_a_crash_left_is_named(tmp_path, monkeypatch):
+    """Without renameat2 the lock decides; what refuses is the lock, not a release that is not there."""
+    monkeypatch.setattr(stores, "_renameat2", lambda source, target: False)
+    store = open_store(tmp_path)
+    prepared = prepare(store, 1)
+    lock = prepared.tmp.with_name(".release-000001.lock")
+    lock.touch()
+    with pytest.raises(RefusedError, match=r"release-000001\.lock: .* then remove the file"):
+        store.commit(prepared, 1)
+    lock.unlink()
+    assert store.commit(prepared, 1)
+
+
 class FailingOps(FileOps):
     """Fails at the n-th call of one step; counts the calls."""
 

@@ -204,6 +204,13 @@ def test_every_mechanism_that_removes_says_what_it_removed() -> None:
         assert (public["n_actual"], public["satisfied"]) == (0, True)
 
 
+def test_a_case_without_any_event_is_not_said_to_be_suppressed() -> None:
+    """Nothing of it was exposed, so nothing of it went."""
+    log = EventLog.from_traces([("ab", "x"), ("ab", "y"), ("", "z"), ("c", "z")])
+    build = mechanism({"kind": "tlkc", "K": 2}).build(Exposure(log, np.ones(4, dtype=np.bool_), ("sensitive",), 0))
+    assert build.public["suppressed"]["cases"] == build.cases_dropped == 1
+
+
 def test_a_cohort_tells_of_its_local_suppression_what_a_release_of_tlkc_does() -> None:
     """The minimality audit for the operator, the reasons as counts and the risks in the promise for everybody."""
     log = EventLog.from_traces([("ab", "x"), ("ab", "y"), ("ab", "x"), ("ab", "y"), ("ba", "x")], "sensitive")

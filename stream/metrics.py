@@ -98,6 +98,11 @@ class Metrics:
             self._every[publication] = every
             self._set("release_expected_seconds", every, publication=publication)
 
+    def capped(self, max_epsilon: float | None, max_delta: float | None) -> None:
+        """The process's own budget, over all of its publications."""
+        self._set("process_budget_limit_epsilon", max_epsilon)
+        self._set("process_budget_limit_delta", max_delta)
+
     # releases
 
     def decided(self, publication: str, decision: Decision, seconds: float) -> None:

@@ -128,6 +128,9 @@ def _budget() -> Iterator[Definition]:
     yield row("budget_limit_epsilon", "epsilon", "Limit of the gate (max_epsilon).")
     yield row("budget_spent_delta", "delta", "Delta charged so far, withheld attempts included.")
     yield row("budget_limit_delta", "delta", "Limit of the gate (max_delta).")
+    for unit in ("epsilon", "delta"):
+        text = f"Limit over all publications (process.budget.max_{unit})."
+        yield Definition(f"{PREFIX}process_budget_limit_{unit}", "gauge", PROCESS, unit, text)
 
 
 DEFINITIONS = tuple(_rows())

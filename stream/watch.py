@@ -25,6 +25,8 @@ class Watch:
         self.metrics = metrics
         self._told = -math.inf
         self._saved = -1
+        cap = settings.process.budget
+        metrics.capped(*(None if one is None else float(one) for one in (cap.max_epsilon, cap.max_delta)))
         for one in settings.publication:
             every = one.build_window.every
             length = None if every is None else every / NANOSECONDS

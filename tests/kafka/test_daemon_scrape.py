@@ -26,6 +26,7 @@ CASES, LENGTH, WINDOW = 40, 4, 10
 POISON = [b"\xff", b"{", None]
 SECONDS = 120
 
+BUDGET = "budget = { max_epsilon = 20.0, max_delta = 0.2 }"
 PUBLICATIONS = publication(
     "research",
     f"{{ new_cases = {WINDOW} }}",
@@ -104,7 +105,9 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     program("prometheus")
     folder = tmp_path_factory.mktemp("scrape")
     name = f"scrape{time.time_ns():x}"
-    site = Site(shared_broker().bootstrap, name, folder, PUBLICATIONS, sensitive='["diagnosis"]', partitions=2)
+    site = Site(
+        shared_broker().bootstrap, name, folder, PUBLICATIONS, sensitive='["diagnosis"]', process=BUDGET, partitions=2
+    )
     ports = [free_port(), free_port()]
     prometheus = Prometheus(folder / "prometheus", [f"127.0.0.1:{port}" for port in ports])
     one = Story(site, prometheus, Watcher(prometheus, everything()))

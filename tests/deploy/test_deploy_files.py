@@ -229,10 +229,12 @@ def test_chart_actions_are_balanced() -> None:
 
 @pytest.mark.parametrize("name", ["ingest", "coordinator", "topics"])
 def test_chart_pods_are_restricted(name: str) -> None:
-    """Pods meet the restricted standard: not root, read-only root, no capability, default seccomp, no token."""
+    """Pods meet the restricted standard: not root, read-only root, no capability, default seccomp, no token. They get
+    no variables of neighbouring services, which could bear the prefix of settings."""
     (workload,) = chart.documents(chart.CHART / "templates" / f"{name}.yaml")
     pod = workload["spec"]["template"]["spec"]
     assert pod["automountServiceAccountToken"] is False
+    assert pod["enableServiceLinks"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     declared = {volume["name"] for volume in pod["volumes"]}

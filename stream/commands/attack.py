@@ -153,13 +153,21 @@ class _Question:
             raise InputError(f"the releases have no {what} in common: are they of one process?")
         if self.taxonomy and set.union(*shown).isdisjoint([*self.taxonomy, *self.taxonomy.values()]):
             raise InputError(f"--taxonomy: it names no {what} that a release shows")
+        for bk in self.candidates:
+            unknown = [name not in set.union(*shown) and not (self.foreign and name == "*") for name in bk]
+            if any(unknown) and not self.taxonomy:
+                place = unknown.index(True) + 1
+                raise InputError(f"--bk: {what} {place} of {len(bk)} occurs in none of the releases")
 
     def ask(self, earlier: SimpleLog, later: SimpleLog) -> Anonymity:
+        """One pair, with the named candidates whose activities it shows."""
         from models.attacks.correspondence import anonymity
 
+        shown = {"*", *map(self._known, (*earlier.alphabet, *later.alphabet))}
         return anonymity(
             earlier, later, bk_length=self.bk_length, n=self.n, method=self.method, minimum=self.minimum,
-            candidates=self.candidates, joint=self.joint, **self.shared(),
+            candidates=[bk for bk in self.candidates if self.taxonomy or shown.issuperset(bk)], joint=self.joint,
+            **self.shared(),
         )  # fmt: skip
 
     def write_all(self, earlier: SimpleLog, later: SimpleLog, path: Path) -> None:
@@ -245,7 +253,7 @@ def _show(pairs: list[tuple[int, int, Anonymity]], body: dict[str, Any]) -> None
                 console.print(_no_linker(earlier, later, result))
     if "series" in body:
         _show_series(console, body["series"])
-    if pairs[0][2].candidates:
+    if any(found.candidates for _, _, found in pairs):
         _show_candidates(console, pairs)
 
 

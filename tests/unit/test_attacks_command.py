@@ -164,12 +164,17 @@ def test_the_table_shows_series_and_named_candidates_of_every_pair(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """What --json gives for three releases stands on the terminal too."""
-    names = [small(tmp_path, str(k), *[("ab", "X")] * (k + 1)) for k in range(3)]
-    assert execute(["attack", *names, "--sensitive", "sensitive", "--n", "0", "--bk", "a,b"]) == 0
+    names = [small(tmp_path, str(k), *[("ab", "X")] * (k + 1), *[("abx", "X")] * (k // 2)) for k in range(3)]
+    asked = ["attack", *names, "--sensitive", "sensitive", "--n", "0", "--bk", "a,b", "--bk", "b,x"]
+    assert execute(asked) == 0
     lines = [line.replace("\u2502", "|") for line in capfdbinary.readouterr().out.decode().splitlines()]
     assert [line.split("|")[1:4] for line in lines if line.startswith("| 1..3")] == [[" 1..3   ", " 0 ", " 1  "]]
     named = [line.split("|")[1].strip() for line in lines if "| a, b |" in line]
     assert named == ["1, 2", "1, 3", "2, 3"]
+    of_the_last = [line.split("|")[1].strip() for line in lines if "| b, x |" in line]
+    assert of_the_last == ["1, 3", "2, 3"]  # x is in release 3 alone
+    assert execute([*asked, "--bk", "b,y"]) == 2
+    assert b"--bk: activity 2 of 2 occurs in none of the releases" in capfdbinary.readouterr().err
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from models.errors import BoundError, InputError
+from models.errors import InputError
 from models.leakage.accumulation import epsilon_of
 from models.leakage.steps import Step
 
@@ -82,25 +82,3 @@ def geometric(total: Fraction, ratio: Fraction, i: int) -> Fraction:
     if i < 1:
         raise InputError(f"release {i}: releases are numbered from 1")
     return total * (1 - ratio) * ratio ** (i - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What has been spent of a limit, exactly. `limit` None: unlimited."""
-
-    limit: Fraction | None = None
-    spent: Fraction = Fraction(0)
-
-    @property
-    def remaining(self) -> Fraction | None:
-        return None if self.limit is None else self.limit - self.spent
-
-    def charge(self, epsilon: Fraction) -> Account:
-        """The account after spending `epsilon`. BoundError where that would pass the limit; nothing is spent then."""
-        exact = epsilon_of(epsilon)
-        if self.limit is not None and self.spent + exact > self.limit:
-            raise BoundError(
-                f"epsilon = {float(exact):g} would take the spent budget from {float(self.spent):g} "
-                f"over its limit {float(self.limit):g}"
-            )
-        return Account(self.limit, self.spent + exact)

@@ -32,9 +32,19 @@ def to_state(leakage: TemporalLeakage) -> dict[str, Any]:
 
 
 def from_state(state: Mapping[str, Any]) -> TemporalLeakage:
-    """The leakage that `to_state` wrote. RefusedError for another version or a state that contradicts itself."""
+    """The leakage that `to_state` wrote. RefusedError for another version, or a state that is damaged or contradicts
+    itself."""
     if state.get("v") != VERSION:
         raise RefusedError(f"the leakage state has version {state.get('v')!r}; this program reads version {VERSION}")
+    try:
+        return _read_state(state)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise RefusedError(
+            f"the leakage state cannot be read ({type(error).__name__}); restore it from a backup"
+        ) from None
+
+
+def _read_state(state: Mapping[str, Any]) -> TemporalLeakage:
     epsilon = [Fraction(e) for e in state["epsilon"]]
     n, steps = len(epsilon), max(len(epsilon) - 1, 0)
     lengths = (len(state["bpl"]), len(state["forward"]), len(state["backward_extreme"]))
@@ -43,7 +53,7 @@ def from_state(state: Mapping[str, Any]) -> TemporalLeakage:
     return TemporalLeakage(
         epsilon=epsilon,
         bpl=[_read(value) for value in state["bpl"]],
-        forward=[Step(points=[Point(Q, D) for Q, D in points]) for points in state["forward"]],
+        forward=[Step(points=[Point(float(Q), float(D)) for Q, D in points]) for points in state["forward"]],
         backward_extreme=list(state["backward_extreme"]),
         sums=list(itertools.accumulate(epsilon, initial=Fraction(0))),
         before=[_read(value) for value in state["fpl_before"]],

@@ -69,7 +69,8 @@ def page(*, small: bool = False) -> Page:
         differences=[
             "**All values** depend on releases that are not published; only the pattern can be compared: a small "
             "gap cracks by B, and F and C "
-            "crack little until the gap is large. It holds, but BA is lower by the definition.",
+            "crack little until the gap is large. It holds; BA by the definition is never above what the authors' "
+            "program computes on the same releases.",
             "**BA at a gap of 1 %**: the paper prints 9 with one new case. By Definition 12 BA counts cases that "
             "started between the "
             "releases, so it cannot exceed 1. The printed formula (Theorem 5) over- and under-states.",

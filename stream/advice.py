@@ -12,12 +12,24 @@ from stream.settings import Completion, Publication, Settings
 
 def warnings(settings: Settings) -> list[str]:
     """One line each; an empty list says that nothing was found, not that nothing is wrong."""
-    return [*_none(settings), *_voided(settings), *_releases(settings), *_cohorts(settings), *_own(settings)]
+    found = (_none, _daemon, _voided, _releases, _cohorts, _own)
+    return [warning for each in found for warning in each(settings)]
 
 
 def _none(settings: Settings) -> Iterator[str]:
     if not settings.publication:
         yield "no [[publication]]: nothing will be released"
+
+
+def _daemon(settings: Settings) -> Iterator[str]:
+    """A file with a [source] is a daemon's; what needs the whole log ends it at its start."""
+    if settings.source is None:
+        return
+    keys = ["process.completion.log_end"] if settings.process.completion.log_end else []
+    for publication in settings.publication:
+        keys += [f"publication {publication.name!r}: window.{key}" for key in publication.build_window.replay_only]
+    for key in keys:
+        yield f"{key} needs the whole log: replay takes this file, the daemon of its [source] refuses to start"
 
 
 def _spends(publication: Publication) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from models.errors import InputError
 from stream import settings
 from stream.commands import execute
+from stream.rules import FoldRules
 
 GOOD = """
 [process]
@@ -203,6 +204,24 @@ def test_a_secret_file_that_is_no_text_and_a_secret_given_twice(
     (tmp_path / "key").write_text("ab" * 32)
     environment(KEY="cd" * 32)
     assert "VEILSTREAM_KEY and VEILSTREAM_KEY_FILE set the same" in refused(tmp_path, GOOD, where="")
+
+
+def test_check_config_warns_of_what_only_a_replay_can_do(tmp_path: Path) -> None:
+    """Beside a [source]: what needs the whole log; the daemon refuses it, and does not pass it over."""
+    from stream.advice import warnings
+
+    whole = GOOD.replace("new_cases = 100", "new_cases = 100, first = { events_fraction = 0.5 }")
+    whole = whole.replace("[process]", '[process]\ncompletion = "log_end"')
+    found = [line for line in warnings(settings.load(written(tmp_path, whole))) if "whole log" in line]
+    assert found == []
+    daemon = settings.load(written(tmp_path, f'{whole}[source]\ntopics = ["t"]\n'))
+    found = [line for line in warnings(daemon) if "whole log" in line]
+    assert [line.partition(" needs")[0] for line in found] == [
+        "process.completion.log_end",
+        "publication 'research': window.first.events_fraction",
+    ]
+    with pytest.raises(InputError, match="log_end needs the whole log"):
+        FoldRules((), log_end=True)
 
 
 def test_check_config_warns_of_claims_that_cannot_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

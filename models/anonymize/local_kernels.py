@@ -130,13 +130,13 @@ def first_gaps(
     For the released trace of each row and each item: from gap g on, the first gap at which an event of that item would
     have been skipped by the rules of local suppression, or -1. Gaps of a row of n events are 0..n. A ban that the
     trace contains did not bind its row (a value-aware one) and hid nothing there.
-    Returns (offset of each row in the table, int16[sum of n + 1, items]).
+    Returns (offset of each row in the table, int32[sum of n + 1, items]).
     """  # fmt: skip
     rows = len(starts) - 1
     offsets = np.zeros(rows + 1, dtype=np.int64)
     for row in range(rows):
         offsets[row + 1] = offsets[row] + starts[row + 1] - starts[row] + 1
-    table = np.full((offsets[rows], n_items), -1, dtype=np.int16)
+    table = np.full((offsets[rows], n_items), -1, dtype=np.int32)
     trial = np.empty(_longest(starts) + 1, dtype=np.int32)
     masks = _masks(ban_starts, ban_codes)
     items = _masks(starts, codes)

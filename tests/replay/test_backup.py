@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import stat
 import tarfile
@@ -13,7 +14,9 @@ import pytest
 
 from stream import settings
 from stream.commands import execute as veilstream
+from stream.pseudonym import Pseudonyms
 from stream.release import backup as backups
+from stream.release.folder import read_key
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import replay
@@ -117,3 +120,17 @@ def test_what_cannot_be_backed_up_leaves_no_file(world: Path, capsys: pytest.Cap
     assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz")]) == 4
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert list(world.glob("*b.tar.gz*")) == []
+
+
+def test_a_backup_from_before_an_erasure_brings_the_case_back(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What docs/limitations.md says of old backups: they hold the case; the one made afterwards does not."""
+    with pytest.raises(Aborted):
+        replay(world, at=at_nth("checkpointed", 2, abort))
+    for name, expected in (("before", True), ("after", False)):
+        assert veilstream(["backup", str(world / "out"), str(world / f"{name}.tar.gz"), "--with-key"]) == 0
+        with tarfile.open(world / f"{name}.tar.gz") as tar:
+            tar.extractall(world / name, filter="data")
+        pseudonym = Pseudonyms(read_key(world / name / "key")).case("case3").encode()
+        assert any(pseudonym in path.read_bytes() for path in (world / name).rglob("fold.checkpoint*")) == expected
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"case3\n")))
+        assert veilstream(["erase", "-c", str(world / "config3.toml"), "-o", str(world / "out")]) == 0

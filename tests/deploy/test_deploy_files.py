@@ -17,7 +17,7 @@ from stream.advice import warnings
 from stream.settings import load
 from tests.conftest import ROOT, missing
 from tests.deploy import chart
-from tests.deploy.node import run
+from tests.deploy.node import HERE, node, run
 
 DEPLOY = ROOT / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
@@ -217,6 +217,31 @@ def test_chart_values_are_all_used_and_all_there() -> None:
         inner = [f"{name}.{key}" for key in value] if isinstance(value, dict) and value else [name]
         for path in inner:
             assert any(one in (name, path) or one.startswith(path + ".") for one in asked), path
+
+
+def test_chart_refuses_values_that_it_does_not_know() -> None:
+    """values.schema.json knows every key of values.yaml and no other: a misspelt one is an error, not ignored."""
+    schema = json.loads((chart.CHART / "values.schema.json").read_text())
+    assert set(schema["properties"]) == set(chart.values()) | {"global"}
+    wrong: list[dict[str, Any]] = [
+        {"networkPolicy": {"enable": False}},
+        {"coordinater": {"replicas": 2}},
+        {"ingest": {"replicas": 0}},
+        {"ports": {"metrics": "9464"}},
+        {"coordinator": {"storage": {"class": "fast"}}},
+    ]
+    documents = [chart.values(), *({**chart.values(), **one} for one in wrong)]
+    done = subprocess.run(
+        [node(), str(HERE / "schema.mjs")],
+        input=json.dumps({"schema": schema, "documents": documents}),
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ours, *others = json.loads(done.stdout)
+    assert ours == []
+    assert [len(found) for found in others] == [1] * len(wrong)
 
 
 def test_chart_actions_are_balanced() -> None:

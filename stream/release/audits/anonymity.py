@@ -133,7 +133,7 @@ class CorrespondenceAudit(Audit):
     def _pair(self, context: AuditContext, earlier: Record, known: Sequence[str]) -> dict[str, Any]:
         candidate = context.candidate
         partner = partners(earlier, candidate)
-        status, reason = fits(context, earlier, candidate)
+        status, reason = fits(context, earlier, candidate, partner)
         given = pair(
             simple(earlier), simple(candidate), known=knowledge_of(candidate.carries, known), taxonomy=self.taxonomy
         )
@@ -220,10 +220,10 @@ def inserted_since(context: AuditContext, earlier: Record, later: Record) -> int
     return sum(one.get("non_append_insertions") or 0 for one in counts)
 
 
-def fits(context: AuditContext, earlier: Record, later: Record) -> tuple[Status, str]:
+def fits(context: AuditContext, earlier: Record, later: Record, partner: Ints) -> tuple[Status, str]:
     """Whether a pair fits the model: every earlier case is in the later release (the candidate, or one before it), and
-    only grew."""
-    partner, number = partners(earlier, later), earlier.sequence
+    only grew. `partner`: see `partners`."""
+    number = earlier.sequence
     gone = int(np.count_nonzero(partner < 0))
     if gone:
         return "cases_dropped", f"{gone} cases of release {number} are not in release {later.sequence}"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from models.attacks.series import series
-from stream.release.audits.anonymity import CorrespondenceAudit, fits, knowledge_of, simple
+from stream.release.audits.anonymity import CorrespondenceAudit, fits, knowledge_of, partners, simple
 from stream.release.contract import Audit, AuditContext
 
 
@@ -43,7 +43,7 @@ class SeriesAudit(Audit):
         if len(records) < 3:
             return {"status": "ok", "reason": "a series begins with the third release", **nothing}
         for earlier, later in combinations(records, 2):
-            status, reason = fits(context, earlier, later)
+            status, reason = fits(context, earlier, later, partners(earlier, later))
             if status != "ok":
                 return {"status": status, "reason": reason, **nothing}
         found = series(

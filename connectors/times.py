@@ -28,6 +28,8 @@ _LENIENT = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 
+_FINE = re.compile(r"[.,]\d{7}", re.ASCII)
+
 
 class ZonelessError(ValueError):
     """A time without a zone, and no zone was given to read it in."""
@@ -69,6 +71,8 @@ def parser(local_zone: str | None) -> Callable[[str], int]:
         size = len(text)
         if size > 26 and not (size <= 29 and text[-6] in "+-"):
             return _lenient(text, local)
+        if size > 22 and text[4] != "-" and _FINE.search(text):  # the short form, without its dashes
+            raise ValueError("a time finer than a microsecond; write it with dashes and colons")
         try:
             moment = fromiso(text)
         except ValueError:

@@ -114,6 +114,8 @@ def test_attributes_keep_their_types(xes):
         ("1970-01-01T00:00:00.12345678+0000", 123_456_780),
         ("1969-12-31T23:59:59.999+00:00", -1_000_000),
         ("1970-1-1 0:0:1.5-00:30", 1_801_500_000_000),
+        ("19700101T000001.123456Z", 1_123_456_000),
+        ("19700101T000001.123+0000", 1_123_000_000),
     ],
 )
 def test_times_are_exact_in_every_spelling(xes, text, nanoseconds):
@@ -186,6 +188,7 @@ def test_a_trace_without_events_stays(xes):
         ([trace("2", EVENT + '<event><string key="concept:name" value="SECRET"/></event>')], "event 2: no time"),
         ([trace(body=event(time="SECRET"))], "line 3"),
         ([trace(body=event(time="9999-12-31T00:00:00Z"))], "line 3"),
+        ([trace(body=event(time="19700101T000001.123456789Z"))], "line 3: a time finer than a microsecond"),
         ([trace(body=event(more=TIME))], "stands twice"),
         ([trace(more='<int key="x" value="1"/><int key="x" value="2"/>')], "trace 1: attribute 'x' stands twice"),
         ([trace(more='<int key="x" value="1"/><string key="x" value="2"/>')], "trace 1: attribute 'x' stands twice"),

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from connectors.store import FileOps, open_store
-from models.errors import RefusedError
+from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
 from stream.checkpoint import Checkpoints, FileOperations
 from stream.cut import Cut
@@ -99,8 +99,10 @@ class Office:
         self.folder.close()
 
     def rules(self, *, embedded: bool) -> FoldRules:
-        """What the fold goes by, from the configuration."""
+        """What the fold goes by, from the configuration. InputError where a daemon's needs the whole log."""
         process = self.settings.process
+        if process.completion.log_end and not embedded:
+            raise InputError("process.completion.log_end needs the whole log: use it with replay")
         return FoldRules(
             publications=tuple(
                 PublicationRules(publication.name, publication.build_window, publication.late)

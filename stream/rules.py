@@ -77,8 +77,6 @@ class FoldRules:
             raise InputError("two publications have the same name")
         # Several publications at one record are ordered by name (DESIGN section 3).
         object.__setattr__(self, "publications", tuple(sorted(self.publications, key=lambda one: one.name)))
-        if self.log_end and not self.embedded:
-            raise InputError("process.completion.log_end needs the whole log: use it with replay")
         for publication in self.publications:
             found = publication.window.replay_only
             if found and not self.embedded:

@@ -160,6 +160,22 @@ def test_nothing_asked_for_is_ignored(
     assert error.count("\n") == 1
 
 
+def test_linking_on_what_the_releases_carry_besides(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """By activities either record of the later release can be the new one; by resources or times only the one that
+    lacks x: so that activities alone, the default, leave one case where nobody is left."""
+    minutes = np.asarray([0, 1, 2, 0, 5]) * 60_000_000_000
+    first = EventLog.from_events(["1", "1"], [*"ab"], minutes[:2], [*"rr"])
+    both = EventLog.from_events([*"11122"], [*"abxab"], minutes, [*"rrrss"])
+    names = [str(tmp_path / "L1.csv"), str(tmp_path / "L2.csv")]
+    for name, log in zip(names, (first, both), strict=True):
+        write_log(log, Path(name))
+    left = {}
+    for link in ("", "re", "time", "re,time"):
+        body = asked(capfdbinary, *names, "--n", "0", "--bk", "x", "--link", link)
+        left[link] = body["candidates"][0]["ba"]
+    assert left == {"": 1, "re": 0, "time": 0, "re,time": 0}
+
+
 def test_the_table_shows_series_and_named_candidates_of_every_pair(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

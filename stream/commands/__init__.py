@@ -62,7 +62,7 @@ def execute(arguments: list[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
-        return _fail(f"{error.filename or 'the disk'}: {error.strerror}", 1)
+        return _fail(f"{error.filename or 'the disk'}: {error.strerror or error}", 1)
     return outcome if isinstance(outcome, int) else 0
 
 

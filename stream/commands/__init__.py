@@ -7,6 +7,7 @@ Typer) becomes a group. Modules that begin with an underscore are shared pieces.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -40,7 +41,9 @@ def build_app(asked: str | None = None) -> typer.Typer:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `veilstream`: every expected error is one line on stderr and its own exit code."""
-    sys.exit(execute(arguments))
+    code = execute(arguments)
+    gc.freeze()  # else Python looks for cycles among all that the libraries have made, a quarter of a second at the end
+    sys.exit(code)
 
 
 def execute(arguments: list[str] | None = None) -> int:

@@ -128,6 +128,8 @@ def _simulate(log: Path, columns: str, timezone: str, settings: Sequence[Setting
 def _result(settings: Settings, outcome: Outcome, alpha: Fraction | None) -> dict[str, Any]:
     """The documented JSON of one simulation; curves of the activity chain, further chains beside."""
     main = outcome.chains["activity"]
+    # A single release has no step behind it: then the next one, on its automaton, is told.
+    steps = main.extreme or [(main.last[0].extreme, main.last[1].extreme)]
     result: dict[str, Any] = {
         "scenario": settings.scenario,
         "window": settings.window,
@@ -149,8 +151,8 @@ def _result(settings: Settings, outcome: Outcome, alpha: Fraction | None) -> dic
         "sum_epsilon": float(sum(outcome.epsilon)),
         "states": main.states[-1],
         "extreme": {
-            "backward": all(backward for backward, _ in main.extreme),
-            "forward": all(forward for _, forward in main.extreme),
+            "backward": all(backward for backward, _ in steps),
+            "forward": all(forward for _, forward in steps),
         },
     }
     if settings.attributes:

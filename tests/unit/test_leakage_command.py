@@ -42,6 +42,13 @@ def test_json_has_the_documented_shape(log: str, capfd: pytest.CaptureFixture[st
     assert isinstance(found["states"], int)
 
 
+def test_one_release_tells_whether_the_next_step_forgets(log: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """By last activity and wide windows the chain mixes, also where there is one release alone; prefixes do not."""
+    one = [log, "--split", "0.1", "--releases", "1", "--window", "8"]
+    assert result(capfd, *one, "--states", "last")["extreme"] == {"backward": False, "forward": False}
+    assert result(capfd, *one, "--window", "1")["extreme"] == {"backward": True, "forward": True}
+
+
 def test_several_windows_and_chains(log: str, capfd: pytest.CaptureFixture[str]) -> None:
     """One result a window; every chain has its curves."""
     found = result(capfd, log, "--window", "1..2", "--states", "last", "--attribute", "resource", "--split", "0.1")

@@ -12,10 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-from models.attacks.candidates import Judge, by_value
-from models.attacks.matching import unmatched
+from models.attacks.candidates import Judge, by_value, matching, sizes
 from models.attacks.pairs import encode
 
 Attack = Literal["f", "c", "b"]
@@ -45,10 +42,9 @@ def after(judge: Judge, bk: Sequence[Any], attack: Attack | None) -> Diversity:
     `attack` None: the later matching set before any attack. `bk`: symbols. The linker must exist.
     """
     given, code = judge.given, encode(judge.given, bk)
-    inside = unmatched(judge.table, code) <= judge.n
-    rows = given.earlier if attack == "f" else given.later
-    sizes = np.bincount(rows.value, weights=rows.count * inside[rows.known], minlength=len(given.values))
-    left = sizes.astype(np.int64)
+    in1, in2 = matching(judge, code)
+    rows, inside = (given.earlier, in1) if attack == "f" else (given.later, in2)
+    left = sizes(rows, inside, len(given.values))
     if attack is not None:
         left = left - by_value(judge, code)[:, "fcb".index(attack)]
     return _of(left.tolist(), given.values)

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from models.attacks.candidates import Judge, value
+from models.attacks.candidates import Judge, matching, value
 from models.attacks.linkability import LEAST
-from models.attacks.matching import unmatched
 from models.compiled import kernel
 from models.errors import InputError
 from models.eventlog import Codes, Ints
@@ -32,8 +31,7 @@ def joint_value(judge: Judge, bk: Codes) -> dict[str, Any]:
     body = value(judge, bk)
     if not judge.base.exists:
         return body
-    inside = unmatched(judge.table, bk) <= judge.n
-    in1, in2 = inside[given.earlier.known], inside[given.later.known]
+    in1, in2 = matching(judge, bk)
     costs = _costs(
         given.linked.items, given.linked.start, given.earlier.linked, given.later.linked, judge.linkable.forward,
         judge.n, bk, in1, in2,

@@ -13,12 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
-from models.attacks.candidates import Judge, by_value
+from models.attacks.candidates import Judge, by_value, matching, sizes
 from models.attacks.correspondence import Audit
 from models.attacks.linker import base_linkers
-from models.attacks.matching import unmatched
 from models.attacks.outcome import check
 from models.attacks.pairs import encode, pair
 from models.eventlog import SimpleLog
@@ -45,13 +42,9 @@ def cracks(judge: Judge, bk: Sequence[Any]) -> PairCracks:
     """Cracks by sensitive value of one candidate (symbols, not codes)."""
     given = judge.given
     code = encode(given, bk)
-    inside = unmatched(judge.table, code) <= judge.n
-    table = by_value(judge, code)
-    sizes = [
-        np.bincount(rows.value, weights=rows.count * inside[rows.known], minlength=len(given.values)).astype(np.int64)
-        for rows in (given.earlier, given.later)
-    ]
-    columns = [*sizes, *table.T]
+    in1, in2 = matching(judge, code)
+    values = len(given.values)
+    columns = [sizes(given.earlier, in1, values), sizes(given.later, in2, values), *by_value(judge, code).T]
     return PairCracks(*(dict(zip(given.values, column.tolist(), strict=True)) for column in columns))
 
 

@@ -20,6 +20,9 @@ from models.errors import VeilstreamError
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Bad usage, as Typer raises it: it carries a Click of its own, whose classes are not those of the package `click`."""
 
+_INTERRUPTED = 130
+"""What Typer makes of Ctrl-C."""
+
 HELP = "Continuous, privacy-checked publication of anonymized event logs."
 
 
@@ -66,6 +69,8 @@ def execute(arguments: list[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         return _fail(f"{error.filename or 'the disk'}: {error.strerror or error}", 1)
+    if outcome == _INTERRUPTED:
+        return _fail("interrupted", 1)
     return outcome if isinstance(outcome, int) else 0
 
 

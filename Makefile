@@ -27,14 +27,12 @@ demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases
 	@$(BIN)/veilstream report demo-out -o demo-out/report.html && echo "report: demo-out/report.html"
 
 .PHONY: test
-test: $(VENV)/.checked ## run every test (those on a real broker alone, at last: they measure time)
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --ignore tests/kafka
-	$(BIN)/pytest tests/kafka
+test: $(VENV)/.checked ## run every test, those on a real broker one after the other
+	$(BIN)/pytest --numprocesses 2 --dist loadgroup
 
 .PHONY: coverage
 coverage: $(VENV)/.checked ## branch coverage of models and stream by every test; fails below 90 % (not in CI)
-	$(BIN)/pytest --cov --cov-report= --numprocesses 2 --dist loadfile --ignore tests/kafka
-	$(BIN)/pytest --cov --cov-append --cov-report= tests/kafka
+	$(BIN)/pytest --cov --cov-report= --numprocesses 2 --dist loadgroup
 	$(BIN)/coverage report
 
 .PHONY: check

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -62,8 +63,10 @@ def run_coordinator(config: Path, output: Path, at: Callable[[str], None] = lamb
 
 
 def _quit(_number: int, _frame: object) -> None:
-    """SIGTERM before Faust has its own handler: a stop that was asked for is no failure."""
-    raise SystemExit(0)
+    """SIGTERM before Faust has its own handler: a stop that was asked for is no failure, and nothing is under way yet.
+    Not an exception: the client of the broker takes it for a failed request, and the process would run on."""
+    logging.shutdown()
+    os._exit(0)
 
 
 def ending(work: Any) -> int:
@@ -114,8 +117,6 @@ def _unblock() -> None:
 
 def _environment(config: Path, role: str) -> dict[str, str]:
     """Two processes cannot share a port: the coordinator of `--role all` takes the next one, of metrics and health."""
-    import os
-
     from stream.settings import load
 
     settings = load(config)
@@ -127,8 +128,6 @@ def _environment(config: Path, role: str) -> dict[str, str]:
 
 def _wait(children: list[subprocess.Popen[bytes]]) -> int:
     """Exit code of the child that ends first (minus the signal that ended it); the other is stopped."""
-    import os
-
     pid, status = os.waitpid(-1, 0)
     for child in children:
         if child.pid != pid:

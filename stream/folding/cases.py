@@ -119,9 +119,9 @@ class CaseIndex(dict[str, int]):
     What is kept of a case that is gone is a digest: enough to refuse its replay, too little to name it.
     """
 
-    def __init__(self, cases: Iterable[tuple[str, int]] = (), gone: Iterable[bytes] = ()) -> None:
+    def __init__(self, cases: Iterable[tuple[str, int]] = (), gone: set[bytes] | None = None) -> None:
         super().__init__(cases)
-        self.gone = set(gone)
+        self.gone: set[bytes] = set() if gone is None else gone  # handed on, not copied: it only ever grows
 
     def __missing__(self, case: str) -> int:
         if self.gone and digest(case) in self.gone:
@@ -137,14 +137,12 @@ class CaseIndex(dict[str, int]):
                 result[code] = name
         return result
 
-    def recoded(self, keep: npt.NDArray[np.bool_], *, forget: bool) -> CaseIndex:
-        """The index of the cases of the mask under new codes; the others are gone for good when `forget`."""
+    def recoded(self, keep: npt.NDArray[np.bool_]) -> CaseIndex:
+        """The index of the cases of the mask under new codes, in place of this one; the others are gone for good."""
         code = np.cumsum(keep) - 1
         kept = [(name, int(code[old])) for name, old in self.items() if old < len(keep) and keep[old]]
-        gone = set(self.gone)
-        if forget:
-            gone.update(digest(name) for name, old in self.items() if old < len(keep) and not keep[old])
-        return CaseIndex(kept, gone)
+        self.gone.update(digest(name) for name, old in self.items() if old < len(keep) and not keep[old])
+        return CaseIndex(kept, self.gone)
 
 
 def digest(case: str) -> bytes:

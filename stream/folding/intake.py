@@ -235,7 +235,7 @@ class State:
         self.removed_cases += int(np.count_nonzero(~keep))
         self.removed_events += int(np.count_nonzero(~mask))
         code = np.cumsum(keep) - 1
-        self.index = self.index.recoded(keep, forget=True)
+        self.index = self.index.recoded(keep)
         self.event_ids = {int(code[case]): ids for case, ids in self.event_ids.items() if keep[case]}
         for one in (*self.case_attributes.values(), *self.event_attributes.values()):
             one.keep(mask)

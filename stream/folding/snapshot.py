@@ -48,7 +48,7 @@ def load_state(table: dict[str, Any]) -> State:
     state = State()
     state.events.load(table["events"])
     state.cases.load(table["cases"])
-    state.index = CaseIndex(((name, code) for code, name in enumerate(table["names"])), table["gone"])
+    state.index = CaseIndex(((name, code) for code, name in enumerate(table["names"])), set(table["gone"]))
     state.activities = Codes({value: code for code, value in enumerate(table["activities"])})
     state.resources = ActorCodes(table["resources"])
     state.case_attributes = {name: Attribute.from_state(one) for name, one in table["case_attributes"]}

@@ -246,6 +246,11 @@ class Audit(BaseModel, ABC):
     after: ClassVar[tuple[str, ...]] = ()
     """Audits whose results this one reads (through `results`)."""
 
+    @property
+    def looks_back(self) -> int | None:
+        """How many of the earlier releases, from the last one back, are compared; None: all of them."""
+        return None
+
     @abstractmethod
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """JSON-able result: always `status` and `reason`; numbers only where `status` says that they mean something."""

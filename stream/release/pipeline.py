@@ -21,6 +21,7 @@ from models.eventlog import EventLog
 from stream.pseudonym import Pseudonyms
 from stream.release import documents, gate, repair, variants
 from stream.release.contract import Attempt, AuditContext, Build, Charge, Decision, Exposure, Record
+from stream.release.earlier import Earlier, reach
 from stream.release.folder import OperatorFolder, replace_with, write_json
 from stream.release.ledger import Account, Entry, Ledger, charge_entry, charge_of
 from stream.release.manifest import audit_document, manifest
@@ -64,7 +65,9 @@ class Pipeline:
         self.gaps_accepted = 0
         self.stages: dict[str, float] = {}
         recover(self)
-        self.earlier = [self._read(number) for number in self.account.standing]
+        repairs = self.publication.gate.on_violation == "repair"
+        far = None if repairs else reach(self.publication.build_audits)
+        self.earlier = Earlier(self._read, self.account.standing, far)
 
     def _read(self, number: int) -> Record:
         record = variants.read(self.folder.release(self.name, number) / "variants.parquet")

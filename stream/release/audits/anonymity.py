@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -107,6 +108,10 @@ class CorrespondenceAudit(Audit):
             body["results"] = [one["exact"] for one in pairs]
         body["true_linker"] = [one["true"] for one in pairs]
         return {"status": status, "reason": reason, **body}
+
+    @property
+    def looks_back(self) -> int | None:
+        return None if self.against == "all" else 1 if self.against == "last" else int(self.against)
 
     def chosen(self, earlier: Sequence[Record]) -> Sequence[Record]:
         """The earlier releases that `against` names."""
@@ -214,7 +219,8 @@ def _words(record: Record) -> str:
 
 def inserted_since(context: AuditContext, earlier: Record, later: Record) -> int:
     """Late events that stand, in some release after `earlier` up to `later`, before events released already."""
-    audits = [one.audit for one in context.earlier if earlier.sequence < one.sequence <= later.sequence]
+    since = takewhile(lambda one: one.sequence > earlier.sequence, reversed(context.earlier))
+    audits = [one.audit for one in since if one.sequence <= later.sequence]
     counts = [one.get("counts") or {} for one in audits]
     counts += [context.counts] if later is context.candidate else []
     return sum(one.get("non_append_insertions") or 0 for one in counts)

@@ -48,6 +48,10 @@ class Leakage(Audit):
     def _known(cls, value: str) -> str:
         return str(StateFunction.parse(value))
 
+    @property
+    def looks_back(self) -> int:
+        return 0
+
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         applies = context.build.applies.get(self.name)
         if applies is not None and applies.status != "ok":

@@ -49,6 +49,10 @@ class Risk(Audit):
     resolution: Unit = "minutes"
     adversary: Literal["random", "greedy"] = "random"
 
+    @property
+    def looks_back(self) -> int:
+        return 1
+
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """{status, reason, worst, release: [{m, unique_mean, unique_sd}], source: [{projection, ...}], singletons}"""
         applies = context.build.applies.get(self.name, Applicability())

@@ -30,6 +30,10 @@ class SeriesAudit(Audit):
     last: int = Field(default=3, ge=2)
     few: int = Field(default=60, ge=0)
 
+    @property
+    def looks_back(self) -> int:
+        return self.last
+
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """{status, reason, worst, releases, results}: `worst` is the least number left by any attack at any n; rows
         whose n does not cover what was removed carry `assumption: "violated"`."""

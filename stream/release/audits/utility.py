@@ -31,6 +31,10 @@ class Utility(Audit):
     discovery: Literal["none", "replay", "alignment"] = "none"
     most_pairs: int = Field(default=2_000_000, ge=1)
 
+    @property
+    def looks_back(self) -> int:
+        return 0
+
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """{status, reason, data_utility, exact, dfg, handover, discovery, emd_frequency, emd_time_months, ...}: the
         shape of `veilstream utility --json`; null for what the release does not carry."""

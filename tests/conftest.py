@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 
 
+@pytest.hookimpl(tryfirst=True)  # before the plugin that reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What stays together where tests are spread over processes (`--dist loadgroup`): a file, and all that use the
     real broker, which run one after the other beside the rest."""

@@ -27,12 +27,12 @@ demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases
 	@$(BIN)/veilstream report demo-out -o demo-out/report.html && echo "report: demo-out/report.html"
 
 .PHONY: test
-test: $(VENV)/.checked ## run every test, those on a real broker one after the other
-	$(BIN)/pytest --numprocesses 2 --dist loadgroup
+test: $(VENV)/.checked ## run every test, in two processes with a broker each
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 .PHONY: coverage
 coverage: $(VENV)/.checked ## branch coverage of models and stream by every test; fails below 90 % (not in CI)
-	$(BIN)/pytest --cov --cov-report= --numprocesses 2 --dist loadgroup
+	$(BIN)/pytest --cov --cov-report= --numprocesses 2 --dist loadfile
 	$(BIN)/coverage report
 
 .PHONY: check

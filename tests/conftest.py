@@ -13,15 +13,6 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 
 
-@pytest.hookimpl(tryfirst=True)  # before the plugin that reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What stays together where tests are spread over processes (`--dist loadgroup`): a file, and all that use the
-    real broker, which run one after the other beside the rest."""
-    for item in items:
-        place = item.path.relative_to(ROOT / "tests")
-        item.add_marker(pytest.mark.xdist_group("broker" if place.parts[0] == "kafka" else str(place)))
-
-
 def missing(what: str, reason: str) -> None:
     """Skip with a reason, or fail where VEILSTREAM_REQUIRE names what is missing."""
     required = os.environ.get("VEILSTREAM_REQUIRE", "").split(",")

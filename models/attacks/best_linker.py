@@ -87,7 +87,7 @@ def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignor
 def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-untyped-def]
     """Successive shortest paths: place the rest with the fewest pairs that leave the matching sets."""
     start, later, least = forward
-    came1, came2, queue, excess = scratch
+    came1, came2, queue, excess = scratch[0], scratch[1], scratch[2], scratch[3]
     head2, pairs, free = linker[1], linker[2], linker[3]
     rows1 = len(in1)
     far1, far2, waiting = np.empty(rows1, np.int64), np.empty(len(in2), np.int64), np.empty(rows1, np.int64)

@@ -67,6 +67,7 @@ class Audit:
         self.minimum: Minimum = minimum
         self.table = walk(given) if table is None else table
         self.linkable = edges(given, ns[-1])
+        self.least_n: dict[int, int | None] = {}
         self.compared = self.linkable if method in ("exact", "sound") else relation_edges(given, ns[-1], method)
 
     def run(self, candidates: Sequence[Sequence[Any]] = (), joint: bool = False) -> Anonymity:
@@ -87,7 +88,7 @@ class Audit:
     def least(self, base: BaseLinker) -> Result:
         """The minima at one n."""
         if not base.exists:
-            return unlinkable(base.n, obstacles(self.given, base))
+            return unlinkable(base.n, obstacles(self.given, base, self.least_n))
         judge = self.judge(base)
         if self.method == "exact":
             best, worst = least(self.given, self.table, base, self.bk_length, self.minimum)

@@ -47,12 +47,16 @@ class Linker(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Where a search for paths came from at each row, its queue, and what each earlier row has still to place."""
+    """Where a search for paths came from at each row, its queue, what each earlier row has still to place, how far
+    each row is from those, and the first link of each earlier row that was not yet tried."""
 
     came1: Ints
     came2: Ints
     queue: Ints
     excess: Ints
+    level1: Ints
+    level2: Ints
+    next1: Ints
 
 
 def no_links(counts1: Ints, counts2: Ints) -> Linker:
@@ -72,7 +76,7 @@ def no_links(counts1: Ints, counts2: Ints) -> Linker:
 
 def scratch_for(rows1: int, rows2: int) -> Scratch:
     """Room for the searches between so many earlier and later rows."""
-    sizes = (rows1, rows2, max(rows1, rows2) + 1, rows1)
+    sizes = (rows1, rows2, max(rows1, rows2) + 1, rows1, rows1, rows2, rows1)
     return Scratch(*(np.zeros(size, dtype=np.int64) for size in sizes))
 
 
@@ -142,42 +146,94 @@ def held(linker, i, j):  # type: ignore[no-untyped-def]
 
 
 @part
-def _place(linker, forward, n, mode, in1, in2, source, units, scratch):  # type: ignore[no-untyped-def]
-    """One augmenting path from row `source` to a free later record; returns how many records it carries (0: none).
+def _open(link, n, mode, in1, in2, i, j):  # type: ignore[no-untyped-def]
+    """Whether row i may send a record to row j, by the least n (and SUBSEQUENCE) of their link.
 
     mode 0: any linkable pair; 1: subsequence pairs only; 2: no pair that leaves the matching sets (`in1`, `in2`).
-    `came1`, `came2` hold where the path came from, -1 where no search of this phase has been: what an earlier search
-    visited in vain cannot reach a free record now either.
     """
+    if (link & LEAST) > n:
+        return False
+    if mode == 1:
+        return (link & SUBSEQUENCE) != 0
+    return mode == 0 or not in1[i] or in2[j]
+
+
+@kernel
+def levels(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-untyped-def]
+    """Breadth first from the earlier rows with something in `scratch.excess`, up to the nearest free later records;
+    returns whether there are any. `level1`, `level2` of `scratch`: steps to each row, -1 where none lead there."""
     start, later, least = forward
-    came1, came2, queue = scratch[0], scratch[1], scratch[2]
+    queue, excess, level1, level2 = scratch[2], scratch[3], scratch[4], scratch[5]
     head2, pairs, free = linker[1], linker[2], linker[3]
-    if came1[source] >= 0:
-        return 0
-    queue[0] = source
-    came1[source] = source
-    filled, at = 1, 0
-    while at < filled:
+    for j in range(len(level2)):
+        level2[j] = -1
+    filled, at, end = 0, 0, FAR
+    for i in range(len(level1)):
+        level1[i] = -1
+        if excess[i] > 0:
+            level1[i] = 0
+            queue[filled] = i
+            filled += 1
+    while at < filled and level1[queue[at]] + 1 <= end:
         i = queue[at]
         at += 1
         for k in range(start[i], start[i + 1]):
             j = later[k]
-            if came2[j] >= 0 or (least[k] & LEAST) > n:
+            if level2[j] >= 0 or not _open(least[k], n, mode, in1, in2, i, j):
                 continue
-            if (mode == 1 and (least[k] & SUBSEQUENCE) == 0) or (mode == 2 and in1[i] and not in2[j]):
-                continue
-            came2[j] = i
+            level2[j] = level1[i] + 1
             if free[j] > 0:
-                return carry(linker, came1, came2, j, units)
+                end = level2[j]
+            if level2[j] == end:
+                continue
             p = head2[j]
             while p >= 0:
                 other = pairs[p, ROW1]
-                if came1[other] < 0:
-                    came1[other] = len(came1) + j
+                if level1[other] < 0:
+                    level1[other] = level2[j] + 1
                     queue[filled] = other
                     filled += 1
                 p = pairs[p, NEXT2]
-    return 0
+    return end < FAR
+
+
+@part
+def _place(linker, forward, n, mode, in1, in2, source, units, scratch):  # type: ignore[no-untyped-def]
+    """One augmenting path from row `source` along rising levels to a free later record; returns how many records it
+    carries (0: none). Rows that lead nowhere lose their level, and `next1` of `scratch` forgets links tried in vain.
+    """
+    start, later, least = forward
+    came1, came2, level1, level2, next1 = scratch[0], scratch[1], scratch[4], scratch[5], scratch[6]
+    head2, pairs, free = linker[1], linker[2], linker[3]
+    came1[source] = source
+    i = source
+    while True:
+        j = -1
+        while next1[i] < start[i + 1]:
+            k = next1[i]
+            j = later[k]
+            if level2[j] == level1[i] + 1 and _open(least[k], n, mode, in1, in2, i, j):
+                break
+            next1[i] += 1
+            j = -1
+        if j >= 0:
+            came2[j] = i
+            if free[j] > 0:
+                return carry(linker, came1, came2, j, units)
+        elif i == source:
+            return 0
+        else:
+            level1[i] = -1
+            j = came1[i] - len(came1)
+        p = head2[j]
+        while p >= 0 and level1[pairs[p, ROW1]] != level2[j] + 1:
+            p = pairs[p, NEXT2]
+        if p >= 0:
+            i = pairs[p, ROW1]
+            came1[i] = len(came1) + j
+        else:
+            level2[j] = -1
+            i = came2[j]
 
 
 @part
@@ -202,20 +258,19 @@ def carry(linker, came1, came2, end, units):  # type: ignore[no-untyped-def]
 
 @kernel
 def place_all(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-untyped-def]
-    """Place what `scratch.excess` holds (records per earlier row), phase by phase; returns how many found no place."""
-    came1, came2, excess = scratch[0], scratch[1], scratch[3]
+    """Place what `scratch.excess` holds (records per earlier row) along shortest paths, phase by phase (Dinitz);
+    returns how many found no place."""
+    start = forward[0]
+    excess, next1 = scratch[3], scratch[6]
     left = 0
     for i in range(len(excess)):
         left += excess[i]
-    before = left + 1
-    while 0 < left < before:
-        before = left
-        for i in range(len(came1)):
-            came1[i] = -1
-        for j in range(len(came2)):
-            came2[j] = -1
+    while left > 0 and levels(linker, forward, n, mode, in1, in2, scratch):
         for i in range(len(excess)):
-            if excess[i] > 0:
+            next1[i] = start[i]
+        for i in range(len(excess)):
+            moved = 1
+            while excess[i] > 0 and moved > 0:
                 moved = _place(linker, forward, n, mode, in1, in2, i, excess[i], scratch)
                 excess[i] -= moved
                 left -= moved
@@ -254,8 +309,8 @@ def hall(linker: Linker, forward: Any, n: int, excess: Ints) -> tuple[npt.NDArra
     scratch = scratch_for(len(excess), len(linker.free))
     scratch.excess[np.flatnonzero(excess)[0]] = 1
     none = np.zeros(1, dtype=np.bool_)
-    place_all(linker, forward, n, 0, none, none, scratch)
-    return scratch.came1 >= 0, scratch.came2 >= 0
+    levels(linker, forward, n, 0, none, none, scratch)
+    return scratch.level1 >= 0, scratch.level2 >= 0
 
 
 @part

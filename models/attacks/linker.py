@@ -19,6 +19,9 @@ from models.eventlog import Ints
 
 Flags = npt.NDArray[np.bool_]
 
+FEW = 4
+"""Where the search of the least n begins to grow: to list the links of 1 and 2 as well costs more than it saves."""
+
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
@@ -113,19 +116,24 @@ def base_linkers(given: Pair, linkable: Edges, ns: Sequence[int]) -> Iterator[Ba
         yield BaseLinker(n, linkable, linker, scratch, found, left)
 
 
-def obstacles(given: Pair, base: BaseLinker) -> list[Obstacle]:
-    """For each sensitive value whose records cannot all be linked with this n: a witness and its least n."""
-    return [_obstacle(given, base, value) for value in np.unique(given.earlier.value[base.excess > 0]).tolist()]
+def obstacles(given: Pair, base: BaseLinker, found: dict[int, int | None]) -> list[Obstacle]:
+    """For each sensitive value whose records cannot all be linked with this n: a witness and its least n. `found`:
+    the least n of each value that had none with a smaller n either; the search is dear, and its answer the same."""
+    values = np.unique(given.earlier.value[base.excess > 0]).tolist()
+    for value in values:
+        if value not in found:
+            found[value] = _least_n(restrict(given, value), base.n)
+    return [_obstacle(given, base, value, found[value]) for value in values]
 
 
-def _obstacle(given: Pair, base: BaseLinker, value: int) -> Obstacle:
+def _obstacle(given: Pair, base: BaseLinker, value: int, least: int | None) -> Obstacle:
     own = np.where(given.earlier.value == value, base.excess, 0)
     seen1, seen2 = flows.hall(base.linker, base.linkable.forward, base.n, own)
     return Obstacle(
         value=given.values[value],
         earlier=int(given.earlier.count[seen1].sum()),
         later=int(given.later.count[seen2].sum()),
-        least_n=_least_n(restrict(given, value), base.n),
+        least_n=least,
     )
 
 
@@ -140,14 +148,15 @@ def _only(rows: Rows, value: int) -> Rows:
 
 
 def _least_n(one: Pair, low: int) -> int | None:
-    """Doubling, then bisection, so that links beyond the answer are not listed; with n = longest trace all link."""
+    """Growing by half, then bisection, so that links far beyond the answer are not listed; with n = longest trace all
+    link. `low`: an n without a linker."""
     if one.earlier.n_cases > one.later.n_cases:
         return None
     longest = min(LEAST, int(np.diff(one.linked.start).max()))
-    high = min(longest, 2 * low + 1)
+    high = min(longest, max(FEW, low + 1, low + low // 2))
     linkable = edges(one, high)
     while high < longest and not _exists(one, linkable, high):
-        low, high = high, min(longest, 2 * high)
+        low, high = high, min(longest, high + high // 2)
         linkable = edges(one, high)
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,0 +1,95 @@
+"""Linkers on larger random pairs against the maximum flow of scipy: how many records find a partner, from which n."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+
+from models.attacks.correspondence import anonymity
+from models.attacks.linkability import LEAST, Edges, edges
+from models.attacks.linker import base_linkers
+from models.attacks.pairs import Pair, pair
+from models.eventlog import EventLog, SimpleLog
+
+MOST_N = 12
+LETTERS = "abcdef"
+
+
+def simple(records: list[tuple[str, str]]) -> SimpleLog:
+    return SimpleLog.from_log(EventLog.from_traces([(tuple(trace), value) for trace, value in records]), ("sensitive",))
+
+
+def releases(rng: random.Random) -> tuple[SimpleLog, SimpleLog]:
+    """Traces that grew and lost some of their events since, so that linkers begin to exist at some n."""
+    size = rng.randint(20, 120)
+    earlier = [("".join(rng.choices(LETTERS, k=rng.randint(1, MOST_N))), rng.choice("XXXY")) for _ in range(size)]
+    lost = rng.choice([0.05, 0.2, 0.5])
+    later = [("".join(a for a in trace if rng.random() > lost), value) for trace, value in earlier]
+    later += [("".join(rng.choices(LETTERS, k=rng.randint(1, 4))), rng.choice("XY")) for _ in range(rng.randint(0, 9))]
+    return simple(earlier), simple(later)
+
+
+def most_placed(given: Pair, n: int, value: int | None = None) -> int:
+    """The most records of the earlier release (of one sensitive value) with a partner of their own: a maximum flow."""
+    start, later, least = edges(given, n).forward
+    rows1, rows2 = len(given.earlier.count), len(given.later.count)
+    own = given.earlier.count * (given.earlier.value == value if value is not None else 1)
+    source, sink = rows1 + rows2, rows1 + rows2 + 1
+    matrix = np.zeros((sink + 1, sink + 1), dtype=np.int32)
+    matrix[source, :rows1] = own
+    matrix[rows1:source, sink] = given.later.count
+    rows = np.repeat(np.arange(rows1), np.diff(start))
+    within = (least & LEAST) <= n
+    matrix[rows[within], rows1 + later[within]] = given.earlier.n_cases
+    return int(maximum_flow(csr_array(matrix), source, sink).flow_value)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_as_many_records_are_placed_as_a_maximum_flow_places(seed: int) -> None:
+    """For each n in turn, from the linker of the n before; and what is linked keeps to counts and to links."""
+    rng = random.Random(seed)
+    exists = set()
+    for _ in range(15):
+        given = pair(*releases(rng))
+        linkable = edges(given, 4)
+        for base in base_linkers(given, linkable, range(5)):
+            assert given.earlier.n_cases - base.left == most_placed(given, base.n)
+            exists.add(base.exists)
+            links = base.links()
+            least = dict(zip(_ends(linkable), (linkable.least & LEAST).tolist(), strict=True))
+            assert all(least[i, j] <= base.n for i, j, _ in links.tolist())
+            sent = np.bincount(links[:, 0], weights=links[:, 2], minlength=len(given.earlier.count))
+            taken = np.bincount(links[:, 1], weights=links[:, 2], minlength=len(given.later.count))
+            assert np.array_equal(sent + base.excess, given.earlier.count)
+            assert np.array_equal(taken + base.linker.free, given.later.count)
+    assert exists == {True, False}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_least_n_is_the_first_that_places_all(seed: int) -> None:
+    """Also where the audit asks for several n at once; and the witness of each value is short of partners."""
+    rng = random.Random(seed)
+    found: set[int | None] = set()
+    for _ in range(15):
+        logs = releases(rng)
+        given = pair(*logs)
+        for result in anonymity(*logs, bk_length=1, n=[0, 1, 3]).results:
+            for own in result.obstacles:
+                assert own.earlier > own.later
+                value = given.values.index(own.value)
+                records = int(given.earlier.count[given.earlier.value == value].sum())
+                enough = (n for n in range(MOST_N + 1) if most_placed(given, n, value) == records)
+                assert own.least_n == next(enough, None)
+                assert own.least_n is None or own.least_n > result.n
+                found.add(own.least_n)
+    assert len(found) > 4
+
+
+def _ends(linkable: Edges) -> list[tuple[int, int]]:
+    start, later, _ = linkable.forward
+    rows = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    return list(zip(rows.tolist(), later.tolist(), strict=True))

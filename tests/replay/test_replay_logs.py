@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from benchmarks.replay import measure
 from connectors import read_log
 from models.errors import InputError
 from models.eventlog import EventLog
@@ -155,3 +156,13 @@ def test_a_sensitive_value_that_json_cannot_carry_is_the_same_in_every_release(
         found = {str(value) for value in read_log(file).case_attributes["ill"].values}
         assert released < found
         assert len(found) == 2
+
+
+def test_a_large_log_is_replayed_whole_with_every_audit(logs: Path) -> None:
+    """BPIC 2012 with nothing configured: ten releases, each audited against all before, every event accounted for."""
+    found = measure(logs / "bpic2012.xes.gz", [], mine=False)
+    assert found["releases"] == 10
+    assert sum(found["tail"].values()) == 262_200
+    assert found["read_by_pm4py"]["events"] == found["released"] > 200_000
+    assert [one["earlier"] for one in found["true_linker"]] == list(range(1, 10))
+    assert all(one[name] >= 1 for one in found["true_linker"] for name in ("fa", "ca", "ba"))

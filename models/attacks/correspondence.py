@@ -88,7 +88,7 @@ class Audit:
     def least(self, base: BaseLinker) -> Result:
         """The minima at one n."""
         if not base.exists:
-            return unlinkable(base.n, obstacles(self.given, base, self.least_n))
+            return unlinkable(base.n, obstacles(self.given, base, self.least_n, self.ns[-1]))
         judge = self.judge(base)
         if self.method == "exact":
             best, worst = least(self.given, self.table, base, self.bk_length, self.minimum)

@@ -19,8 +19,8 @@ from models.eventlog import Ints
 
 Flags = npt.NDArray[np.bool_]
 
-FEW = 4
-"""Where the search of the least n begins to grow: to list the links of 1 and 2 as well costs more than it saves."""
+FEW = 5
+"""Where the search of the least n begins to grow: to list the links of 1, 2 and 3 as well costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,14 @@ def base_linkers(given: Pair, linkable: Edges, ns: Sequence[int]) -> Iterator[Ba
         yield BaseLinker(n, linkable, linker, scratch, found, left)
 
 
-def obstacles(given: Pair, base: BaseLinker, found: dict[int, int | None]) -> list[Obstacle]:
+def obstacles(given: Pair, base: BaseLinker, found: dict[int, int | None], most: int) -> list[Obstacle]:
     """For each sensitive value whose records cannot all be linked with this n: a witness and its least n. `found`:
-    the least n of each value that had none with a smaller n either; the search is dear, and its answer the same."""
+    the least n of each value that had none with a smaller n either; the search is dear, and its answer the same.
+    `most`: the largest n of the audit, the first to be tried."""
     values = np.unique(given.earlier.value[base.excess > 0]).tolist()
     for value in values:
         if value not in found:
-            found[value] = _least_n(restrict(given, value), base.n)
+            found[value] = _least_n(restrict(given, value), base.n, most)
     return [_obstacle(given, base, value, found[value]) for value in values]
 
 
@@ -147,21 +148,25 @@ def _only(rows: Rows, value: int) -> Rows:
     return Rows(rows.linked[keep], rows.known[keep], rows.value[keep], rows.count[keep], rows.row_of_case[:0])
 
 
-def _least_n(one: Pair, low: int) -> int | None:
+def _least_n(one: Pair, low: int, high: int) -> int | None:
     """Growing by half, then bisection, so that links far beyond the answer are not listed; with n = longest trace all
-    link. `low`: an n without a linker."""
+    link. `low`: an n without a linker; `high`: where to begin."""
     if one.earlier.n_cases > one.later.n_cases:
         return None
     longest = min(LEAST, int(np.diff(one.linked.start).max()))
-    high = min(longest, max(FEW, low + 1, low + low // 2))
+    high = min(longest, high if high > low else _more(low))
     linkable = edges(one, high)
     while high < longest and not _exists(one, linkable, high):
-        low, high = high, min(longest, high + high // 2)
+        low, high = high, min(longest, _more(high))
         linkable = edges(one, high)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if _exists(one, linkable, middle) else (middle, high)
     return high if _exists(one, linkable, high) else None
+
+
+def _more(n: int) -> int:
+    return max(FEW, n + 1, n + n // 2)
 
 
 def _exists(one: Pair, linkable: Edges, n: int) -> bool:

@@ -32,6 +32,7 @@ test: $(VENV)/.checked ## run every test, in two processes with a broker each
 
 .PHONY: coverage
 coverage: $(VENV)/.checked ## branch coverage of models and stream by every test; fails below 90 % (not in CI)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[coverage]'
 	$(BIN)/pytest --cov --cov-report= --numprocesses 2 --dist loadfile
 	$(BIN)/coverage report
 

@@ -6,12 +6,12 @@ a service without a home); set NUMBA_CACHE_DIR there to keep the compiled code b
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from importlib import import_module
+from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
+from numba.core.runtime import rtsys
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -20,22 +20,12 @@ _TYPES: Any = numba.types
 """Without the annotations of numba, which leave out what is asked of it here."""
 
 
-def _without(library: str, module: str) -> None:
-    """Let numba's `module` believe that `library` is not installed."""
-    modules: dict[str, Any] = cast("dict[str, Any]", sys.modules)
-    if library in modules:
-        return
-    modules[library] = None
-    try:
-        import_module(module)
-    finally:
-        del modules[library]
-
-
-# Both cost every command's start what no kernel here needs: all of scipy.linalg for matrix products (0.3 CPU s), and a
-# parser of C for foreign functions (0.1 CPU s).
-_without("scipy.linalg.cython_blas", "numba.np.arraymath")
-_without("cffi", "numba.core.typing.cffi_utils")
+def _load(cache: Any, signature: Any, context: Any) -> Any:
+    """`Cache.load_overload` of numba, but for the tables that only compiling needs: they cost every command a fifth of
+    a second. Kernels here work on numbers and arrays and ask nothing else of numba's runtime."""
+    rtsys.initialize(context)
+    with cache._guard_against_spurious_io_errors():
+        return cache._load_overload(signature, context)
 
 
 def _alike(given: Any) -> Any:
@@ -70,4 +60,7 @@ def _compiled(function: Callable[Parameters, Result], **options: Any) -> Callabl
         if "no locator available" not in str(error):
             raise
         compiled = njit(**options)(function)
+    cache = compiled._cache
+    if hasattr(cache, "_load_overload"):
+        cache.load_overload = partial(_load, cache)
     return cast("Callable[Parameters, Result]", _compiled_once(compiled))

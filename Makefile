@@ -13,6 +13,8 @@ help: ## list the targets
 $(BIN)/veilstream: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	@# As pip does with packages: else a Python told to leave no bytecode compiles all of this with every command.
+	$(BIN)/python -m compileall -q models stream connectors
 	@touch $@
 
 $(VENV)/.checked: pyproject.toml constraints.txt $(BIN)/veilstream

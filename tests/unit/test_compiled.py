@@ -1,0 +1,33 @@
+"""Compiled kernels are compiled once: from the cache they are loaded quickly, and answer the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import json, sys
+import numpy as np
+from models.attacks.linkability import may_leave
+from models.attacks.pairs import Sequences
+found = may_leave(Sequences.of([(0, 1), (0, 2, 1), (1, 0)]), np.array([[0, 1, 1], [0, 2, 1], [1, -1, 1]]))
+print(json.dumps([found.tolist(), "numba.np.linalg" in sys.modules]))
+"""
+
+
+def answer(cache: Path) -> tuple[list[bool], bool]:
+    """What a process of its own finds, and whether it loaded what numba compiles with."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    found, compiled = json.loads(done.stdout)
+    return found, compiled
+
+
+def test_a_kernel_from_the_cache_is_loaded_without_what_only_compiling_needs(tmp_path: Path) -> None:
+    """The first process compiles into an empty cache; the second loads. (A link leaves no matching set where the
+    earlier trace is a subsequence of the later one.)"""
+    assert answer(tmp_path) == ([False, True, True], True)
+    assert answer(tmp_path) == ([False, True, True], False)

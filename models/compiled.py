@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -1,15 +1,16 @@
 """The best linker for one candidate: the most records that stay in, or stay free in, its matching sets (compiled).
 
 These are the two numbers behind the exact crack sizes (Def. 10-12): F = |ms1| - M, C = |ms2| - M, B = |ms2| - (most
-free records of ms2). Both start from a given linker and leave it changed: call `flows.undo` afterwards.
+free records of ms2). Both start from a given linker and leave it changed: call `links.undo` afterwards.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from models.attacks.flows import FAR, NEXT2, ROW1, carry, held, place_all, search_back, shift
+from models.attacks.flows import FAR, carry, place_all, search_back
 from models.attacks.linkability import LEAST
+from models.attacks.links import NEXT2, ROW1, held, shift
 from models.compiled import kernel, part
 
 

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from models.attacks import flows
 from models.attacks.best_linker import fewest_leaving, most_free
-from models.attacks.flows import RECORDS, ROW1, ROW2, Linker, Scratch
+from models.attacks.flows import Scratch
 from models.attacks.linkability import LEAST, SUBSEQUENCE, Edges, edges
+from models.attacks.links import LOGGED, RECORDS, ROW1, ROW2, Linker, no_links, undo
 from models.attacks.pairs import Pair, Rows
 from models.eventlog import Ints
 
@@ -41,7 +42,7 @@ class Obstacle:
 class BaseLinker:
     """One linker for one n (as a flow over record classes), from which every candidate starts.
 
-    `linker`: see models.attacks.flows; it moves on when the next n is asked for. `left`: records of the earlier
+    `linker`: see models.attacks.links; it moves on when the next n is asked for. `left`: records of the earlier
     release without partner (0: a linker exists), `excess`: by row.
     """
 
@@ -100,13 +101,13 @@ class BaseLinker:
 
     def undo(self) -> None:
         """Back to the base linker."""
-        if self.linker.used[flows.LOGGED]:
-            flows.undo(self.linker)
+        if self.linker.used[LOGGED]:
+            undo(self.linker)
 
 
 def base_linkers(given: Pair, linkable: Edges, ns: Sequence[int]) -> Iterator[BaseLinker]:
     """One base linker for each n, ascending: what links with n also links with n + 1. Use each before the next."""
-    linker = flows.no_links(given.earlier.count, given.later.count)
+    linker = no_links(given.earlier.count, given.later.count)
     scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
     left = given.earlier.count.astype(np.int64)
     for n in sorted(ns):

@@ -14,10 +14,9 @@ class Earlier(Sequence[Record]):
 
     def __init__(self, read: Callable[[int], Record], numbers: Iterable[int], reach: int | None) -> None:
         self._read, self._reach = read, reach
-        self._numbers: list[int] = []
-        self._held: dict[int, Record] = {}
-        for number in numbers:
-            self.append(read(number))
+        self._numbers = list(numbers)
+        near = self._numbers if reach is None else self._numbers[max(0, len(self._numbers) - reach) :]
+        self._held = {number: read(number) for number in near}
 
     def __len__(self) -> int:
         return len(self._numbers)

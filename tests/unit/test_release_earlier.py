@@ -27,6 +27,7 @@ def test_what_is_out_of_reach_is_read_anew(far: int | None) -> None:
         return record(number)
 
     earlier = Earlier(read, [2, 3], far)
+    assert reads == [2, 3][2 - min(2, 2 if far is None else far) :]
     for number in (5, 6, 7, 8):
         earlier.append(record(number))
     reads.clear()

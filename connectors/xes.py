@@ -189,10 +189,11 @@ class Collector:
         self.events = 0
 
     def event_column(self, tag: str, key: str) -> Sparse:
-        if (key, tag) not in self.event_columns:
+        column = self.event_columns.get((key, tag))
+        if column is None:
             self._count()
-            self.event_columns[key, tag] = Sparse(local(tag))
-        return self.event_columns[key, tag]
+            column = self.event_columns[key, tag] = Sparse(local(tag))
+        return column
 
     def _count(self) -> None:
         self.attributes += 1
@@ -204,9 +205,10 @@ class Collector:
         if pair is None or kind not in _CONVERT:
             return
         key, text = pair
-        if (key, kind) not in self.case_columns:
+        column = self.case_columns.get((key, kind))
+        if column is None:
             self._count()
-        column = self.case_columns.setdefault((key, kind), Sparse(kind))
+            column = self.case_columns[key, kind] = Sparse(kind)
         column.append(((len(self.starts) - 1) << 32) + column.index[text])
 
     def log(self) -> EventLog:

@@ -7,11 +7,9 @@ a service without a home); set NUMBA_CACHE_DIR there to keep the compiled code b
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
-from numba.core.runtime.nrt import rtsys
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -20,12 +18,23 @@ _TYPES: Any = numba.types
 """Without the annotations of numba, which leave out what is asked of it here."""
 
 
-def _load(cache: Any, signature: Any, context: Any) -> Any:
-    """`Cache.load_overload` of numba, but for the tables that only compiling needs: they cost every command a fifth of
-    a second. Kernels here work on numbers and arrays and ask nothing else of numba's runtime."""
-    rtsys.initialize(context)
-    with cache._guard_against_spurious_io_errors():
-        return cache._load_overload(signature, context)
+def _load_quickly(cache: Any) -> None:
+    """Let a kernel's cache load without the tables that only compiling needs: they cost every command a fifth of a
+    second, and kernels on numbers and arrays ask nothing else of numba's runtime. Another numba, without these inner
+    names, loads in its own way."""
+    try:
+        from numba.core.runtime.nrt import rtsys
+
+        load, guard = cache._load_overload, cache._guard_against_spurious_io_errors
+    except (ImportError, AttributeError):
+        return
+
+    def load_overload(signature: Any, context: Any) -> Any:
+        rtsys.initialize(context)
+        with guard():
+            return load(signature, context)
+
+    cache.load_overload = load_overload
 
 
 def _alike(given: Any) -> Any:
@@ -60,7 +69,5 @@ def _compiled(function: Callable[Parameters, Result], **options: Any) -> Callabl
         if "no locator available" not in str(error):
             raise
         compiled = njit(**options)(function)
-    cache = compiled._cache
-    if hasattr(cache, "_load_overload"):
-        cache.load_overload = partial(_load, cache)
+    _load_quickly(compiled._cache)
     return cast("Callable[Parameters, Result]", _compiled_once(compiled))

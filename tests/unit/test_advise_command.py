@@ -1,0 +1,67 @@
+"""`veilstream advise`: what it prints, the file it writes, and the exit code where nothing holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from connectors import write_log
+from models.eventlog import EventLog
+from stream.commands import execute as veilstream
+from stream.settings import load
+
+HOUR = 3_600_000_000_000
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Forty equal cases, one an hour."""
+    owner = np.repeat(np.arange(40), 3)
+    times = owner * HOUR + np.tile([0, 1, 2], 40) * 60_000_000_000
+    path = tmp_path / "log.csv"
+    write_log(EventLog.from_events([f"c{case}" for case in owner], ["register", "test", "release"] * 40, times), path)
+    return path
+
+
+def test_the_proposal_is_printed_and_written(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One row a candidate, the chosen name, and the configuration; the file holds the same and can be loaded."""
+    target = tmp_path / "proposed.toml"
+    assert veilstream(["advise", str(log), "--K", "4", "-o", str(target)]) == 0
+    shown = capsys.readouterr().out
+    (publication,) = load(target).publication
+    assert f"proposed: {publication.name}" in shown
+    assert target.read_text(encoding="utf-8").strip() in shown
+    assert all(name in shown for name in ("cohorts", "series", "single", "local", "sets"))
+
+
+def test_the_same_as_json(log: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Five candidates with their parameters and worst values; the proposed one holds."""
+    assert veilstream(["advise", str(log), "--K", "4", "--json"]) == 0
+    body: dict[str, Any] = json.loads(capfdbinary.readouterr().out)
+    rows = {row["name"]: row for row in body["candidates"]}
+    assert len(rows) == 5
+    assert rows[body["proposed"]]["holds"]
+    assert rows[body["proposed"]]["withheld"] == 0
+    assert body["configuration"]
+
+
+def test_nothing_is_proposed_where_no_candidate_holds(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Forty cases cannot hide among a thousand: exit 3, and no file."""
+    target = tmp_path / "proposed.toml"
+    assert veilstream(["advise", str(log), "--K", "1000", "-o", str(target)]) == 3
+    assert "no candidate holds on this log" in capsys.readouterr().out
+    assert not target.exists()
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_work(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bad input: exit 2."""
+    assert veilstream(["advise", str(log), "-o", str(tmp_path / "absent" / "proposed.toml")]) == 2
+    assert "its folder does not exist" in capsys.readouterr().err

@@ -189,6 +189,19 @@ def test_audit_epsilon_command(capfd: pytest.CaptureFixture[str]) -> None:
     assert amun["claimed"] is None
 
 
+def test_the_table_of_audit_epsilon(capfd: pytest.CaptureFixture[str]) -> None:
+    """A row for each pair of neighbours, with what the claim allows it; no claim where there is none."""
+    assert veilstream(["audit-epsilon", "--mechanism", "dp-variants", "--epsilon", "0.75", "--runs", "20"]) == 0
+    strict = capfd.readouterr().out
+    assert strict.startswith("dp-variants: consistent")
+    assert "0.75" in strict
+    assert veilstream(["audit-epsilon", "--mechanism", "amun", "--runs", "60"]) == 0
+    amun = capfd.readouterr().out
+    assert amun.startswith("amun: unbounded")
+    assert "a case of a new variant added" in amun
+    assert "no claim" in amun
+
+
 def test_a_refusal_is_an_output_that_the_audit_counts(capfd: pytest.CaptureFixture[str]) -> None:
     """Amun's filter may leave one case, which the noise then deletes: no error, and not exit 3 as if a claim fell."""
     options = ["--mechanism", "amun", "--variant", "filtering", "--delta", "0.2", "--runs", "60", "--json"]

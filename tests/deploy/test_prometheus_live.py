@@ -108,7 +108,9 @@ def test_every_expression_of_panels_and_alerts_has_data(seen: Seen) -> None:
 def test_alerts_fire_and_clear_as_releases_come_and_go(seen: Seen) -> None:
     """Anonymity below a bound that only warns, and a gate that withholds, until enough cases have come."""
     assert {"VeilstreamAnonymityBelowBound", "VeilstreamGateWithholds"} <= seen.cleared
-    assert seen.withheld == [0, 1, 2, 3, 4, 5, 6, 0]
+    *climb, after = seen.withheld
+    assert climb in ([0, 1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6])  # the first scrape may come after the first attempt
+    assert after == 0
 
 
 def test_a_spent_budget_fires(seen: Seen) -> None:

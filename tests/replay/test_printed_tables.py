@@ -17,6 +17,12 @@ from stream.office import Office
 from stream.settings import load
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of a table is cut, whatever width the terminal of the tests has."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 def coordinator(world: Path, *, lost: bool) -> Path:
     """The folder of a coordinator that took the small log (40 events a record), the second record lost or not."""
     log, output = read_log(world / "log.xes"), world / "out"

@@ -17,6 +17,12 @@ from stream.settings import load
 HOUR = 3_600_000_000_000
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of a table is cut, whatever width the terminal of the tests has."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
     """Forty equal cases, one an hour."""

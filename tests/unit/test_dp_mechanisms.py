@@ -189,8 +189,9 @@ def test_audit_epsilon_command(capfd: pytest.CaptureFixture[str]) -> None:
     assert amun["claimed"] is None
 
 
-def test_the_table_of_audit_epsilon(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_table_of_audit_epsilon(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A row for each pair of neighbours, with what the claim allows it; no claim where there is none."""
+    monkeypatch.setenv("COLUMNS", "200")
     assert veilstream(["audit-epsilon", "--mechanism", "dp-variants", "--epsilon", "0.75", "--runs", "20"]) == 0
     strict = capfd.readouterr().out
     assert strict.startswith("dp-variants: consistent")

@@ -29,16 +29,17 @@ from models.attacks.pairs import pair
 from models.attacks.true_linker import behind, true_linker
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
-from stream.cut import Cut
-from stream.embedded import records_from_log
-from stream.fold import Fold
+from stream.fold.cut import Cut
+from stream.fold.fold import Fold
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
 from stream.release.audits.anonymity import partners, simple
-from stream.release.contract import Build, Exposure, Record
+from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.release.repair import shown
-from stream.rules import FoldRules, PublicationRules
-from stream.window import Window
+from stream.replay.log_source import records_from_log
+from stream.storage.release_record import Record
 
 DAY = 86_400_000_000_000
 K, L, DEEPEST = 20, 2, 3

@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 
 from connectors import read_log
-from stream.embedded import records_from_log
-from stream.fold import Fold
-from stream.records import Delta
-from stream.rules import FoldRules, PublicationRules
-from stream.window import Window
+from stream.fold.fold import Fold
+from stream.fold.records import Delta
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
+from stream.replay.log_source import records_from_log
 
 DAY = 86_400_000_000_000
 

@@ -52,8 +52,8 @@ class Meter:
 def work(kind: str, config: str, output: str, total: int) -> None:
     """One worker in a consumer group of its own: `bare` acknowledges, `ingest` is the daemon's."""
     from stream.daemon import start
-    from stream.daemon.applications import CrashingSupervisor, application, run
-    from stream.ingest import TAKE, WITHIN, Ingest, ingest_app
+    from stream.daemon.faust_app import CrashingSupervisor, application, run
+    from stream.daemon.ingest import TAKE, WITHIN, Ingest, ingest_app
 
     settings, source = start.daemon_settings(Path(config))
     meter = Meter(total)
@@ -189,10 +189,10 @@ class Bench:
 
     def fold(self) -> dict[str, float]:
         """Decode and fold the recorded deltas, as the coordinator does."""
-        from stream.daemon.engine import decode_record
-        from stream.fold import Fold
-        from stream.rules import FoldRules, PublicationRules
-        from stream.window import Window
+        from stream.daemon.state_machine import decode_record
+        from stream.fold.fold import Fold
+        from stream.fold.rules import FoldRules, PublicationRules
+        from stream.fold.window import Window
 
         records = self.deltas()
         fold = Fold(FoldRules((PublicationRules("research", Window.from_mapping({"manual": True})),)))
@@ -220,9 +220,9 @@ class Bench:
         from kafka import KafkaConsumer, TopicPartition
 
         from connectors.kafka.source import Source
-        from stream.daemon.orders import send
+        from stream.daemon.operator_commands import send
         from stream.daemon.start import daemon_settings
-        from stream.records import Command
+        from stream.fold.records import Command
 
         settings, source = daemon_settings(self.config)
         assert isinstance(source, Source)

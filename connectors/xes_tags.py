@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from connectors.xes_stream import DEEPEST, attribute, check_shape, local
 
 if TYPE_CHECKING:
-    from connectors.xes import Collector
+    from connectors.xes_columns import Collector
 
 _MOST_SEEN, _LONGEST_SEEN = 1 << 15, 256
 """Tags of event attributes that are known by their text: at most 16 MiB of Latin text (four times that where every

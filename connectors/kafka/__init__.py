@@ -1,6 +1,6 @@
 """Kafka at the edges: security settings for both clients, topics, the schema of source events, producers.
 
-The daemon itself runs on Faust (stream/ingest.py, stream/coordinator.py); what administers and what writes the
+The daemon itself runs on Faust (stream/daemon/ingest.py, stream/daemon/coordinator.py); what administers and writes the
 ledger uses kafka-python.
 """
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
@@ -66,3 +67,14 @@ def probability(value: Any, name: str = "delta_dp") -> Fraction:
     if number >= 1:
         raise InputError(f"{name} must lie strictly between 0 and 1")
     return number
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Privacy budget of one release: exact numbers, composed by addition."""
+
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    def __add__(self, other: Charge) -> Charge:
+        return Charge(self.epsilon + other.epsilon, self.delta + other.delta)

@@ -16,12 +16,12 @@ from models.anonymize.tlkc import Problem
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import NANOSECONDS, perspective
-from stream.pseudonym import Pseudonyms
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import promise
 from stream.release.mechanisms import mechanism
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.release.released import outside, pseudonymous_resources
+from stream.release.public_view import outside, pseudonymous_resources
+from stream.values.pseudonym import Pseudonyms
 
 
 def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:

@@ -15,9 +15,9 @@ Which = Annotated[str | None, typer.Argument(help="Which publication (default: a
 
 def give(name: Literal["release", "pause", "resume"], config: Path, publication: str | None, *, json: bool) -> None:
     """Put the order on the delta topic and say at which offset it stands."""
-    from stream.daemon import orders
+    from stream.daemon import operator_commands as orders
     from stream.daemon.start import daemon_settings
-    from stream.records import Command
+    from stream.fold.records import Command
 
     settings, source = daemon_settings(config)
     offset = orders.send(settings, source, Command(name=name, publication=publication))

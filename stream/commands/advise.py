@@ -12,7 +12,7 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, tables
 
 if TYPE_CHECKING:
-    from stream.proposal import Trial
+    from stream.replay.advise import Trial
 
 PANEL = "Publish"
 
@@ -30,9 +30,9 @@ def command(
     import tempfile
 
     from connectors import read_log
-    from stream import proposal
-    from stream.replay import check_against
-    from stream.settings import Columns, Completion, Process, Settings
+    from stream.config.settings import Columns, Completion, Process, Settings
+    from stream.replay import advise as proposal
+    from stream.replay.replay import check_against
 
     if output is not None and not output.absolute().parent.is_dir():
         raise InputError(f"{output}: its folder does not exist")

@@ -18,10 +18,10 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Check a configuration file; warn of claims that cannot hold."""
-    from stream import settings
-    from stream.advice import warnings
+    from stream.config import sources
+    from stream.config.lint import warnings
 
-    loaded = settings.load(file)
+    loaded = sources.load(file)
     found = warnings(loaded)
     body = {
         "file": str(file),

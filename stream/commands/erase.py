@@ -26,12 +26,12 @@ def command(
 ) -> None:
     """Erase the cases whose ids come on standard input, one a line."""
     from models.errors import InputError
-    from stream import settings
+    from stream.config import sources
 
     cases = _case_ids(sys.stdin.buffer.read())
-    loaded = settings.load(config)
+    loaded = sources.load(config)
     if loaded.source is not None:
-        from stream.daemon import orders
+        from stream.daemon import operator_commands as orders
 
         offset = orders.erase(loaded, loaded.source, output or Path("out"), cases)
         if json:
@@ -41,7 +41,7 @@ def command(
         return
     if output is None:
         raise InputError("give the folder of a replay with -o")
-    from stream.offline import erase_in_folder
+    from stream.operations.erase import erase_in_folder
 
     report = erase_in_folder(loaded, output, cases)
     if json:

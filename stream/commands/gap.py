@@ -30,7 +30,7 @@ def accept(config: Config, output: Output = Path("out"), json: options.Json = Fa
 
 
 def _mend(config: Path, output: Path, action: str, json: bool) -> None:
-    from stream.daemon import orders
+    from stream.daemon import operator_commands as orders
     from stream.daemon.start import daemon_settings
 
     settings, source = daemon_settings(config)

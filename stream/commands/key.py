@@ -25,8 +25,8 @@ def create(
     json: options.Json = False,
 ) -> None:
     """Make a key file. Keep it: under another key the same case would count as two."""
-    from stream.pseudonym import Pseudonyms
-    from stream.release.folder import create_key, read_key
+    from stream.storage.folder import create_key, read_key
+    from stream.values.pseudonym import Pseudonyms
 
     create_key(file)
     identity = Pseudonyms(read_key(file)).id

@@ -23,8 +23,8 @@ def command(
     something cannot be read, and then nothing is written."""
     from rich.table import Table
 
-    from stream.migration import migrate, plan
-    from stream.settings import load
+    from stream.config.sources import load
+    from stream.operations.migrate import migrate, plan
 
     settings = load(config)
     items = plan(settings, output) if dry_run else migrate(settings, output)

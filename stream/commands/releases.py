@@ -20,7 +20,7 @@ def command(
     """List releases and withheld attempts of an output folder."""
     from rich.table import Table
 
-    from stream.release.history import history
+    from stream.operations.history import history
 
     rows = history(folder)
     if json:

@@ -15,9 +15,9 @@ from stream.commands._output import emit_json, progress, tables
 
 if TYPE_CHECKING:
     from models.eventlog import EventLog
-    from stream.replay import Outcome, Replay
-    from stream.settings import Settings
-    from stream.watch import Watch
+    from stream.config.settings import Settings
+    from stream.metrics.observer import Watch
+    from stream.replay.replay import Outcome, Replay
 
 PANEL = "Publish"
 
@@ -46,12 +46,12 @@ def command(
 ) -> int:
     """Replay a log as the daemon would have published it; exit 3 where a release was withheld."""
     from connectors import read_log
-    from stream import settings
-    from stream.replay import Replay, check_against, default_publication
+    from stream.config import sources
+    from stream.replay.replay import Replay, check_against, default_publication
 
     if speed is not None and not speed > 0:
         raise typer.BadParameter("must be above 0", param_hint="--speed")
-    loaded = settings.load(config, _flags(sensitive, columns, timezone))
+    loaded = sources.load(config, _flags(sensitive, columns, timezone))
     if config is not None and not loaded.publication:
         raise typer.BadParameter(f"{config} has no [[publication]]", param_hint="-c")
     with progress() as bar:
@@ -59,7 +59,7 @@ def command(
         events = read_log(log, loaded.process.columns.changed, loaded.process.timezone)
         bar.remove_task(reading)
         if compare:
-            from stream.comparison import alternatives
+            from stream.replay.compare import alternatives
 
             loaded = alternatives(loaded, events)
         elif not loaded.publication:
@@ -87,8 +87,8 @@ def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Ite
     if port is None and textfile is None:
         yield None
         return
-    from stream.metrics import Metrics
-    from stream.watch import Watch
+    from stream.metrics.exporter import Metrics
+    from stream.metrics.observer import Watch
 
     if textfile is not None and not textfile.parent.is_dir():
         raise InputError(f"{textfile}: its folder does not exist")  # said now, and not after hours
@@ -122,7 +122,7 @@ def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> 
     from msgspec.json import encode
     from msgspec.json import format as indented
 
-    from stream.comparison import compare
+    from stream.replay.compare import compare
 
     rows = compare(replay, outcome, log)
     (output / "operator" / "comparison.json").write_bytes(indented(encode(rows)))
@@ -138,7 +138,7 @@ def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | No
         table.add_row(*("" if cell is None else str(cell) for cell in row))
     console.print(table)
     if rows is not None:
-        from stream.comparison import COLUMNS, cells
+        from stream.replay.compare import COLUMNS, cells
 
         compared = Table(*COLUMNS)
         for line in rows:

@@ -11,7 +11,7 @@ import msgspec
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import UnavailableError
-from stream.daemon.consuming import ISOLATION
+from stream.daemon.faust_consumer import ISOLATION
 
 PATIENCE_SECONDS = 60.0
 """Without a record for this long before the end: the broker is away, and the process ends to be started again."""

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from connectors.kafka.events import Event, Headers, Poison
-from stream.pseudonym import Pseudonyms
-from stream.records import VERSION, Delta, Row
+from stream.fold.records import VERSION, Delta, Row
+from stream.values.pseudonym import Pseudonyms
 
 OVERHEAD = 1024
 """Room for the fields around the rows, so that a split record stays below the limit as a whole."""

@@ -10,7 +10,7 @@ import structlog
 
 LIBRARIES = {
     "faust": logging.WARNING,
-    "stream.daemon.consuming": logging.WARNING,  # Faust names a service's logger after the module of its class
+    "stream.daemon.faust_consumer": logging.WARNING,  # Faust names a service's logger after the module of its class
     "mode": logging.ERROR,
     "aiokafka": logging.WARNING,
     "kafka": logging.ERROR,

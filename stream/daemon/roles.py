@@ -20,9 +20,9 @@ def run_ingest(config: Path, output: Path) -> int:
     """An ingest worker; as many as the source topics have partitions share the work."""
     from connectors.kafka.events import POISONS
     from stream.daemon import start
-    from stream.daemon.applications import run
-    from stream.ingest import ingest_app
-    from stream.watch import serve
+    from stream.daemon.faust_app import run
+    from stream.daemon.ingest import ingest_app
+    from stream.metrics.observer import serve
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
@@ -39,11 +39,11 @@ def run_ingest(config: Path, output: Path) -> int:
 
 def run_coordinator(config: Path, output: Path, at: Callable[[str], None] = lambda _name: None) -> int:
     """A coordinator: active where the group says so, a standby otherwise. `at` is the fault kit's hook."""
-    from stream.coordinator import coordinator_app
     from stream.daemon import start
-    from stream.daemon.applications import run
-    from stream.daemon.engine import Host
-    from stream.watch import Watch, serve
+    from stream.daemon.coordinator import coordinator_app
+    from stream.daemon.faust_app import run
+    from stream.daemon.state_machine import Host
+    from stream.metrics.observer import Watch, serve
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
@@ -117,7 +117,7 @@ def _unblock() -> None:
 
 def _environment(config: Path, role: str) -> dict[str, str]:
     """Two processes cannot share a port: the coordinator of `--role all` takes the next one, of metrics and health."""
-    from stream.settings import load
+    from stream.config.sources import load
 
     settings = load(config)
     ports = {"VEILSTREAM_METRICS__PORT": settings.metrics.port, "VEILSTREAM_HEALTH_PORT": settings.health_port}

@@ -9,9 +9,10 @@ from pathlib import Path
 from connectors.kafka import topics
 from connectors.kafka.source import Source
 from models.errors import InputError
-from stream.pseudonym import key_from_text
-from stream.release.folder import create_key, read_key
-from stream.settings import Settings, load
+from stream.config.settings import Settings
+from stream.config.sources import load
+from stream.storage.folder import create_key, read_key
+from stream.values.pseudonym import key_from_text
 
 log = logging.getLogger("veilstream")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
-    from stream.daemon.engine import Engine
+    from stream.daemon.state_machine import Engine
 
 FILE = "status.json"
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +18,10 @@ from pydantic import BaseModel, ConfigDict
 from models.anonymize.hiding import Target
 from models.anonymize.repair import Banned
 from models.anonymize.shown import Shown
+from models.dp.budget import Charge
 from models.errors import BoundError
-from models.eventlog import Column, EventLog, Ints, SimpleLog
-from models.knowledge import NANOSECONDS, Unit, joint, perspective
+from models.eventlog import EventLog, Ints
+from stream.storage.release_record import Record
 
 TimeBasis = Literal["ordinal", "relative", "noised"]
 """ordinal: index of the event in seconds, says nothing; relative: to the start of the case; noised: by dp."""
@@ -64,17 +64,6 @@ class Decision:
     sequence: int = 0
     reasons: Sequence[str] = ()
     audit: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """Privacy budget of one release: exact numbers, composed by addition."""
-
-    epsilon: Fraction = Fraction(0)
-    delta: Fraction = Fraction(0)
-
-    def __add__(self, other: Charge) -> Charge:
-        return Charge(self.epsilon + other.epsilon, self.delta + other.delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,42 +162,6 @@ class Mechanism(BaseModel, ABC):
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         """Warnings of check-config that need more than this table (the whole publication table is given)."""
         return []
-
-
-@dataclass(slots=True)
-class Record:
-    """One release as the audits see it: the candidate, or an earlier one read back from variants.parquet.
-
-    `log.case_ids` are the pseudonyms of the source cases ("" for a record that is no one case), so partners in
-    other releases are found by equal ids. `cache`: where audits keep what they would compute again (per process).
-    """
-
-    sequence: int
-    log: EventLog
-    carries: tuple[str, ...]
-    T: str
-    sensitive: tuple[str, ...]
-    audit: Mapping[str, Any] = field(default_factory=dict)
-    cache: dict[str, Any] = field(default_factory=dict)
-
-    def items(self, carries: Sequence[str] | None = None) -> Column:
-        """The joint item of each released event over `carries` (all that the release carries by default).
-
-        Relative times are taken as they stand: they keep the anchor of the source case, which suppression of the
-        first event must not move.
-        """
-        names = tuple(carries if carries is not None else self.carries)
-        if "relative_time" not in names:
-            return perspective(self.log, names, cast(Unit, self.T))
-        ticks = self.log.time // NANOSECONDS[self.T]
-        distinct, codes = np.unique(ticks, return_inverse=True)
-        column = Column(codes.astype(np.int32), tuple(distinct.tolist()))
-        rest = tuple(name for name in names if name != "relative_time")
-        return joint([perspective(self.log, (name,)) for name in rest] + [column])
-
-    def simple(self, carries: Sequence[str] | None = None) -> SimpleLog:
-        """The simple log of the release over those items and the joint sensitive value."""
-        return SimpleLog.from_items(self.log.starts, self.items(carries), self.log.sensitive(self.sensitive))
 
 
 @dataclass(frozen=True, slots=True)

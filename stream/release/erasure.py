@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from stream.folding.cases import digest
-from stream.release import variants
-from stream.release.contract import Record
-from stream.release.folder import replace_with
-from stream.release.ledger import Entry
+from stream.fold.cases import digest
+from stream.storage import variants
+from stream.storage.folder import replace_with
+from stream.storage.ledger import Entry
+from stream.storage.release_record import Record
 
 if TYPE_CHECKING:
-    from stream.fold import Fold
-    from stream.office import Office
+    from stream.fold.fold import Fold
+    from stream.runtime.service import Office
 
 
 def erase(office: Office, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:

@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from models.dp.budget import Charge
 from models.errors import InputError
-from stream.exact import Exact
-from stream.release.contract import Charge, Mechanism
-from stream.window import MOST
+from stream.fold.window import MOST
+from stream.release.contract import Mechanism
+from stream.values.exact import Exact
 
 
 class GatePolicy(BaseModel):

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from stream.release.contract import Build, Charge, Mechanism
+from models.dp.budget import Charge
+from stream.release.contract import Build, Mechanism
 from stream.release.gate import GatePolicy
 
 VERSION = 1

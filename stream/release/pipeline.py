@@ -15,21 +15,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from connectors.store import Prepared, Store
+from connectors.store.base import Prepared, Store
+from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError
 from models.eventlog import EventLog
-from stream.pseudonym import Pseudonyms
-from stream.release import documents, gate, repair, variants
-from stream.release.contract import Attempt, AuditContext, Build, Charge, Decision, Exposure, Record
-from stream.release.earlier import Earlier, reach
-from stream.release.folder import OperatorFolder, replace_with, write_json
-from stream.release.ledger import Account, Entry, Ledger, charge_entry, charge_of
+from stream.config.settings import Publication, Settings
+from stream.release import audit_document as documents
+from stream.release import gate, repair
+from stream.release.candidate import Candidate
+from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
 from stream.release.manifest import audit_document, manifest
 from stream.release.mechanisms import kinds
-from stream.release.mirror import Mirror
-from stream.release.released import outside, pseudonymous_resources
-from stream.release.repair import Judged
-from stream.settings import Publication, Settings
+from stream.release.prior_releases import Earlier, reach
+from stream.release.public_view import outside, pseudonymous_resources
+from stream.storage import variants
+from stream.storage.folder import OperatorFolder, replace_with, write_json
+from stream.storage.ledger import Account, Entry, Ledger, charge_entry, charge_of
+from stream.storage.mirror import Mirror
+from stream.storage.release_record import Record
+from stream.values.pseudonym import Pseudonyms
 
 BOUNDARIES = ("opened", "charged", "built", "files_written", "sealed", "renamed", "published")
 """Where a crash can fall between two durable steps; `at(name)` is called just after each (fault injection)."""
@@ -113,12 +117,12 @@ class Pipeline:
         audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": list(reasons)})
         return self._seal(attempt, judged.build, judged.candidate, audit)
 
-    def _judge(self, attempt: Attempt, build: Build) -> Judged:
+    def _judge(self, attempt: Attempt, build: Build) -> Candidate:
         candidate = self._record(build, attempt.exposure)
         audit = self._audit(attempt, build, candidate)
-        return Judged(build, candidate, audit, gate.after_audit(self.publication.gate, audit))
+        return Candidate(build, candidate, audit, gate.after_audit(self.publication.gate, audit))
 
-    def _repaired(self, attempt: Attempt, first: Judged) -> Judged:
+    def _repaired(self, attempt: Attempt, first: Candidate) -> Candidate:
         """The attempt with more suppressed, so that the gate passes it; else with reasons, and it is withheld."""
         publication = self.publication
         audit = repair.main_audit(publication.build_audits)

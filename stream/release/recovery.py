@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from models.errors import RefusedError
-from stream.release.ledger import Entry
+from stream.storage.ledger import Entry
 
 if TYPE_CHECKING:
     from stream.release.pipeline import Pipeline

@@ -9,7 +9,7 @@ like any other release: what leaves has passed the gate, and where nothing passe
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from models.anonymize.hiding import Target
@@ -17,21 +17,13 @@ from models.anonymize.repair import Banned
 from models.anonymize.shown import Shown
 from models.errors import BoundError
 from stream.release.audits.anonymity import MEASURES, CorrespondenceAudit
-from stream.release.contract import Build, Exposure, Mechanism, Record
+from stream.release.candidate import Candidate
+from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.gate import GatePolicy
+from stream.storage.release_record import Record
 
 ROUNDS = 100
 """Tries before the attempt is withheld: each suppresses one more item."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A build with its audit and the gate's reasons against it."""
-
-    build: Build
-    candidate: Record
-    audit: dict[str, Any]
-    reasons: list[str]
 
 
 def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[Record]) -> list[Target]:
@@ -61,14 +53,14 @@ def shown(earlier: Sequence[Record]) -> Shown:
 
 
 def walk(
-    first: Judged,
+    first: Candidate,
     mechanism: Mechanism,
     exposure: Exposure,
     policy: GatePolicy,
     audit: CorrespondenceAudit,
     earlier: Sequence[Record],
-    judge: Callable[[Build], Judged],
-) -> Judged:
+    judge: Callable[[Build], Candidate],
+) -> Candidate:
     """The first try that passes the gate, with its cost in the manifest; else the last one, with its reasons."""
     gone: list[Any] = []
     last, before, wanted = first, shown(earlier), targets(policy, audit, earlier)

@@ -12,11 +12,11 @@ from typing import Any
 
 from models.errors import InputError
 from models.eventlog import EventLog
+from stream.operations.history import audit, entries, history, read_json
 from stream.release.gate import worst_anonymity
-from stream.release.history import audit, entries, history, read_json
-from stream.release.ledger import Entry
 from stream.report import graphs
 from stream.report.knowledge import Names
+from stream.storage.ledger import Entry
 
 STANDING = ("published", "sealed")
 ATTACKS = ("fa", "ca", "ba")
@@ -203,7 +203,7 @@ def _budget(name: str, found: Sequence[Entry], last: Mapping[str, Any]) -> dict[
 
 
 def _charge(entry: Entry, became: str | None) -> dict[str, Any]:
-    from stream.release.ledger import charge_of
+    from stream.storage.ledger import charge_of
 
     charge = charge_of(entry)
     names = {"seal": "released", "withheld": "withheld", None: "not finished"}

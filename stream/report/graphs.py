@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import EventLog
-from stream.release import variants
 from stream.report.knowledge import Names
+from stream.storage import variants
 
 MOST_NODES, MOST_EDGES = 24, 36
 """More than that is a ball of wool; what is left out is counted on the page."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from connectors.store import FileOps, Writer
+from connectors.files import FileOps, Writer
 
 
 class Aborted(BaseException):

@@ -10,10 +10,10 @@ import argparse
 from pathlib import Path
 
 from connectors import read_log
-from connectors.store import FileOps
-from stream import settings
+from connectors.files import FileOps
+from stream.config import sources
 from stream.release.pipeline import BOUNDARIES
-from stream.replay import Outcome, Replay
+from stream.replay.replay import Outcome, Replay
 from stream.testing.faults import FaultyDisk, at_nth, kill
 
 BATCH = 40
@@ -22,7 +22,7 @@ BATCH = 40
 
 def replay(log: Path, config: Path, output: Path, *, at: str = "", nth: int = 1, operation: int = 0) -> Outcome:
     """Replay with a death planned at the n-th passing of a boundary, or at the n-th operation on the disk."""
-    loaded = settings.load(config)
+    loaded = sources.load(config)
     ops = FaultyDisk(operation, act=kill) if operation else FileOps()
     hook = at_nth(at, nth, kill) if at else _nothing
     process = loaded.process

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from stream.advice import warnings
-from stream.settings import load
+from stream.config.lint import warnings
+from stream.config.sources import load
 from tests.conftest import ROOT, missing
 from tests.deploy import chart
 from tests.deploy.node import HERE, node, run

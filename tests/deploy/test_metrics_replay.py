@@ -11,11 +11,11 @@ import pytest
 
 from connectors import read_log
 from models.eventlog import EventLog
-from stream.metrics import Metrics, reason_class
-from stream.metrics_table import REASONS
-from stream.replay import Replay
-from stream.settings import Settings
-from stream.watch import Watch
+from stream.config.settings import Settings
+from stream.metrics.definitions import REASONS
+from stream.metrics.exporter import Metrics, reason_class
+from stream.metrics.observer import Watch
+from stream.replay.replay import Replay
 
 MECHANISM = {"kind": "identity"}
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from stream.metrics import Metrics
-from stream.settings import Settings, load
-from stream.watch import Watch
+from stream.config.settings import Settings
+from stream.config.sources import load
+from stream.metrics.exporter import Metrics
+from stream.metrics.observer import Watch
 from tests.conftest import ROOT
 from tests.deploy.expressions import RULES, alerts, everything, of_a_replay
 from tests.deploy.prometheus import Prometheus, Watcher, free_port, program

@@ -11,7 +11,7 @@ import pytest
 
 from examples import consume_releases
 from models.eventlog import EventLog
-from stream.daemon.announce import frames
+from stream.daemon.publisher import frames
 
 LOG = EventLog.from_events(
     ["a", "b", "a"],

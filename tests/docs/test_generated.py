@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.papers.__main__ import DOCS, PAGES, stale
-from stream import reference
+from stream.config import reference
 from tests.conftest import ROOT
 
 
 def test_configuration_reference_is_current() -> None:
     """docs/configuration.md is what the models say today."""
     committed = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert committed == reference.page(), "run `python -m stream.reference > docs/configuration.md`"
+    assert committed == reference.page(), "run `python -m stream.config.reference > docs/configuration.md`"
 
 
 SKIPPED_IN_SMALL = {"Figures 6, 7, 9, 13: sepsis"}

@@ -7,7 +7,7 @@ from typing import Any
 
 def skip_high_water_mark() -> None:
     """Repeated source offsets count again."""
-    from stream.folding.intake import State
+    from stream.fold.intake import State
 
     stage = State.stage
 
@@ -22,7 +22,7 @@ def acknowledge_before_durable() -> None:
     """Source events are acknowledged and committed before their deltas are sent; then the process dies."""
     import asyncio
 
-    from stream.ingest import Ingest
+    from stream.daemon.ingest import Ingest
     from tests.kafka.driver import die
 
     async def batch(self: Any, events: Any) -> None:
@@ -43,7 +43,7 @@ def draw_again() -> None:
 
 def drop_dead_letters() -> None:
     """Bad records are covered, and told to nobody."""
-    from stream.ingest import Ingest
+    from stream.daemon.ingest import Ingest
 
     send = Ingest._send
 
@@ -62,7 +62,7 @@ def drop_dead_letters() -> None:
 
 def charge_late() -> None:
     """The charge of a draw is written when the release is out."""
-    from stream.release.ledger import Account
+    from stream.storage.ledger import Account
 
     append, held = Account.append, []
 
@@ -95,7 +95,7 @@ def cut_twice() -> None:
     """Every cut is decided under two names."""
     from dataclasses import replace
 
-    from stream.office import Office
+    from stream.runtime.service import Office
 
     attempt = Office.attempt
     decide = Office.decide

@@ -71,7 +71,7 @@ def leave_the_hole() -> None:
     """The consumer as Faust has it: what was never committed is not sought back."""
     from faust.transport.drivers import aiokafka
 
-    from stream.daemon.consuming import SeekingConsumer
+    from stream.daemon.faust_consumer import SeekingConsumer
 
     shorten_patience()
 
@@ -111,7 +111,7 @@ KINDS = {
 def plant_in_ingest(fault: str) -> None:
     """`sent:N`: the deltas of batch N are with the broker, its events are not acknowledged; `taken:N`: neither.
     Others: see `KINDS`."""
-    from stream import ingest
+    from stream.daemon import ingest
 
     if fault in KINDS:
         for plant in KINDS[fault]:

@@ -12,10 +12,10 @@ import msgspec
 
 from connectors import read_log
 from models.eventlog import EventLog
-from stream.cut import Cut
-from stream.fold import Fold
-from stream.records import AnyRecord, Config
-from stream.rules import FoldRules
+from stream.fold.cut import Cut
+from stream.fold.fold import Fold
+from stream.fold.records import AnyRecord, Config
+from stream.fold.rules import FoldRules
 
 Content = Counter[tuple[tuple[str, ...], Any]]
 

@@ -9,11 +9,11 @@ import pytest
 
 from connectors import read_log
 from stream.daemon.status import read_status
-from stream.embedded import log_facts, records_from_log
-from stream.fold import Fold
-from stream.pseudonym import Pseudonyms
-from stream.release.folder import read_key
-from stream.rules import FoldRules
+from stream.fold.fold import Fold
+from stream.fold.rules import FoldRules
+from stream.replay.log_source import log_facts, records_from_log
+from stream.storage.folder import read_key
+from stream.values.pseudonym import Pseudonyms
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.refold import Release, content, refold, released
 from tests.kafka.site import Site, publication

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from connectors import read_log
-from stream import settings
-from stream.daemon.engine import Saved
-from stream.release.mirror import open_mirror
+from stream.config import sources
+from stream.daemon.state_machine import Saved
+from stream.storage.mirror import open_mirror
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.refold import content
@@ -47,7 +47,7 @@ def _mirrored(one: Site) -> int:
     """Position of the newest checkpoint in the mirror, -1 for none."""
     import msgspec
 
-    mirror = open_mirror(settings.load(one.config), one.folder / "nowhere")
+    mirror = open_mirror(sources.load(one.config), one.folder / "nowhere")
     state = None if mirror is None else mirror.load()
     return -1 if state is None else msgspec.msgpack.decode(state, type=Saved).position
 

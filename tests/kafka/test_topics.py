@@ -9,8 +9,8 @@ import pytest
 
 from connectors.kafka.source import Source
 from models.errors import RefusedError
-from stream.daemon.topic_ledger import TopicLedger
-from stream.release.ledger import Entry
+from stream.daemon.kafka_ledger import TopicLedger
+from stream.storage.ledger import Entry
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import Site

@@ -1,6 +1,6 @@
 """The fold, slow and obvious: every event by itself, every number counted from the list of events each time.
 
-Independent of `stream.fold`: it shares the records and the rules, and none of the state, counters or arrays.
+Independent of `stream.fold.fold`: it shares the records and the rules, and none of the state, counters or arrays.
 """
 
 from __future__ import annotations

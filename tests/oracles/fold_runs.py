@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream.records import Delta, Row
+from stream.fold.records import Delta, Row
 
 S = 1_000_000_000
 COUNTED = ("new_cases", "new_events", "pending", "late", "non_append_insertions")

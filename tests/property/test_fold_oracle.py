@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.fold import Fold
-from stream.records import Delta, Row, Tick
-from stream.rules import FoldRules, PublicationRules
-from stream.window import Window
+from stream.fold.fold import Fold
+from stream.fold.records import Delta, Row, Tick
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
 from tests.oracles.fold import Oracle
 from tests.oracles.fold_runs import S, deltas, in_order, run
 

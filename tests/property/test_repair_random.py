@@ -11,9 +11,10 @@ import numpy as np
 from models.errors import BoundError
 from stream.release import gate, repair
 from stream.release.audits.anonymity import CorrespondenceAudit
-from stream.release.contract import AuditContext, Build, Exposure, Record
+from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.gate import GatePolicy
 from stream.release.mechanisms.tlkc import Tlkc
+from stream.storage.release_record import Record
 from tests.oracles import publishing
 
 STREAMS, LETTERS, K = 200, "abc", 3
@@ -26,11 +27,11 @@ MECHANISMS = (
 )
 
 
-def judge(build: Build, exposure: Exposure, earlier: list[Record], audit: CorrespondenceAudit) -> repair.Judged:
+def judge(build: Build, exposure: Exposure, earlier: list[Record], audit: CorrespondenceAudit) -> repair.Candidate:
     candidate = publishing.record(build, exposure, len(earlier) + 1)
     context = AuditContext(candidate, earlier, build, exposure, MECHANISM, (), {})
     results = {"anonymity": dict(audit.measure(context, {})), "n_actual": build.n_actual}
-    return repair.Judged(build, candidate, results, gate.after_audit(POLICY, results))
+    return repair.Candidate(build, candidate, results, gate.after_audit(POLICY, results))
 
 
 def decide(
@@ -52,7 +53,7 @@ def decide(
     return "repaired", _kept(last)
 
 
-def _kept(judged: repair.Judged) -> Record:
+def _kept(judged: repair.Candidate) -> Record:
     """The release as later audits read it."""
     judged.candidate.audit = judged.audit
     return judged.candidate

@@ -12,14 +12,14 @@ import numpy as np
 
 from connectors import read_log, write_log
 from models.eventlog import EventLog
-from stream import settings
-from stream.replay import Outcome, Replay
+from stream.config import sources
+from stream.replay.replay import Outcome, Replay
 
 MINUTE = 60_000_000_000
 SPAWN = multiprocessing.get_context("forkserver")
 SPAWN.set_forkserver_preload(
     [
-        "stream.replay",
+        "stream.replay.replay",
         "stream.testing.killer",
         "connectors.xes",
         "connectors.xes_write",
@@ -76,7 +76,7 @@ def _toml(value: Any) -> str:
 
 def replay(world: Path, output: Path | None = None, publications: int = 3, **options: Any) -> Outcome:
     """One replay of the small log in this process, into `out` beside it; `at` may raise Aborted, as a crash would."""
-    loaded = settings.load(world / f"config{publications}.toml")
+    loaded = sources.load(world / f"config{publications}.toml")
     return Replay(loaded, output or world / "out", batch=40, **options).run(read_log(world / "log.xes"))
 
 

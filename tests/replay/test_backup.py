@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from stream import settings
 from stream.commands import execute as veilstream
-from stream.pseudonym import Pseudonyms
-from stream.release import backup as backups
-from stream.release.folder import read_key
+from stream.config import sources
+from stream.operations import backup as backups
+from stream.storage.folder import read_key
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
+from stream.values.pseudonym import Pseudonyms
 from tests.replay.crashing import replay
 
 
@@ -72,8 +72,8 @@ def test_a_checkpoint_in_a_backup_is_never_newer_than_its_ledger(world: Path, mo
     shutil.rmtree(world / "out" / "public")
     shutil.rmtree(world / "out" / "operator")
     assert veilstream(["restore", str(world / "b.tar.gz"), str(world / "out")]) == 0
-    loaded = settings.load(world / "config3.toml")
-    from stream.office import Office
+    loaded = sources.load(world / "config3.toml")
+    from stream.runtime.service import Office
 
     with pytest.raises(Exception, match="gone from the store"):  # and not: the ledger is older than the state
         Office(loaded, world / "out")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.store import FileOps
+from connectors.files import FileOps
 from models.errors import RefusedError
 from stream.testing import verifier
 from stream.testing.faults import FaultyDisk

@@ -9,10 +9,10 @@ import pytest
 
 from connectors import read_log
 from models.attacks.correspondence import anonymity
+from stream.config.settings import Settings
 from stream.release.audits.anonymity import simple
 from stream.release.gate import worst_anonymity
-from stream.replay import Outcome, Replay
-from stream.settings import Settings
+from stream.replay.replay import Outcome, Replay
 from tests.replay.test_replay_logs import accounted
 
 K = 20

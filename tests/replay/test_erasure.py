@@ -10,15 +10,15 @@ import pytest
 
 from connectors import read_log
 from models.errors import RefusedError
-from stream import settings
 from stream.commands import execute as veilstream
-from stream.office import Office
-from stream.pseudonym import Pseudonyms
-from stream.release import variants
-from stream.release.folder import read_key
-from stream.replay import Replay
+from stream.config import sources
+from stream.replay.replay import Replay
+from stream.runtime.service import Office
+from stream.storage import variants
+from stream.storage.folder import read_key
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
+from stream.values.pseudonym import Pseudonyms
 from tests.replay.crashing import configuration, replay, sample
 
 
@@ -60,7 +60,7 @@ def test_a_tombstone_survives_the_loss_of_the_checkpoints(world: Path, monkeypat
 
 def test_two_processes_on_one_folder(world: Path) -> None:
     """The second is refused with exit code 4."""
-    loaded = settings.load(world / "config3.toml")
+    loaded = sources.load(world / "config3.toml")
     office = Office(loaded, world / "out")
     with pytest.raises(RefusedError, match="another veilstream process") as error:
         Office(loaded, world / "out")
@@ -109,9 +109,9 @@ def test_another_log_or_configuration_is_refused(world: Path) -> None:
     replay(world, out)
     other = sample(world / "out" / "public", cases=30)
     with pytest.raises(RefusedError, match="the log is not the one"):
-        Replay(settings.load(world / "config3.toml"), out).run(read_log(other))
+        Replay(sources.load(world / "config3.toml"), out).run(read_log(other))
     with pytest.raises(RefusedError, match="the configuration is not the one"):
-        Replay(settings.load(configuration(world, 1)), out).run(read_log(world / "log.xes"))
+        Replay(sources.load(configuration(world, 1)), out).run(read_log(world / "log.xes"))
 
 
 def test_a_foreign_folder_is_not_touched(world: Path) -> None:
@@ -126,8 +126,8 @@ def test_a_foreign_folder_is_not_touched(world: Path) -> None:
 
 def test_an_erasure_that_died_half_way_is_finished_at_the_next_start(world: Path) -> None:
     """The ledger knows, the files and the checkpoint do not yet: opening the folder completes it."""
-    from stream.folding.cases import digest
-    from stream.release.ledger import Entry, SqliteLedger
+    from stream.fold.cases import digest
+    from stream.storage.ledger import Entry, SqliteLedger
 
     out = world / "out"
     with pytest.raises(Aborted):

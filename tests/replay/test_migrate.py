@@ -11,17 +11,18 @@ import pytest
 
 from connectors import read_log
 from models.eventlog import EventLog
-from stream import checkpoint, migration
-from stream.checkpoint import CURRENT, PREVIOUS
 from stream.commands import execute as veilstream
-from stream.embedded import log_facts, records_from_log
-from stream.fold import Fold
-from stream.folding import snapshot
-from stream.office import Office
-from stream.release import mirror
-from stream.release.mirror import open_mirror
-from stream.sealed import header_of
-from stream.settings import Settings, load
+from stream.config.settings import Settings
+from stream.config.sources import load
+from stream.fold.fold import Fold, snapshot
+from stream.operations import migrate as migration
+from stream.replay.log_source import log_facts, records_from_log
+from stream.runtime.service import Office
+from stream.storage import checkpoints as checkpoint
+from stream.storage import mirror
+from stream.storage.checkpoints import CURRENT, PREVIOUS
+from stream.storage.envelope import header_of
+from stream.storage.mirror import open_mirror
 from tests.replay.crashing import configuration, sample
 
 KEY, FIRST, SECOND = "aa" * 32, "bb" * 32, "cc" * 32

@@ -13,17 +13,17 @@ import msgspec
 import pytest
 
 from connectors import read_log
-from connectors.blobs import open_blobs
+from connectors.store.blobs import open_blobs
 from models.errors import RefusedError
 from models.eventlog import EventLog
-from stream import settings
-from stream.embedded import log_facts, records_from_log
-from stream.fold import Fold
-from stream.office import Office
-from stream.release import variants
-from stream.release.mirror import RELEASE, Mirror, open_mirror
-from stream.sealed import Keys, unseal
-from stream.settings import Settings
+from stream.config import sources
+from stream.config.settings import Settings
+from stream.fold.fold import Fold
+from stream.replay.log_source import log_facts, records_from_log
+from stream.runtime.service import Office
+from stream.storage import variants
+from stream.storage.envelope import Keys, unseal
+from stream.storage.mirror import RELEASE, Mirror, open_mirror
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, sample
 
@@ -37,7 +37,7 @@ def log(tmp_path: Path) -> EventLog:
 
 def configured(folder: Path, store: str, storage_key: str | None = STORAGE, former: str | None = None) -> Settings:
     given = {"store": store, "key": KEY, "checkpoint_key": storage_key, "checkpoint_key_former": former}
-    return settings.load(configuration(folder, 3), {name: value for name, value in given.items() if value is not None})
+    return sources.load(configuration(folder, 3), {name: value for name, value in given.items() if value is not None})
 
 
 def decide(

@@ -9,14 +9,14 @@ import pytest
 
 from connectors import read_log
 from models.errors import RefusedError
-from stream import settings
-from stream.fold import Fold
-from stream.office import Office
+from stream.config import sources
+from stream.fold.fold import Fold
 from stream.release import pipeline as pipeline_module
 from stream.release.contract import Attempt, Decision
-from stream.release.ledger import Account, Entry
 from stream.release.pipeline import Pipeline
-from stream.replay import Replay
+from stream.replay.replay import Replay
+from stream.runtime.service import Office
+from stream.storage.ledger import Account, Entry
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, replay, sample
@@ -81,7 +81,7 @@ def test_charge_after_the_draw(world: Path, tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(Account, "append", dishonest)
     hook = at_nth("files_written", 1, abort)
-    only_private = settings.load(configuration(tmp_path, 1))
+    only_private = sources.load(configuration(tmp_path, 1))
     with pytest.raises(Aborted):
         Replay(only_private, tmp_path / "out", at=hook, batch=40).run(read_log(world / "log.xes"))
     assert any("before it was charged" in fault for fault in verifier.verify(tmp_path / "out", finished=False))
@@ -94,7 +94,7 @@ def test_checkpoint_past_an_open_cut(world: Path, tmp_path: Path, monkeypatch: p
     def dishonest(self: Office, fold: Fold, cut: Any) -> Decision:
         attempt = self.attempt(fold, cut)
         fold.decided(cut, True)
-        from stream.resume import Resume
+        from stream.replay.resume import Resume
 
         resume = Resume.__new__(Resume)
         resume.office = self
@@ -110,10 +110,10 @@ def test_checkpoint_past_an_open_cut(world: Path, tmp_path: Path, monkeypatch: p
 
 def test_the_fold_itself_refuses_a_snapshot_past_an_open_cut(world: Path) -> None:
     """The bug above must be planted with force: an honest fold gives no snapshot while a cut is open."""
-    from stream.embedded import log_facts, records_from_log
+    from stream.replay.log_source import log_facts, records_from_log
 
     log = read_log(world / "log.xes")
-    loaded = settings.load(world / "config3.toml")
+    loaded = sources.load(world / "config3.toml")
     office = Office(loaded, world / "snapshot")
     fold = Fold(office.rules(embedded=True), log_facts(log))
     records = records_from_log(log, key=office.pseudonyms.id, batch=500)

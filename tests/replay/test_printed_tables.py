@@ -10,11 +10,11 @@ import pytest
 
 from connectors import read_log
 from stream.commands import execute as veilstream
+from stream.config.sources import load
 from stream.daemon.status import write_status
-from stream.embedded import log_facts, records_from_log
-from stream.fold import Fold
-from stream.office import Office
-from stream.settings import load
+from stream.fold.fold import Fold
+from stream.replay.log_source import log_facts, records_from_log
+from stream.runtime.service import Office
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import RefusedError
-from stream.release.ledger import open_readonly
+from stream.storage.ledger import open_readonly
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import replay

@@ -12,12 +12,12 @@ import pytest
 
 from models.errors import InputError
 from models.eventlog import Column, EventLog
-from stream.comparison import COLUMNS, alternatives, cells, compare
+from stream.config.settings import Settings
 from stream.release.gate import GatePolicy, refuse_impossible, worst_anonymity
 from stream.release.mechanisms.identity import Identity
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.replay import Outcome, Replay
-from stream.settings import Settings
+from stream.replay.compare import COLUMNS, alternatives, cells, compare
+from stream.replay.replay import Outcome, Replay
 
 K = 4
 

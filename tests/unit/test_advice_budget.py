@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stream import settings
-from stream.advice import warnings
+from stream.config import sources
+from stream.config.lint import warnings
 
 TWO = "".join(
     f"""
@@ -35,6 +35,6 @@ def test_a_process_budget_is_a_cap(tmp_path: Path, process: str, said: list[str]
     """Without any cap the loss grows for ever, and two publications add up; a cap of the process ends both warnings."""
     path = tmp_path / "c.toml"
     path.write_text(process + TWO)
-    found = warnings(settings.load(path))
+    found = warnings(sources.load(path))
     assert all(any(text in warning for warning in found) for text in said)
     assert not any(text in warning for warning in found for text in silent)

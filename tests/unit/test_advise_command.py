@@ -12,7 +12,7 @@ import pytest
 from connectors import write_log
 from models.eventlog import EventLog
 from stream.commands import execute as veilstream
-from stream.settings import load
+from stream.config.sources import load
 
 HOUR = 3_600_000_000_000
 

@@ -11,12 +11,13 @@ from pydantic import ValidationError
 
 from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
+from stream.config.settings import Publication
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.audits.series import SeriesAudit
-from stream.release.contract import Applicability, AuditContext, Build, Exposure, Record
+from stream.release.contract import Applicability, AuditContext, Build, Exposure
 from stream.release.gate import GatePolicy, after_audit
 from stream.release.mechanisms.identity import Identity
-from stream.settings import Publication
+from stream.storage.release_record import Record
 
 TRACES = [("ab", "X"), ("ab", "X"), ("ac", "Y"), ("abc", "X"), ("ab", "X")]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import RefusedError
-from stream.checkpoint import CURRENT, PREVIOUS, Checkpoints, FileOperations
+from stream.storage.checkpoints import CURRENT, PREVIOUS, Checkpoints, FileOperations
 
 KEY = bytes(range(32))
 

@@ -11,11 +11,11 @@ import pytest
 
 from models.errors import BoundError, RefusedError
 from models.eventlog import EventLog
+from stream.config.settings import Settings
 from stream.release.contract import Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.replay import Replay
-from stream.settings import Settings
+from stream.replay.replay import Replay
 
 
 def exposure(cases: int, sensitive: tuple[str, ...] = ("S",)) -> Exposure:

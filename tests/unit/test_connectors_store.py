@@ -10,8 +10,9 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from connectors import store as stores
-from connectors.store import FileOps, open_store
+from connectors.files import FileOps
+from connectors.store.base import base as stores
+from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
 
 

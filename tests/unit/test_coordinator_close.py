@@ -13,13 +13,13 @@ import pytest
 
 from connectors.kafka.source import Source
 from models.errors import VeilstreamError
-from stream.coordinator import Coordinator
-from stream.daemon.engine import Engine
-from stream.fold import Fold
-from stream.records import Delta, Tick
-from stream.rules import FoldRules, PublicationRules
-from stream.settings import Settings
-from stream.window import Window
+from stream.config.settings import Settings
+from stream.daemon.coordinator import Coordinator
+from stream.daemon.state_machine import Engine
+from stream.fold.fold import Fold
+from stream.fold.records import Delta, Tick
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
 
 DAY = 86_400 * 10**9
 

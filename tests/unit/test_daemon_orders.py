@@ -12,16 +12,16 @@ import pytest
 from connectors.kafka.source import Source
 from models.errors import InputError
 from stream.commands.erase import _case_ids
-from stream.daemon import orders
-from stream.daemon.engine import Engine
+from stream.config.settings import Settings
+from stream.daemon import operator_commands as orders
+from stream.daemon.state_machine import Engine
 from stream.daemon.status import FILE
-from stream.fold import Fold
-from stream.pseudonym import Pseudonyms
-from stream.records import Command, Delta, PlainRow
-from stream.release.folder import create_key, read_key
-from stream.rules import FoldRules, PublicationRules
-from stream.settings import Settings
-from stream.window import Window
+from stream.fold.fold import Fold
+from stream.fold.records import Command, Delta, PlainRow
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
+from stream.storage.folder import create_key, read_key
+from stream.values.pseudonym import Pseudonyms
 
 SOURCE = Source(topics=("t",))
 

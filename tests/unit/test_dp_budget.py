@@ -11,7 +11,7 @@ import pytest
 
 from models.dp.budget import exact, positive, probability
 from models.errors import InputError
-from stream.exact import exact as configured
+from stream.values.exact import exact as configured
 
 
 @pytest.mark.parametrize(

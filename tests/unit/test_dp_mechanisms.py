@@ -13,11 +13,12 @@ from pydantic import ValidationError
 
 from models.dp import noise
 from models.dp.annotation import annotate
+from models.dp.budget import Charge
 from models.dp.sampling import sample_cases
 from models.errors import BoundError
 from models.eventlog import EventLog
 from stream.commands import execute as veilstream
-from stream.release.contract import Charge, Exposure
+from stream.release.contract import Exposure
 from stream.release.mechanisms import mechanism
 
 TABLES: list[dict[str, Any]] = [

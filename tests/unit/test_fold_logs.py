@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from connectors import read_log
-from stream.embedded import log_facts, records_from_log
-from stream.fold import Fold
-from stream.rules import FoldRules, PublicationRules
-from stream.window import Window
+from stream.fold.fold import Fold
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
+from stream.replay.log_source import log_facts, records_from_log
 from tests.oracles.fold import Oracle
 from tests.oracles.fold_runs import run
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from models.errors import InputError, RefusedError
-from stream.fold import Fold
-from stream.records import Command, Config, Delta, Heartbeat, Row, Tick
-from stream.rules import FoldRules, PublicationRules
-from stream.window import Window
+from stream.fold.fold import Fold
+from stream.fold.records import Command, Config, Delta, Heartbeat, Row, Tick
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
 from tests.oracles.fold_runs import S
 
 

@@ -12,10 +12,10 @@ from faust.types import TP
 
 from connectors.kafka.events import Schema, decoder
 from connectors.kafka.source import Source
-from stream import ingest as ingest_module
+from stream.daemon import ingest as ingest_module
 from stream.daemon.deltas import DeltaWriter
-from stream.ingest import Ingest
-from stream.pseudonym import Pseudonyms
+from stream.daemon.ingest import Ingest
+from stream.values.pseudonym import Pseudonyms
 
 PLACE = TP("orders", 0)
 

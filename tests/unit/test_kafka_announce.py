@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.source import Source
-from stream.daemon.announce import Announcer
+from stream.daemon.publisher import Announcer
 
 LOGS = {
     "log.csv.gz": "case:concept:name,concept:name,time:timestamp\n",

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from connectors.kafka.events import Schema, decoder
 from stream.daemon.deltas import DeltaWriter, SourceRecord
-from stream.pseudonym import Pseudonyms
-from stream.records import AnyRecord, Delta, Row
+from stream.fold.records import AnyRecord, Delta, Row
+from stream.values.pseudonym import Pseudonyms
 
 KEY = bytes(range(32))
 NOW = 1_700_000_000_000_000_000

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import RefusedError
-from stream.release.ledger import Entry, SqliteLedger
+from stream.storage.ledger import Entry, SqliteLedger
 
 
 def test_a_ledger_that_a_crash_left_without_tables_is_made_anew(tmp_path: Path) -> None:

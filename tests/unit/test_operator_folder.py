@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from models.errors import RefusedError
-from stream.release.backup import backup
-from stream.release.folder import OperatorFolder
-from stream.release.ledger import SqliteLedger
+from stream.operations.backup import backup
+from stream.storage.folder import OperatorFolder
+from stream.storage.ledger import SqliteLedger
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from models.eventlog import Column, EventLog
-from stream.proposal import Trial, as_toml, candidates, propose
-from stream.settings import Completion, Process, Settings, load
+from stream.config.settings import Completion, Process, Settings
+from stream.config.sources import load
+from stream.replay.advise import Trial, as_toml, candidates, propose
 
 SETTINGS = Settings(process=Process(sensitive=("diagnosis",), completion=Completion(log_end=True)))
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.dp.budget import Charge
 from models.eventlog import EventLog
-from stream import settings
-from stream.office import Office
-from stream.release.contract import Attempt, Charge, Decision, Exposure
+from stream.config import sources
+from stream.release.contract import Attempt, Decision, Exposure
+from stream.runtime.service import Office
 from stream.testing.faults import Aborted, abort, at_nth
 
 
@@ -31,7 +32,7 @@ def _decide(
         '[[publication]]\nname = "p"\nwindow = { manual = true }\naudit = { risk = false, utility = false }\n'
         f'mechanism = {{ kind = "dp-variants", epsilon = {epsilon}, delta_dp = {delta_dp} }}\n'
     )
-    office = Office(settings.load(config), folder / "out", at=at)
+    office = Office(sources.load(config), folder / "out", at=at)
     try:
         pipeline = office.pipelines["p"]
         return pipeline.attempt(_attempt()), pipeline.account.spent

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from stream.release.audits import audits
-from stream.release.contract import Record
-from stream.release.earlier import Earlier, reach
+from stream.release.prior_releases import Earlier, reach
+from stream.storage.release_record import Record
 
 OFF = {"anonymity": False, "series": False, "leakage": False, "risk": False, "utility": False}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from models.dp.budget import Charge
 from models.errors import InputError
-from stream.release.contract import Charge
 from stream.release.gate import GatePolicy, after_audit, before_noise, refuse_impossible, worst_anonymity
 from stream.release.mechanisms import mechanism
 from stream.release.mechanisms.identity import Identity

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from models.dp.budget import Charge
 from models.errors import RefusedError
-from stream.release.contract import Charge
-from stream.release.ledger import Account, Entry, SqliteLedger, charge_entry, open_readonly
+from stream.storage.ledger import Account, Entry, SqliteLedger, charge_entry, open_readonly
 
 
 def _ledger(folder: Path) -> SqliteLedger:

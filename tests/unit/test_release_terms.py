@@ -9,9 +9,9 @@ import pytest
 
 from models.errors import InputError
 from models.eventlog import EventLog
-from stream import settings
-from stream.office import Office
+from stream.config import settings, sources
 from stream.release.contract import Attempt, Decision, Exposure
+from stream.runtime.service import Office
 
 UNKNOWN = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([-(85 * 10**17), 17 * 10**17]))
 """A case that began in 1700, as a date that stands for "unknown" says."""
@@ -23,7 +23,7 @@ def _settings(folder: Path, mechanism: str) -> settings.Settings:
         '[[publication]]\nname = "p"\nwindow = { manual = true }\naudit = { risk = false, utility = false }\n'
         f"mechanism = {{ {mechanism} }}\n"
     )
-    return settings.load(config)
+    return sources.load(config)
 
 
 def _decide(office: Office, cut: str, log: EventLog) -> Decision:

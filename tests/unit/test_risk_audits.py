@@ -9,8 +9,9 @@ from pydantic import ValidationError
 from models.eventlog import EventLog
 from stream.release.audits.risk import Risk
 from stream.release.audits.utility import Utility
-from stream.release.contract import Applicability, AuditContext, Build, Exposure, Record
+from stream.release.contract import Applicability, AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
+from stream.storage.release_record import Record
 
 HOUR = 3_600_000_000_000
 

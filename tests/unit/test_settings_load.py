@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from models.errors import InputError
-from stream import settings
 from stream.commands import execute
-from stream.office import Office
+from stream.config import sources
+from stream.runtime.service import Office
 
 GOOD = """
 [process]
@@ -40,7 +40,7 @@ def written(folder: Path, text: str) -> Path:
 def refused(folder: Path, text: str, where: str = "c.toml") -> str:
     """The one line with which the configuration is refused; it names the file, or where else the fault lies."""
     with pytest.raises(InputError) as error:
-        settings.load(written(folder, text))
+        sources.load(written(folder, text))
     assert "\n" not in str(error.value)
     assert where in str(error.value)
     return str(error.value)
@@ -48,10 +48,10 @@ def refused(folder: Path, text: str, where: str = "c.toml") -> str:
 
 def test_the_configuration_of_the_design(tmp_path: Path) -> None:
     """Two publications, exact budgets, and a digest that does not depend on how the file is written."""
-    loaded = settings.load(written(tmp_path, GOOD))
+    loaded = sources.load(written(tmp_path, GOOD))
     assert [publication.name for publication in loaded.publication] == ["research", "statistics"]
     assert loaded.publication[1].build_mechanism.charge().epsilon == Fraction(1, 10)
-    assert settings.load(written(tmp_path, GOOD + "\n# a remark\n")).digest == loaded.digest
+    assert sources.load(written(tmp_path, GOOD + "\n# a remark\n")).digest == loaded.digest
 
 
 @pytest.mark.parametrize(
@@ -107,18 +107,18 @@ def test_environment_over_file_and_flags_over_both(tmp_path: Path, monkeypatch: 
     path = written(tmp_path, GOOD)
     monkeypatch.setenv("VEILSTREAM_PROCESS__SENSITIVE", "Diagnose,Age")
     monkeypatch.setenv("VEILSTREAM_PROCESS__NAME", "other")
-    loaded = settings.load(path, {"process": {"name": "flag"}})
+    loaded = sources.load(path, {"process": {"name": "flag"}})
     assert (loaded.process.name, loaded.process.sensitive) == ("flag", ("Diagnose", "Age"))
     secret = tmp_path / "secret"
     secret.write_text("ab" * 32 + "\n")
     monkeypatch.setenv("VEILSTREAM_KEY_FILE", str(secret))
-    key = settings.load(path).key
+    key = sources.load(path).key
     assert key is not None
     assert key.get_secret_value() == "ab" * 32
-    assert "abab" not in repr(settings.load(path))
+    assert "abab" not in repr(sources.load(path))
     monkeypatch.setenv("VEILSTREAM_PROCES__NAME", "x")
     with pytest.raises(InputError, match="VEILSTREAM_PROCES__NAME"):
-        settings.load(path)
+        sources.load(path)
 
 
 SASL = 'topics = ["t"]\nsecurity = { protocol = "sasl_ssl", mechanism = "PLAIN", username = "u", password = "x" }'
@@ -144,7 +144,7 @@ def test_values_of_the_environment_are_text(tmp_path: Path, environment: Callabl
         METRICS__PORT="9100",
         PUBLICATION='[{"name": "p", "window": {"manual": true}, "mechanism": {"kind": "identity"}}]',
     )
-    loaded = settings.load(path)
+    loaded = sources.load(path)
     assert loaded.source is not None
     assert loaded.source.security.secret("password") == "0123"
     assert loaded.process.columns.case == "42"
@@ -162,7 +162,7 @@ def test_a_secret_and_its_file_take_each_others_place(tmp_path: Path, environmen
     secret = tmp_path / "secret"
     secret.write_text("from the file\n")
     environment(SOURCE__SECURITY__PASSWORD_FILE=str(secret), SOURCE__SECURITY__CA_FILE="/ca.pem")
-    loaded = settings.load(path)
+    loaded = sources.load(path)
     assert loaded.source is not None
     assert loaded.source.security.secret("password") == "from the file"
     assert loaded.source.security.ca_file == Path("/ca.pem")
@@ -208,13 +208,13 @@ def test_a_secret_file_that_is_no_text_and_a_secret_given_twice(
 
 def test_check_config_warns_of_what_only_a_replay_can_do(tmp_path: Path) -> None:
     """Beside a [source]: what needs the whole log; the daemon refuses it, and does not pass it over."""
-    from stream.advice import warnings
+    from stream.config.lint import warnings
 
     whole = GOOD.replace("new_cases = 100", "new_cases = 100, first = { events_fraction = 0.5 }")
     whole = whole.replace("[process]", '[process]\ncompletion = "log_end"')
-    found = [line for line in warnings(settings.load(written(tmp_path, whole))) if "whole log" in line]
+    found = [line for line in warnings(sources.load(written(tmp_path, whole))) if "whole log" in line]
     assert found == []
-    daemon = settings.load(written(tmp_path, f'{whole}[source]\ntopics = ["t"]\n'))
+    daemon = sources.load(written(tmp_path, f'{whole}[source]\ntopics = ["t"]\n'))
     found = [line for line in warnings(daemon) if "whole log" in line]
     assert [line.partition(" needs")[0] for line in found] == [
         "process.completion.log_end",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import InputError
-from stream import settings
+from stream.config import settings, sources
 
 PRIVATE = 'mechanism = { kind = "dp-variants", epsilon = 1.0, delta_dp = 1e-6 }'
 PLAIN = 'mechanism = { kind = "identity" }'
@@ -18,7 +18,7 @@ WEEKLY = 'window = { every = "7d", time = "event" }'
 def load(folder: Path, *lines: str) -> settings.Settings:
     path = folder / "veilstream.toml"
     path.write_text("\n".join(["[[publication]]", 'name = "p"', *lines]))
-    return settings.load(path)
+    return sources.load(path)
 
 
 @pytest.mark.parametrize("first", ["new_cases = 5", "events_fraction = 0.5", "cases_fraction = 0.5"])

@@ -15,8 +15,8 @@ import pytest
 
 from benchmarks import fold as fold_benchmark
 from connectors import read_log, xes
-from stream.embedded import records_from_log
-from stream.records import Delta
+from stream.fold.records import Delta
+from stream.replay.log_source import records_from_log
 
 SAMPLE = Path(__file__).parents[2] / "examples" / "hospital.xes.gz"
 ROUNDS = 4

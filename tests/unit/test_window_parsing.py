@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from models.errors import InputError
-from stream.window import First, Window
+from stream.fold.window import First, Window
 
 DAY = 86_400_000_000_000
 

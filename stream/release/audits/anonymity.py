@@ -24,7 +24,8 @@ from models.attacks.taxonomy import ancestors
 from models.attacks.true_linker import behind, of_pair
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints, SimpleLog
-from stream.release.contract import Applicability, Audit, AuditContext, Record
+from stream.release.contract import Applicability, Audit, AuditContext
+from stream.storage.release_record import Record
 
 Status = Literal["ok", "cases_dropped", "not_incremental", "not_applicable"]
 MEASURES = ("fa", "ca", "ba")

@@ -18,13 +18,14 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
+from models.dp.budget import Charge
 from models.leakage.accumulation import TemporalLeakage, composition, under_replacement
 from models.leakage.correlations import MOST_EVENTS, Scenario, steps
 from models.leakage.persistence import from_state, to_state
 from models.leakage.simulation import paths, transition_system
 from models.leakage.states import StateFunction
 from models.leakage.steps import EXTREME, Step
-from stream.release.contract import Audit, AuditContext, Charge
+from stream.release.contract import Audit, AuditContext
 
 
 class Leakage(Audit):

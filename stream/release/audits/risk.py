@@ -27,7 +27,8 @@ from models.risk.points import (
     view,
 )
 from models.risk.uniqueness import checked, measure, singleton_variants
-from stream.release.contract import Applicability, Audit, AuditContext, Record
+from stream.release.contract import Applicability, Audit, AuditContext
+from stream.storage.release_record import Record
 
 _COLUMNS = {"activity": ACTIVITY, "resource": RESOURCE, "relative_time": TIME}
 

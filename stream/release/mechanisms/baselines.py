@@ -9,7 +9,7 @@ from pydantic import Field
 
 from models.anonymize.baselines import baseline_1, baseline_2, pretsa
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.release.removal import removed
+from stream.release.mechanisms.suppression import removed
 
 
 class Baseline1(Mechanism):

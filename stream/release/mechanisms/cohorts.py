@@ -16,9 +16,9 @@ from models.anonymize.tlkc import Problem
 from models.errors import BoundError
 from models.eventlog import EventLog, Ints
 from stream.release.contract import Build, Exposure
-from stream.release.published import Published
-from stream.release.removal import operator_view
-from stream.release.tlkc_options import TlkcMechanism
+from stream.release.mechanisms.cohort_memory import Published
+from stream.release.mechanisms.suppression import operator_view
+from stream.release.mechanisms.tlkc_parameters import TlkcMechanism
 
 
 class TlkcCohorts(TlkcMechanism):

@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Literal
 from pydantic import AwareDatetime, Field, model_validator
 
 from models.dp import strict
-from stream.duration import UNITS, Duration
-from stream.exact import Exact
-from stream.release.contract import Build, Charge, Exposure, Mechanism
+from models.dp.budget import Charge
+from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.dp_variants import large_delta, strict_build, strict_promise
+from stream.values.duration import UNITS, Duration
+from stream.values.exact import Exact
 
 
 class DpLog(Mechanism):

@@ -10,8 +10,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from models.dp import strict
-from stream.exact import Exact
-from stream.release.contract import Applicability, Build, Charge, Exposure, Mechanism
+from models.dp.budget import Charge
+from stream.release.contract import Applicability, Build, Exposure, Mechanism
+from stream.values.exact import Exact
 
 LARGE_DELTA = Fraction(1, 1000)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from models.knowledge import Attribute, Knowledge, Structure, Unit, relative_times
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.release.removal import in_knowledge
+from stream.release.mechanisms.suppression import in_knowledge
 
 
 class Identity(Mechanism):

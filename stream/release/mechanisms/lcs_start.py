@@ -15,7 +15,7 @@ from models.anonymize.violations import Bounds
 from models.errors import BoundError
 from models.knowledge import Attribute, Knowledge
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.release.removal import removed
+from stream.release.mechanisms.suppression import removed
 
 
 class LcsStart(Mechanism):

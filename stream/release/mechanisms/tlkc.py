@@ -14,8 +14,8 @@ from models.anonymize.shown import Shown
 from models.anonymize.tlkc import Problem
 from models.errors import BoundError
 from stream.release.contract import Build, Exposure
-from stream.release.removal import removed
-from stream.release.tlkc_options import TlkcMechanism
+from stream.release.mechanisms.suppression import removed
+from stream.release.mechanisms.tlkc_parameters import TlkcMechanism
 
 HIDDEN = (
     "adversaries who know the rules of repair by events: a case that an earlier release does not hold lacks what "

@@ -1,0 +1,84 @@
+"""Durable writes: the steps that touch the disk, one method each, and the rename that replaces nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from models.errors import RefusedError
+
+Writer = Callable[[Path], None]
+"""Writes one file of a release at the path it is given."""
+
+
+class FileOps:
+    """The steps that touch the disk, one method each, so that a test can make any of them fail or die there."""
+
+    def write(self, path: Path, writer: Writer) -> None:
+        """Let `writer` write the file."""
+        writer(path)
+
+    def fsync(self, path: Path) -> None:
+        """Make a file's bytes, or a directory's entries, durable."""
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def rename_noreplace(self, source: Path, target: Path) -> None:
+        """Rename a directory; FileExistsError when the target exists, even as an empty directory."""
+        if not _renameat2(source, target):
+            _rename_claimed(source, target)
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename a file over another, at once."""
+        os.replace(source, target)
+
+    def free_bytes(self, path: Path) -> int:
+        """Space left for an ordinary user on the file system of `path`."""
+        return shutil.disk_usage(path).free
+
+
+def _renameat2(source: Path, target: Path) -> bool:
+    """Rename by renameat2(RENAME_NOREPLACE); False where the system or its file system does not know it."""
+    if sys.platform != "linux":
+        return False
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return False
+    here, noreplace = -100, 1  # AT_FDCWD, RENAME_NOREPLACE of linux/fs.h
+    if call(here, os.fsencode(source), here, os.fsencode(target), noreplace) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), str(source), None, str(target))
+
+
+def _rename_claimed(source: Path, target: Path) -> None:
+    """The fallback for file systems without RENAME_NOREPLACE (some network file systems, other systems).
+
+    `<target>.lock` is created exclusively first, so that of several veilstreams one goes on; it then sees whether
+    the target exists. Not covered: a foreign program that creates the target in between, and only as an empty
+    directory. A crash in between leaves the lock, which then refuses: remove it by hand after a look at the ledger.
+    """
+    lock = target.with_name(f".{target.name}.lock")
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        raise RefusedError(
+            f"{lock}: another process is just publishing this, or died over it; "
+            "look at the ledger (veilstream releases), then remove the file"
+        ) from None
+    try:
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        os.rename(source, target)
+    finally:
+        lock.unlink()

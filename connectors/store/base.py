@@ -1,0 +1,197 @@
+"""Where releases lie: a folder, or any fsspec URL.
+
+Layout: `<root>/public/<publication>/release-000012/`. A release becomes visible at once or not at all:
+
+* in a local folder its files are written into `.000012.<uuid>.tmp` beside it, each file and the directory are
+  fsynced, and `commit` renames the directory onto its final name. The rename refuses an existing target
+  (`renameat2` with RENAME_NOREPLACE); `os.rename` would replace an empty directory. Then the parent is fsynced.
+* on an object store there is no rename. `prepare` keeps the files in a local staging folder; `commit` creates each
+  object exclusively (fsspec's mode "create": a conditional put where the store has one) and `manifest.json` last: a
+  release exists if and only if its manifest does. File systems that ignore the mode are protected by the check for
+  the manifest before the upload only; two coordinators that lost their fence could then both pass it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from connectors.files import FileOps, Writer
+from models.errors import InputError, RefusedError
+
+MANIFEST = "manifest.json"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_RELEASE = re.compile(r"release-(\d{6,})")
+_TEMPORARY = re.compile(r"\.(\d{6,})\.[0-9a-f]{32}\.tmp")
+
+
+def release_name(sequence: int) -> str:
+    """`release-000012`."""
+    return f"release-{sequence:06d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A release whose bytes are durable and which nobody can see yet.
+
+    `files` are `{"path", "sha256", "bytes"}` of everything but the manifest, which lists them itself.
+    """
+
+    publication: str
+    candidate: int
+    tmp: Path
+    files: tuple[Mapping[str, Any], ...]
+    manifest_sha256: str
+
+    @property
+    def name(self) -> str:
+        """Name of the temporary folder: with it `resume` finds the bytes after a crash."""
+        return self.tmp.name
+
+
+class Store(Protocol):
+    """What the release pipeline asks of the place where releases lie (see LocalStore for each)."""
+
+    def prepare(
+        self, publication: str, candidate: int, files: Mapping[str, Writer], manifest: Mapping[str, Any]
+    ) -> Prepared: ...
+    def commit(self, prepared: Prepared, sequence: int) -> str: ...
+    def resume(self, publication: str, sequence: int, temporary: str, manifest_sha256: str) -> bool: ...
+    def location(self, publication: str, sequence: int) -> str: ...
+    def exists(self, publication: str, sequence: int) -> bool: ...
+    def releases(self, publication: str) -> list[int]: ...
+    def read_manifest(self, publication: str, sequence: int) -> dict[str, Any]: ...
+    def manifest_sha256(self, publication: str, sequence: int) -> str: ...
+    def quarantine(self, prepared: Prepared) -> Path: ...
+    def leftovers(self, publication: str) -> list[Path]: ...
+    def clear_leftovers(self, publication: str) -> None: ...
+    def free_bytes(self) -> int | None: ...
+
+
+def check_name(name: str) -> str:
+    """The name itself, when it can be that of a folder or file; InputError for slashes, leading dots and the like."""
+    if not _NAME.fullmatch(name):
+        raise InputError(f"name {name!r}: use letters, digits, dot, dash and underscore only")
+    return name
+
+
+def write_release(
+    folder: Path,
+    publication: str,
+    candidate: int,
+    files: Mapping[str, Writer],
+    manifest: Mapping[str, Any],
+    ops: FileOps,
+) -> Prepared:
+    """Write files and manifest into a new `.<candidate>.<uuid>.tmp` inside `folder`, and make everything durable.
+
+    On any error nothing of them stays; OSError of the disk passes through.
+    """
+    _make_durable_folder(folder, ops)
+    tmp = folder / f".{candidate:06d}.{uuid.uuid4().hex}.tmp"
+    tmp.mkdir()
+    try:
+        listed = tuple(_write_durably(tmp / check_name(name), writer, ops) for name, writer in files.items())
+        body = _encoded({**manifest, "files": listed})
+        own = _write_durably(tmp / MANIFEST, lambda path: _write_bytes(path, body), ops)
+        ops.fsync(tmp)
+        ops.fsync(folder)
+    except BaseException:
+        shutil.rmtree(tmp, ignore_errors=True)
+        raise
+    return Prepared(publication, candidate, tmp, listed, str(own["sha256"]))
+
+
+def _make_durable_folder(folder: Path, ops: FileOps) -> None:
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        ops.fsync(path.parent)
+
+
+def _write_durably(path: Path, writer: Writer, ops: FileOps) -> Mapping[str, Any]:
+    ops.write(path, writer)
+    ops.fsync(path)
+    return {"path": path.name, "sha256": digest(path), "bytes": path.stat().st_size}
+
+
+def _write_bytes(path: Path, body: bytes) -> None:
+    path.write_bytes(body)
+
+
+def _encoded(manifest: Mapping[str, Any]) -> bytes:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=_plain), indent=2) + b"\n"
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a manifest cannot hold {type(value).__name__}")
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def refused(target: str) -> RefusedError:
+    """The number of a release is there already."""
+    return RefusedError(
+        f"{target} exists already; a release number is never published twice. "
+        "Compare it with the ledger (veilstream releases) before going on"
+    )
+
+
+def release_number(name: str) -> int | None:
+    """12 of `release-000012`, None of any other name."""
+    match = _RELEASE.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def folder_names(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir() if entry.is_dir()] if folder.is_dir() else []
+
+
+def leftovers_in(folder: Path) -> list[Path]:
+    """The temporary release folders inside `folder`."""
+    return [folder / name for name in sorted(folder_names(folder)) if _TEMPORARY.fullmatch(name)]
+
+
+def is_sealed(folder: Path, manifest_sha256: str) -> bool:
+    """Whether a temporary folder holds exactly what its sealed manifest says."""
+    manifest = folder / MANIFEST
+    if not _TEMPORARY.fullmatch(folder.name) or not manifest.is_file() or digest(manifest) != manifest_sha256:
+        return False
+    listed = parse_manifest(manifest.read_bytes(), str(manifest))["files"]
+    return all((folder / file["path"]).is_file() and digest(folder / file["path"]) == file["sha256"] for file in listed)
+
+
+def set_aside(tmp: Path, quarantine: Path, ops: FileOps) -> Path:
+    """Move an unsealed release into the quarantine folder, out of the public tree."""
+    quarantine.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = quarantine / tmp.name.lstrip(".")
+    ops.rename_noreplace(tmp, target)
+    ops.fsync(quarantine)
+    return target
+
+
+def parse_manifest(data: bytes, where: str) -> dict[str, Any]:
+    """The manifest's JSON object; InputError otherwise."""
+    try:
+        manifest = json.loads(data)
+    except ValueError as error:
+        raise InputError(f"{where}: the manifest is no JSON; the release is damaged") from error
+    if not isinstance(manifest, dict):
+        raise InputError(f"{where}: the manifest is no JSON object; the release is damaged")
+    return manifest

@@ -1,0 +1,143 @@
+"""Releases on an object store, by fsspec: see connectors.store.base for what is promised and what is not."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from connectors.files import FileOps, Writer
+from connectors.store.base import (
+    MANIFEST,
+    Prepared,
+    check_name,
+    is_sealed,
+    leftovers_in,
+    parse_manifest,
+    refused,
+    release_name,
+    release_number,
+    set_aside,
+    write_release,
+)
+from models.errors import InputError
+
+
+class ObjectStore:
+    """Releases under an fsspec URL. Unsealed bytes wait in `<private>/staging`, a local folder.
+
+    Without a private folder of its own (a temporary one is then made) a sealed release whose upload a crash cut off
+    may be lost with it: its number is then burned, its charge kept.
+    """
+
+    def __init__(self, url: str, ops: FileOps, private: Path | None = None) -> None:
+        import fsspec
+
+        try:
+            self._fs, root = fsspec.core.url_to_fs(url)
+        except (ValueError, ImportError) as error:
+            raise InputError(f"{url.partition('://')[0]}://: this kind of store cannot be opened ({error})") from error
+        self._root = root.rstrip("/")
+        self._ops = ops
+        self._private = private or Path(tempfile.mkdtemp(prefix="veilstream-"))
+
+    def _folder(self, publication: str) -> str:
+        return f"{self._root}/public/{check_name(publication)}"
+
+    def _release(self, publication: str, sequence: int) -> str:
+        return f"{self._folder(publication)}/{release_name(sequence)}"
+
+    def _staging(self, publication: str) -> Path:
+        return self._private / "staging" / check_name(publication)
+
+    def location(self, publication: str, sequence: int) -> str:
+        """The URL of a release's objects."""
+        return str(self._fs.unstrip_protocol(self._release(publication, sequence)))
+
+    def prepare(
+        self, publication: str, candidate: int, files: Mapping[str, Writer], manifest: Mapping[str, Any]
+    ) -> Prepared:
+        """Write files and manifest into the staging folder and make them durable there."""
+        return write_release(self._staging(publication), publication, candidate, files, manifest, self._ops)
+
+    def commit(self, prepared: Prepared, sequence: int) -> str:
+        """Upload the files, then the manifest, exclusively; RefusedError when the number is there already."""
+        self._upload(prepared.tmp, prepared.publication, sequence)
+        return self.location(prepared.publication, sequence)
+
+    def _upload(self, tmp: Path, publication: str, sequence: int) -> None:
+        target = self._release(publication, sequence)
+        if self.exists(publication, sequence):
+            raise refused(self.location(publication, sequence))
+        self._fs.makedirs(target, exist_ok=True)
+        names = sorted(path.name for path in tmp.iterdir())
+        for name in [*(name for name in names if name != MANIFEST), MANIFEST]:
+            self._create(f"{target}/{name}", (tmp / name).read_bytes())
+        shutil.rmtree(tmp)
+
+    def _create(self, path: str, body: bytes) -> None:
+        """Put an object that must not exist yet. One that does is ours from a cut-off upload, or refused."""
+        try:
+            self._fs.pipe_file(path, body, mode="create")
+        except FileExistsError:
+            if self._fs.cat_file(path) != body:
+                raise refused(str(self._fs.unstrip_protocol(path))) from None
+
+    def resume(self, publication: str, sequence: int, temporary: str, manifest_sha256: str) -> bool:
+        """Finish an upload that a crash cut off; False when the sealed bytes are gone or are not what was sealed."""
+        source = self._staging(publication) / temporary
+        if not is_sealed(source, manifest_sha256):
+            return False
+        self._upload(source, publication, sequence)
+        return True
+
+    def exists(self, publication: str, sequence: int) -> bool:
+        """Whether the release's manifest is there."""
+        return bool(self._fs.exists(f"{self._release(publication, sequence)}/{MANIFEST}"))
+
+    def releases(self, publication: str) -> list[int]:
+        """Numbers of the releases whose manifest is there, ascending."""
+        self._fs.invalidate_cache()
+        try:
+            names = [
+                entry.rstrip("/").rpartition("/")[2] for entry in self._fs.ls(self._folder(publication), detail=False)
+            ]
+        except FileNotFoundError:
+            return []
+        numbers = sorted(number for name in names if (number := release_number(name)))
+        return [number for number in numbers if self.exists(publication, number)]
+
+    def read_manifest(self, publication: str, sequence: int) -> dict[str, Any]:
+        """The manifest of a release; InputError when it is missing or no JSON object."""
+        return parse_manifest(self._manifest(publication, sequence), self.location(publication, sequence))
+
+    def manifest_sha256(self, publication: str, sequence: int) -> str:
+        """SHA-256 of the manifest as it lies there; InputError when it is missing."""
+        return hashlib.sha256(self._manifest(publication, sequence)).hexdigest()
+
+    def _manifest(self, publication: str, sequence: int) -> bytes:
+        try:
+            return bytes(self._fs.cat_file(f"{self._release(publication, sequence)}/{MANIFEST}"))
+        except FileNotFoundError as error:
+            raise InputError(f"{self.location(publication, sequence)}: has no manifest") from error
+
+    def quarantine(self, prepared: Prepared) -> Path:
+        """Set the staged bytes of a release that lost its number aside; where they lie now."""
+        return set_aside(prepared.tmp, self._private / "quarantine" / prepared.publication, self._ops)
+
+    def leftovers(self, publication: str) -> list[Path]:
+        """Staged folders of unsealed releases, lowest candidate first."""
+        return leftovers_in(self._staging(publication))
+
+    def clear_leftovers(self, publication: str) -> None:
+        """Quarantine every leftover."""
+        for tmp in self.leftovers(publication):
+            set_aside(tmp, self._private / "quarantine" / publication, self._ops)
+
+    def free_bytes(self) -> int | None:
+        """Space left in the staging folder's file system (an object store tells none of its own)."""
+        self._private.mkdir(parents=True, exist_ok=True)
+        return self._ops.free_bytes(self._private)

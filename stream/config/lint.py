@@ -1,0 +1,95 @@
+"""What a valid configuration still gets wrong: claims that cannot hold, and bounds that end a publication early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from math import floor
+
+from models.dp.budget import Charge
+from stream.config.settings import Completion, Publication, Settings
+
+
+def warnings(settings: Settings) -> list[str]:
+    """One line each; an empty list says that nothing was found, not that nothing is wrong."""
+    found = (_none, _daemon, _voided, _releases, _cohorts, _own)
+    return [warning for each in found for warning in each(settings)]
+
+
+def _none(settings: Settings) -> Iterator[str]:
+    if not settings.publication:
+        yield "no [[publication]]: nothing will be released"
+
+
+def _daemon(settings: Settings) -> Iterator[str]:
+    """A file with a [source] is a daemon's; what needs the whole log ends it at its start."""
+    if settings.source is None:
+        return
+    keys = ["process.completion.log_end"] if settings.process.completion.log_end else []
+    for publication in settings.publication:
+        keys += [f"publication {publication.name!r}: window.{key}" for key in publication.build_window.replay_only]
+    for key in keys:
+        yield f"{key} needs the whole log: replay takes this file, the daemon of its [source] refuses to start"
+
+
+def _spends(publication: Publication) -> bool:
+    return publication.build_mechanism.charge() != Charge()
+
+
+def _voided(settings: Settings) -> Iterator[str]:
+    for one, two in combinations(settings.publication, 2):
+        private, other = (one, two) if _spends(one) else (two, one)
+        if _spends(private) and not _spends(other):
+            yield (
+                f"publication {other.name!r} ({other.build_mechanism.kind}) releases the same cases without such a "
+                f"promise: the dp claim of {private.name!r} holds only for recipients who never see it"
+            )
+        elif _spends(private) and settings.process.budget.max_epsilon is None:
+            yield (
+                f"publications {one.name!r} and {two.name!r} both spend epsilon: their losses add up; "
+                "cap them together with process.budget"
+            )
+
+
+def _releases(settings: Settings) -> Iterator[str]:
+    together = settings.process.budget.max_epsilon
+    for publication in settings.publication:
+        asked = publication.build_mechanism.charge().epsilon
+        gate = publication.gate
+        # e_i is counted under replacement, which changes two counts: 2 epsilon (semantics of leakage, "What e_i is")
+        bounds = [(gate.max_epsilon, asked), (gate.max_tpl, 2 * asked)]
+        numbers = [floor(bound / each) for bound, each in bounds if bound is not None and each]
+        if asked and numbers:
+            number = min(numbers)
+            yield f"publication {publication.name!r}: its budget allows {number} releases, then none"
+        elif asked and together is not None:
+            yield (
+                f"publication {publication.name!r}: no max_epsilon: process.budget allows {floor(together / asked)} "
+                "releases where no other publication spends, then none"
+            )
+        elif asked:
+            yield f"publication {publication.name!r}: no max_epsilon: its privacy loss grows without a limit"
+
+
+def _cohorts(settings: Settings) -> Iterator[str]:
+    process = settings.process
+    for publication in settings.publication:
+        if publication.build_mechanism.kind != "tlkc-cohorts":
+            continue
+        if process.completion == Completion():
+            yield (
+                f"publication {publication.name!r} releases completed cases, and process.completion says of none "
+                "that it is complete: unless events bear an end of their own, nothing will be released"
+            )
+        if process.retention is not None:
+            yield (
+                f"publication {publication.name!r}: process.retention takes published cases out of later releases: "
+                "their cohorts can fall below K"
+            )
+
+
+def _own(settings: Settings) -> Iterator[str]:
+    for publication in settings.publication:
+        table = publication.model_dump(mode="json")
+        for warning in publication.build_mechanism.check(table):
+            yield f"publication {publication.name!r}: {warning}"

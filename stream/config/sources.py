@@ -1,0 +1,148 @@
+"""Where a configuration comes from: flags, environment, secret files, the TOML file, and what is refused there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from models.errors import InputError
+from stream.config.settings import Settings, explain
+
+PREFIX = "VEILSTREAM_"
+FILE = "_file"
+TEST_NAMES = {"VEILSTREAM_REQUIRE", "VEILSTREAM_KAFKA", "VEILSTREAM_LOGS"}
+"""These belong to the tests."""
+
+
+def read(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
+    """Merge file < environment < flags and validate once."""
+    body = _read_toml(path) if path else {}
+    where = str(path) if path else "configuration"
+    merged = _merge(_merge(body, _environment()), overrides)
+    try:
+        return Settings.model_validate(merged)
+    except ValidationError as error:
+        faults = "; ".join(_named(fault, merged.get("publication")) for fault in explain(error))
+        raise InputError(f"{where}: {faults}") from None
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or 'cannot be read'}") from None
+    except (ValueError, RecursionError) as error:  # also an int of thousands of digits, or no UTF-8
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+
+
+def _named(fault: str, publications: Any) -> str:
+    """`publication.1.window: ...` with the publication's name in place of its number, where it has one."""
+    found = re.match(r"publication\.(\d+)\.", fault)
+    if not found or not isinstance(publications, list):
+        return fault
+    table = publications[int(found[1])]
+    name = table.get("name") if isinstance(table, Mapping) else None
+    return f"publication {name!r}: {fault.removeprefix(found[0])}" if name else fault
+
+
+def _environment() -> dict[str, Any]:
+    """`VEILSTREAM_A__B=value` and `VEILSTREAM_A__B_FILE=path` as a nested mapping; unknown names are errors.
+
+    Values are the text that they are: a password of digits is no number. Where a table or a list is asked for they may
+    be JSON, lists also come by comma. A key that itself ends in `_file` takes the path.
+    """
+    nested: dict[str, Any] = {}
+    by_path: dict[tuple[str, ...], str] = {}
+    for name, path in _names():
+        kind, text = _kind(path), os.environ[name]
+        if kind is None and path[-1].endswith(FILE):
+            path = (*path[:-1], path[-1].removesuffix(FILE))
+            kind, text = _kind(path), _secret(name)
+        if kind is None:
+            raise InputError(f"environment variable {name}: no such setting (docs/configuration.md names them all)")
+        if path in by_path:
+            raise InputError(f"environment variables {by_path[path]} and {name} set the same; keep one")
+        by_path[path] = name
+        _put(nested, path, _value(kind, text, name), name)
+    return nested
+
+
+def _names() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(variable, keys from the outermost on), tables before what stands in them."""
+    for name in sorted(os.environ, key=str.upper):
+        if name.upper().startswith(PREFIX) and name not in TEST_NAMES:
+            yield name, tuple(name[len(PREFIX) :].lower().split("__"))
+
+
+def _kind(path: Sequence[str]) -> Any:
+    """The type of the setting at `path`; None where there is none."""
+    model: type[BaseModel] | None = Settings
+    kind: Any = None
+    for key in path:
+        if model is None or key not in model.model_fields:
+            return None
+        kind = model.model_fields[key].annotation
+        model = _table(kind)
+    return kind
+
+
+def _table(kind: Any) -> type[BaseModel] | None:
+    """The model of a table, of one that may be absent too; None for anything else."""
+    choices = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return next((one for one in choices if isinstance(one, type) and issubclass(one, BaseModel)), None)
+
+
+def _value(kind: Any, text: str, name: str) -> Any:
+    is_list = get_origin(kind) is tuple
+    if text.startswith("[" if is_list else "{") and (is_list or _table(kind) is not None):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise InputError(f"environment variable {name}: begins like JSON, but is none") from None
+    return [part.strip() for part in text.split(",") if part.strip()] if is_list else text
+
+
+def _secret(name: str) -> str:
+    try:
+        return Path(os.environ[name]).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise InputError(f"environment variable {name}: its file cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise InputError(f"environment variable {name}: its file is not UTF-8 text") from None
+
+
+def _put(tree: dict[str, Any], path: Sequence[str], value: Any, name: str) -> None:
+    for part in path[:-1]:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise InputError(f"environment variable {name}: {part} is set as a whole by another variable; keep one")
+    tree[path[-1]] = value
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` on top of `base`, table by table. A secret and the file of that secret take each other's place."""
+    merged = dict(base)
+    for key, value in over.items():
+        merged.pop(f"{key}{FILE}", None)
+        if key.endswith(FILE):
+            merged.pop(key.removesuffix(FILE), None)
+        inner = merged.get(key)
+        merged[key] = _merge(inner, value) if isinstance(value, Mapping) and isinstance(inner, Mapping) else value
+    return merged
+
+
+def load(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """Read a configuration: file, then environment, then `overrides` (flags). InputError names file and key."""
+    from stream.config.sources import read
+
+    return read(path, overrides or {})

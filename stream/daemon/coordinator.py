@@ -1,0 +1,192 @@
+"""Faust application 2: ordered deltas to releases. One active member, the others stand by.
+
+Faust says who is active (the group gives the one partition of the delta topic to one member) and brings the records;
+`Engine` holds the state and does the durable steps in a thread of its own, so that a long build never stops the
+heartbeats. Records are acknowledged behind the checkpoint before the last one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import faust
+from faust.types import TP
+
+from connectors.kafka.topics import topic
+from models.errors import RefusedError, VeilstreamError
+from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
+from stream.daemon.health import STUCK_SECONDS
+from stream.daemon.progress import ProgressCheck, patience
+from stream.daemon.state_machine import Engine, Host
+from stream.daemon.status import write_status
+
+if TYPE_CHECKING:
+    from stream.metrics.observer import Watch
+
+log = logging.getLogger("veilstream")
+
+TAKE, WITHIN = 100, 0.1
+"""Delta records hold up to 500 events each; an incomplete batch waits a tenth of a second."""
+
+LOCK_SECONDS = 30.0
+"""How long a successor waits for the folder of the one before it on the same host."""
+
+
+class Coordinator:
+    """A member of the coordinator's group: standby until the partition is given to it."""
+
+    def __init__(self, app: faust.App, host: Host) -> None:
+        self.app, self.host = app, host
+        self.partition = TP(topic(host.settings.process.name, "delta"), 0)
+        self.engine: Engine | None = None
+        self.state = "starting"
+        session = host.source.session_timeout
+        self.check = ProgressCheck(patience(session, host.source.heartbeat), asleep=session)
+        self._since = 0.0
+        self._pending: deque[Any] = deque()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
+        self._stopping = threading.Event()
+        self.signals: Any = None
+        self.watch: Watch | None = None
+
+    # membership
+
+    def assigned(self, partitions: set[TP]) -> None:
+        """The group has spoken. Who loses the partition ends: its state would be behind, and its folder is locked."""
+        self._pending.clear()
+        mine = self.partition in partitions
+        if not mine and self.engine is not None:
+            self.state = "lost"
+            raise VeilstreamError("another coordinator is active now: this process ends, start it again as a standby")
+        if self.engine is None:
+            self.state = "starting" if mine else "standby"
+            log.info("coordinator is %s", "active" if mine else "standing by")
+        if mine and self.engine is None:
+            self.app.add_future(self._run(self._active))
+
+    async def batch(self, events: Sequence[Any]) -> None:
+        """Fold one batch of records, durably; then acknowledge what may be acknowledged."""
+        generation = int(self.app.consumer_generation_id)
+        current = [event for event in events if event.message.generation_id == generation]
+        if not current:
+            return
+        records = [(event.message.offset, event.message.value) for event in current]
+        await self._run(self._fold, records)
+        for event in current:
+            event.message.value = None  # the state has it; only the offset is still needed
+        if int(self.app.consumer_generation_id) == generation:
+            self._pending.extend(current)
+            self._acknowledge()
+
+    def _fold(self, records: Sequence[tuple[int, bytes]]) -> None:
+        engine = self._active()
+        engine.catch_up(records[0][0], self._stopping.is_set)
+        engine.apply(records, self._stopping.is_set)
+        self.state = "gap" if engine.fold.gap else "active"
+        write_status(self.host.output, engine, self.state)
+        if self.watch is not None:
+            self.watch.folded(engine.fold)
+            self.watch.saved(engine.saved)
+
+    def _active(self) -> Engine:
+        if self.engine is None:
+            self.engine = _open(self.host, self._stopping.is_set)
+            self.engine.office.watch = self.watch
+            if self.watch is not None:
+                self.watch.opened(self.engine.office)
+            log.info("coordinator: state at delta offset %d", self.engine.position)
+        self.state = "gap" if self.engine.fold.gap else "active"
+        return self.engine
+
+    def _acknowledge(self) -> None:
+        bound = self.engine.acknowledged() if self.engine is not None else -1
+        while self._pending and self._pending[0].message.offset <= bound:
+            self._pending.popleft().ack()
+
+    async def _run(self, work: Callable[..., object], *arguments: Any) -> None:
+        """Do a step in the one thread. Its time counts from its own begin: one may wait for the one before."""
+
+        def timed() -> None:
+            self._since = time.monotonic()
+            try:
+                work(*arguments)
+            finally:
+                self._since = 0.0
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, timed)
+
+    def _busy(self) -> float:
+        return time.monotonic() - self._since if self._since else 0.0
+
+    def move(self) -> None:
+        """Called by a timer of the event loop. A step may take minutes, a rebalance or a hanging loop may not."""
+        if self._busy() < STUCK_SECONDS and not self.app.rebalancing:
+            self.check.moved()
+
+    def probe(self) -> dict[str, Any]:
+        """What the health endpoints tell."""
+        busy = self._busy()
+        return {"role": "coordinator", "state": self.state, "busy_seconds": round(busy, 3)}
+
+    # the end
+
+    def close(self) -> None:
+        """Wait for the step at hand, save the state and give everything free."""
+        self._stopping.set()
+        self._thread.shutdown(wait=True)
+        engine, self.engine = self.engine, None
+        if engine is None:
+            return
+        try:
+            if self.state in ("active", "gap") and engine.position > engine.saved and engine.whole:
+                engine.checkpoint(mirror=True)
+        finally:
+            engine.close()
+
+
+def _open(host: Host, stopped: Callable[[], bool]) -> Engine:
+    """Open the state; the folder may be locked by the process that we take over from, for a moment."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            return Engine(host)
+        except RefusedError as error:
+            if "is using this folder" not in str(error) or stopped() or time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
+def coordinator_app(host: Host, folder: Path) -> tuple[faust.App, Coordinator]:
+    """The application and its member."""
+    process = host.settings.process.name
+    # The assignor gives the partition to the first name in order: who joined first keeps it when a standby comes.
+    name = f"veilstream-coordinator-{time.time_ns():020d}"
+    app = application(process, "coordinator", host.source, folder, broker_client_id=name)
+    coordinator = Coordinator(app, host)
+    deltas = app.topic(topic(process, "delta"), key_serializer="raw", value_serializer="raw", allow_empty=True)
+
+    @app.agent(deltas, name="coordinator", supervisor_strategy=CrashingSupervisor)
+    async def take(stream: Any) -> None:
+        async for batch in stream.noack_take(TAKE, within=WITHIN):
+            await coordinator.batch(batch)
+
+    @app.timer(interval=host.source.heartbeat)  # type: ignore[untyped-decorator]
+    async def move() -> None:
+        coordinator.move()
+
+    async def assigned(_app: Any, partitions: Any, **_: Any) -> None:
+        coordinator.assigned(partitions)
+
+    offer_health(app, host.settings.health_port, coordinator.probe)
+    app.on_partitions_assigned.connect(assigned)  # type: ignore[arg-type]  # it wants `signal` by name; we take all
+    coordinator.signals = assigned  # the signal keeps only a weak reference
+
+    return app, coordinator

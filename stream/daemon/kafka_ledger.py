@@ -1,0 +1,174 @@
+"""The ledger of the daemon: the topic is the truth, SQLite its copy, entry for entry.
+
+* One transactional producer per process name: whoever opens the ledger fences the one before it, also one that only
+  slept; a fenced coordinator cannot charge, seal or publish any more.
+* An append is committed, then read back: of several entries with one key the first in topic order stands, and the
+  appender is told which. Nothing is published before that.
+* The copy remembers how far it has read and a digest of all that it read: a topic that is shorter or other than that
+  (a restored snapshot, another cluster) is refused, since budgets and numbers would be forgotten.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from connectors.kafka.source import Source
+from connectors.kafka.topics import topic
+from models.errors import RefusedError, UnavailableError
+from stream.storage.ledger import Entry, SqliteLedger, key_of
+
+READ_SECONDS = 60.0
+"""How long to wait for the broker to give back what it has acknowledged, before giving up the process."""
+
+FENCED = "another coordinator has taken over this process: this one publishes nothing"
+
+TRANSACTION_MS = 60_000
+"""A transaction that a crash left open blocks readers for at most this long; a successor ends it at once."""
+
+
+class TopicLedger(SqliteLedger):
+    """`Ledger` over `veilstream.<process>.ledger`. Used from one thread."""
+
+    def __init__(self, path: Path, process: str, source: Source) -> None:
+        from kafka import KafkaConsumer, TopicPartition
+
+        super().__init__(path, process)
+        self._db.execute("CREATE TABLE IF NOT EXISTS topic(next INTEGER NOT NULL, digest BLOB NOT NULL)")
+        self._partition = TopicPartition(topic(process, "ledger"), 0)
+        self._next, self._digest = 0, b""
+        self._fenced = False
+        self._known: tuple[int, bytes] = (0, b"")
+        self._producer = self._open_producer(process, source)
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=source.servers,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+            **source.security.kafka_python(),
+        )
+        self._consumer.assign([self._partition])
+        self._catch_up()
+
+    @staticmethod
+    def _open_producer(process: str, source: Source) -> Any:
+        from kafka import KafkaProducer
+
+        producer = KafkaProducer(
+            bootstrap_servers=source.servers,
+            transactional_id=f"veilstream.{process}.ledger",
+            transaction_timeout_ms=TRANSACTION_MS,
+            acks="all",
+            max_request_size=1_048_576,
+            **source.security.kafka_python(),
+        )
+        producer.init_transactions()
+        return producer
+
+    @property
+    def next_offset(self) -> int:
+        """Offset behind the last ledger record that was read."""
+        return self._next
+
+    def append(self, entry: Entry) -> Entry:
+        """Commit `entry` to the topic, read it back, and return the one that stands. RefusedError when fenced."""
+        (offset,) = self.send([(self._partition.topic, None, msgspec.json.encode(entry))])
+        self._read_until(offset + 1)
+        return self._standing(entry)
+
+    def send(self, records: Sequence[tuple[str, bytes | None, bytes]]) -> list[int]:
+        """(topic, key, value) records as one transaction; their offsets. RefusedError when fenced."""
+        from kafka import errors
+
+        fences = (errors.ProducerFencedError, errors.InvalidProducerEpochError)
+        if self._fenced:
+            raise RefusedError(FENCED)
+        try:
+            self._producer.begin_transaction()
+            futures = [self._producer.send(name, value, key=key, partition=0) for name, key, value in records]
+            offsets = [int(future.get(timeout=READ_SECONDS).offset) for future in futures]
+            self._producer.commit_transaction()
+        except fences:
+            self._fenced = True
+            raise RefusedError(FENCED) from None
+        return offsets
+
+    def _standing(self, entry: Entry) -> Entry:
+        key = key_of(entry)
+        if key is None:
+            return entry
+        (body,) = self._db.execute("SELECT body FROM entries WHERE key = ?", (key,)).fetchone()
+        return msgspec.json.decode(body, type=Entry)
+
+    # the copy
+
+    def _catch_up(self) -> None:
+        """Read the topic from its begin; what the copy has already is compared, not copied again."""
+        known = self._db.execute("SELECT next, digest FROM topic").fetchone() or (0, b"")
+        if known == (0, b"") and super().count():
+            raise RefusedError(f"{self.path}: this ledger was not made by a daemon: start with a folder of its own")
+        begin = self._consumer.beginning_offsets([self._partition])[self._partition]
+        end = self._consumer.end_offsets([self._partition])[self._partition]
+        if begin > 0:
+            raise RefusedError(f"{self._partition.topic}: its first {begin} records are gone; it must be kept for ever")
+        if end < known[0]:
+            raise RefusedError(
+                f"{self._partition.topic}: ends at {end}, this host has read {known[0]}: the topic is older than the "
+                "ledger here; restore the topic"
+            )
+        self._consumer.seek(self._partition, 0)
+        self._known = known
+        self._read_until(end)
+        if self._next <= known[0]:
+            self._compare()
+
+    def _compare(self) -> None:
+        if self._digest != self._known[1]:
+            raise RefusedError(f"{self._partition.topic}: is not the topic that {self.path} is a copy of")
+
+    def _read_until(self, offset: int) -> None:
+        deadline = time.monotonic() + READ_SECONDS
+        while self._consumer.position(self._partition) < offset:
+            for records in self._consumer.poll(timeout_ms=200).values():
+                for record in records:
+                    self._take(record.offset, record.value)
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {offset}")
+
+    def _take(self, offset: int, value: bytes) -> None:
+        """One record of the topic into the digest, and into the copy with the place that it brings us to."""
+        copied = offset < self._known[0]
+        if not copied and self._next <= self._known[0]:
+            self._compare()
+        self._digest = hashlib.sha256(self._digest + value).digest()
+        self._next = offset + 1
+        if copied:
+            return
+        entry = msgspec.json.decode(value, type=Entry)
+        with _transaction(self._db):
+            super().append(entry)
+            self._db.execute("DELETE FROM topic")
+            self._db.execute("INSERT INTO topic VALUES(?, ?)", (self._next, self._digest))
+
+    def close(self) -> None:
+        """Leave without a word: a transaction that is open is ended by the successor."""
+        self._producer.close(timeout=1)
+        self._consumer.close(autocommit=False)
+        super().close()
+
+
+class _transaction:  # noqa: N801 - a context manager
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._db.execute("ROLLBACK" if kind else "COMMIT")

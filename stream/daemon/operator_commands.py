@@ -1,0 +1,79 @@
+"""Commands to a running daemon: records of the delta topic, so that a replay obeys them at the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from connectors.kafka import topics
+from connectors.kafka.producing import producer
+from connectors.kafka.source import Source
+from models.errors import InputError
+from stream.config.settings import Settings
+from stream.daemon.faust_app import group
+from stream.daemon.start import existing_key
+from stream.daemon.status import read_status
+from stream.fold.records import Command
+from stream.values.pseudonym import Pseudonyms
+
+
+def send(settings: Settings, source: Source, command: Command) -> int:
+    """Append the command to the delta topic; its offset. InputError where the publication or the topic is missing."""
+    from kafka import errors
+
+    names = [publication.name for publication in settings.publication]
+    if command.publication is not None and command.publication not in names:
+        raise InputError(f"there is no publication {command.publication!r}; there are {', '.join(names)}")
+    delta = topics.topic(settings.process.name, "delta")
+    topics.require(source, [delta])
+    try:
+        with producer(source) as client:
+            return int(client.send(delta, msgspec.json.encode(command), partition=0).get(timeout=30).offset)
+    except errors.KafkaError as error:
+        raise topics.fault(error, source) from None
+
+
+def erase(settings: Settings, source: Source, output: Path, cases: Sequence[str]) -> int:
+    """Tell the daemon to erase cases: only their pseudonyms leave this process. InputError without the daemon's key,
+    under which alone they are known."""
+    pseudonyms = Pseudonyms(existing_key(settings, output))
+    used = (read_status(output) or {}).get("key")
+    if used and used != pseudonyms.id:
+        raise InputError(f"{output}: its coordinator names cases under another pseudonym key than the one given here")
+    names = [pseudonyms.case(case) for case in cases]
+    return send(settings, source, Command(name="erase", arguments={"cases": names, "key": pseudonyms.id}))
+
+
+def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> list[dict[str, Any]]:
+    """`rewind`: set the ingest group back to where events are missing; `accept`: go on without them.
+
+    InputError where the coordinator of `output` reports no gap, or ingest workers still run (rewind).
+    """
+    status = read_status(output)
+    if status is None:
+        raise InputError(f"{output}: no coordinator has run here; give its folder with -o")
+    missing = [one for one in status["partitions"] if one["missing"]]
+    if not missing:
+        raise InputError(f"{output}: its coordinator reports no gap")
+    if action == "rewind":
+        _rewind(settings, source, missing)
+    for one in missing:
+        arguments = {"action": action, "src": one["src"], "p": one["p"]}
+        send(settings, source, Command(name="gap", arguments=arguments))
+    return missing
+
+
+def _rewind(settings: Settings, source: Source, missing: Sequence[dict[str, Any]]) -> None:
+    from kafka import TopicPartition
+    from kafka.errors import NoError
+    from kafka.structs import OffsetAndMetadata
+
+    offsets = {TopicPartition(one["src"], one["p"]): OffsetAndMetadata(one["missing"][0], "", -1) for one in missing}
+    with topics.admin(source) as client:
+        outcome = client.alter_group_offsets(group(settings.process.name, "ingest"), offsets)
+    refused = [error for error in outcome.values() if error is not NoError]
+    if refused:
+        raise InputError(f"the ingest group cannot be set back ({refused[0].__name__}): stop its workers first")

@@ -1,0 +1,347 @@
+"""The coordinator's state and its durable steps, without Faust: records in, decisions and checkpoints out.
+
+One thread uses it. Order: fold a record; at each cut the office decides durably; only between records a checkpoint;
+what the checkpoint before the last one covers may be acknowledged.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from connectors.kafka.source import Source
+from connectors.kafka.topics import topic
+from models.errors import InputError, RefusedError
+from stream.config.settings import Settings
+from stream.daemon.delta_reader import DeltaReader
+from stream.daemon.deltas import DeadLetter
+from stream.daemon.kafka_ledger import TopicLedger
+from stream.daemon.publisher import Announcer, Records
+from stream.fold.cases import digest
+from stream.fold.cut import Cut
+from stream.fold.fold import Fold
+from stream.fold.records import VERSION, AnyRecord, Command, Config, Delta
+from stream.fold.rules import FoldRules, SourcePartition
+from stream.release.erasure import entomb, erase
+from stream.runtime.service import Office
+from stream.storage.ledger import Entry
+
+log = logging.getLogger("veilstream")
+
+CHECKPOINT_SECONDS = 30.0
+"""A quiet stream is checkpointed this often, so that acknowledgements go on."""
+
+
+MIRROR_SECONDS = 60.0
+"""The mirror's checkpoint may be this much older: a host that takes over reads the deltas behind it, which the topic
+keeps for days; a state of some megabytes over a network at every cut would hold the releases up."""
+
+
+class Saved(msgspec.Struct, array_like=True):
+    """What a checkpoint holds: the fold, and how far the ledger was known (an older ledger is then recognised)."""
+
+    state: bytes
+    position: int
+    ledger: int
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Where a coordinator works: configuration, Kafka, its folder, its source partitions, and the fault kit's hook."""
+
+    settings: Settings
+    source: Source
+    output: Path
+    sources: tuple[SourcePartition, ...]
+    at: Callable[[str], None] = lambda _name: None
+
+
+class Engine:
+    """An active coordinator. Opening it fences the one before, recovers, and brings the state up to date.
+
+    `whole`: the state stands between two records, and not in the middle of one that failed."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self._reader = DeltaReader(host.settings.process.name, host.source)
+        self._ledger: TopicLedger | None = None
+        self.office = Office(
+            host.settings,
+            host.output,
+            at=host.at,
+            make_ledger=self._make_ledger,
+            publish=self._announcer(),
+            mirrored=True,
+        )
+        try:
+            self.checkpoints, self._configured = self.office.checkpoints, True
+            self.fold, self.position = self._restore()
+            self.covered = self.saved = -1
+            self._events = 0
+            self._saved_at, self._mirrored_at = time.monotonic(), float("-inf")
+            self._alarmed = self._forget = self._warned = False
+            self.whole = True
+            self._count_accepted_gaps()
+            self._configure()
+        except BaseException:
+            self.close()
+            raise
+
+    # opening
+
+    def _make_ledger(self, path: Path, process: str) -> TopicLedger:
+        self._ledger = TopicLedger(path, process, self.host.source)
+        return self._ledger
+
+    @property
+    def ledger(self) -> TopicLedger:
+        if self._ledger is None:
+            raise RefusedError("the ledger is not open yet")
+        return self._ledger
+
+    def _announcer(self) -> Announcer:
+        def send(records: Records) -> None:
+            self.ledger.send(records)  # opened after the announcer is made
+
+        return Announcer(self.host.settings.process.name, self.host.source, send)
+
+    def _restore(self) -> tuple[Fold, int]:
+        """The fold of the newest checkpoint, or a new one that begins where the delta topic does."""
+        state = self._saved_state()
+        if state is None:
+            recorded = self._recorded_rules()
+            self._configured = recorded is not None
+            fold = Fold(recorded or self._rules())
+            entomb(self.office, fold)
+            return fold, -1
+        saved = msgspec.msgpack.decode(state, type=Saved)
+        if saved.ledger > self.ledger.next_offset:
+            raise RefusedError(
+                f"the ledger topic ends at {self.ledger.next_offset}, the checkpoint has seen {saved.ledger}: the "
+                "ledger is older than the state; restore it"
+            )
+        return Fold.restore(saved.state), saved.position
+
+    def _saved_state(self) -> bytes | None:
+        """The newest checkpoint of this host; the mirror's where there is none, or the delta topic begins behind it."""
+        loaded = self.checkpoints.load()
+        if loaded is not None and loaded.warning:
+            log.warning("checkpoint: %s; the generation before is used", loaded.warning)
+        own = None if loaded is None else loaded.state
+        if self.office.mirror is None:
+            return own
+        if own is not None and msgspec.msgpack.decode(own, type=Saved).position + 1 >= self._reader.begin():
+            return own
+        log.info("checkpoint: taken from the mirror %s, if it has one", self.office.mirror.blobs.where)
+        return self.office.mirror.load() or own
+
+    def _recorded_rules(self) -> FoldRules | None:
+        """Rules of a fold from the begin of the delta topic: those of its first config record, None without one."""
+        begin = self._reader.begin()
+        if begin > 0:
+            raise RefusedError(
+                f"no checkpoint here, and the delta topic begins at {begin}: its first records are gone; restore a "
+                "backup of the operator's folder"
+            )
+        for offset, value in self._reader.read(0, self._reader.end()):
+            record = decode_record(offset, value)
+            if isinstance(record, Config):
+                return FoldRules.from_mapping(record.body)
+        return None
+
+    def _rules(self) -> FoldRules:
+        return replace(self.office.rules(embedded=False), sources=self.host.sources)
+
+    def _configure(self) -> None:
+        """A configuration that differs from the one in the state becomes a record, effective at its own offset."""
+        wanted = self._rules()
+        if self.fold.key not in ("", wanted.key):
+            raise RefusedError(
+                "the pseudonym key of this host is not the one of the recorded events: give it the key of the host "
+                "before (VEILSTREAM_KEY_FILE); under another one each case would count twice"
+            )
+        if self._configured and self.fold.rules.to_mapping() == wanted.to_mapping():
+            return
+        delta = topic(self.host.settings.process.name, "delta")
+        self.ledger.send([(delta, None, msgspec.json.encode(Config(body=wanted.to_mapping())))])
+
+    # records
+
+    def catch_up(self, until: int, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Read the delta topic from our position up to `until` (exclusive): what was acknowledged elsewhere."""
+        if until <= self.position + 1:
+            return
+        begin = self._reader.begin()
+        if begin > self.position + 1:
+            raise RefusedError(
+                f"the state here ends at {self.position}, the delta topic begins at {begin}: what lies between is "
+                "gone; restore a newer checkpoint"
+            )
+        self.apply(self._reader.read(self.position + 1, until), stopped)
+
+    def apply(self, records: Iterable[tuple[int, bytes | None]], stopped: Callable[[], bool] = lambda: False) -> None:
+        """Fold records in order; those that the state has already are skipped."""
+        for offset, value in records:
+            if stopped():
+                return
+            if offset <= self.position:
+                continue
+            cuts, self.whole = 0, False
+            for cut in self._cuts(offset, decode_record(offset, value)):
+                self._decide(cut)
+                cuts += 1
+            self._letters()
+            self.position, self.whole = offset, True
+            self._watch_gap()
+            self._watch_keys()
+            if self._forget:
+                self._forget = False
+                self.checkpoint(mirror=True)  # twice: no generation on disk may hold an erased case
+                self.checkpoint(mirror=True)
+            elif cuts or self._events >= self.host.settings.checkpoint_every:
+                self.checkpoint()
+        if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS and self.position > self.saved:
+            self.checkpoint()
+
+    def _cuts(self, offset: int, record: AnyRecord) -> Iterator[Cut]:
+        if isinstance(record, Delta):
+            self._events += len(record.rows)
+        try:
+            if isinstance(record, Command):
+                self._obey(offset, record)
+            yield from self.fold.apply(offset, record)
+        except InputError as error:
+            if not isinstance(record, Command):
+                raise
+            log.error("command at delta offset %d is ignored: %s", offset, error)
+
+    def _obey(self, offset: int, command: Command) -> None:
+        """What a command asks for beyond the fold: erasure everywhere, an accepted gap on the record."""
+        if command.name == "erase":
+            self._refuse_other_key(command)
+            cases = [str(case) for case in command.arguments.get("cases", ())]
+            known = {text for entry in self.ledger.entries() for text in entry.body.get("tombstones", ())}
+            if not {digest(case).hex() for case in cases} <= known:
+                erase(self.office, self.fold, cases)
+            self._forget = True
+        elif command.name == "gap" and command.arguments.get("action") == "accept":
+            missing = self.gaps(command.arguments.get("src"), command.arguments.get("p"))
+            for name in self.office.pipelines if missing else ():
+                self.ledger.append(Entry(kind="note", publication=name, body={"gap": offset, "missing": missing}))
+            self._count_accepted_gaps()
+
+    def _refuse_other_key(self, command: Command) -> None:
+        used = self.fold.key or self.fold.rules.key
+        if command.arguments.get("key", used) != used:
+            raise InputError("its cases are named under another pseudonym key: nothing is erased; repeat it with ours")
+
+    def _count_accepted_gaps(self) -> None:
+        for name, pipeline in self.office.pipelines.items():
+            notes = {entry.body["gap"] for entry in self.ledger.entries(name) if "gap" in entry.body}
+            pipeline.gaps_accepted = len(notes)
+
+    def _decide(self, cut: Cut) -> None:
+        if cut.publication not in self.office.pipelines:
+            log.warning("cut %s: the configuration has no such publication any more; nothing is released", cut.id)
+            self.fold.decided(cut, released=False)
+            return
+        started = time.monotonic()
+        decision = self.office.decide(self.fold, cut)
+        log.info(
+            "cut %s: %s%s in %.2f s",
+            cut.id,
+            decision.status,
+            f" as release {decision.sequence}" if decision.status == "sealed" else "",
+            time.monotonic() - started,
+        )
+
+    def _letters(self) -> None:
+        """Late events that a publication sends to the dlq: durable before anything of this record is acknowledged."""
+        if not self.fold.dead_letters:
+            return
+        name = topic(self.host.settings.process.name, "dlq")
+        self.ledger.send(
+            [
+                (name, None, DeadLetter(offset, "late").encode(source, partition))
+                for source, partition, offset, _ in self.fold.dead_letters
+            ]
+        )
+        if self.office.watch is not None:
+            self.office.watch.late(len(self.fold.dead_letters))
+        self.fold.dead_letters.clear()
+
+    def _watch_gap(self) -> None:
+        if self.fold.gap and not self._alarmed:
+            log.error("gap: %s; nothing is released until `veilstream gap rewind|accept`", "; ".join(self.gaps()))
+        self._alarmed = self.fold.gap
+
+    def _watch_keys(self) -> None:
+        if self.fold.state.foreign and not self._warned:
+            log.error("events under another pseudonym key come, and are rejected: give every worker the same key")
+            self._warned = True
+
+    def gaps(self, source_is: str | None = None, number_is: int | None = None) -> list[str]:
+        """Where events are missing: source, partition, and the offsets between what we have and what came. Of one
+        source or partition only, where it is named."""
+        return [
+            f"{source}/{number}: offsets {partition.hwm + 1} to {partition.held[0][1].prev} are missing"
+            for (source, number), partition in self.fold.state.partitions.items()
+            if partition.gap and source_is in (None, source) and number_is in (None, number)
+        ]
+
+    # checkpoints
+
+    def checkpoint(self, *, mirror: bool = False) -> None:
+        """Save the state; `covered` becomes the position of the checkpoint before, which may be acknowledged.
+        The mirror gets it too, at the latest every `MIRROR_SECONDS`. Only while the state is `whole`."""
+        state = msgspec.msgpack.encode(Saved(self.fold.snapshot(), self.position, self.ledger.next_offset))
+        self.checkpoints.save(state)
+        if self.office.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
+            self.office.mirror.save(self.position, state)
+            self._mirrored_at = time.monotonic()
+        self.host.at("checkpoint")
+        self.covered, self.saved = self.saved, self.position
+        self._events = 0
+        self._saved_at = time.monotonic()
+
+    def acknowledged(self) -> int:
+        """Delta offset up to which the group may acknowledge; -1 for nothing. A gap holds it where it is."""
+        return -1 if self.fold.gap else self.covered
+
+    def close(self) -> None:
+        """Give ledger, folder and reader free."""
+        self._reader.close()
+        self.office.close()
+
+
+def decode_record(offset: int, value: bytes | None) -> AnyRecord:
+    """A record of the delta topic; RefusedError for another version or no record at all: a guess is not replayable."""
+    try:
+        record: Any = _DECODER.decode(value or b"")
+    except msgspec.DecodeError:
+        raise RefusedError(
+            f"delta offset {offset}: {_version_of(value)}; this program reads version {VERSION}"
+        ) from None
+    if record.v != VERSION:
+        raise RefusedError(f"delta offset {offset}: version {record.v}; this program reads version {VERSION}")
+    return record  # type: ignore[no-any-return]  # the decoder's type is the union of the records
+
+
+_DECODER: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+class _Version(msgspec.Struct):
+    v: int
+
+
+def _version_of(value: bytes | None) -> str:
+    try:
+        return f"version {msgspec.json.decode(value or b'', type=_Version).v}"
+    except msgspec.DecodeError:
+        return "not a delta record"

@@ -1,0 +1,275 @@
+"""The deterministic fold: records of the delta topic in, cuts out. No clock, no file, no ledger.
+
+State and cuts depend on nothing but the rules and the order of the records. Rows between two possible cuts are
+taken in bulk; only around a trigger does the fold go row by row (`_step`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from models.errors import InputError, RefusedError
+from stream.fold.cases import PENDING
+from stream.fold.cut import Cut
+from stream.fold.intake import Batch, Partition
+from stream.fold.records import AnyRecord, Command, Config, Delta, Heartbeat, Tick
+from stream.fold.rows import Rows
+from stream.fold.rules import FoldRules, LogFacts, PublicationRules
+from stream.fold.snapshot import decode, dump_state, encode, load_state
+from stream.fold.triggers import Firing, PublicationState
+
+__all__ = ["Cut", "Fold"]
+
+
+class Fold(Rows):
+    """The state of one process and the cuts that follow from its records.
+
+    `apply` is a generator: every cut must be decided (`decided`, once it is durable) before the next is asked for, and
+    a snapshot is taken between records only.
+    """
+
+    def __init__(self, rules: FoldRules, facts: LogFacts | None = None) -> None:
+        super().__init__(rules.resolved(facts))
+
+    # records
+
+    def apply(self, position: int, record: AnyRecord) -> Iterator[Cut]:
+        """Take one record; yields the cuts at it, in order. `position`: its offset (embedded: rank of its first row).
+
+        RefusedError where a cut was left undecided.
+        """
+        if isinstance(record, Delta):
+            yield from self._delta(position, record)
+        else:
+            self._place = (position, 0)
+            if isinstance(record, Tick):
+                yield from self._tick(record.at)
+            elif isinstance(record, Heartbeat):
+                partition = self.state.partition((record.src, record.p))
+                partition.active = record.at if partition.active is None else partition.active
+                yield from self._tick(record.at)
+            elif isinstance(record, Command):
+                yield from self._command(record)
+            elif isinstance(record, Config):
+                yield from self._configure(record)
+        self.position = max(self.position, position)
+
+    def _delta(self, position: int, record: Delta) -> Iterator[Cut]:
+        partition = self.state.partition((record.src, record.p))
+        self.key = self.key or record.key
+        if record.key != self.key:
+            # one person under two keys would count as two and fake K
+            self.state.foreign += len(record.rows)
+            partition.hwm = max(partition.hwm, record.last)
+            return
+        if record.prev > partition.hwm and not partition.accept_gap:
+            partition.held.append((position, record))
+            return
+        partition.accept_gap = False
+        yield from self._rows(position, record, partition)
+        yield from self._unhold(position, partition)
+
+    def _unhold(self, position: int, partition: Partition) -> Iterator[Cut]:
+        """Take the records behind a gap that has closed, at the place of the record that closed it."""
+        was_open = partition.gap
+        while partition.held and (partition.accept_gap or partition.held[0][1].prev <= partition.hwm):
+            partition.accept_gap = False
+            _, record = partition.held.pop(0)
+            yield from self._rows(position, record, partition)
+        if was_open and not self.gap:
+            self._place = (position, 0)
+            yield from self.evaluate()
+
+    def _rows(self, position: int, record: Delta, partition: Partition) -> Iterator[Cut]:
+        begin = 0
+        while begin < len(record.rows):
+            batch = self.state.stage(record.rows, begin, partition)
+            if batch is None:
+                break
+            done = yield from self._batch(position, batch, partition)
+            begin = int(batch.rows[done]) if done < len(batch) else len(record.rows)
+            if done < len(batch):
+                self.state.unstage()
+        partition.hwm = max(partition.hwm, record.last)
+        self._set_place(position, len(record.rows))
+        if record.wm is not None and (partition.latest is None or record.wm > partition.latest):
+            yield from self._reach(partition, record.wm)
+
+    def _batch(self, position: int, batch: Batch, partition: Partition) -> Generator[Cut, None, int]:
+        """Take the staged rows; returns how many (fewer where cases left the state, and the rest is staged anew)."""
+        row = 0
+        while row < len(batch):
+            stop = self._next_stop(batch, row, partition)
+            if stop > row and not self._exact:
+                self._bulk(batch, row, stop, partition)
+                row = stop
+                continue
+            if stop > row and (stride := self._walk(batch, row, stop)).end > row:
+                self._bulk(batch, row, stride.end, partition)
+                stride.flush(self.state.cases)
+                row = stride.end
+                self._set_place(position, int(batch.rows[row - 1]))
+                yield from self.evaluate()
+                if self._restage:
+                    self._restage = False
+                    return row
+                continue
+            self._set_place(position, int(batch.rows[row]))
+            yield from self._reach(partition, int(batch.times[row]))
+            if not self._restage:
+                self._accept(batch, row, partition)
+                row += 1
+                yield from self.evaluate()
+            if self._restage:
+                self._restage = False
+                return row
+        return row
+
+    def _set_place(self, position: int, row: int) -> None:
+        # embedded: named by the rank of the event, so that the size of a record changes no name
+        self._place = (position + row, 0) if self.rules.embedded else (position, row)
+
+    # time
+
+    def _reach(self, partition: Partition, time: int) -> Iterator[Cut]:
+        """The clocks reach the time of an event (before it is accepted): deadlines up to it are due first."""
+        state = self.state
+        state.earliest = time if state.earliest is None else min(state.earliest, time)
+        if self.rules.embedded:
+            if self.now is None or time > self.now:
+                yield from self._run_until(time)
+        else:
+            partition.latest = time if partition.latest is None else max(partition.latest, time)
+            yield from self._complete_by_watermark()
+        partition.active = self.now
+        yield from self.evaluate()
+
+    def _run_until(self, time: int) -> Iterator[Cut]:
+        """Stop at each deadline up to `time`, as if a tick came exactly then, and end there."""
+        while (deadline := self.next_deadline()) is not None and deadline <= time:
+            self._set_clock(deadline)
+            yield from self._complete_by_clock()
+            yield from self.evaluate()
+        self._set_clock(time)
+        yield from self._complete_by_clock()
+
+    def _set_clock(self, time: int) -> None:
+        self.now = time if self.now is None else max(self.now, time)
+        for partition in self.state.partitions.values() if self.rules.embedded else ():
+            partition.latest = time if partition.latest is None else max(partition.latest, time)
+
+    def _tick(self, at: int) -> Iterator[Cut]:
+        if self.now is None or at > self.now:
+            yield from self._run_until(at)
+        yield from self.evaluate()
+
+    # completion, where its moment matters
+
+    def _complete_by_watermark(self) -> Iterator[Cut]:
+        while self._exact and (watermark := self.clock().watermark) is not None:
+            top = self.inactivity.next_event(self.state.cases)
+            if top is None or top[0] > watermark:
+                return
+            self._close(top[1])
+            yield from self.evaluate()
+
+    def _complete_by_clock(self) -> Iterator[Cut]:
+        while self._exact and self.now is not None:
+            top = self.inactivity.next_wall(self.state.cases)
+            if top is None or top[0] > self.now:
+                return
+            self._close(top[1])
+            yield from self.evaluate()
+
+    # commands
+
+    def _command(self, command: Command) -> Iterator[Cut]:
+        name, wanted = command.name, command.publication
+        if wanted is not None and wanted not in self.publications:
+            raise InputError(f"command {name!r}: there is no publication {wanted!r}")
+        chosen = [one for one in self.rules.publications if wanted in (None, one.name)]
+        if name == "release":
+            for rules in chosen:
+                if not self.gap and not self.publications[rules.name].paused:
+                    yield from self._manual(rules, "manual")
+        elif name in ("pause", "resume"):
+            for rules in chosen:
+                self.publications[rules.name].paused = name == "pause"
+        elif name == "erase":
+            self.erase([str(case) for case in command.arguments.get("cases", ())])
+        elif name == "gap":
+            yield from self._mend(command.arguments)
+        else:
+            raise InputError(f"command {name!r} is unknown; known are release, pause, resume, erase, gap")
+        yield from self.evaluate()
+
+    def _manual(self, rules: PublicationRules, trigger: str) -> Iterator[Cut]:
+        cut = self.take(rules, Firing(trigger))
+        if cut is not None:
+            yield from self._offer(cut)
+
+    def _mend(self, arguments: Mapping[str, Any]) -> Iterator[Cut]:
+        """`gap rewind`: the held records will come again; `gap accept`: what is missing stays missing."""
+        for name, partition in self.state.partitions.items():
+            if not partition.gap or (arguments.get("src", name[0]), arguments.get("p", name[1])) != name:
+                continue
+            if arguments.get("action") == "accept":
+                partition.accept_gap = True
+                yield from self._unhold(self._place[0], partition)
+            elif arguments.get("action") == "rewind":
+                partition.held = []
+            else:
+                raise InputError("command 'gap': action must be rewind or accept")
+
+    def _configure(self, record: Config) -> Iterator[Cut]:
+        rules = FoldRules.from_mapping(record.body)
+        if self.key and rules.key not in ("", self.key):
+            raise RefusedError("a config record names another pseudonym key: the same case would count as two")
+        self.install(rules)
+        yield from self.evaluate()
+
+    def finish(self, *, final: bool = False) -> Iterator[Cut]:
+        """After the last event of a log (replay only): the lockstep releases, and with `final` one for the rest."""
+        for rules in self.rules.publications:
+            rule, own = rules.window.events_per_case, self.publications[rules.name]
+            if rule is not None and rule.lockstep:
+                while self._waiting(rules) and own.cuts < rule.releases:
+                    yield from self._manual(rules, "lockstep" if own.first_done else "first")
+            elif final and self._waiting(rules):
+                yield from self._manual(rules, "final")
+
+    # snapshots
+
+    def snapshot(self) -> bytes:
+        """The whole state, between records. RefusedError while a cut is undecided."""
+        if self.open_cut is not None:
+            raise RefusedError(f"cut {self.open_cut.id} is undecided: a snapshot would pass it")
+        return encode(
+            {
+                "rules": self.rules.to_mapping(),
+                "state": dump_state(self.state),
+                "publications": [self.publications[one.name].to_state() for one in self.rules.publications],
+                "now": self.now,
+                "position": self.position,
+                "key": self.key,
+            }
+        )
+
+    @classmethod
+    def restore(cls, raw: bytes) -> Fold:
+        """The fold that `snapshot` saw. RefusedError for bytes of another kind or version."""
+        table = decode(raw)
+        fold = cls(FoldRules.from_mapping({**table["rules"], "publications": []}))
+        fold.state = load_state(table["state"])
+        fold.publications = {one["name"]: PublicationState.from_state(one) for one in table["publications"]}
+        fold.now, fold.position, fold.key = table["now"], table["position"], table["key"]
+        rules = FoldRules.from_mapping(table["rules"])
+        fold._exact = rules.exact  # which cases are closed is in the state, not to be found anew
+        fold.install(rules)
+        return fold
+
+    def _waiting(self, rules: PublicationRules) -> bool:
+        return bool(np.any(self.state.events[f"flag:{rules.name}"] == PENDING))

@@ -1,0 +1,305 @@
+"""From the rows of a delta record to columns: duplicates out, strings to codes, cases known or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.eventlog import MISSING, Ints
+from stream.fold.cases import REFUSED, ActorCodes, Array, Attribute, CaseIndex, Codes, Table, coded, plain
+from stream.fold.completion import EndAll
+from stream.fold.records import ROW_WIDTH, Delta, PlainRow
+from stream.fold.rules import SourcePartition
+
+EVENT_COLUMNS = {"case": "<i4", "activity": "<i4", "resource": "<i4", "time": "<i8", "partition": "<u2", "end": "|b1"}
+BEFORE_ALL = -(1 << 63)
+HAD = "had:all"
+"""Column of the cases, where `end_all` is set: which of its activities they have had."""
+CASE_COLUMNS = {"last": "<i8", "arrival": "<i8", "ended": "|b1", "closed": "|b1"}
+
+
+@dataclass(slots=True)
+class Partition:
+    """What is known of one (source, partition). `hwm`: highest offset applied; `latest`: greatest event time;
+    `active`: clock when it last gave events or reported none; `held`: records behind a gap."""
+
+    code: int
+    hwm: int = -1
+    latest: int | None = None
+    active: int | None = None
+    accept_gap: bool = False
+    held: list[tuple[int, Delta]] = field(default_factory=list)
+
+    @property
+    def gap(self) -> bool:
+        return bool(self.held)
+
+
+@dataclass(slots=True)
+class Batch:
+    """The accepted rows of one record, staged behind the end of the state's tables.
+
+    Arrays of equal length: `rows` (place in the record), `offsets`, `times`, `cases`, `ends`, `fresh` (the case is
+    unseen), `running` (greatest time so far). `ids`: event ids that these rows bring. `met`: with the row its case has
+    had all of `end_all` (None: no such rule), which `ends` then says too.
+    """
+
+    rows: Ints
+    offsets: Ints
+    times: Ints
+    cases: npt.NDArray[np.int32]
+    ends: npt.NDArray[np.bool_]
+    fresh: npt.NDArray[np.bool_]
+    running: Ints
+    ids: dict[int, str]
+    met: npt.NDArray[np.bool_] | None = None
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+
+class State:
+    """Events, cases and their names; everything that a projection reads."""
+
+    def __init__(self) -> None:
+        self.events = Table(EVENT_COLUMNS)
+        self.cases = Table(CASE_COLUMNS)
+        self.index = CaseIndex()
+        self.activities, self.resources = Codes(), ActorCodes()
+        self.case_attributes: dict[str, Attribute] = {}
+        self.event_attributes: dict[str, Attribute] = {}
+        self.event_ids: dict[int, set[str]] = {}
+        self.partitions: dict[SourcePartition, Partition] = {}
+        self.end_activities: frozenset[str] = frozenset()
+        self._ending = np.zeros(0, dtype=np.bool_)
+        self.end_all = EndAll(())
+        self.earliest: int | None = None
+        self.latest = BEFORE_ALL
+        self.ordered = True
+        self.duplicates = self.refused = self.foreign = self.removed_cases = self.removed_events = 0
+
+    @property
+    def rank(self) -> Array | None:
+        """Place of each partition in the order of (source, partition); None where acceptance is trace order."""
+        if self.ordered and len(self.partitions) <= 1:
+            return None
+        codes = [self.partitions[name].code for name in sorted(self.partitions)]
+        return np.argsort(np.asarray(codes, dtype=np.int64))
+
+    def end_by(self, activities: Sequence[str], together: Sequence[str] = ()) -> None:
+        """Set the activities that end a case, each alone or all together, for events from now on."""
+        self.end_activities = frozenset(activities)
+        self._ending = np.zeros(0, dtype=np.bool_)
+        self.end_all = EndAll(together)
+        if HAD in self.cases:
+            self.cases.drop_column(HAD)
+        if together:
+            self.cases.add_column(HAD, "<u8")
+            np.bitwise_or.at(self.cases[HAD], self.events["case"], self._bits(self.events["activity"]))
+
+    def _bits(self, activity: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
+        return self.end_all.bits(self.activities, activity)
+
+    @property
+    def activity_names(self) -> tuple[str, ...]:
+        return tuple(self.activities)
+
+    @property
+    def resource_names(self) -> tuple[str, ...]:
+        """By code, without the place of the missing value."""
+        return tuple(self.resources)[1:]
+
+    def partition(self, name: SourcePartition) -> Partition:
+        if name not in self.partitions:
+            self.partitions[name] = Partition(code=len(self.partitions))
+        return self.partitions[name]
+
+    def stage(self, rows: Sequence[PlainRow], start: int, partition: Partition) -> Batch | None:
+        """Code the rows from `start` on and write them behind the end of the event table; None where none is left.
+
+        Rows at or below the high-water mark are duplicates. The staged rows come into use by `admit`.
+        """
+        rows = rows[start:] if start else rows
+        values, offset = _values(rows)
+        place = np.arange(start, start + len(rows), dtype=np.int64)
+        above = _above(offset, partition.hwm)
+        if above is not None:
+            self.duplicates += int(np.count_nonzero(~above))
+            values, offset = _values([rows[i] for i in np.flatnonzero(above).tolist()])
+            place = place[above]
+        count = len(offset)
+        if not count:
+            return None
+        names, activities, times, resources, attributes, ids, ends = (values[i::ROW_WIDTH] for i in range(1, ROW_WIDTH))
+        known = len(self.index)
+        activity = coded(self.activities, activities)
+        columns: dict[str, Any] = {
+            "place": place,
+            "case": coded(self.index, names),
+            "time": np.fromiter(times, dtype=np.int64, count=count),
+            "end": self._ends(activity, ends),
+            "activity": activity,
+            "resource": coded(self.resources, resources),
+            "offset": offset,
+        }
+        keep = self._keep(columns["case"], ids)
+        if keep is not None:
+            columns = {name: column[keep] for name, column in columns.items()}
+            attributes = [attributes[i] for i in np.flatnonzero(keep)]
+            ids = [ids[i] for i in np.flatnonzero(keep)]
+        return self._staged(columns, attributes, ids, known, partition)
+
+    def _staged(
+        self, columns: dict[str, Any], attributes: Sequence[Any], ids: Sequence[Any], known: int, partition: Partition
+    ) -> Batch | None:
+        count = len(columns["case"])
+        if not count:
+            return None
+        self.events.stage({**columns, "partition": partition.code}, count)
+        self._stage_attributes(attributes)
+        cases = columns["case"]
+        before = np.maximum.accumulate(np.append(np.int32(known - 1), cases))[:-1]
+        met, ends = None, columns["end"]
+        if self.end_all.activities:
+            met = self.end_all.met(self.cases[HAD], cases, self._bits(columns["activity"]))
+            ends = ends | met
+        given = {} if ids.count(None) == count else {i: one for i, one in enumerate(ids) if one is not None}
+        return Batch(
+            rows=columns["place"],
+            offsets=columns["offset"],
+            times=columns["time"],
+            cases=cases,
+            ends=ends,
+            fresh=cases > before,
+            running=np.maximum.accumulate(columns["time"]),
+            ids=given,
+            met=met,
+        )
+
+    def _ends(self, activity: Array, ends: Sequence[bool]) -> npt.NDArray[np.bool_]:
+        if len(self._ending) < len(self.activities):
+            self._ending = np.array([name in self.end_activities for name in self.activities], dtype=np.bool_)
+        result = self._ending[activity]
+        return result if ends.count(False) == len(ends) else result | np.array(ends, dtype=np.bool_)
+
+    def _keep(self, cases: npt.NDArray[np.int32], ids: Sequence[str | None]) -> npt.NDArray[np.bool_] | None:
+        """Mask of rows to take: not of a case that is gone, not an event id its case has had. None: all."""
+        keep = cases != REFUSED
+        refused = len(cases) - int(np.count_nonzero(keep))
+        self.refused += refused
+        repeated = 0
+        if ids.count(None) != len(ids):
+            here: set[tuple[int, str]] = set()
+            for i, (case, one) in enumerate(zip(cases.tolist(), ids, strict=True)):
+                if one is None or case == REFUSED:
+                    continue
+                if one in self.event_ids.get(case, ()) or (case, one) in here:
+                    keep[i] = False
+                    repeated += 1
+                here.add((case, one))
+        self.duplicates += repeated
+        return keep if refused or repeated else None
+
+    def _stage_attributes(self, attributes: Sequence[Any]) -> None:
+        if attributes.count(None) == len(attributes):
+            return
+        found: dict[tuple[str, str], tuple[list[int], list[Any]]] = {}
+        for position, given in enumerate(attributes, start=self.events.size):
+            for level, values in (given or {}).items():
+                for name, value in values.items():
+                    value = plain(value)
+                    if value is not None:
+                        events, column = found.setdefault((level, name), ([], []))
+                        events.append(position)
+                        column.append(value)
+        for (level, name), (events, column) in found.items():
+            store = self.case_attributes if level == "case" else self.event_attributes
+            store.setdefault(name, Attribute()).add(events, column)
+
+    def unstage(self) -> None:
+        """Forget what is staged and was not admitted: cases without an event, attribute values behind the end."""
+        seen = self.cases.size
+        self.index = CaseIndex(((name, code) for name, code in self.index.items() if code < seen), self.index.gone)
+        for one in (*self.case_attributes.values(), *self.event_attributes.values()):
+            one.rows.keep(one.rows["event"] < self.events.size)
+
+    def remove(self, keep: npt.NDArray[np.bool_]) -> None:
+        """Keep the cases of the mask; the others leave nothing but a digest, and what is left is coded anew."""
+        self.unstage()
+        mask = keep[self.events["case"]]
+        self.removed_cases += int(np.count_nonzero(~keep))
+        self.removed_events += int(np.count_nonzero(~mask))
+        code = np.cumsum(keep) - 1
+        self.index = self.index.recoded(keep)
+        self.event_ids = {int(code[case]): ids for case, ids in self.event_ids.items() if keep[case]}
+        for one in (*self.case_attributes.values(), *self.event_attributes.values()):
+            one.keep(mask)
+        self.events.keep(mask)
+        self.cases.keep(keep)
+        self.events["case"][:] = code[self.events["case"]]
+        self.activities = Codes(
+            {name: code for code, name in enumerate(_pruned(self.activity_names, self.events["activity"]))}
+        )
+        self.resources = ActorCodes(_pruned(self.resource_names, self.events["resource"]))
+        self._ending = np.zeros(0, dtype=np.bool_)
+        self.end_all = EndAll(self.end_all.activities)
+
+    def admit(self, batch: Batch, begin: int, end: int, arrival: int | None) -> None:
+        """Take the staged rows begin .. end-1 into use: their cases get their last time and whether they ended."""
+        cases, times = batch.cases[begin:end], batch.times[begin:end]
+        fresh = int(np.count_nonzero(batch.fresh[begin:end]))
+        if fresh:
+            self.cases.stage({"last": BEFORE_ALL, "arrival": BEFORE_ALL}, fresh)
+            self.cases.size += fresh
+        self.events.size += end - begin
+        if self.end_all.activities:
+            np.bitwise_or.at(self.cases[HAD], cases, self._bits(self.events["activity"][begin - end :]))
+        for i in range(begin, end) if batch.ids else ():
+            if i in batch.ids:
+                self.event_ids.setdefault(int(batch.cases[i]), set()).add(batch.ids[i])
+        if self.ordered and (times[0] < self.latest or not np.array_equal(times, batch.running[begin:end])):
+            self.ordered = False
+        self.latest = max(self.latest, int(times.max()))
+        last, ended = self.cases["last"], self.cases["ended"]
+        if arrival is not None:
+            self.cases["arrival"][cases] = arrival
+        if self.ordered:
+            last[cases] = times  # repeated cases: the last assignment wins, and time does not go back
+            ended[cases] = batch.ends[begin:end]
+            return
+        met = np.zeros(end - begin, dtype=np.bool_) if batch.met is None else batch.met[begin:end]
+        ends = batch.ends[begin:end].tolist()
+        for case, time, end_flag, whole in zip(cases.tolist(), times.tolist(), ends, met.tolist(), strict=True):
+            if time >= last[case]:
+                last[case] = time
+                ended[case] = end_flag
+            ended[case] |= whole
+
+
+def _values(rows: Sequence[PlainRow]) -> tuple[list[Any], Ints]:
+    """All values of the rows one after the other, and the offsets. Column i is every eighth value from i on: half the
+    cost of a `zip` of so many rows."""
+    values = list(chain.from_iterable(rows))
+    return values, np.fromiter(values[::ROW_WIDTH], dtype=np.int64, count=len(rows))
+
+
+def _above(offset: Ints, hwm: int) -> npt.NDArray[np.bool_] | None:
+    """Mask of the offsets above the high-water mark, each once, in rising order; None: all of them."""
+    if not len(offset) or (offset[0] > hwm and np.all(offset[1:] > offset[:-1])):
+        return None
+    mask: npt.NDArray[np.bool_] = offset > np.maximum.accumulate(np.append(hwm, offset))[:-1]
+    return mask
+
+
+def _pruned(names: Sequence[str], column: Array) -> list[str]:
+    """The names still in use; `column` is numbered anew in place. A value that only gone cases had leaves with them."""
+    used = np.unique(column[column != MISSING])
+    new = np.full(len(names) + 1, MISSING, dtype=np.int32)
+    new[used] = np.arange(len(used))
+    column[:] = new[column]
+    return [names[code] for code in used.tolist()]

@@ -1,0 +1,136 @@
+"""What the fold goes by: publications, completion, retention. Part of its state, so that a replay cuts alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from models.errors import InputError
+from stream.fold.window import First, Window
+
+Late = Literal["next_release", "drop", "dlq"]
+SourcePartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationRules:
+    """One stream of releases: when it is cut, and what happens to events before its last cut (`late`)."""
+
+    name: str
+    window: Window
+    late: Late = "next_release"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """What only a whole log can tell, for the first releases that a replay shapes by it.
+
+    `events`, `cases`: how many there are; `file_times`: int64[N], event times in file order (`paper_split`).
+    """
+
+    events: int
+    cases: int
+    file_times: npt.NDArray[np.int64]
+
+    def resolve(self, first: First) -> First:
+        """The first release in terms that a stream can follow: a count or a moment."""
+        if first.kind == "events_fraction":
+            return First("new_events", max(1, -int(-first.value * self.events // 1)))
+        if first.kind == "cases_fraction":
+            return First("new_cases", max(1, -int(-first.value * self.cases // 1)))
+        if first.kind == "paper_split":
+            # leakage.md: the time of the event with 0-based index floor(f N) in file order; events up to it, inclusive
+            return First("until", int(self.file_times[int(self.events * first.value)]))
+        return first
+
+
+@dataclass(frozen=True, slots=True)
+class FoldRules:
+    """The rules of one process.
+
+    * `end_activities` (its last event is one of them), `end_all` (it has had all of them), `inactivity` (ns): what
+      completes a case, beside an explicit end on a row;
+    * `log_end`: completion "log_end" (replay only): the rows of `stream.replay.log_source` then carry the end;
+    * `retention` (ns): a complete case leaves the state this long after its last event;
+    * `key`: id of the pseudonym key of all rows ("" takes the key of the first record);
+    * `sources`: the recorded source set: no event-time window closes before each of them has reported or is idle;
+    * `embedded`: event time is the wall clock too, and a cut is named by the rank of its event.
+    """
+
+    publications: tuple[PublicationRules, ...]
+    end_activities: tuple[str, ...] = ()
+    inactivity: int | None = None
+    end_all: tuple[str, ...] = ()
+    log_end: bool = False
+    retention: int | None = None
+    key: str = ""
+    sources: tuple[SourcePartition, ...] = ()
+    embedded: bool = False
+
+    def __post_init__(self) -> None:
+        names = [publication.name for publication in self.publications]
+        if len(set(names)) != len(names):
+            raise InputError("two publications have the same name")
+        # Several publications at one record are ordered by name (DESIGN section 3).
+        object.__setattr__(self, "publications", tuple(sorted(self.publications, key=lambda one: one.name)))
+        for publication in self.publications:
+            found = publication.window.replay_only
+            if found and not self.embedded:
+                raise InputError(
+                    f"publication {publication.name!r}: window.{found[0]} needs the whole log: use it with replay"
+                )
+
+    @property
+    def exact(self) -> bool:
+        """Whether the moment of each completion matters: a trigger counts completions."""
+        return any(one.window.alone or one.window.completed_cases is not None for one in self.publications)
+
+    def resolved(self, facts: LogFacts | None) -> FoldRules:
+        """The same rules with first releases in counts and moments."""
+        return replace(self, publications=tuple(_resolved(one, facts) for one in self.publications))
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, for snapshots and `config` records; `from_mapping` is the inverse."""
+        return {
+            "publications": [
+                {"name": one.name, "window": one.window.to_mapping(), "late": one.late} for one in self.publications
+            ],
+            "end_activities": list(self.end_activities),
+            "end_all": list(self.end_all),
+            "inactivity": self.inactivity,
+            "log_end": self.log_end,
+            "retention": self.retention,
+            "key": self.key,
+            "sources": [list(source) for source in self.sources],
+            "embedded": self.embedded,
+        }
+
+    @classmethod
+    def from_mapping(cls, table: Mapping[str, Any]) -> FoldRules:
+        """Rules from `to_mapping`."""
+        fields = dict(table)
+        fields["publications"] = tuple(
+            PublicationRules(one["name"], Window.from_state(one["window"]), one["late"])
+            for one in table["publications"]
+        )
+        fields["end_activities"] = tuple(table["end_activities"])
+        fields["end_all"] = tuple(table.get("end_all", ()))  # rules written before it was known lack it
+        fields["sources"] = _pairs(table["sources"])
+        return cls(**fields)
+
+
+def _resolved(rules: PublicationRules, facts: LogFacts | None) -> PublicationRules:
+    first = rules.window.first
+    if first is None or first.kind not in ("events_fraction", "cases_fraction", "paper_split"):
+        return rules
+    if facts is None:
+        raise InputError(f"publication {rules.name!r}: first.{first.kind} needs the whole log: use it with replay")
+    return replace(rules, window=replace(rules.window, first=facts.resolve(first)))
+
+
+def _pairs(raw: Sequence[Sequence[Any]]) -> tuple[SourcePartition, ...]:
+    return tuple((str(source), int(partition)) for source, partition in raw)

@@ -1,0 +1,105 @@
+"""The fold's state as bytes and back. Equal states give equal bytes: everything is in a fixed order.
+
+What can be derived (deadlines of inactivity, counts of events_per_case) is not here but counted anew on restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from models.errors import RefusedError
+from stream.fold.cases import ActorCodes, Attribute, CaseIndex, Codes
+from stream.fold.intake import Partition, State
+from stream.fold.records import Delta
+
+STATE_VERSION = 1
+"""Version of what `encode` writes; bumped with every change of the state's shape."""
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""By version n: how a state of version n becomes one of n + 1. A bump of STATE_VERSION brings the step from the
+version before it; older ones are dropped then (a program reads N and N - 1)."""
+
+_COUNTERS = ("ordered", "earliest", "latest", "duplicates", "refused", "foreign", "removed_cases", "removed_events")
+
+
+def dump_state(state: State) -> dict[str, Any]:
+    """Plain values of events, cases and partitions."""
+    return {
+        "events": state.events.to_state(),
+        "cases": state.cases.to_state(),
+        "names": state.index.names(state.cases.size),
+        "gone": sorted(state.index.gone),
+        "activities": list(state.activity_names),
+        "resources": list(state.resource_names),
+        "case_attributes": [[name, one.to_state()] for name, one in sorted(state.case_attributes.items())],
+        "event_attributes": [[name, one.to_state()] for name, one in sorted(state.event_attributes.items())],
+        "event_ids": [[case, sorted(ids)] for case, ids in sorted(state.event_ids.items())],
+        "partitions": [_dump_partition(name, one) for name, one in state.partitions.items()],
+        "counters": {name: getattr(state, name) for name in _COUNTERS},
+    }
+
+
+def load_state(table: dict[str, Any]) -> State:
+    """The inverse of `dump_state`."""
+    state = State()
+    state.events.load(table["events"])
+    state.cases.load(table["cases"])
+    state.index = CaseIndex(((name, code) for code, name in enumerate(table["names"])), set(table["gone"]))
+    state.activities = Codes({value: code for code, value in enumerate(table["activities"])})
+    state.resources = ActorCodes(table["resources"])
+    state.case_attributes = {name: Attribute.from_state(one) for name, one in table["case_attributes"]}
+    state.event_attributes = {name: Attribute.from_state(one) for name, one in table["event_attributes"]}
+    state.event_ids = {case: set(ids) for case, ids in table["event_ids"]}
+    for one in table["partitions"]:
+        source, partition = _load_partition(one, len(state.partitions))
+        state.partitions[source] = partition
+    for counter in _COUNTERS:
+        setattr(state, counter, table["counters"][counter])
+    return state
+
+
+def _dump_partition(name: tuple[str, int], one: Partition) -> list[Any]:
+    held = [[position, msgspec.msgpack.encode(record)] for position, record in one.held]
+    return [*name, one.hwm, one.latest, one.active, one.accept_gap, held]
+
+
+def _load_partition(raw: list[Any], code: int) -> tuple[tuple[str, int], Partition]:
+    source, number, hwm, latest, active, accept_gap, held = raw
+    records = [(position, msgspec.msgpack.decode(body, type=Delta)) for position, body in held]
+    return (source, number), Partition(code, hwm, latest, active, accept_gap, records)
+
+
+def encode(table: dict[str, Any]) -> bytes:
+    """Bytes with the state version in front."""
+    return msgspec.msgpack.encode({"version": STATE_VERSION, **table}, order="sorted", enc_hook=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars as the numbers they are."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no place in a state")
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    """RefusedError for bytes that are not a state, or one of another version."""
+    try:
+        table = msgspec.msgpack.decode(raw)
+        version = table["version"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        raise RefusedError("the state of the fold cannot be read: these bytes are not a state") from None
+    if not readable(version):
+        age = "newer" if version > STATE_VERSION else "older"
+        raise RefusedError(f"the state of the fold has version {version}, {age} than the {STATE_VERSION} known here")
+    for step in range(version, STATE_VERSION):
+        table = UPGRADES[step](dict(table))
+    return dict(table)
+
+
+def readable(version: int) -> bool:
+    """Whether `decode` takes a state of this version: our own, or one that `UPGRADES` leads to it."""
+    return version <= STATE_VERSION and all(step in UPGRADES for step in range(version, STATE_VERSION))

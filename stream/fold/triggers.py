@@ -1,0 +1,194 @@
+"""The trigger state of one publication: what has come since its last cut, and whether a trigger holds now.
+
+Time-driven triggers are `every`, `first.until` and `max_wait`; the others count. A guard delays a counting trigger
+until it is satisfied, and skips a window of `every`, whose events then go to the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.fold.rules import PublicationRules
+
+NEVER = (1 << 63) - 1
+"""A deadline that no clock reaches (event times are int64 ns)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What time it is for a publication: `now` by ticks, `watermark` by events; None while unknown."""
+
+    now: int | None
+    watermark: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A trigger that holds. `end`: only events before it are exposed; `certain`: None without events_per_case."""
+
+    trigger: str
+    start: int | None = None
+    end: int | None = None
+    certain: bool | None = None
+
+
+@dataclass(slots=True)
+class PublicationState:
+    """Counters since the last cut and totals, of one publication. All of it is part of the fold's state."""
+
+    name: str
+    new_cases: int = 0
+    new_events: int = 0
+    completed: int = 0
+    ready: int = 0
+    unfinished: int = 0
+    window_end: int | None = None
+    late_before: int | None = None
+    last_cut: int | None = None
+    waiting_since: int | None = None
+    paused: bool = False
+    first_done: bool = False
+    cuts: int = 0
+    last_place: tuple[int, int] = (-1, -1)
+    index: int = 0
+    late_included: int = 0
+    orphans: int = 0
+    unreleased: dict[str, int] = field(default_factory=dict)
+
+    def to_state(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_state(cls, table: dict[str, Any]) -> PublicationState:
+        return cls(**{**table, "last_place": tuple(table["last_place"])})
+
+    def reset(self, now: int | None) -> None:
+        """Begin to count anew: a cut was taken, or a trigger was consumed without one."""
+        self.new_cases = self.new_events = self.completed = 0
+        self.last_cut = now if now is not None else self.last_cut
+        self.waiting_since = None
+
+    def open_windows(self, rules: PublicationRules, clock: Clock, earliest: int | None) -> None:
+        """Set the end of the first window of `every`, aligned to 1970-01-01 UTC.
+
+        Aligned, because the first event would depend on how partitions interleave. Event time starts with the window
+        of the earliest event once every partition is heard of; wall time with the first tick after an event.
+        """
+        every = rules.window.every
+        if every is None or self.window_end is not None or earliest is None:
+            return
+        known = clock.watermark if rules.window.tumbling else clock.now
+        if known is not None:
+            begin = min(earliest, known) if rules.window.tumbling else known
+            self.window_end = begin // every * every + every
+
+    def skip_window(self, rules: PublicationRules, clock: Clock) -> None:
+        """The next window: the one after in event time, the one that `now` lies in for wall time."""
+        every = rules.window.every
+        if every is None or self.window_end is None:
+            return
+        self.window_end += every
+        if not rules.window.tumbling and clock.now is not None:
+            self.window_end = max(self.window_end, clock.now // every * every + every)
+
+    def window_bound(self, rules: PublicationRules) -> int:
+        """Watermark at which the current event-time window (or `first.until`) closes."""
+        first = rules.window.first
+        if first is not None and not self.first_done:
+            return int(first.value) + 1 if first.kind == "until" else NEVER
+        if rules.window.tumbling and self.window_end is not None:
+            return self.window_end + rules.window.allowed_lateness
+        return NEVER
+
+    def wall_bounds(self, rules: PublicationRules) -> list[int]:
+        """Clocks at which a wall window closes, `max_wait` is over or `min_interval` sets a held trigger free."""
+        window, bounds = rules.window, []
+        if self.first_done or window.first is None:
+            if window.every is not None and window.time == "wall" and self.window_end is not None:
+                bounds.append(self.window_end)
+            rule = window.events_per_case
+            if rule is not None and rule.max_wait is not None and window.alone and self.waiting_since is not None:
+                bounds.append(self.waiting_since + rule.max_wait)
+        if window.min_interval is not None and self.last_cut is not None:
+            bounds.append(self.last_cut + window.min_interval)
+        return bounds
+
+    def rows_until(self, rules: PublicationRules, fresh: npt.NDArray[np.int64], count: int) -> int:
+        """How many of the next `count` events surely fire no counting trigger. `fresh`: int64, places of the events
+        that bring an unseen case."""
+        window, first = rules.window, rules.window.first
+        cases, events = window.new_cases, window.new_events
+        if first is not None and not self.first_done:
+            cases = int(first.value) if first.kind == "new_cases" else None
+            events = int(first.value) if first.kind == "new_events" else None
+        rows = count
+        for goal in (cases, window.min_new_cases):
+            missing = NEVER if goal is None else goal - self.new_cases
+            if 1 <= missing <= len(fresh):
+                rows = min(rows, int(fresh[missing - 1]))
+        if events is not None and events > self.new_events:
+            rows = min(rows, events - self.new_events - 1)
+        return rows
+
+    def firing(self, rules: PublicationRules, clock: Clock) -> Firing | None:
+        """The trigger that holds now, guards aside."""
+        if rules.window.first is not None and not self.first_done:
+            return self._first(rules, clock)
+        return self._timed(rules, clock) or self._counted(rules) or self._ready(rules, clock)
+
+    def _first(self, rules: PublicationRules, clock: Clock) -> Firing | None:
+        first = rules.window.first
+        if first is None:
+            return None
+        if first.kind == "until":
+            passed = clock.watermark is not None and clock.watermark > first.value
+            return Firing("first", end=int(first.value) + 1) if passed else None
+        reached = self.new_cases if first.kind == "new_cases" else self.new_events
+        return Firing("first") if reached >= first.value else None
+
+    def _timed(self, rules: PublicationRules, clock: Clock) -> Firing | None:
+        every, end = rules.window.every, self.window_end
+        if every is None or end is None:
+            return None
+        if rules.window.tumbling:
+            closed = clock.watermark is not None and clock.watermark >= end + rules.window.allowed_lateness
+            return Firing("every", end - every, end) if closed else None
+        return Firing("every", end - every) if clock.now is not None and clock.now >= end else None
+
+    def _counted(self, rules: PublicationRules) -> Firing | None:
+        window = rules.window
+        for trigger, wanted, reached in (
+            ("new_cases", window.new_cases, self.new_cases),
+            ("new_events", window.new_events, self.new_events),
+            ("completed_cases", window.completed_cases, self.completed),
+        ):
+            if wanted is not None and reached >= wanted:
+                return Firing(trigger)
+        return None
+
+    def _ready(self, rules: PublicationRules, clock: Clock) -> Firing | None:
+        rule = rules.window.events_per_case
+        if rule is None or not rules.window.alone:
+            return None
+        if self.ready and self.ready >= rule.fraction * self.unfinished:
+            return Firing("events_per_case")
+        waited = None if clock.now is None or self.waiting_since is None else clock.now - self.waiting_since
+        if rule.max_wait is not None and waited is not None and waited >= rule.max_wait:
+            return Firing("max_wait", certain=False)
+        return None
+
+    def held(self, rules: PublicationRules, clock: Clock) -> bool:
+        """Whether a guard says not yet."""
+        window = rules.window
+        interval = window.min_interval
+        # without a tick nobody knows how long ago the last cut was: hold
+        if interval is not None and self.cuts and (clock.now is None or self._since(clock.now) < interval):
+            return True
+        return window.min_new_cases is not None and not window.tumbling and self.new_cases < window.min_new_cases
+
+    def _since(self, now: int) -> int:
+        return 0 if self.last_cut is None else now - self.last_cut

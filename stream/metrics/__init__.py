@@ -1,0 +1,1 @@
+"""Prometheus metrics: their definitions, their endpoint, and the observer that fills them."""

@@ -1,0 +1,270 @@
+"""Prometheus: what is measured of releases, stream and budget, in a registry of one's own.
+
+Nothing here reads a clock of the data or decides anything; a missing figure is a missing series, never a zero.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    start_http_server,
+    write_to_textfile,
+)
+
+from models.dp.budget import Charge
+from models.errors import InputError
+from stream.metrics.definitions import DEFINITIONS, PREFIX, REASONS
+from stream.release.contract import Decision
+from stream.release.gate import GatePolicy, worst_anonymity
+
+HOST = "127.0.0.1"
+"""Figures derive from source data: loopback unless told otherwise."""
+
+BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
+ATTACKS = ("ka", "fa", "ca", "ba")
+DIRECTIONS = {"backward": "bpl", "forward": "fpl", "total": "tpl"}
+KINDS: dict[str, Any] = {"gauge": Gauge, "counter": Counter, "histogram": Histogram}
+
+
+class Metrics:
+    """All metrics of one process, in `registry`. `live`: event time goes with wall time (daemon)."""
+
+    def __init__(self, process: str, registry: CollectorRegistry | None = None, *, live: bool = False) -> None:
+        self.process, self.live = process, live
+        self.registry = CollectorRegistry() if registry is None else registry
+        self._every: dict[str, float] = {}
+        self._sealed: dict[str, tuple[float, int, float]] = {}
+        self._streak: dict[str, int] = {}
+        self._counted: dict[tuple[str, ...], float] = {}
+        self._metrics: dict[str, Any] = {}
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the series of every counter
+        for one in DEFINITIONS:
+            more = {"buckets": BUCKETS} if one.kind == "histogram" else {}
+            self._metrics[one.name] = KINDS[one.kind](one.name, one.help, one.labels, registry=self.registry, **more)
+
+    # one value
+
+    def _set(self, name: str, value: float | None, **labels: str) -> None:
+        """Set a gauge; None takes its series away: what does not apply has no number."""
+        gauge, labels = self._metrics[PREFIX + name], {"process": self.process, **labels}
+        if value is not None and not math.isnan(value):
+            gauge.labels(**labels).set(value)
+        else:
+            with suppress(KeyError):  # it never was there
+                gauge.remove(*(labels[one] for one in gauge._labelnames))
+
+    def _count(self, name: str, more: float = 1, **labels: str) -> None:
+        self._metrics[PREFIX + name].labels(process=self.process, **labels).inc(more)
+
+    def _reach(self, name: str, total: float, **labels: str) -> None:
+        """Bring a counter up to a total that is kept elsewhere; a total that fell (erasure) counts as no change."""
+        key = (name, *labels.values())
+        before = self._counted.get(key, 0.0)
+        self._count(name, max(0.0, total - before), **labels)
+        self._counted[key] = total
+
+    # configuration
+
+    def configured(self, publication: str, mechanism: str, policy: GatePolicy, every: float | None = None) -> None:
+        """Bounds of a publication, and its counters at 0 (`increase` sees nothing of a counter that begins at 1)."""
+        for attack, bound in policy.anonymity_bounds.items():
+            self._set("anonymity_bound_cases", bound, publication=publication, attack=attack)
+        for name, limit in (
+            ("leakage_bound_epsilon", policy.max_tpl),
+            ("budget_limit_epsilon", policy.max_epsilon),
+            ("budget_limit_delta", policy.max_delta),
+            ("uniqueness_bound_ratio", policy.max_uniqueness),
+            ("utility_bound_ratio", policy.min_utility),
+        ):
+            self._set(name, None if limit is None else float(limit), publication=publication)
+        self._count("releases_total", 0, publication=publication, mechanism=mechanism)
+        self._count("withheld_total", 0, publication=publication)
+        for reason in REASONS:
+            self._count("withheld_reasons_total", 0, publication=publication, reason=reason)
+            self._count("warned_reasons_total", 0, publication=publication, reason=reason)
+        self._set("withheld_streak_attempts", 0, publication=publication)
+        if every is not None and self.live:
+            self._every[publication] = every
+            self._set("release_expected_seconds", every, publication=publication)
+
+    def capped(self, max_epsilon: float | None, max_delta: float | None) -> None:
+        """The process's own budget, over all of its publications."""
+        self._set("process_budget_limit_epsilon", max_epsilon)
+        self._set("process_budget_limit_delta", max_delta)
+
+    # releases
+
+    def decided(self, publication: str, decision: Decision, seconds: float) -> None:
+        """One decision on a cut; `seconds` from the cut until it was durable."""
+        self._metrics[PREFIX + "decision_seconds"].labels(self.process, publication).observe(seconds)
+        if decision.status == "withheld":
+            self._streak[publication] = self._streak.get(publication, 0) + 1
+            self._count("withheld_total", publication=publication)
+            self._reasons("withheld_reasons_total", publication, decision.reasons)
+        else:
+            self._streak[publication] = 0
+            self._release(publication, decision.audit)
+        self._set("withheld_streak_attempts", self._streak[publication], publication=publication)
+
+    def _reasons(self, name: str, publication: str, reasons: Iterable[str]) -> None:
+        for reason in {reason_class(text) for text in reasons}:
+            self._count(name, publication=publication, reason=reason)
+
+    def _release(self, publication: str, audit: Mapping[str, Any]) -> None:
+        mechanism = (audit.get("mechanism") or {}).get("kind", "")
+        self._count("releases_total", publication=publication, mechanism=mechanism)
+        self._reasons("warned_reasons_total", publication, (audit.get("gate") or {}).get("reasons", ()))
+        self._sealed_at(publication, time.time())
+        self._latest(publication, audit)
+
+    def resumed(self, publication: str, audit: Mapping[str, Any]) -> None:
+        """The latest release of an earlier process: its figures, counted nowhere."""
+        published = audit.get("published")
+        if published is not None:
+            moment = datetime.fromisoformat(published).timestamp()
+            self._set("release_timestamp_seconds", moment, publication=publication)
+        self._latest(publication, audit)
+
+    def _latest(self, publication: str, audit: Mapping[str, Any]) -> None:
+        self._set("release_cut_timestamp_seconds", _cut_moment(audit), publication=publication)
+        counts = audit.get("counts") or {}
+        for name, key in (("released_events", "released"), *((k, k) for k in KEPT)):
+            self._set(name, counts.get(key), publication=publication)
+        for stage, seconds in (audit.get("seconds") or {}).items():
+            self._set("stage_seconds", seconds, publication=publication, stage=stage)
+        self._anonymity(publication, audit.get("anonymity") or {})
+        self._leakage(publication, audit.get("leakage") or {})
+        self._measures(publication, audit)
+
+    def _sealed_at(self, publication: str, now: float) -> None:
+        first, count, _last = self._sealed.get(publication, (now, 0, now))
+        self._sealed[publication] = (first, count + 1, now)
+        self._set("release_timestamp_seconds", now, publication=publication)
+        if count and publication not in self._every:
+            self._set("release_expected_seconds", (now - first) / count, publication=publication)
+
+    def _anonymity(self, publication: str, anonymity: Mapping[str, Any]) -> None:
+        for attack in ATTACKS:
+            worst = worst_anonymity(anonymity, attack)
+            self._set("anonymity_worst_cases", worst, publication=publication, attack=attack)
+        rows = [row for pair in anonymity.get("results") or () for row in pair["results"]]
+        for n in anonymity.get("n") or ():
+            mine = [row for row in rows if row.get("n") == n and row.get("linker") != "none"]
+            for attack, key in (("ka", "ka2"), ("fa", "fa"), ("ca", "ca"), ("ba", "ba")):
+                least = min(_numbers(mine, key), default=None)
+                self._set("anonymity_cases", least, publication=publication, attack=attack, n=str(n))
+        for attack, key in (("fa", "fc"), ("ca", "cc"), ("ba", "bc")):
+            most = max(_numbers(rows, key), default=None)
+            self._set("cracked_ratio", most, publication=publication, attack=attack)
+
+    def _leakage(self, publication: str, leakage: Mapping[str, Any]) -> None:
+        rows = leakage.get("releases") or ()
+        for direction, key in DIRECTIONS.items():
+            most = max(_numbers(rows, key), default=None)
+            if direction == "total" and most is None:
+                most = leakage.get("max_tpl")
+            self._set("leakage_epsilon", most, publication=publication, direction=direction)
+
+    def _measures(self, publication: str, audit: Mapping[str, Any]) -> None:
+        risk, utility = audit.get("risk") or {}, audit.get("utility") or {}
+        source = max(_numbers(risk.get("source") or (), "unique_mean"), default=None)
+        self._set("uniqueness_ratio", risk.get("worst"), publication=publication, direction="release")
+        self._set("uniqueness_ratio", source, publication=publication, direction="source")
+        self._set("series_worst_cases", (audit.get("series") or {}).get("worst"), publication=publication)
+        self._set("utility_data_ratio", utility.get("data_utility"), publication=publication)
+        self._set("utility_graph_ratio", (utility.get("dfg") or {}).get("f1"), publication=publication)
+
+    def budget(self, publication: str, spent: Charge) -> None:
+        """What the ledger says was charged; nothing for a mechanism that never charges."""
+        if spent != Charge():
+            self._set("budget_spent_epsilon", float(spent.epsilon), publication=publication)
+            self._set("budget_spent_delta", float(spent.delta), publication=publication)
+
+    # stream
+
+    def accounted(self, publication: str, accounting: Mapping[str, int]) -> None:
+        """Counts of the fold (`Fold.accounting`)."""
+        self._set("pending_events", accounting["pending"], publication=publication)
+        self._set("late_events", accounting["late"], publication=publication)
+        self._set("open_cases", accounting["cases"])
+        self._reach("events_total", accounting["seen"] + accounting["removed_events"])
+        self._reach("duplicate_events_total", accounting["duplicates"])
+        self._reach("foreign_events_total", accounting["foreign"])
+        self._reach("refused_events_total", accounting["refused"])
+
+    def partitions(self, latest: Mapping[str, int | None], gaps: int) -> None:
+        """Latest event time (ns) of each partition, and how many miss offsets."""
+        for partition, moment in latest.items():
+            self._set("watermark_timestamp_seconds", None if moment is None else moment / 1e9, partition=partition)
+        self._set("gap_partitions", gaps)
+
+    def ingested(self, events: int, deltas: int, dead: Mapping[str, int], lag: Mapping[str, int]) -> None:
+        """Totals of an ingest worker, and what it has not taken yet by partition (`topic/number`)."""
+        self._reach("ingest_events_total", events)
+        self._reach("ingest_deltas_total", deltas)
+        for reason, count in dead.items():
+            self._reach("dlq_records_total", count, reason=reason)
+        for partition, records in lag.items():
+            self._set("ingest_lag_records", records, partition=partition)
+
+    def dead_letters(self, reasons: Iterable[str], count: int = 0) -> None:
+        """`count` more dead letters of each reason; 0 shows the series, or `increase` would not see its first one."""
+        for reason in reasons:
+            self._count("dlq_records_total", count, reason=reason)
+
+    def checkpointed(self) -> None:
+        """The state was saved now."""
+        self._set("checkpoint_timestamp_seconds", time.time())
+
+    def active(self, yes: bool) -> None:
+        """Whether this process decides releases."""
+        self._set("coordinator_active", int(yes))
+
+    # out
+
+    def serve(self, port: int, host: str = HOST) -> tuple[int, Any]:
+        """Serve on host:port from a thread of its own; returns the port (0 takes a free one) and the server."""
+        try:
+            server, _thread = start_http_server(port, addr=host, registry=self.registry)
+        except OSError as error:
+            raise InputError(f"metrics port {host}:{port}: {error.strerror}; choose another port") from None
+        return int(server.server_port), server
+
+    def write(self, path: Path) -> None:
+        """Replace a textfile for a node exporter."""
+        try:
+            write_to_textfile(str(path), self.registry)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+KEPT = ("released_cases", "suppressed_cases", "suppressed_events")
+CLASSES = {name: name for name in REASONS} | {"no linker": "premise", "anonymity": "premise"}
+
+
+def reason_class(text: str) -> str:
+    """The bounded name of a gate's reason: its first words say which bound it was; else the mechanism refused."""
+    if text.startswith("process budget"):
+        return "process_budget"
+    return next((name for start, name in CLASSES.items() if text.startswith((f"{start}:", f"{start} "))), "mechanism")
+
+
+def _numbers(rows: Iterable[Mapping[str, Any]], key: str) -> list[float]:
+    return [value for row in rows if (value := row.get(key)) is not None]
+
+
+def _cut_moment(audit: Mapping[str, Any]) -> float | None:
+    text = (audit.get("cut") or {}).get("time")
+    return None if text is None else datetime.fromisoformat(text).timestamp()

@@ -1,0 +1,175 @@
+"""Backup and restore of the operator's folder: ledger, checkpoints, audits and variants, as one tar file.
+
+The key is left out unless it is asked for: a backup that holds both lets its finder name the cases.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sqlite3
+import tarfile
+import tempfile
+import time
+import zlib
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+from connectors.output import replacing
+from connectors.store.open import open_store
+from models.errors import InputError, RefusedError
+from stream.storage.folder import UNFINISHED
+from stream.storage.ledger import Entry, open_readonly
+
+VERSION = 1
+PATIENCE = 5.0
+"""Seconds for a running daemon to give a sealed release its number: a rename and an fsync."""
+ABOUT = "veilstream-backup.json"
+_LEFT_OUT = {"lock", "key", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"}
+
+
+def backup(output: Path, target: Path, *, with_key: bool = False) -> dict[str, Any]:
+    """Write `target` (0600) from the operator folder of `output`, also while a daemon runs: checkpoints first, then the
+    ledger, then the files of its releases, so that none is newer than what it is held against at the next start.
+
+    InputError where there is no ledger, the target stands already or cannot be written.
+    """
+    operator = output / "operator"
+    if not (operator / "ledger.sqlite").is_file():
+        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay or daemon")
+    if target.exists():
+        raise InputError(f"{target}: stands already")
+    with (
+        replacing(target) as draft,
+        open(draft, "wb", opener=_private) as raw,
+        tarfile.open(fileobj=raw, mode="w:gz") as tar,
+    ):
+        taken: set[Path] = set()
+        _take(tar, taken, operator, operator / "checkpoints")
+        entries = _take_ledger(tar, operator / "ledger.sqlite")
+        for entry in entries:
+            if entry.kind == "seal" and (unnamed := _unnamed(operator, entry)) is not None:
+                _take(tar, taken, operator, unnamed, as_well=operator / entry.publication / f"{entry.sequence:06d}")
+        _take(tar, taken, operator, operator)
+        if with_key and (operator / "key").is_file():
+            tar.add(operator / "key", "key")
+        about = {"version": VERSION, "entries": len(entries), "with_key": with_key}
+        _add_text(tar, ABOUT, json.dumps(about))
+    return about
+
+
+def _take(tar: tarfile.TarFile, taken: set[Path], operator: Path, folder: Path, as_well: Path | None = None) -> None:
+    """Add the files of `folder`, which lies in `operator`, but those taken before, and those that are just being
+    written. Where they also come to stand in `as_well`, they are not to be taken there."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        unfinished = any(part.endswith((".tmp", UNFINISHED)) for part in name.parts)
+        if path in taken or unfinished or path.name in _LEFT_OUT or not path.is_file():
+            continue
+        with suppress(FileNotFoundError), path.open("rb") as file:  # replaced or renamed meanwhile
+            tar.addfile(tar.gettarinfo(arcname=str(path.relative_to(operator)), fileobj=file), file)
+        taken |= {path} if as_well is None else {path, as_well / name}
+
+
+def _unnamed(operator: Path, seal: Entry) -> Path | None:
+    """The folder of a sealed release that has no number: it gets it a moment after the seal, or, where a crash came in
+    between, at the next start. None where it has it, or was burned."""
+    temporary, numbered = operator / seal.publication / seal.body["operator"], f"{seal.sequence:06d}"
+    deadline = time.monotonic() + PATIENCE
+    while temporary.is_dir() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return temporary if temporary.is_dir() and not temporary.with_name(numbered).exists() else None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def restore(source: Path, output: Path, store: str | None = None) -> dict[str, Any]:
+    """Unpack a backup into the (absent or empty) operator folder of `output`.
+
+    RefusedError where the store holds a release that the backup's ledger does not know: the backup is older than
+    what was published, and going on would publish numbers twice.
+    """
+    operator = output / "operator"
+    if operator.exists() and any(operator.iterdir()):
+        raise InputError(f"{operator}: is not empty; move it away first")
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = Path(folder)
+        about = _unpack(source, unpacked)
+        _refuse_behind(unpacked / "ledger.sqlite", output, store)
+        operator.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in sorted(unpacked.rglob("*")):
+            _place(path, operator / path.relative_to(folder))
+    return about
+
+
+def _unpack(source: Path, folder: Path) -> dict[str, Any]:
+    """What the backup says of itself; the rest lies in `folder`."""
+    try:
+        with tarfile.open(source, "r:gz") as tar:
+            tar.extractall(folder, filter="data")
+    except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
+        raise InputError(f"{source}: cannot be read as a backup ({type(error).__name__})") from None
+    about = _about(folder / ABOUT, source)
+    (folder / ABOUT).unlink()
+    return about
+
+
+def _take_ledger(tar: tarfile.TarFile, path: Path) -> list[Entry]:
+    """Add the ledger as it is now, copied by SQLite; its entries."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        uri = f"{path.resolve().as_uri()}?mode=ro"
+        try:
+            with closing(sqlite3.connect(uri, uri=True)) as one, closing(sqlite3.connect(copy)) as two:
+                one.backup(two)
+        except sqlite3.DatabaseError as error:
+            raise RefusedError(f"{path}: the ledger cannot be read ({error})") from None
+        tar.add(copy, path.name)
+        return open_readonly(copy)
+
+
+def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(text.encode())
+    tar.addfile(info, io.BytesIO(text.encode()))
+
+
+def _about(path: Path, source: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise InputError(f"{source}: is not a backup of veilstream")
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        version = int(about["version"])
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{source}: is not a backup of veilstream") from None
+    if version > VERSION:
+        raise RefusedError(f"{source}: backup version {version} is newer than this program reads ({VERSION})")
+    return dict(about)
+
+
+def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:
+    entries = open_readonly(ledger)
+    known = {(entry.publication, entry.sequence) for entry in entries if entry.kind == "seal"}
+    names = {entry.publication for entry in entries} - {""}  # notes of the process belong to no publication
+    public = output / "public"
+    names |= {path.name for path in public.iterdir() if path.is_dir()} if public.is_dir() else set()
+    store = open_store(url or output)
+    for name in sorted(names):
+        for number in store.releases(name):
+            if (name, number) not in known:
+                raise RefusedError(
+                    f"release {number} of {name} is in the store but not in this backup: the backup is behind; "
+                    "restore a newer one"
+                )
+
+
+def _place(path: Path, target: Path) -> None:
+    if path.is_dir():
+        target.mkdir(exist_ok=True)
+        return
+    target.write_bytes(path.read_bytes())
+    target.chmod(0o600)

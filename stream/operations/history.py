@@ -1,0 +1,72 @@
+"""Read-only view of an output folder: every attempt in the order of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from models.errors import InputError
+from stream.storage.ledger import Entry, open_readonly
+
+
+def entries(output: Path) -> list[Entry]:
+    """All ledger entries of an output folder. InputError where it is none of ours."""
+    path = output / "operator" / "ledger.sqlite"
+    if not path.is_file():
+        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay or daemon")
+    return open_readonly(path)
+
+
+def history(output: Path) -> list[dict[str, Any]]:
+    """One row an attempt: publication, sequence, status, cut, time, trigger, released cases and events, reasons."""
+    found = entries(output)
+    burned = {(entry.publication, entry.sequence) for entry in found if entry.kind == "burned"}
+    published = {(entry.publication, entry.sequence) for entry in found if entry.kind == "published"}
+    return list(_rows(output, found, burned, published))
+
+
+def audit(output: Path, publication: str, sequence: int) -> dict[str, Any]:
+    """audit.json of one release, {} where its number was burned or its files are not here."""
+    path = output / "operator" / publication / f"{sequence:06d}" / "audit.json"
+    found: dict[str, Any] = read_json(path) if path.is_file() else {}
+    return found
+
+
+def read_json(path: Path) -> Any:
+    """A document of an output folder. InputError where it is damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a whole JSON document"
+        raise InputError(f"{path}: cannot be read ({reason}); restore it from a backup") from None
+
+
+def _rows(
+    output: Path, found: list[Entry], burned: set[tuple[str, int]], published: set[tuple[str, int]]
+) -> Iterator[dict[str, Any]]:
+    for entry in found:
+        number = (entry.publication, entry.sequence)
+        if entry.kind == "withheld":
+            shown = entry.body.get("audit", {})
+            yield _row(entry, "withheld", shown, reasons=entry.body["reasons"])
+        elif entry.kind == "seal":
+            status = "burned" if number in burned else "published" if number in published else "sealed"
+            yield _row(entry, status, audit(output, *number))
+
+
+def _row(entry: Entry, status: str, shown: dict[str, Any], reasons: list[str] | None = None) -> dict[str, Any]:
+    counts = shown.get("counts") or {}
+    return {
+        "publication": entry.publication,
+        "sequence": entry.sequence,
+        "status": status,
+        "cut": entry.cut,
+        "time": (shown.get("cut") or {}).get("time", ""),
+        "trigger": shown.get("trigger", ""),
+        "cases": counts.get("released_cases"),
+        "events": counts.get("released"),
+        "reasons": reasons or (shown.get("gate") or {}).get("reasons", []),
+    }

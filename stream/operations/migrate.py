@@ -1,0 +1,200 @@
+"""Bringing what lies on disk to this program's versions and to the configured storage key.
+
+A program reads the versions N and N - 1 of a state and writes N, so a migration is never needed to start; it ends the
+time in which two versions, or two storage keys, are in use. `plan` reads and changes nothing; `migrate` also writes,
+and needs the operator's folder to itself.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from models.errors import InputError, RefusedError
+from stream.config.settings import Settings
+from stream.fold.fold import Fold
+from stream.fold.snapshot import STATE_VERSION
+from stream.storage import checkpoints as checkpoint
+from stream.storage import ledger, mirror, variants
+from stream.storage.envelope import Damaged, Keys, Protection, seal, unseal
+from stream.storage.folder import OperatorFolder, replace_with
+
+Sealed = tuple[bytes, int, Protection]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One file: its version and the newest one, what it lies under and what it should; `problem` where it is no use."""
+
+    name: str
+    version: int | None
+    newest: int
+    protection: Protection | None = None
+    wanted: Protection | None = None
+    problem: str = ""
+
+    @property
+    def action(self) -> str:
+        """`refuse`, `rewrite` or `keep`."""
+        if self.problem:
+            return "refuse"
+        return "rewrite" if self.version != self.newest or self.protection != self.wanted else "keep"
+
+    def json(self) -> dict[str, Any]:
+        return {**asdict(self), "action": self.action}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    item: Item
+    rewrite: Callable[[], None]
+
+
+def plan(settings: Settings, output: Path) -> list[Item]:
+    """What there is and what would be done with it. InputError where there is no ledger."""
+    return [step.item for step in _steps(settings, output)]
+
+
+def migrate(settings: Settings, output: Path) -> list[Item]:
+    """Rewrite what `plan` says; the items as they were. RefusedError, and nothing written, where one is of no use or
+    a daemon or replay has the folder."""
+    _refuse_none(output)
+    folder = OperatorFolder(output)
+    try:
+        steps = list(_steps(settings, output, folder))
+        for step in steps:
+            if step.item.problem:
+                raise RefusedError(f"{step.item.name}: {step.item.problem}; nothing was migrated")
+        for step in steps:
+            if step.item.action == "rewrite":
+                step.rewrite()
+    finally:
+        folder.close()
+    return [step.item for step in steps]
+
+
+def _refuse_none(output: Path) -> None:
+    if not (output / "operator" / "ledger.sqlite").is_file():
+        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay or daemon")
+
+
+def _steps(settings: Settings, output: Path, folder: OperatorFolder | None = None) -> Iterator[_Step]:
+    _refuse_none(output)
+    operator, keys = output / "operator", settings.storage_keys
+    yield _only_read(_ledger(operator / "ledger.sqlite"))
+    for path in sorted(operator.glob("*/*/variants.parquet")):
+        yield _only_read(_variants(path))
+    for name in (checkpoint.PREVIOUS, checkpoint.CURRENT):  # what is left by a crash in between opens with both keys
+        path = operator / "checkpoints" / name
+        if path.exists():
+            yield _checkpoint(str(path), path.read_bytes(), keys, partial(_replace, folder, path), renewed)
+    place = mirror.open_mirror(settings, output)
+    if place is not None:
+        yield from _mirrored(place, settings, keys)
+
+
+def _replace(folder: OperatorFolder | None, path: Path, data: bytes) -> None:
+    if folder is None:
+        raise RefusedError("a plan writes nothing")
+    replace_with(folder.ops, path, lambda target: _write(target, data))
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _mirrored(place: mirror.Mirror, settings: Settings, keys: Keys) -> Iterator[_Step]:
+    for name in place.blobs.names(mirror.CHECKPOINTS):
+        where, write = f"{place.blobs.where}/{name}", partial(place.blobs.put, name)
+        yield _checkpoint(where, place.blobs.get(name) or b"", keys, write, _renewed_slot)
+    for publication in settings.publication:
+        for name in place.blobs.names(publication.name):
+            where, read = f"{place.blobs.where}/{name}", partial(_release, place.blobs.get(name) or b"", keys)
+            item, body = _opened(where, mirror.VERSION, keys, read)
+            yield _Step(item, partial(_put_release, place, name, body))
+
+
+def _put_release(place: mirror.Mirror, name: str, body: bytes) -> None:
+    place.blobs.put(name, seal(body, place.keys, mirror.RELEASE, mirror.VERSION))
+
+
+def _release(sealed: bytes, keys: Keys) -> Sealed:
+    found = unseal(sealed, keys, mirror.RELEASE, plain_too=True)
+    if found.version > mirror.VERSION:
+        raise Damaged(f"has version {found.version}, newer than {mirror.VERSION}, this program's")
+    return found.body, found.version, found.protection
+
+
+def _checkpoint(
+    where: str, data: bytes, keys: Keys, write: Callable[[bytes], None], renew: Callable[[bytes], bytes]
+) -> _Step:
+    item, state = _opened(where, STATE_VERSION, keys, lambda: checkpoint.opened(data, keys, where, plain_too=True))
+    return _Step(item, lambda: write(seal(renew(state), keys, checkpoint.FORMAT, STATE_VERSION)))
+
+
+def _opened(where: str, newest: int, keys: Keys, read: Callable[[], Sealed]) -> tuple[Item, bytes]:
+    wanted: Protection = "plain" if keys.current is None else "current"
+    try:
+        body, version, protection = read()
+    except (Damaged, RefusedError) as problem:
+        return Item(where, None, newest, None, wanted, str(problem)), b""
+    return Item(where, version, newest, protection, wanted), body
+
+
+def renewed(state: bytes) -> bytes:
+    """A saved state (the daemon's or a replay's) with the fold in it as this program writes it."""
+    from stream.daemon.state_machine import Saved as OfDaemon
+    from stream.runtime.service import Saved as OfReplay
+
+    try:
+        daemon = msgspec.msgpack.decode(state, type=OfDaemon)
+    except msgspec.ValidationError:
+        replay = msgspec.msgpack.decode(state, type=OfReplay)
+        return msgspec.msgpack.encode(OfReplay(replay.entries, Fold.restore(replay.fold).snapshot()))
+    return msgspec.msgpack.encode(OfDaemon(Fold.restore(daemon.state).snapshot(), daemon.position, daemon.ledger))
+
+
+def _renewed_slot(body: bytes) -> bytes:
+    slot = msgspec.msgpack.decode(body, type=mirror.Slot)
+    return msgspec.msgpack.encode(mirror.Slot(slot.position, renewed(slot.state)))
+
+
+def _only_read(item: Item) -> _Step:
+    """What has one version so far: read here, so that one of a later program is said before anything is written."""
+
+    def rewrite() -> None:
+        raise RefusedError(f"{item.name}: version {item.version} is older than any that this program knows")
+
+    return _Step(item, rewrite)
+
+
+def _ledger(path: Path) -> Item:
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            version = int(db.execute("SELECT version FROM about").fetchone()[0])
+    except (sqlite3.DatabaseError, TypeError) as error:
+        return Item(str(path), None, ledger.VERSION, problem=f"cannot be read ({type(error).__name__})")
+    return Item(str(path), version, ledger.VERSION, problem=_newer(version, ledger.VERSION))
+
+
+def _variants(path: Path) -> Item:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    newest = int(variants.VERSION)
+    try:
+        version = int((pq.read_schema(path).metadata or {})[b"veilstream"])
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
+        return Item(str(path), None, newest, problem=f"cannot be read ({type(error).__name__})")
+    return Item(str(path), version, newest, problem=_newer(version, newest))
+
+
+def _newer(version: int, newest: int) -> str:
+    return f"has version {version}, newer than {newest}, this program's" if version > newest else ""

@@ -1,0 +1,82 @@
+"""What of a cut goes into audit.json and into the ledger, and how a release's files are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from connectors import write_log
+from connectors.files import Writer
+from models.errors import RefusedError
+from models.eventlog import EventLog
+from stream.release.contract import Attempt, Build, Mechanism
+
+FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
+
+
+def of_cut(attempt: Attempt) -> dict[str, Any]:
+    """Where the cut stands and what made it."""
+    return {
+        "cut": {"id": attempt.cut, "vector": dict(attempt.vector), "time": iso(attempt.time_ns)},
+        "trigger": attempt.trigger,
+        "certain": attempt.certain,
+    }
+
+
+def accounting(attempt: Attempt, build: Build, mechanism: Mechanism) -> dict[str, int | None]:
+    """seen = released + suppressed_events + pending + late, for mechanisms that only remove.
+
+    What the mechanism itself keeps back is pending, and stands apart as `held`, `held_cases`.
+    A dp release holds records of its own: released and suppressed are None there.
+    """
+    exposed = attempt.exposure.log
+    removes = mechanism.reads_data_in_gate and build.n_actual is not None
+    events, cases = (build.log.n_events, build.log.n_cases) if removes else (None, None)
+    held_cases, held = build.held
+    counts: dict[str, int | None] = dict(attempt.counts)
+    if held:
+        counts.update(pending=attempt.counts.get("pending", 0) + held, held=held, held_cases=held_cases)
+    return {
+        **counts,
+        "exposed": exposed.n_events,
+        "released": events,
+        "released_cases": cases,
+        "suppressed_events": None if events is None else exposed.n_events - events - held,
+        "suppressed_cases": None if cases is None else exposed.n_cases - cases - held_cases,
+    }
+
+
+def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism: Mechanism) -> dict[str, Writer]:
+    """A writer for each file of the release, by file name."""
+    privacy = {
+        "mechanism": mechanism.kind,
+        "parameters": {key: value for key, value in mechanism.model_dump(mode="json").items() if key != "kind"},
+        "time_basis": build.time_basis,
+    }
+
+    def write(path: Path) -> None:
+        write_log(released, path, privacy=privacy, time_basis=build.time_basis)
+
+    return {FILES[name]: write for name in formats}
+
+
+def read(path: Path) -> Any:
+    """A document of a sealed release on the operator's side; RefusedError where it is gone or damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        raise RefusedError(f"{path}: cannot be read; restore it from a backup") from None
+
+
+def read_memory(folder: Path) -> Any:
+    """The mechanism's own memory of a sealed release."""
+    return read(folder / "memory.json")
+
+
+def iso(time_ns: int) -> str:
+    """A moment for people: ISO 8601, UTC, milliseconds."""
+    return datetime.fromtimestamp(time_ns / 1_000_000_000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,19 @@
+"""A build with its audit and what the gate says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from stream.release.contract import Build
+from stream.storage.release_record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A build with its audit and the gate's reasons against it."""
+
+    build: Build
+    candidate: Record
+    audit: dict[str, Any]
+    reasons: list[str]

@@ -1,0 +1,51 @@
+"""The standing releases of a publication, as its audits look back at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import overload
+
+from stream.release.contract import Audit
+from stream.storage.release_record import Record
+
+
+class Earlier(Sequence[Record]):
+    """Oldest first. In memory are the last `reach` records (None: all); an older one is read anew when it is asked
+    for, which only an erasure does: a daemon's memory does not grow with releases that nobody compares any more."""
+
+    def __init__(self, read: Callable[[int], Record], numbers: Iterable[int], reach: int | None) -> None:
+        self._read, self._reach = read, reach
+        self._numbers = list(numbers)
+        near = self._numbers if reach is None else self._numbers[max(0, len(self._numbers) - reach) :]
+        self._held = {number: read(number) for number in near}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Record]: ...
+    def __getitem__(self, place: int | slice) -> Record | Sequence[Record]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        number = self._numbers[place]
+        return self._held[number] if number in self._held else self._read(number)
+
+    def __setitem__(self, place: int, record: Record) -> None:
+        """What is kept of a release has been written anew."""
+        if self._numbers[place] in self._held:
+            self._held[self._numbers[place]] = record
+
+    def append(self, record: Record) -> None:
+        """The release that was sealed last."""
+        self._numbers.append(record.sequence)
+        self._held[record.sequence] = record
+        if self._reach is not None and len(self) > self._reach:
+            self._held.pop(self._numbers[-self._reach - 1], None)
+
+
+def reach(audits: Iterable[Audit]) -> int | None:
+    """How many earlier releases the audits look back at, at most; None: all."""
+    asked = [audit.looks_back for audit in audits]
+    return None if None in asked else max((one for one in asked if one is not None), default=0)

@@ -1,0 +1,63 @@
+"""What a release looks like on the outside: fresh ids, no order of arrival, ordinal or protected times."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from models.eventlog import Column, EventLog
+from stream.release.contract import Build
+from stream.values.pseudonym import Pseudonyms
+
+SECOND = 1_000_000_000
+
+
+def pseudonymous_resources(log: EventLog, pseudonyms: Pseudonyms) -> EventLog:
+    """The log with its resources replaced by keyed pseudonyms, the same in every release.
+
+    Employees are not protected by case-perspective mechanisms (semantics of the attacks, "Other operations").
+    """
+    names = tuple(pseudonyms.resource(str(name)) for name in log.resource.values)
+    return replace(log, resource=Column(log.resource.codes, names))
+
+
+def outside(build: Build) -> EventLog:
+    """The log as recipients get it.
+
+    Cases come in random order under fresh random ids (a cryptographic source: the order of arrival and a stable id
+    would both link releases). What the build does not carry is not there: without `activity`, the event is named by
+    its resource; without a protected time, events bear ordinal times, since readers need a time column.
+    """
+    order = np.asarray(_shuffled(build.log.n_cases), dtype=np.int64)
+    log = build.log.select_cases(order)
+    ids = tuple(secrets.token_hex(8) for _ in range(log.n_cases))
+    hidden = Column(np.full(log.n_events, -1, dtype=np.int32), ())
+    resource = log.resource if "resource" in build.carries else hidden
+    activity = log.activity if "activity" in build.carries else _named_by(resource)
+    within = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
+    return EventLog(
+        case_ids=ids,
+        starts=log.starts,
+        activity=activity,
+        time=within * SECOND if build.time_basis == "ordinal" else log.time,
+        resource=resource,
+        row=np.arange(log.n_events, dtype=np.int64),
+        case_attributes=log.case_attributes,
+    )
+
+
+def _named_by(resource: Column) -> Column:
+    codes = np.where(resource.codes < 0, len(resource.values), resource.codes).astype(np.int32)
+    return Column(codes, (*resource.values, "unknown"))
+
+
+def _shuffled(count: int, draw: Callable[[int], int] = secrets.randbelow) -> list[int]:
+    """A uniformly random permutation of 0..count-1 (Fisher-Yates)."""
+    order = list(range(count))
+    for last in range(count - 1, 0, -1):
+        other = draw(last + 1)
+        order[last], order[other] = order[other], order[last]
+    return order

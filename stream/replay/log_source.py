@@ -1,0 +1,114 @@
+"""A log file as the records of one partition: what the daemon reads from Kafka, without a broker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from datetime import time as clock_time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from models.eventlog import Column, EventLog, Ints
+from stream.fold.records import Delta, Row
+from stream.fold.rules import LogFacts
+
+SOURCE = "log"
+
+
+def log_facts(log: EventLog) -> LogFacts:
+    """What first releases may ask of the whole log."""
+    return LogFacts(log.n_events, log.n_cases, log.time[np.argsort(log.row, kind="stable")])
+
+
+def records_from_log(
+    log: EventLog,
+    *,
+    pseudonym: Callable[[str], str] = str,
+    attributes: Sequence[str] = (),
+    log_end: bool = False,
+    batch: int = 2000,
+    key: str = "",
+    source: str = SOURCE,
+) -> Iterator[tuple[int, Delta]]:
+    """(position, record): stable sort by time, ties by file row, offset = rank, position = rank of the first row.
+
+    `attributes`: which case and event attributes go along; a case attribute stands on the first event of its case.
+    `log_end`: the last event of each case carries its end (completion = "log_end"). Virtual ticks are the fold's own
+    (`FoldRules.embedded`): it stops at every pending deadline before the next event.
+    """
+    order = np.lexsort((log.row, log.time))
+    rows = _rows(log, order, pseudonym, attributes, log_end=log_end)
+    for begin in range(0, len(rows), batch):
+        part = rows[begin : begin + batch]
+        last = begin + len(part) - 1
+        yield begin, Delta(src=source, p=0, prev=begin - 1, last=last, n=len(part), key=key, rows=part)
+
+
+def _rows(
+    log: EventLog, order: Ints, pseudonym: Callable[[str], str], attributes: Sequence[str], *, log_end: bool
+) -> list[Row]:
+    names = [pseudonym(case) for case in log.case_ids]
+    ends = np.zeros(log.n_events, dtype=np.bool_)
+    filled = log.lengths > 0
+    if log_end:
+        ends[log.starts[1:][filled] - 1] = True
+    owners = log.case_of_event[order].tolist()
+    given = _attributes(log, attributes)
+    activities, resources = _decoded(log.activity, order), _decoded(log.resource, order)
+    times, stops = log.time[order].tolist(), ends[order].tolist()
+    return [
+        Row(rank, names[case], activity, time, resource, given[event] if given else None, None, end)
+        for rank, (event, case, activity, time, resource, end) in enumerate(
+            zip(order.tolist(), owners, activities, times, resources, stops, strict=True)
+        )
+    ]
+
+
+def _decoded(column: Column, order: Ints) -> list[Any]:
+    table = (*column.values, None)
+    return [table[code] for code in column.codes[order].tolist()]
+
+
+def _attributes(log: EventLog, wanted: Sequence[str]) -> list[dict[str, dict[str, Any]] | None]:
+    """What each event carries: {"case": {...}, "event": {...}}, None where nothing."""
+    if not wanted:
+        return []
+    given: list[dict[str, dict[str, Any]] | None] = [None] * log.n_events
+    for name in wanted:
+        if name in log.event_attributes:
+            column = log.event_attributes[name]
+            values = [carried(value) for value in column.values]
+            for event in np.flatnonzero(column.codes >= 0).tolist():
+                _put(given, event, "event", name, values[column.codes[event]])
+        if name in log.case_attributes:
+            column = log.case_attributes[name]
+            values = [carried(value) for value in column.values]
+            for case in np.flatnonzero((column.codes >= 0) & (log.lengths > 0)).tolist():
+                _put(given, int(log.starts[case]), "case", name, values[column.codes[case]])
+    return given
+
+
+def carried(value: Any) -> Any:
+    """The value as a JSON record carries it, as in the daemon: what is no text, truth or plain number becomes its text.
+
+    The state, `variants.parquet` and `memory.json` bring it back as it went in; a date would come back as another
+    value, and the audits would find that every case had changed.
+    """
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, datetime | date | clock_time):
+        return value.isoformat()
+    wide = isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
+    endless = isinstance(value, float) and not math.isfinite(value)
+    plain = isinstance(value, str | bool | int | float) and not wide and not endless
+    return value if plain or value != value else str(value)
+
+
+def _put(given: list[dict[str, dict[str, Any]] | None], event: int, level: str, name: str, value: object) -> None:
+    carried = given[event]
+    if carried is None:
+        carried = given[event] = {}
+    carried.setdefault(level, {})[name] = value

@@ -1,0 +1,79 @@
+"""Where a replay goes on: its checkpoint, held against the log, the configuration and the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from models.errors import RefusedError
+from models.eventlog import EventLog
+from stream.fold.fold import Fold
+from stream.release.contract import Decision
+from stream.release.erasure import entomb
+from stream.replay.log_source import SOURCE, log_facts
+from stream.runtime.service import Office
+from stream.storage.ledger import Entry
+
+
+class Resume:
+    """The start of a replay in a folder that may hold an earlier, unfinished one of the same log."""
+
+    def __init__(self, office: Office, log: EventLog) -> None:
+        self.office, self.log = office, log
+        self._claim()
+        loaded = office.checkpoints.load()
+        self.warning = loaded.warning if loaded else ""
+        self.saved = office.fold_of(loaded.state) if loaded else None
+        self.taken = -1
+        """Highest rank that the state holds."""
+
+    def fold(self) -> Fold:
+        """The fold as it was at the checkpoint, or a new one."""
+        if self.saved is None:
+            fold = Fold(self.office.rules(embedded=True), log_facts(self.log))
+        else:
+            fold = self.saved
+            self.taken = fold.state.partition((SOURCE, 0)).hwm
+        entomb(self.office, fold)
+        return fold
+
+    def save(self, fold: Fold) -> None:
+        """A checkpoint between two records: every cut so far has its durable decision."""
+        self.office.checkpoint(fold)
+
+    def before(self, again: Sequence[tuple[str, Decision]]) -> list[tuple[str, Decision]]:
+        """Decisions of the earlier run whose cuts lie before the checkpoint, in the order of the ledger."""
+        seen = {decision.cut for _, decision in again}
+        return [
+            (entry.publication, decision)
+            for entry in self.office.ledger.entries()
+            if entry.kind in ("seal", "withheld") and entry.cut not in seen
+            if (decision := self.office.pipelines[entry.publication].decided(entry.cut)) is not None
+            if decision.status == "withheld" or decision.sequence == entry.sequence
+        ]
+
+    def _claim(self) -> None:
+        """The folder belongs to one log and one configuration: with others its cuts would mean something else."""
+        own = {"log": digest(self.log), "config": self.office.settings.digest, "key": self.office.pseudonyms.id}
+        notes = [entry.body for entry in self.office.ledger.entries("") if entry.kind == "note"]
+        if not notes:
+            self.office.ledger.append(Entry(kind="note", publication="", body=own))
+            return
+        for name, what in (("log", "the log"), ("config", "the configuration"), ("key", "the pseudonym key")):
+            if notes[0].get(name) != own[name]:
+                raise RefusedError(
+                    f"{self.office.folder.output}: {what} is not the one that this folder's replay began with; "
+                    "choose another folder with -o"
+                )
+
+
+def digest(log: EventLog) -> str:
+    """sha256 over everything a replay reads of a log."""
+    whole = hashlib.sha256(msgspec.json.encode([log.case_ids, log.activity.values, log.resource.values]))
+    for array in (log.starts, log.time, log.row, log.activity.codes, log.resource.codes):
+        whole.update(array.tobytes())
+    for name, column in sorted([*log.case_attributes.items(), *log.event_attributes.items()]):
+        whole.update(msgspec.json.encode([name, [str(value) for value in column.values]]) + column.codes.tobytes())
+    return whole.hexdigest()

@@ -1,0 +1,161 @@
+"""The operator's folder: ledger, key, checkpoints and per-release audits; one process at a time.
+
+DIR/public/<publication>/release-000012/       what recipients get (or a store elsewhere)
+DIR/operator/ledger.sqlite, key, checkpoints/, <publication>/000012/{audit.json, variants.parquet, memory.json}
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from connectors.files import FileOps
+from models.errors import InputError, RefusedError
+
+KEY_BYTES = 32
+
+UNFINISHED = ".new"
+"""Suffix of a file that is being written; one that a crash left is removed at the next start."""
+
+
+class OperatorFolder:
+    """`DIR/operator`, opened for writing and locked for as long as this object lives."""
+
+    def __init__(self, output: Path, ops: FileOps | None = None) -> None:
+        self.output, self.ops = output, ops or FileOps()
+        self.path = output / "operator"
+        _refuse_foreign(output)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            os.chmod(self.path, 0o700)
+            self._lock: IO[str] = (self.path / "lock").open("a")
+        except OSError as error:
+            raise InputError(f"{output}: cannot be written ({error.strerror})") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise RefusedError(f"{output}: another veilstream process is using this folder") from None
+        for leftover in self.path.rglob(f"*{UNFINISHED}"):
+            leftover.unlink()
+
+    def close(self) -> None:
+        """Give the folder free."""
+        self._lock.close()
+
+    @property
+    def ledger(self) -> Path:
+        return self.path / "ledger.sqlite"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def key(self) -> bytes:
+        """The pseudonym key: made on first use (0600), and in no backup of public data."""
+        path = self.path / "key"
+        if not path.exists():
+            create_key(path)
+        return read_key(path)
+
+    def release(self, publication: str, sequence: int) -> Path:
+        """Folder of one release."""
+        return self.path / publication / f"{sequence:06d}"
+
+    def prepare(self, publication: str, files: dict[str, Callable[[Path], None]]) -> Path:
+        """Write the operator's files of a candidate into a fresh temporary folder and make them durable."""
+        folder = self.path / publication / f".{uuid.uuid4().hex}.tmp"
+        folder.mkdir(parents=True)
+        for name, write in files.items():
+            self.ops.write(folder / name, write)
+            self.ops.fsync(folder / name)
+        self.ops.fsync(folder)
+        self.ops.fsync(folder.parent)
+        self.ops.fsync(self.path)
+        return folder
+
+    def commit(self, temporary: str, publication: str, sequence: int) -> None:
+        """Give a prepared folder its number (after the seal). Does nothing when that was done before."""
+        source, target = self.path / publication / temporary, self.release(publication, sequence)
+        if not source.exists():
+            return
+        try:
+            self.ops.rename_noreplace(source, target)
+        except FileExistsError:
+            raise RefusedError(f"{target}: stands already, beside an unfinished one of the same release") from None
+        self.ops.fsync(target.parent)
+
+    def discard(self, publication: str) -> None:
+        """Remove temporary folders of attempts that were never sealed (they hold what was not published)."""
+        for folder in (self.path / publication).glob(".*.tmp"):
+            shutil.rmtree(folder)
+
+
+def replace_with(ops: FileOps, path: Path, write: Callable[[Path], None]) -> None:
+    """Put new content in the place of a file, durably and at once."""
+    temporary = path.with_name(path.name + UNFINISHED)
+    ops.write(temporary, write)
+    ops.fsync(temporary)
+    ops.replace(temporary, path)
+    ops.fsync(path.parent)
+
+
+def _refuse_foreign(output: Path) -> None:
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output}: is a file, not a folder; choose another with -o")
+    strangers = {entry.name for entry in output.iterdir()} - {"public", "operator"} if output.exists() else set()
+    if strangers and not (output / "operator" / "ledger.sqlite").exists():
+        raise InputError(f"{output}: holds files that are not veilstream's; choose an empty folder with -o")
+
+
+def create_key(path: Path) -> None:
+    """A new random key, readable by its owner only. InputError where the file stands already."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise InputError(f"{path}: stands already; a second key would make one person count as two") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    with os.fdopen(handle, "w") as file:
+        file.write(secrets.token_hex(KEY_BYTES) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_key(path: Path) -> bytes:
+    """The key of a key file (hex). InputError where it is missing, short or not hex."""
+    try:
+        key = bytes.fromhex(path.read_text(encoding="ascii").strip())
+    except OSError as error:
+        raise InputError(f"{path}: the key cannot be read ({error.strerror})") from None
+    except (ValueError, UnicodeDecodeError):
+        raise InputError(f"{path}: not a key file (64 hexadecimal digits)") from None
+    if len(key) < KEY_BYTES:
+        raise InputError(f"{path}: the key is shorter than {KEY_BYTES} bytes")
+    return key
+
+
+def write_json(value: Any) -> Callable[[Path], None]:
+    """A writer of one JSON document, indented for people."""
+    body = msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2) + b"\n"
+    return lambda path: _write(path, body)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    return str(value)
+
+
+def _write(path: Path, body: bytes) -> None:
+    path.write_bytes(body)

@@ -1,0 +1,223 @@
+"""The ledger: what was charged, sealed, withheld and published, in order, for ever.
+
+Entries are appended and never changed. A charge is keyed by its cut, a seal by its number: the first one wins, an
+appender is told which entry stands. SQLite (WAL, synchronous=FULL) keeps them here; in the daemon the truth is the
+ledger topic and this file is its copy, entry for entry.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from models.dp.budget import Charge
+from models.errors import RefusedError
+
+VERSION = 1
+
+EntryKind = Literal["charge", "seal", "withheld", "burned", "published", "erased", "note"]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the ledger. `body` holds what only this kind has, as JSON-able values."""
+
+    kind: EntryKind
+    publication: str
+    cut: str = ""
+    sequence: int = 0
+    owner: str = ""
+    """Who appended it (random per attempt): how an appender recognises that its own entry won."""
+    body: dict[str, Any] = {}
+
+
+class Ledger(Protocol):
+    """What the pipeline needs of a ledger, wherever it is kept."""
+
+    def append(self, entry: Entry) -> Entry:
+        """Make `entry` durable and return the one that stands: itself, or the earlier one with its key."""
+
+    def entries(self, publication: str | None = None) -> Iterator[Entry]:
+        """All entries in order, of one publication or of all."""
+
+    def count(self) -> int:
+        """Number of entries: a checkpoint remembers it, so that an older ledger is recognised."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
+def key_of(entry: Entry) -> str | None:
+    """What makes an entry the only one of its kind; None for entries that may repeat.
+
+    One charge and one refusal per cut; one seal and one publication per number.
+    """
+    if entry.kind == "charge":
+        return f"charge/{entry.cut}"
+    if entry.kind == "seal":
+        return f"number/{entry.publication}/{entry.sequence}"
+    if entry.kind == "withheld":
+        return f"withheld/{entry.cut}"
+    if entry.kind == "published":
+        return f"published/{entry.publication}/{entry.sequence}"
+    return None
+
+
+class SqliteLedger:
+    """The ledger in one SQLite file. Every append is fsynced before it returns."""
+
+    def __init__(self, path: Path, process: str) -> None:
+        self.path = path
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise _unreadable(path, error) from error
+        try:
+            self._open(process)
+        except BaseException as error:
+            self._db.close()
+            if isinstance(error, sqlite3.Error):
+                raise _unreadable(path, error) from error
+            raise
+
+    def _open(self, process: str) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=FULL")
+        if not self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
+            self._create(process)
+        self._check(process)
+
+    def _create(self, process: str) -> None:
+        """Tables and owner in one transaction: a crash leaves a file without tables, or a whole ledger."""
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute("CREATE TABLE about(version INTEGER NOT NULL, process TEXT NOT NULL)")
+        self._db.execute(
+            "CREATE TABLE entries(id INTEGER PRIMARY KEY, key TEXT UNIQUE, publication TEXT NOT NULL, "
+            "body BLOB NOT NULL)"
+        )
+        self._db.execute("INSERT INTO about VALUES(?, ?)", (VERSION, process))
+        self._db.execute("COMMIT")
+
+    def _check(self, process: str) -> None:
+        row = self._db.execute("SELECT version, process FROM about").fetchone()
+        if row is None:
+            raise _unreadable(self.path, "it does not say whose it is")
+        version, owner = row
+        if version > VERSION:
+            raise RefusedError(f"{self.path}: ledger version {version} is newer than this program reads ({VERSION})")
+        if owner != process:
+            raise RefusedError(f"{self.path}: this ledger belongs to process {owner!r}, not {process!r}")
+
+    def append(self, entry: Entry) -> Entry:
+        """Make `entry` durable and return the one that stands: itself, or the earlier one with its key."""
+        key = key_of(entry)
+        try:
+            self._db.execute(
+                "INSERT INTO entries(key, publication, body) VALUES(?, ?, ?) ON CONFLICT(key) DO NOTHING",
+                (key, entry.publication, msgspec.json.encode(entry)),
+            )
+        except sqlite3.Error as error:
+            raise RefusedError(f"{self.path}: the ledger cannot be written ({error}); nothing is released") from error
+        if key is None:
+            return entry
+        (body,) = self._db.execute("SELECT body FROM entries WHERE key = ?", (key,)).fetchone()
+        return msgspec.json.decode(body, type=Entry)
+
+    def entries(self, publication: str | None = None) -> Iterator[Entry]:
+        """All entries in order, of one publication or of all."""
+        rows = self._db.execute(
+            "SELECT body FROM entries WHERE ?1 IS NULL OR publication = ?1 ORDER BY id", (publication,)
+        ).fetchall()
+        return (msgspec.json.decode(body, type=Entry) for (body,) in rows)
+
+    def count(self) -> int:
+        """Number of entries."""
+        return int(self._db.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _unreadable(path: Path, why: object) -> RefusedError:
+    return RefusedError(f"{path}: the ledger cannot be read ({why}); restore it from a backup")
+
+
+def open_readonly(path: Path) -> list[Entry]:
+    """All entries of a ledger file, without a lock: readers never stand in the way of the writer."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            rows = db.execute("SELECT body FROM entries ORDER BY id").fetchall()
+    except sqlite3.DatabaseError as error:
+        raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
+    return [msgspec.json.decode(body, type=Entry) for (body,) in rows]
+
+
+class Account:
+    """A publication's view of the ledger, folded from its entries once and kept up to date by the pipeline."""
+
+    def __init__(self, ledger: Ledger, publication: str) -> None:
+        self.ledger, self.publication = ledger, publication
+        self.charges: dict[str, Charge] = {}
+        self.seals: dict[int, Entry] = {}
+        self.sealed_cuts: dict[str, Entry] = {}
+        self.withheld: dict[str, Entry] = {}
+        self.burned: dict[int, Entry] = {}
+        self.published: set[int] = set()
+        self.erased = 0
+        self.erased_releases: set[int] = set()
+        for entry in ledger.entries(publication):
+            self._fold(entry)
+
+    def append(self, entry: Entry) -> Entry:
+        """Append to the ledger and take in what stands."""
+        standing = self.ledger.append(entry)
+        self._fold(standing)
+        return standing
+
+    def _fold(self, entry: Entry) -> None:
+        if entry.kind == "charge":
+            self.charges[entry.cut] = charge_of(entry)
+        elif entry.kind == "seal":
+            self.seals[entry.sequence] = entry
+            self.sealed_cuts[entry.cut] = entry
+        elif entry.kind == "withheld":
+            self.withheld[entry.cut] = entry
+        elif entry.kind == "burned":
+            self.burned[entry.sequence] = entry
+            self.sealed_cuts.pop(entry.cut, None)
+        elif entry.kind == "published":
+            self.published.add(entry.sequence)
+        elif entry.kind == "erased":
+            self.erased += int(entry.body.get("cases", 1))
+            self.erased_releases.update(entry.body.get("releases", ()))
+
+    @property
+    def last_number(self) -> int:
+        """The last sealed or burned number; the next candidate is one more."""
+        return max([0, *self.seals, *self.burned])
+
+    @property
+    def standing(self) -> list[int]:
+        """Numbers of the releases that exist, in order."""
+        return sorted(set(self.seals) - set(self.burned))
+
+    @property
+    def spent(self) -> Charge:
+        """Sum of all charges, also of withheld and burned attempts: the ledger never under-counts."""
+        return sum(self.charges.values(), Charge())
+
+
+def charge_of(entry: Entry) -> Charge:
+    """The exact charge of a charge entry (fractions as text)."""
+    return Charge(Fraction(entry.body["epsilon"]), Fraction(entry.body["delta"]))
+
+
+def charge_entry(publication: str, cut: str, charge: Charge) -> Entry:
+    """The entry that commits a charge before the draw."""
+    body = {"epsilon": str(charge.epsilon), "delta": str(charge.delta)}
+    return Entry(kind="charge", publication=publication, cut=cut, body=body)

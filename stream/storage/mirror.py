@@ -1,0 +1,192 @@
+"""The mirror: what a bare host needs of the operator's folder, in a place that both hosts reach.
+
+It lies in the configured store under `operator/<process>/`, beside `public/` and never in it:
+
+* `<publication>/<name>`: audit, variants and memory of one release, put there before its seal and named by the seal
+  itself, so that whoever reads the ledger finds it; an unsealed one is removed at the next start;
+* `checkpoints/0` and `/1`: the newest states, in turn; a damaged one leaves the other.
+
+Everything is sealed (`stream.storage.envelope`). The ledger topic says what is valid; the mirror only keeps bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from connectors.files import FileOps, Writer
+from connectors.store.blobs import Blobs, open_blobs
+from models.errors import RefusedError
+from stream.fold.snapshot import STATE_VERSION
+from stream.storage.checkpoints import FORMAT as CHECKPOINT
+from stream.storage.checkpoints import opened
+from stream.storage.envelope import Damaged, Keys, Protection, seal, unseal
+from stream.storage.folder import OperatorFolder
+
+if TYPE_CHECKING:
+    from stream.config.settings import Settings
+    from stream.release.pipeline import Pipeline
+
+log = logging.getLogger("veilstream")
+
+RELEASE = "veilstream-release-mirror"
+VERSION = 1
+CHECKPOINTS = "checkpoints"
+SLOTS = 2
+MARK = "mirrored"
+"""In a release's folder: what of it is in the mirror (a digest). Lost or old, it is mirrored again."""
+
+
+def open_mirror(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:
+    """The mirror in the configured store; None without a store, and where it is the output folder itself, which then
+    holds everything. An object store is not private: without a storage key nothing of the operator's is put there."""
+    if settings.store is None or Path(settings.store.removeprefix("file://")).resolve() == output.resolve():
+        return None
+    blobs = open_blobs(settings.store, f"operator/{settings.process.name}", ops)
+    if not blobs.private and settings.checkpoint_key is None:
+        log.warning(
+            "store %s: no mirror, since without checkpoint_key it would lie there unencrypted; "
+            "another host cannot take over after a release",
+            settings.store,
+        )
+        return None
+    if settings.key is None:
+        log.warning("no key is configured: a host that takes over needs the same one (`veilstream key create`)")
+    return Mirror(blobs, settings.storage_keys)
+
+
+class Slot(msgspec.Struct, array_like=True):
+    """A checkpoint in the mirror: the higher position is the newer one."""
+
+    position: int
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One object of the mirror, for `migrate`; `problem` says why it cannot be read."""
+
+    name: str
+    version: int | None
+    protection: Protection | None
+    problem: str = ""
+
+
+class Mirror:
+    """The mirror of one process. Used by the active coordinator only, after it has fenced the one before."""
+
+    def __init__(self, blobs: Blobs, keys: Keys) -> None:
+        self.blobs, self.keys = blobs, keys
+        self._next = 0
+
+    # releases
+
+    def put_release(self, publication: str, temporary: str, folder: Path) -> None:
+        """Mirror a prepared (or rewritten) release folder of the operator under the name that its seal bears."""
+        files = _files(folder)
+        body = msgspec.msgpack.encode(files)
+        self.blobs.put(_name(publication, temporary), seal(body, self.keys, RELEASE, VERSION))
+        (folder / MARK).write_text(self._mark(files))
+
+    def bring(self, publication: str, number: int, temporary: str, folder: OperatorFolder) -> bool:
+        """Put a release's files where this host has none; False where the mirror has none either."""
+        sealed = self.blobs.get(_name(publication, temporary))
+        if sealed is None:
+            return False
+        try:
+            body = self._opened(sealed)
+            files = msgspec.msgpack.decode(body, type=dict[str, bytes])
+        except (Damaged, msgspec.DecodeError) as damage:
+            raise RefusedError(
+                f"release {number} of {publication}: its file in the mirror {self.blobs.where} {damage}"
+            ) from None
+        prepared = folder.prepare(publication, {name: _writer(data) for name, data in files.items()})
+        (prepared / MARK).write_text(self._mark(files))
+        folder.commit(prepared.name, publication, number)
+        return True
+
+    def _opened(self, sealed: bytes) -> bytes:
+        found = unseal(sealed, self.keys, RELEASE)
+        if found.version != VERSION:
+            raise Damaged(f"has version {found.version}, not {VERSION}")
+        return found.body
+
+    def renew(self, pipeline: Pipeline) -> None:
+        """Bring the mirror of one publication to what this host has: put what is new, rewritten or under another
+        storage key; remove what no seal speaks of."""
+        wanted: dict[str, None] = {}
+        for number in pipeline.account.standing:
+            temporary = pipeline.account.seals[number].body["operator"]
+            wanted[_name(pipeline.name, temporary)] = None
+            folder = pipeline.folder.release(pipeline.name, number)
+            if _text(folder / MARK) != self._mark(_files(folder)):
+                self.put_release(pipeline.name, temporary, folder)
+        self._keep(pipeline.name, wanted)
+
+    def _keep(self, publication: str, wanted: Collection[str]) -> None:
+        for name in self.blobs.names(publication):
+            if name not in wanted:
+                self.blobs.delete(name)
+
+    def _mark(self, files: Mapping[str, bytes]) -> str:
+        whole = hashlib.sha256(f"{self.blobs.where}\n{self.keys.id}\n".encode())
+        for name, data in sorted(files.items()):
+            whole.update(f"{name} {len(data)}\n".encode() + data)
+        return whole.hexdigest()
+
+    # checkpoints
+
+    def save(self, position: int, state: bytes) -> None:
+        """Put a state (whose newest delta record is at `position`) in the place of the older of the two."""
+        body = msgspec.msgpack.encode(Slot(position, state))
+        self.blobs.put(f"{CHECKPOINTS}/{self._next}", seal(body, self.keys, CHECKPOINT, STATE_VERSION))
+        self._next = (self._next + 1) % SLOTS
+
+    def load(self) -> bytes | None:
+        """The newest state that can be read; None where there never was one. RefusedError where none can be read,
+        or one is of another version."""
+        faults, slots = [], []
+        for number in range(SLOTS):
+            name = f"{CHECKPOINTS}/{number}"
+            sealed = self.blobs.get(name)
+            if sealed is None:
+                continue
+            try:
+                body = opened(sealed, self.keys, f"{self.blobs.where}/{name}")[0]
+                slots.append((msgspec.msgpack.decode(body, type=Slot), number))
+            except (Damaged, msgspec.DecodeError) as damage:
+                faults.append(f"{name}: {damage}")
+        if slots:
+            newest, number = max(slots, key=lambda one: one[0].position)
+            self._next = (number + 1) % SLOTS
+            return newest.state
+        if faults:
+            raise RefusedError(f"mirror {self.blobs.where}: no checkpoint can be read ({'; '.join(faults)})")
+        return None
+
+
+def _name(publication: str, temporary: str) -> str:
+    """Folder names of the operator begin with a dot and end in .tmp while they are unfinished; the mirror's do not."""
+    return f"{publication}/{temporary.lstrip('.').removesuffix('.tmp')}"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != MARK)
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _writer(data: bytes) -> Writer:
+    def write(path: Path) -> None:
+        path.write_bytes(data)
+
+    return write

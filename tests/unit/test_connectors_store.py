@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 from connectors.files import FileOps
-from connectors.store.base import base as stores
+from connectors.store import base as stores
 from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
 

@@ -39,11 +39,21 @@ coverage: $(VENV)/.checked ## branch coverage of models and stream by every test
 	$(BIN)/coverage report
 
 .PHONY: check
-check: $(VENV)/.checked ## ruff, mypy, import-linter
+check: $(VENV)/.checked ## ruff, mypy, import-linter, deptry, and the API pages build
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/deptry .
+	$(MAKE) --no-print-directory api
+
+.PHONY: api
+api: $(VENV)/.checked ## the API pages of models and connectors, from their docstrings, into out/api
+	$(BIN)/pdoc --docformat markdown --output-directory out/api models connectors
+
+.PHONY: changelog
+changelog: $(VENV)/.checked ## CHANGELOG.md as the next version would have it, from changelog.d
+	$(BIN)/towncrier build --draft --version next
 
 .PHONY: crash
 crash: $(VENV)/.checked ## the long crash matrix on a real broker, planted bugs included (not in CI)
@@ -68,10 +78,18 @@ bench: $(VENV)/.checked ## every benchmark, as JSON (not in CI)
 	@for file in benchmarks/[a-z]*.py; do name=$$(basename $$file .py); \
 	  echo "{\"benchmark\": \"$$name\"}"; $(BIN)/python -m benchmarks.$$name --json || exit 1; done
 
+.PHONY: bench-keep
+bench-keep: $(VENV)/.checked ## one benchmark into benchmarks/history (NAME=attacks), with commit, machine and load
+	$(BIN)/python -m benchmarks._history keep $(NAME)
+
+.PHONY: bench-compare
+bench-compare: $(VENV)/.checked ## the last two kept runs of each benchmark side by side
+	$(BIN)/python -m benchmarks._history compare
+
 .PHONY: grid
-grid: $(BIN)/veilstream ## the 200 settings of the TLKC paper and its figures, into grid-out/
+grid: $(VENV)/.checked ## the 200 settings of the TLKC paper and its figures, into grid-out/
 	$(BIN)/python -m benchmarks.tlkc_grid -o grid-out
 
 .PHONY: papers
-papers: $(BIN)/veilstream ## recompute the papers' tables into docs/papers
+papers: $(VENV)/.checked ## recompute the papers' tables into docs/papers
 	$(BIN)/python -m benchmarks.papers

@@ -13,8 +13,6 @@ from models.errors import InputError, UnavailableError, VeilstreamError
 KINDS = ("delta", "ledger", "releases", "released-events", "dlq")
 FOR_EVER = -1
 KEEPING = ("cleanup.policy", "retention.ms", "retention.bytes")
-MAX_RECORD = 1_048_588
-"""Kafka's own default of max.message.bytes: below it a delta record of 512 KiB would not pass."""
 
 
 @dataclass(frozen=True, slots=True)

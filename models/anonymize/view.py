@@ -8,7 +8,7 @@ So one search, one checker and one local suppression serve them all.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -143,8 +143,3 @@ def _distinct(keys: Iterable[Hashable]) -> tuple[list[Any], Ints]:
     index: dict[Hashable, int] = {}
     owner = [index.setdefault(key, len(index)) for key in keys]
     return list(index), np.asarray(owner, dtype=np.int64)
-
-
-def sensitive_columns(log: EventLog, names: Sequence[str]) -> dict[str, Column]:
-    """The raw class columns of the named attributes, each separately."""
-    return {name: log.case_values(name) for name in names}

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.compiled import kernel
-from models.dp.noise import Words
+from models.dp.entropy import Words
 from models.eventlog import Ints
 
 CHUNK = 1 << 16

@@ -13,7 +13,6 @@ No function here takes a seed, save `simulated`, whose draws are marked `private
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.dp.entropy import Words, system_words
 from models.errors import InputError
 from models.eventlog import Ints
 
@@ -30,8 +30,6 @@ MIN_SCALE = 2.0**-10
 
 MAX_SCALE = 2.0**56
 """Above this a draw could leave 64 bits (chance e^-126 at this scale), and samplers saturate: the tail would tell."""
-
-Words = npt.NDArray[np.uint64]
 
 
 def scale_for(sensitivity: Fraction | int, epsilon: Fraction) -> float:
@@ -93,7 +91,7 @@ class Source:
 
     def laplace_each(self, scales: npt.NDArray[np.float64], which: Ints) -> Ints:
         """One draw at `scales[which[i]]` for each i, int64[n]: in bulk, by the sampler of models.dp.discrete."""
-        from models.dp.discrete import discrete_laplace
+        from models.dp.discrete import discrete_laplace  # compiled code: only who draws in bulk loads it
 
         for extreme in (scales.min(), scales.max()):  # NaN is both
             checked_scale(float(extreme))
@@ -102,7 +100,7 @@ class Source:
     def words(self, size: int) -> Words:
         """Uniform 64-bit words, uint64[size]."""
         if self.generator is None:
-            return np.frombuffer(secrets.token_bytes(8 * size), dtype=np.uint64)
+            return system_words(size)
         return self.generator.integers(0, 2**64, size=size, dtype=np.uint64)
 
     def permutation(self, size: int) -> Ints:

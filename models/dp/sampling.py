@@ -17,7 +17,8 @@ import numpy as np
 
 from models.compiled import kernel
 from models.dp.dafsa import Dafsa
-from models.dp.noise import Source, Words
+from models.dp.entropy import Words
+from models.dp.noise import Source
 from models.eventlog import Codes, Ints
 
 SPARE_WORDS = 64

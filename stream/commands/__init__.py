@@ -12,6 +12,7 @@ import importlib
 import os
 import pkgutil
 import sys
+from typing import Annotated
 
 import typer
 
@@ -26,11 +27,19 @@ _INTERRUPTED = 130
 HELP = "Continuous, privacy-checked publication of anonymized event logs."
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"veilstream {version('veilstream')}")
+        raise typer.Exit
+
+
 def build_app(asked: str | None = None) -> typer.Typer:
     """The whole command line, from the modules beside this file; where `asked` is a command, that one alone, since
     the others take time to build."""
     app = typer.Typer(help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-    app.callback(help=HELP)(lambda: None)  # a group, even with one command
+    app.callback(help=HELP)(_program_options)  # a group, even with one command
     modules = {info.name.replace("_", "-"): info.name for info in pkgutil.iter_modules(__path__) if info.name[0] != "_"}
     for name in [asked] if asked in modules else list(modules):
         module = importlib.import_module(f"{__name__}.{modules[name]}")
@@ -40,6 +49,14 @@ def build_app(asked: str | None = None) -> typer.Typer:
         else:
             app.command(name, rich_help_panel=panel)(module.command)
     return app
+
+
+def _program_options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Options of the program itself."""
 
 
 def main(arguments: list[str] | None = None) -> None:

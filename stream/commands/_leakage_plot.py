@@ -6,27 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from models.errors import InputError
+from stream.commands._plot import new_figure, save
 
-KINDS = (".png", ".pdf", ".svg")
 STYLES = {"bpl": ("BPL", "o-"), "fpl": ("FPL", "s--"), "tpl": ("TPL", "^:")}
 PANEL_INCHES = 3.2
 HEADROOM = 1.05
 
 
-def check(path: Path) -> None:
-    """InputError for an unknown kind of file, and for a folder that is not there."""
-    if path.suffix.lower() not in KINDS:
-        raise InputError(f"--plot {path}: the suffix is none of {', '.join(KINDS)}")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"--plot {path}: no such folder")
-
-
 def draw(path: Path, name: str, results: Sequence[Mapping[str, Any]]) -> None:
     """Write the curves of `results` (the JSON of each window) to `path`."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(PANEL_INCHES * len(results), PANEL_INCHES), layout="constrained")
+    figure = new_figure(PANEL_INCHES * len(results), PANEL_INCHES)
     panels = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]
     for panel, result in zip(panels, results, strict=True):
         _panel(panel, result)
@@ -36,7 +25,7 @@ def draw(path: Path, name: str, results: Sequence[Mapping[str, Any]]) -> None:
     panels[0].legend()
     scenario = {"certain": "S1, exactly", "uncertain": "S2, up to"}[results[0]["scenario"]]
     figure.suptitle(f"{name}: {scenario} x events a case, states {results[0]['abstraction']}, {results[0]['method']}")
-    figure.savefig(path)
+    save(figure, path)
 
 
 def _panel(panel: Any, result: Mapping[str, Any]) -> None:

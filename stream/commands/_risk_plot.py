@@ -6,22 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from models.errors import InputError
+from stream.commands._plot import new_figure, save
 
 if TYPE_CHECKING:
     from models.risk.uniqueness import Uniqueness
 
-KINDS = (".png", ".pdf", ".svg")
-
 
 def draw(path: Path, name: str, found: Sequence[Uniqueness]) -> None:
-    """Write the figure; projections without points are left out. InputError for a kind of file that is unknown or a
-    file that cannot be written."""
-    if path.suffix.lower() not in KINDS:
-        raise InputError(f"--plot {path}: the suffix is none of {', '.join(KINDS)}")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    """Write the figure; projections without points are left out. InputError for a file that cannot be written."""
+    figure = new_figure(6, 4)
     axes = figure.subplots()
     for each in found:
         if each.points:
@@ -32,7 +25,4 @@ def draw(path: Path, name: str, found: Sequence[Uniqueness]) -> None:
     axes.set(xlabel="points known", ylabel=f"share of unique {found[0].unit}s", ylim=(-0.02, 1.02), title=name)
     if any(each.points for each in found):
         axes.legend(title="projection")
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise InputError(f"--plot {path}: cannot be written ({error.strerror})") from error
+    save(figure, path)

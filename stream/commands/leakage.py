@@ -109,7 +109,7 @@ def _delta(given: float) -> Fraction:
 
 def _check_plot(path: Path, delta: Fraction) -> None:
     """Said before the simulation, which can take its time."""
-    from stream.commands._leakage_plot import check
+    from stream.commands._plot import check
 
     if delta:
         raise InputError("--plot draws BPL, FPL and TPL, and --delta-dp leaves none: only composition holds")

@@ -65,6 +65,10 @@ def command(
         "case_attributes": options.split(case_attributes) or None,
         "event_attributes": options.split(event_attributes) or None,
     }
+    if plot is not None:
+        from stream.commands._plot import check
+
+        check(plot)
     found, seconds = _measure(events, wanted, amounts, asked)
     estimate = _population(events, found[0], population, seed) if population else None
     rows = [as_json(each) | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]

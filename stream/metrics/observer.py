@@ -1,4 +1,4 @@
-"""From fold and office to metrics: who watches a replay or a coordinator."""
+"""From decisions and fold to metrics: implements `stream.release.contract.ReleaseObserver`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from models.dp.budget import Charge
 from stream.config.settings import Settings
 from stream.metrics.exporter import Metrics
 from stream.release.contract import Decision
@@ -34,10 +35,10 @@ class Watch:
         if any(one.late == "dlq" for one in settings.publication):
             metrics.dead_letters(LATE)
 
-    def decided(self, office: Office, publication: str, decision: Decision, seconds: float) -> None:
+    def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
         """A cut has its durable decision."""
         self.metrics.decided(publication, decision, seconds)
-        self.metrics.budget(publication, office.pipelines[publication].account.spent)
+        self.metrics.budget(publication, spent)
 
     def opened(self, office: Office) -> None:
         """This process decides from now on; the gauges hold what the latest release of before said."""

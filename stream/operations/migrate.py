@@ -21,6 +21,7 @@ from models.errors import InputError, RefusedError
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.snapshot import STATE_VERSION
+from stream.runtime.service import mirror_of
 from stream.storage import checkpoints as checkpoint
 from stream.storage import ledger, mirror, variants
 from stream.storage.envelope import Damaged, Keys, Protection, seal, unseal
@@ -95,7 +96,7 @@ def _steps(settings: Settings, output: Path, folder: OperatorFolder | None = Non
         path = operator / "checkpoints" / name
         if path.exists():
             yield _checkpoint(str(path), path.read_bytes(), keys, partial(_replace, folder, path), renewed)
-    place = mirror.open_mirror(settings, output)
+    place = mirror_of(settings, output)
     if place is not None:
         yield from _mirrored(place, settings, keys)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,16 @@ class Decision:
     sequence: int = 0
     reasons: Sequence[str] = ()
     audit: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ReleaseObserver(Protocol):
+    """Who is told of every durable decision (metrics). It may only count: whatever it does decides nothing."""
+
+    def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
+        """A cut has its durable decision; `spent`: charges of the publication so far; `seconds`: how long it took."""
+
+    def late(self, letters: int) -> None:
+        """Events too late for a publication were sent to the dead-letter queue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stream.fold.cases import digest
+from stream.release.pipeline import Pipeline
 from stream.storage import variants
-from stream.storage.folder import replace_with
-from stream.storage.ledger import Entry
+from stream.storage.folder import OperatorFolder, replace_with
+from stream.storage.ledger import Entry, Ledger
+from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
 
 if TYPE_CHECKING:
     from stream.fold.fold import Fold
-    from stream.runtime.service import Office
 
 
-def erase(office: Office, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
+class Releases(Protocol):
+    """Where erased cases may still stand: ledger, pipelines, the operator's folder, the mirror."""
+
+    ledger: Ledger
+    pipelines: dict[str, Pipeline]
+    folder: OperatorFolder
+    mirror: Mirror | None
+
+
+def erase(office: Releases, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
     """Erase cases (by pseudonym) from the fold, from every variants file and from the memory of mechanisms.
 
     The ledger learns of it first: whatever a crash leaves undone after that, `finish` and `entomb` do at the next
@@ -43,13 +53,13 @@ def erase(office: Office, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
     return {"known": known, "releases": out}
 
 
-def tombstones(office: Office) -> set[bytes]:
+def tombstones(office: Releases) -> set[bytes]:
     """Digests of every case that was ever erased."""
     texts = (entry.body.get("tombstones", ()) for entry in office.ledger.entries() if entry.kind == "erased")
     return {bytes.fromhex(text) for some in texts for text in some}
 
 
-def entomb(office: Office, fold: Fold) -> None:
+def entomb(office: Releases, fold: Fold) -> None:
     """Give a fold the tombstones of the ledger, and take out what it still holds of them (an older checkpoint)."""
     gone = tombstones(office)
     if gone:
@@ -57,7 +67,7 @@ def entomb(office: Office, fold: Fold) -> None:
         fold.state.index.gone.update(gone)
 
 
-def finish(office: Office) -> None:
+def finish(office: Releases) -> None:
     """Take erased cases out of what is kept of earlier releases, as far as that is not done yet; the mirror last."""
     gone = tombstones(office)
     for pipeline in office.pipelines.values() if gone else ():
@@ -68,10 +78,10 @@ def finish(office: Office) -> None:
                 pipeline.earlier[place] = _rewritten(office, pipeline.name, record, cases)
     if office.mirror is not None:
         for pipeline in office.pipelines.values():
-            office.mirror.renew(pipeline)
+            office.mirror.renew(pipeline.name, pipeline.account, office.folder)
 
 
-def _rewritten(office: Office, name: str, record: Record, cases: set[str]) -> Record:
+def _rewritten(office: Releases, name: str, record: Record, cases: set[str]) -> Record:
     rest = variants.without_cases(record, cases)
     rest.audit = record.audit
     path = office.folder.release(name, record.sequence) / "variants.parquet"

@@ -5,11 +5,12 @@ Replay and daemon bring cuts here; here a cut of the fold becomes an attempt of 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,17 +24,16 @@ from stream.config.settings import Settings
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.release.contract import Attempt, Decision, Exposure
+from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
 from stream.release.erasure import erase, finish
 from stream.release.pipeline import Pipeline, Publisher
 from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.folder import OperatorFolder
 from stream.storage.ledger import Account, Ledger, SqliteLedger
-from stream.storage.mirror import open_mirror
+from stream.storage.mirror import Mirror, open_mirror
 from stream.values.pseudonym import Pseudonyms, key_from_text
 
-if TYPE_CHECKING:
-    from stream.metrics.observer import Watch
+log = logging.getLogger("veilstream")
 
 MakeLedger = Callable[[Path, str], Ledger]
 
@@ -63,7 +63,7 @@ class Office:
         mirrored: bool = False,
     ) -> None:
         self.settings, self.at = settings, at
-        self.watch: Watch | None = None
+        self.watch: ReleaseObserver | None = None
         self.folder = OperatorFolder(output, ops)
         try:
             given = settings.key
@@ -71,7 +71,7 @@ class Office:
             self.pseudonyms = Pseudonyms(key)
             self.checkpoints = _checkpoints(self.folder, settings)
             self.store = open_store(settings.store or output, ops, self.folder.path)
-            self.mirror = open_mirror(settings, output, ops) if mirrored else None
+            self.mirror = mirror_of(settings, output, ops) if mirrored else None
             self.ledger = make_ledger(self.folder.ledger, settings.process.name)
             self.pipelines = {
                 publication.name: Pipeline(
@@ -125,7 +125,8 @@ class Office:
         decision = self.pipelines[cut.publication].attempt(self.attempt(fold, cut))
         fold.decided(cut, decision.status == "sealed")
         if self.watch is not None:
-            self.watch.decided(self, cut.publication, decision, time.monotonic() - started)
+            spent = self.pipelines[cut.publication].account.spent
+            self.watch.decided(cut.publication, decision, spent, time.monotonic() - started)
         return decision
 
     def attempt(self, fold: Fold, cut: Cut) -> Attempt:
@@ -198,6 +199,14 @@ class Office:
             return sum((pipeline.account.spent for pipeline in others), gone)
 
         return spent
+
+
+def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:
+    """The mirror of a configuration, where it has one."""
+    place = open_mirror(settings.store, settings.process.name, settings.storage_keys, output, ops)
+    if place is not None and settings.key is None:
+        log.warning("no key is configured: a host that takes over needs the same one (`veilstream key create`)")
+    return place
 
 
 def _checkpoints(folder: OperatorFolder, settings: Settings) -> Checkpoints:

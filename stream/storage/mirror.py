@@ -14,9 +14,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,12 +24,9 @@ from models.errors import RefusedError
 from stream.fold.snapshot import STATE_VERSION
 from stream.storage.checkpoints import FORMAT as CHECKPOINT
 from stream.storage.checkpoints import opened
-from stream.storage.envelope import Damaged, Keys, Protection, seal, unseal
+from stream.storage.envelope import Damaged, Keys, seal, unseal
 from stream.storage.folder import OperatorFolder
-
-if TYPE_CHECKING:
-    from stream.config.settings import Settings
-    from stream.release.pipeline import Pipeline
+from stream.storage.ledger import Account
 
 log = logging.getLogger("veilstream")
 
@@ -43,22 +38,20 @@ MARK = "mirrored"
 """In a release's folder: what of it is in the mirror (a digest). Lost or old, it is mirrored again."""
 
 
-def open_mirror(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:
+def open_mirror(store: str | None, process: str, keys: Keys, output: Path, ops: FileOps | None = None) -> Mirror | None:
     """The mirror in the configured store; None without a store, and where it is the output folder itself, which then
     holds everything. An object store is not private: without a storage key nothing of the operator's is put there."""
-    if settings.store is None or Path(settings.store.removeprefix("file://")).resolve() == output.resolve():
+    if store is None or Path(store.removeprefix("file://")).resolve() == output.resolve():
         return None
-    blobs = open_blobs(settings.store, f"operator/{settings.process.name}", ops)
-    if not blobs.private and settings.checkpoint_key is None:
+    blobs = open_blobs(store, f"operator/{process}", ops)
+    if not blobs.private and keys.current is None:
         log.warning(
             "store %s: no mirror, since without checkpoint_key it would lie there unencrypted; "
             "another host cannot take over after a release",
-            settings.store,
+            store,
         )
         return None
-    if settings.key is None:
-        log.warning("no key is configured: a host that takes over needs the same one (`veilstream key create`)")
-    return Mirror(blobs, settings.storage_keys)
+    return Mirror(blobs, keys)
 
 
 class Slot(msgspec.Struct, array_like=True):
@@ -66,16 +59,6 @@ class Slot(msgspec.Struct, array_like=True):
 
     position: int
     state: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """One object of the mirror, for `migrate`; `problem` says why it cannot be read."""
-
-    name: str
-    version: int | None
-    protection: Protection | None
-    problem: str = ""
 
 
 class Mirror:
@@ -117,17 +100,17 @@ class Mirror:
             raise Damaged(f"has version {found.version}, not {VERSION}")
         return found.body
 
-    def renew(self, pipeline: Pipeline) -> None:
+    def renew(self, name: str, account: Account, operator: OperatorFolder) -> None:
         """Bring the mirror of one publication to what this host has: put what is new, rewritten or under another
         storage key; remove what no seal speaks of."""
         wanted: dict[str, None] = {}
-        for number in pipeline.account.standing:
-            temporary = pipeline.account.seals[number].body["operator"]
-            wanted[_name(pipeline.name, temporary)] = None
-            folder = pipeline.folder.release(pipeline.name, number)
+        for number in account.standing:
+            temporary = account.seals[number].body["operator"]
+            wanted[_name(name, temporary)] = None
+            folder = operator.release(name, number)
             if _text(folder / MARK) != self._mark(_files(folder)):
-                self.put_release(pipeline.name, temporary, folder)
-        self._keep(pipeline.name, wanted)
+                self.put_release(name, temporary, folder)
+        self._keep(name, wanted)
 
     def _keep(self, publication: str, wanted: Collection[str]) -> None:
         for name in self.blobs.names(publication):

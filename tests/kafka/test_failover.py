@@ -15,7 +15,7 @@ import pytest
 from connectors import read_log
 from stream.config import sources
 from stream.daemon.state_machine import Saved
-from stream.storage.mirror import open_mirror
+from stream.runtime.service import mirror_of
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.refold import content
@@ -47,7 +47,7 @@ def _mirrored(one: Site) -> int:
     """Position of the newest checkpoint in the mirror, -1 for none."""
     import msgspec
 
-    mirror = open_mirror(sources.load(one.config), one.folder / "nowhere")
+    mirror = mirror_of(sources.load(one.config), one.folder / "nowhere")
     state = None if mirror is None else mirror.load()
     return -1 if state is None else msgspec.msgpack.decode(state, type=Saved).position
 

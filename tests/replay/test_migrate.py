@@ -14,15 +14,15 @@ from models.eventlog import EventLog
 from stream.commands import execute as veilstream
 from stream.config.settings import Settings
 from stream.config.sources import load
-from stream.fold.fold import Fold, snapshot
+from stream.fold import snapshot
+from stream.fold.fold import Fold
 from stream.operations import migrate as migration
 from stream.replay.log_source import log_facts, records_from_log
-from stream.runtime.service import Office
+from stream.runtime.service import Office, mirror_of
 from stream.storage import checkpoints as checkpoint
 from stream.storage import mirror
 from stream.storage.checkpoints import CURRENT, PREVIOUS
 from stream.storage.envelope import header_of
-from stream.storage.mirror import open_mirror
 from tests.replay.crashing import configuration, sample
 
 KEY, FIRST, SECOND = "aa" * 32, "bb" * 32, "cc" * 32
@@ -66,7 +66,7 @@ def state(loaded: Settings, output: Path) -> bytes:
     office = Office(loaded, output, mirrored=True)
     try:
         found = office.checkpoints.load()
-        place = open_mirror(loaded, output)
+        place = mirror_of(loaded, output)
         assert found is not None
         assert place is not None
         assert place.load() == found.state

@@ -20,10 +20,10 @@ from stream.config import sources
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.replay.log_source import log_facts, records_from_log
-from stream.runtime.service import Office
+from stream.runtime.service import Office, mirror_of
 from stream.storage import variants
 from stream.storage.envelope import Keys, unseal
-from stream.storage.mirror import RELEASE, Mirror, open_mirror
+from stream.storage.mirror import RELEASE, Mirror
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, sample
 
@@ -115,9 +115,9 @@ def test_an_object_store_gets_nothing_unencrypted(
     """Who may read a bucket is not ours to know: without a storage key there is no mirror, and the log says so."""
     loaded = configured(tmp_path, f"memory://{uuid.uuid4().hex}", storage_key=None)
     with caplog.at_level(logging.WARNING, "veilstream"):
-        assert open_mirror(loaded, tmp_path / "a") is None
+        assert mirror_of(loaded, tmp_path / "a") is None
     assert "no mirror" in caplog.text
-    assert open_mirror(configured(tmp_path, str(tmp_path / "a")), tmp_path / "a") is None
+    assert mirror_of(configured(tmp_path, str(tmp_path / "a")), tmp_path / "a") is None
 
 
 def _cases(loaded: Settings, folder: Path, scratch: Path) -> set[str]:

@@ -68,6 +68,29 @@ def quartile_classes(column: Column) -> Column:
     return _relabel(column, ["low" if x <= low else "high" if x >= high else "middle" for x in numbers.tolist()])
 
 
+NEARLY_UNIQUE = Fraction(9, 10)
+"""Distinct values among the cases that have one: from this share on, an attribute names cases."""
+
+ENOUGH_CASES = 50
+"""Fewer cases with a value say nothing about whether an attribute names them."""
+
+
+def refuse_identifying(log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None) -> None:
+    """InputError for an attribute with nearly as many values as cases: it names them, and no share of a value can be
+    bounded. Measurements with given bins are counted by class, and pass."""
+    for name in names:
+        if name in (bins or {}):
+            continue
+        column = log.case_values(name)
+        known = column.codes[column.codes >= 0]
+        distinct = len(np.unique(known))
+        if len(known) >= ENOUGH_CASES and distinct >= NEARLY_UNIQUE * len(known):
+            raise InputError(
+                f"attribute {name!r} has {distinct} values in {len(known)} cases, so it names single cases: give it "
+                "the role identifier (process.attributes.identifier), or bins where it is a measurement"
+            )
+
+
 def _relabel(column: Column, labels: list[str]) -> Column:
     merged = Column.encode(labels)
     return Column(np.where(column.codes < 0, -1, merged.codes[column.codes]).astype(np.int32), merged.values)

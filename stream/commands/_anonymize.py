@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from connectors import write_log
+from models.anonymize.sensitive import refuse_identifying
 from models.anonymize.tlkc import Problem
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import NANOSECONDS, perspective
+from stream.release.attributes import with_attributes
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import promise
 from stream.release.mechanisms import mechanism
@@ -38,12 +40,16 @@ def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
         raise InputError(f"--mechanism {kind}: {name}: {first['msg'].removeprefix('Value error, ')}") from None
 
 
-def exposure_of(log: EventLog, sensitive: Sequence[str]) -> Exposure:
-    """The whole log, all its cases complete."""
+def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str], mechanism_: Mechanism) -> Exposure:
+    """The whole log, all its cases complete. InputError for an attribute that the log lacks or that names cases, and
+    where the mechanism releases no attributes."""
     last = int(log.time.max()) if log.n_events else 0
-    for name in sensitive:
-        log.case_values(name)
-    return Exposure(log, np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last)
+    if released and not mechanism_.releases_attributes:
+        raise InputError(f"--release-attributes: {mechanism_.kind} releases no attributes of cases")
+    if mechanism_.releases_attributes:
+        refuse_identifying(log, tuple(dict.fromkeys((*sensitive, *released))), getattr(mechanism_, "bins", None))
+    public = tuple(name for name in released if name not in sensitive)
+    return Exposure(log, np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last, public)
 
 
 def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> Problem | None:
@@ -65,14 +71,16 @@ def listed(problem: Problem) -> list[dict[str, Any]]:
     ]
 
 
-def release_once(mechanism_: Mechanism, exposure: Exposure, *, keep_resources: bool) -> tuple[Build, float]:
+def release_once(
+    mechanism_: Mechanism, exposure: Exposure, *, keep_resources: bool, released: Sequence[str] = ()
+) -> tuple[Build, float]:
     """The build, and the seconds that the mechanism took. Resources get pseudonyms under a key that is thrown away."""
     begin = time.perf_counter()
     build = mechanism_.build(exposure)
     seconds = time.perf_counter() - begin
     if not keep_resources:
         build = replace(build, log=pseudonymous_resources(build.log, Pseudonyms(secrets.token_bytes(32))))
-    return build, seconds
+    return with_attributes(build, released, exposure, mechanism_), seconds
 
 
 def write(path: Path, mechanism_: Mechanism, build: Build) -> None:

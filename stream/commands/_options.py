@@ -13,6 +13,14 @@ Log = Annotated[
     Path, typer.Argument(help="An event log: .xes, .xes.gz, .csv, .csv.gz or .parquet.", show_default=False)
 ]
 Sensitive = Annotated[str, typer.Option("--sensitive", metavar="A[,B]", help="Sensitive attributes of a case.")]
+Released = Annotated[
+    str,
+    typer.Option(
+        "--release-attributes",
+        metavar="A[,B]",
+        help="Attributes that leave (sensitive ones as classes).",
+    ),
+]
 Columns = Annotated[
     str, typer.Option("--columns", metavar="case=..,activity=..", help="Names of the columns; XES names by default.")
 ]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 import os
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from stream.release.verdict import Verdict
 
 WIDE = 200
 """Columns of a file or a pipe, which have no width of their own: with the usual 80 times and reasons would be cut."""
@@ -25,6 +29,16 @@ def tables() -> Console:
     """Where tables for people go (stdout). Brackets of a path or an activity are text, no markup."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return Console(highlight=False, markup=False, width=None if known else WIDE)
+
+
+STYLES = {"SAFE": "green", "LIMITED": "yellow", "WITHHELD": "red", "DP VOID": "red"}
+
+
+def show_verdicts(found: Sequence[Verdict]) -> None:
+    """One line a publication, before anything else; word and symbol say the same as the colour."""
+    console = tables()
+    for one in found:
+        console.print(one.line(), style=STYLES[one.verdict], soft_wrap=False)
 
 
 def progress() -> Progress:

@@ -61,6 +61,7 @@ def command(
     ] = None,
     keep_resources: Annotated[bool, typer.Option("--keep-resources", help="Release the names of resources.")] = False,
     sensitive: options.Sensitive = "",
+    release_attributes: options.Released = "",
     columns: options.Columns = "",
     timezone: options.Timezone = "",
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search of `local`.")] = None,
@@ -77,18 +78,21 @@ def command(
         raise InputError("name the released log with -o OUT")
     if output is not None and output.exists() and log.exists() and output.samefile(log):
         raise InputError(f"-o {output} is the log itself; name another file")
-    _run(log, output, mechanism, given, sensitive, columns, timezone, list_violations, keep_resources, json)
+    shown = (options.split(sensitive), options.split(release_attributes))
+    _run(log, output, mechanism, given, shown, columns, timezone, list_violations, keep_resources, json)
 
 
 def _run(
-    log: Path, output: Path | None, kind: str, given: dict[str, Any], sensitive: str, columns: str, timezone: str,
-    list_violations: bool, keep_resources: bool, json: bool,
+    log: Path, output: Path | None, kind: str, given: dict[str, Any], attributes: tuple[list[str], list[str]],
+    columns: str, timezone: str, list_violations: bool, keep_resources: bool, json: bool,
 ) -> None:  # fmt: skip
     from connectors import read_log
     from stream.commands import _anonymize as once
 
     mechanism = once.chosen(kind, given)
-    exposure = once.exposure_of(read_log(log, options.columns(columns), timezone or None), options.split(sensitive))
+    sensitive, released = attributes
+    source = read_log(log, options.columns(columns), timezone or None)
+    exposure = once.exposure_of(source, sensitive, released, mechanism)
     mechanism.check_log(exposure.log)
     problem = once.tlkc_problem(mechanism, exposure)
     result: dict[str, Any] = {}
@@ -97,7 +101,7 @@ def _run(
             raise InputError(f"--list-violations is for --mechanism tlkc, not {kind}")
         result["violations"] = once.listed(problem)
     if output is not None:
-        build, seconds = once.release_once(mechanism, exposure, keep_resources=keep_resources)
+        build, seconds = once.release_once(mechanism, exposure, keep_resources=keep_resources, released=released)
         once.write(output, mechanism, build)
         result = {**once.summary(mechanism, exposure, build, seconds), **result}
     emit_json(result) if json else _print(result)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stream.commands import _options as options
-from stream.commands._output import emit_json, tables
+from stream.commands._output import emit_json, show_verdicts, tables
 
 PANEL = "Operate"
 
@@ -20,12 +20,13 @@ def command(
     """List releases and withheld attempts of an output folder."""
     from rich.table import Table
 
-    from stream.operations.history import history
+    from stream.operations.history import history, verdicts_of
 
-    rows = history(folder)
+    rows, found = history(folder), verdicts_of(folder)
     if json:
-        emit_json({"folder": str(folder), "attempts": rows})
+        emit_json({"folder": str(folder), "verdicts": [one.as_json() for one in found], "attempts": rows})
         return
+    show_verdicts(found)
     table = Table("publication", "number", "status", "time", "trigger", "cases", "events", "reasons")
     for row in rows:
         cells = (row["publication"], row["sequence"] or "", row["status"], row["time"], row["trigger"])

@@ -11,7 +11,7 @@ import typer
 
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, progress, tables
+from stream.commands._output import emit_json, progress, show_verdicts, tables
 
 if TYPE_CHECKING:
     from models.eventlog import EventLog
@@ -132,6 +132,7 @@ def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> 
 def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
     from rich.table import Table
 
+    show_verdicts(outcome.verdicts())
     console = tables()
     table = Table("publication", "release", "time", "trigger", "cases", "events", "KA", "FA", "CA", "BA", "reasons")
     for row in outcome.rows():

@@ -76,11 +76,53 @@ class ProcessBudget(_Table):
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
 
 
+Role = Literal["identifier", "sensitive", "quasi", "public"]
+
+
+class Attributes(_Table):
+    """The role of each attribute; one that has none is dropped at intake."""
+
+    identifier: tuple[str, ...] = ()
+    """Names one person (a citizen number): dropped at intake, never stored, in no topic and no file."""
+    sensitive: tuple[str, ...] = ()
+    """Bounded by C; released only where a publication names it (`release_attributes`)."""
+    quasi: tuple[str, ...] = ()
+    """What somebody may know of a person (age, postal code): counted in the risk of the source, never released."""
+    public: tuple[str, ...] = ()
+    """Says nothing about a person: released where a publication names it, and counted there."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        """`{Diagnose = "sensitive"}` is taken like `{sensitive = ["Diagnose"]}`."""
+        if not isinstance(value, Mapping):
+            return value
+        roles: dict[str, list[str]] = {}
+        for key, one in value.items():
+            if isinstance(one, str):
+                if one not in cls.model_fields:
+                    raise ValueError(f"{key!r} has no role {one!r}: use {', '.join(cls.model_fields)}")
+                roles.setdefault(one, []).append(key)
+            else:
+                roles.setdefault(key, []).extend(one if isinstance(one, list | tuple) else [one])
+        return roles
+
+    @model_validator(mode="after")
+    def _one_role(self) -> Attributes:
+        names = [name for role in type(self).model_fields for name in getattr(self, role)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]!r} has two roles; keep one")
+        return self
+
+
 class Process(_Table):
-    """One log: its name, its columns, what is sensitive in it."""
+    """One log: its name, its columns, the roles of its attributes."""
 
     name: str = "log"
     sensitive: tuple[str, ...] = ()
+    """Short for `attributes.sensitive`."""
+    attributes: Attributes = Attributes()
     columns: Columns = Columns()
     completion: Completion = Completion()
     timezone: str | None = None
@@ -104,6 +146,26 @@ class Process(_Table):
             raise ValueError(str(error)) from None
         return value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _sensitive_in_both(cls, value: Any) -> Any:
+        """`sensitive` and `attributes.sensitive` are one list, whichever was written."""
+        if not isinstance(value, Mapping) or not isinstance(value.get("attributes", {}), Mapping | Attributes):
+            return value
+        given = value.get("attributes", {})
+        roles = given if isinstance(given, Attributes) else Attributes.model_validate(given)
+        short = value.get("sensitive", ())
+        if not isinstance(short, list | tuple):
+            return value
+        both = tuple(dict.fromkeys((*short, *roles.sensitive)))
+        known = {**roles.model_dump(), "sensitive": both}
+        return {**value, "sensitive": both, "attributes": known}
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The attributes that the state holds: all with a role but identifiers."""
+        return (*self.sensitive, *self.attributes.quasi, *self.attributes.public)
+
     @field_validator("completion", mode="before")
     @classmethod
     def _shorthand(cls, value: Any) -> Any:
@@ -121,6 +183,9 @@ class Publication(_Table):
     late: Literal["next_release", "drop", "dlq"] = "next_release"
     formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)
     first: dict[str, Any] | None = None
+    release_attributes: tuple[str, ...] = ()
+    """Sensitive and public attributes that leave with the cases: numeric sensitive ones as classes, and values of fewer
+    than K cases as `other`."""
 
     @field_validator("name")
     @classmethod
@@ -258,9 +323,36 @@ class Settings(_Table):
                     f"publication {publication.name!r}: mechanism.bins are given for {', '.join(unknown)}, which "
                     "process.sensitive does not name"
                 )
+        self._check_identifiers()
+        for publication in self.publication:
+            self._check_released(publication)
         if self.checkpoint_key_former is not None and self.checkpoint_key is None:
             raise ValueError("checkpoint_key_former is set without checkpoint_key: nothing could be sealed")
         return self
+
+    def _check_identifiers(self) -> None:
+        named = self.process.attributes.identifier
+        for name in self.source.attributes if self.source else ():
+            if name in named:
+                raise InputError(f"source.attributes: {name!r} has the role identifier, which is never stored")
+        columns = self.process.columns
+        for role, column in columns.model_dump().items():
+            if column in named and role != "case":
+                raise InputError(f"process.columns.{role}: {column!r} has the role identifier, which is never stored")
+
+    def _check_released(self, publication: Publication) -> None:
+        """What a publication releases has a role that allows it, and a mechanism that can."""
+        where, roles = f"publication {publication.name!r}: release_attributes", self.process.attributes
+        for name in publication.release_attributes:
+            if name in (*roles.identifier, *roles.quasi):
+                role = "identifier" if name in roles.identifier else "quasi"
+                raise InputError(f"{where}: {name!r} has the role {role}, which is never released")
+            if name not in (*roles.sensitive, *roles.public):
+                raise InputError(
+                    f"{where}: {name!r} has no role; name it in process.attributes.sensitive or .public first"
+                )
+        if publication.release_attributes and not publication.build_mechanism.releases_attributes:
+            raise InputError(f"{where}: {publication.build_mechanism.kind} releases no attributes of cases")
 
     @property
     def storage_keys(self) -> Keys:
@@ -272,7 +364,7 @@ class Settings(_Table):
     @property
     def digest(self) -> str:
         """sha256 of the configuration's meaning: names what a release was made with."""
-        body = {"process": self.process.model_dump(mode="json"), "publication": [_dump(p) for p in self.publication]}
+        body = {"process": _meaning(self.process), "publication": [_meaning(p) for p in self.publication]}
         return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
 
 
@@ -297,8 +389,32 @@ def _naming(publication: str, table: str) -> Iterator[None]:
         raise InputError(f"publication {publication!r}: {error}") from None
 
 
-def _dump(publication: Publication) -> dict[str, Any]:
-    return publication.model_dump(mode="json")
+DIGESTED: Mapping[type[BaseModel], frozenset[str]] = {
+    Process: frozenset(
+        {"name", "sensitive", "columns", "completion", "timezone", "budget", "retention", "raw_resources"}
+    ),
+    Publication: frozenset({"name", "window", "mechanism", "audit", "gate", "late", "formats", "first"}),
+    GatePolicy: frozenset(
+        {"min_ka", "min_fa", "min_ca", "min_ba", "max_tpl", "max_epsilon", "max_delta", "max_uniqueness", "min_utility"}
+        | {"min_series", "on_violation", "charge_withheld", "public_cut"}
+    ),
+}
+"""The keys that the first version knew: they are always in the digest. A later key is in it only where it is not at its
+default, so that a new program reads an old configuration as the same one."""
+
+
+def _meaning(model: BaseModel) -> dict[str, Any]:
+    """The model for the digest."""
+    if isinstance(model, Process):
+        model = model.model_copy(update={"attributes": model.attributes.model_copy(update={"sensitive": ()})})
+    body, first = model.model_dump(mode="json"), DIGESTED.get(type(model))
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if first is not None and name not in first and value == field.get_default(call_default_factory=True):
+            del body[name]
+        elif isinstance(value, BaseModel):
+            body[name] = _meaning(value)
+    return body
 
 
 def _plain_name(value: str, where: str) -> str:

@@ -63,7 +63,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
     process = settings.process
     schema = Schema(
         names=Names.of(process.columns.changed),
-        attributes=tuple(dict.fromkeys((*process.sensitive, *source.attributes))),
+        attributes=tuple(dict.fromkeys((*process.kept, *source.attributes))),
         timezone=process.timezone,
         event_id=source.event_id,
         end=source.end,

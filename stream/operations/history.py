@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from models.errors import InputError
+from stream.release.verdict import Verdict, verdicts
 from stream.storage.ledger import Entry, open_readonly
 
 
@@ -26,6 +27,20 @@ def history(output: Path) -> list[dict[str, Any]]:
     burned = {(entry.publication, entry.sequence) for entry in found if entry.kind == "burned"}
     published = {(entry.publication, entry.sequence) for entry in found if entry.kind == "published"}
     return list(_rows(output, found, burned, published))
+
+
+def verdicts_of(output: Path) -> list[Verdict]:
+    """What the releases that stand are together, for each publication of an output folder."""
+    rows = history(output)
+    names = dict.fromkeys(row["publication"] for row in rows)
+    standing = [row for row in rows if row["status"] in ("published", "sealed")]
+    released = {
+        name: [audit(output, name, r["sequence"]) for r in standing if r["publication"] == name] for name in names
+    }
+    withheld = {
+        name: [r["reasons"] for r in rows if r["publication"] == name and r["status"] == "withheld"] for name in names
+    }
+    return verdicts(released, withheld)
 
 
 def audit(output: Path, publication: str, sequence: int) -> dict[str, Any]:

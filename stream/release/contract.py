@@ -20,7 +20,7 @@ from models.anonymize.repair import Banned
 from models.anonymize.shown import Shown
 from models.dp.budget import Charge
 from models.errors import BoundError
-from models.eventlog import EventLog, Ints
+from models.eventlog import Column, EventLog, Ints
 from stream.storage.release_record import Record
 
 TimeBasis = Literal["ordinal", "relative", "noised"]
@@ -33,13 +33,19 @@ class Exposure:
 
     `log`: exposed events, case ids are the pseudonyms of the fold; `complete`: bool[C]; `sensitive`: names of the
     case-level sensitive attributes (read them with `log.case_values(name)` or `log.sensitive(names)`);
-    `time_ns`: time of the cut.
+    `time_ns`: time of the cut; `public`: names of the public attributes that the publication releases.
     """
 
     log: EventLog
     complete: npt.NDArray[np.bool_]
     sensitive: tuple[str, ...]
     time_ns: int
+    public: tuple[str, ...] = ()
+
+    @property
+    def linked(self) -> tuple[str, ...]:
+        """The attributes of a case on which two releases are linked: the sensitive ones, and what is released."""
+        return (*self.sensitive, *self.public)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,8 @@ class Build:
 
     * `log`: the released cases with released attributes and times; its case ids are not published (fresh random ones
       are drawn when files are written). Sensitive values stand in `log.case_attributes`.
+    * `attributes`: what leaves of the cases' attributes, one column a name, as it leaves (stream.release.attributes).
+    * `cohort`: int64[released cases], number of the group that left together and never changes; None: one group.
     * `origin`: int64[released cases], index of the case in `exposure.log`, or -1 for a record that is no one case.
     * `carries`: the perspectives that leave (`activity`, `resource`, `relative_time`): what an adversary links on.
       Times of the log are written only for `relative_time` and noised times; `ordinal` otherwise.
@@ -117,6 +125,8 @@ class Build:
     applies: Mapping[str, Applicability] = field(default_factory=dict)
     held: tuple[int, int] = (0, 0)
     immutable: bool = False
+    attributes: Mapping[str, Column] = field(default_factory=dict)
+    cohort: Ints | None = None
 
 
 class Mechanism(BaseModel, ABC):
@@ -126,6 +136,9 @@ class Mechanism(BaseModel, ABC):
 
     reads_data_in_gate: ClassVar[bool] = True
     """False for dp mechanisms: gates and cuts that read data are refused for them."""
+
+    releases_attributes: ClassVar[bool] = True
+    """Whether a released record is one case of the source, whose attributes can leave with it."""
 
     remembers: ClassVar[bool] = False
     """Whether a promise rests on what the publication's earlier releases left in its memory."""

@@ -51,7 +51,7 @@ def manifest(
         "promise": promise(mechanism, build),
         "budget": _budget(mechanism.charge(), spent, policy),
         "time_basis": build.time_basis,
-        "carries": list(build.carries),
+        "carries": [*build.carries, *build.attributes],
         "config_digest": config_digest,
         "software": software(),
     }

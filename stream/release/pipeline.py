@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from connectors.store.base import Prepared, Store
+from models.anonymize.sensitive import refuse_identifying
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
 from stream.release import audit_document as documents
 from stream.release import gate, repair
+from stream.release.attributes import with_attributes
 from stream.release.candidate import Candidate
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
 from stream.release.manifest import audit_document, manifest
@@ -135,7 +137,7 @@ class Pipeline:
             publication.gate,
             audit,
             self.earlier,
-            lambda build: self._judge(attempt, self._outer(build)),
+            lambda build: self._judge(attempt, self._outer(build, attempt.exposure)),
         )
         if not found.reasons:
             found.audit["gate"] = {"decision": "repaired", "reasons": list(first.reasons)}
@@ -228,10 +230,22 @@ class Pipeline:
                 raise BoundError(
                     f"the releases of {self.name} were made by {made_by}; give {mechanism.kind} its own publication"
                 )
-        return self._outer(mechanism.build(attempt.exposure, memory))
+        self._refuse_identifying(attempt.exposure)
+        return self._outer(mechanism.build(attempt.exposure, memory), attempt.exposure)
 
-    def _outer(self, build: Build) -> Build:
-        return replace(build, log=self._named(build.log))
+    def _refuse_identifying(self, exposure: Exposure) -> None:
+        """Not for dp mechanisms: they release no attribute, and a refusal would read the data."""
+        mechanism = self.publication.build_mechanism
+        if mechanism.releases_attributes:
+            try:
+                refuse_identifying(exposure.log, exposure.linked, getattr(mechanism, "bins", None))
+            except InputError as error:
+                raise BoundError(str(error)) from None
+
+    def _outer(self, build: Build, exposure: Exposure) -> Build:
+        """The build with resources and attributes as they leave."""
+        named = replace(build, log=self._named(build.log))
+        return with_attributes(named, self.publication.release_attributes, exposure, self.publication.build_mechanism)
 
     def _named(self, log: EventLog) -> EventLog:
         """The log with its resources as releases name them."""
@@ -241,7 +255,7 @@ class Pipeline:
         """The candidate as audits see it: source pseudonyms in place of case ids."""
         ids = tuple("" if case < 0 else exposure.log.case_ids[case] for case in build.origin)
         log = replace(build.log, case_ids=ids)
-        return Record(self.account.last_number + 1, log, build.carries, build.T, exposure.sensitive)
+        return Record(self.account.last_number + 1, log, build.carries, build.T, exposure.linked)
 
     def _audit(self, attempt: Attempt, build: Build, candidate: Record) -> dict[str, Any]:
         context = AuditContext(

@@ -28,8 +28,9 @@ def outside(build: Build) -> EventLog:
     """The log as recipients get it.
 
     Cases come in random order under fresh random ids (a cryptographic source: the order of arrival and a stable id
-    would both link releases). What the build does not carry is not there: without `activity`, the event is named by
-    its resource; without a protected time, events bear ordinal times, since readers need a time column.
+    would both link releases). What the build does not carry is not there, nor any attribute that it does not show:
+    without `activity`, the event is named by its resource; without a protected time, events bear ordinal times, since
+    readers need a time column.
     """
     order = np.asarray(_shuffled(build.log.n_cases), dtype=np.int64)
     log = build.log.select_cases(order)
@@ -45,7 +46,7 @@ def outside(build: Build) -> EventLog:
         time=within * SECOND if build.time_basis == "ordinal" else log.time,
         resource=resource,
         row=np.arange(log.n_events, dtype=np.int64),
-        case_attributes=log.case_attributes,
+        case_attributes={name: column.take(order) for name, column in build.attributes.items()},
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.files import FileOps
+from models.anonymize.sensitive import refuse_identifying
 from models.errors import InputError
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
@@ -21,6 +22,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row
 from stream.release.contract import Decision
 from stream.release.gate import GatePolicy, worst_anonymity
+from stream.release.verdict import Verdict, verdicts
 from stream.replay.log_source import records_from_log
 from stream.replay.resume import Resume
 from stream.runtime.service import Office
@@ -60,10 +62,18 @@ class Outcome:
                 for name, decision in self.decisions
                 if decision.status == "withheld"
             ],
+            "verdicts": [one.as_json() for one in self.verdicts()],
             "tail": {**self.total(), "publications": self.tail},
             "events": self.events,
             "seconds": self.seconds,
         }
+
+    def verdicts(self) -> list[Verdict]:
+        """What each publication's releases are together."""
+        names = dict.fromkeys(name for name, _ in self.decisions)
+        sealed = {name: [d.audit for n, d in self.decisions if n == name and d.status == "sealed"] for name in names}
+        refused = {name: [d.reasons for n, d in self.decisions if n == name and d.status != "sealed"] for name in names}
+        return verdicts(sealed, refused)
 
     def total(self) -> dict[str, int | None]:
         """The tail of the only publication; of several, their sum (None where one cannot be counted)."""
@@ -130,7 +140,7 @@ class Replay:
         records = records_from_log(
             log,
             pseudonym=pseudonyms.case,
-            attributes=process.sensitive,
+            attributes=process.kept,
             log_end=process.completion.log_end,
             batch=self.batch,
             key=pseudonyms.id,
@@ -178,10 +188,18 @@ def default_publication(log: EventLog) -> Publication:
 
 def check_against(settings: Settings, log: EventLog) -> None:
     """InputError where the configuration names what the log does not have."""
-    for name in settings.process.sensitive:
+    process = settings.process
+    for name in process.kept:
         if name not in log.case_attributes and name not in log.event_attributes:
             known = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
-            raise InputError(f"sensitive attribute {name!r} is not in the log; it has {known}")
+            role = next(role for role in ("sensitive", "quasi", "public") if name in getattr(process.attributes, role))
+            raise InputError(f"{role} attribute {name!r} is not in the log; it has {known}")
+    if not settings.publication:
+        refuse_identifying(log, process.sensitive)
+    for publication in settings.publication:
+        if publication.build_mechanism.releases_attributes:
+            named = dict.fromkeys((*process.sensitive, *publication.release_attributes))
+            refuse_identifying(log, tuple(named), getattr(publication.build_mechanism, "bins", None))
     span = int(log.time.max()) - int(log.time.min())
     for publication in settings.publication:
         every = publication.build_window.every

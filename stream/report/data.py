@@ -12,7 +12,7 @@ from typing import Any
 
 from models.errors import InputError
 from models.eventlog import EventLog
-from stream.operations.history import audit, entries, history, read_json
+from stream.operations.history import audit, entries, history, read_json, verdicts_of
 from stream.release.gate import worst_anonymity
 from stream.report import graphs
 from stream.report.knowledge import Names
@@ -37,6 +37,7 @@ def collect(output: Path, *, show_values: bool = False, source: EventLog | None 
         "process": process,
         "values_shown": show_values,
         "comparison": compared,
+        "verdicts": [one.as_json() | {"line": one.line()} for one in verdicts_of(output)],
         "publications": publications,
     }
 

@@ -133,11 +133,13 @@ class Office:
         """What the pipeline is told of a cut."""
         projection = fold.exposed(cut)
         accounting = fold.accounting(cut.publication)
+        process, publication = self.settings.process, self.pipelines[cut.publication].publication
         exposure = Exposure(
-            log=_with_sensitive(projection.log, self.settings.process.sensitive),
+            log=_with_attributes(projection.log, process.kept),
             complete=projection.complete,
-            sensitive=self.settings.process.sensitive,
+            sensitive=process.sensitive,
             time_ns=cut.time_ns,
+            public=tuple(name for name in publication.release_attributes if name in process.attributes.public),
         )
         return Attempt(
             cut=cut.id,
@@ -224,8 +226,8 @@ def _write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def _with_sensitive(log: EventLog, names: tuple[str, ...]) -> EventLog:
-    """The log with every configured sensitive attribute, all missing where no event brought a value yet."""
+def _with_attributes(log: EventLog, names: tuple[str, ...]) -> EventLog:
+    """The log with every attribute that has a role, all missing where no event brought a value yet."""
     absent = [name for name in names if name not in log.case_attributes and name not in log.event_attributes]
     none = Column(np.full(log.n_cases, -1, dtype=np.int32), ())
     return replace(log, case_attributes={**log.case_attributes, **dict.fromkeys(absent, none)})

@@ -80,7 +80,7 @@ class CorrespondenceAudit(Audit):
         known = self._known(build.carries)
         body: dict[str, Any] = {
             "time_basis": "first_published" if build.immutable else build.time_basis,
-            "linkable_on": list(build.carries),
+            "linkable_on": [*build.carries, *build.attributes],
             "bk_on": list(known),
             "bk_length": self.bk_length,
             "n": list(self.n),

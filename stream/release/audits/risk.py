@@ -67,7 +67,7 @@ class Risk(Audit):
             "status": "ok",
             "reason": "",
             "worst": max(row["unique_mean"] for row in release),
-            "carries": list(context.candidate.carries),
+            "carries": [*context.candidate.carries, *context.build.attributes],
             "adversary": self.adversary,
             "release": release,
             "source": self._source(context) if self.source else [],
@@ -80,12 +80,15 @@ class Risk(Audit):
         return [more | {"m": p.m, "unique_mean": p.unique_mean, "unique_sd": p.unique_sd} for p in found]
 
     def _release_index(self, context: AuditContext) -> TraceIndex:
-        """Points of the release are what it carries; a time is a point only where the release's times say something."""
+        """Points of the release are what it carries, and every released attribute must match; a time is a point only
+        where the release's times say something."""
         record = context.candidate
         timed = context.build.time_basis == "noised"
         columns = tuple(_COLUMNS[name] for name in record.carries) + ((TIME,) if timed else ())
         resolution = record.T if "relative_time" in record.carries else self.resolution
-        return TraceIndex.build(record.log, View(tuple(dict.fromkeys(columns)), (), resolution))  # type: ignore[arg-type]
+        shown = context.build.attributes
+        seen = View(tuple(dict.fromkeys(columns)), tuple(shown), resolution)  # type: ignore[arg-type]
+        return TraceIndex.build(record.log.with_columns(case=shown), seen)
 
     def _source(self, context: AuditContext) -> list[dict[str, Any]]:
         log = context.exposure.log

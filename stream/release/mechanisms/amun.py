@@ -23,6 +23,7 @@ class Amun(Mechanism):
     """Sampled cases and noised times at guessing advantage `delta` per count cell and per time."""
 
     reads_data_in_gate: ClassVar[bool] = False
+    releases_attributes: ClassVar[bool] = False
 
     kind: Literal["amun"] = "amun"
     delta: float = Field(gt=0, lt=1, allow_inf_nan=False)

@@ -30,7 +30,7 @@ class Baseline1(Mechanism):
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         result = baseline_1(exposure.log, self.K)
-        return removed(result, exposure.sensitive)
+        return removed(result, exposure.linked)
 
 
 class Baseline2(Mechanism):
@@ -44,7 +44,7 @@ class Baseline2(Mechanism):
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         result = baseline_2(exposure.log, self.K)
-        return removed(result, exposure.sensitive)
+        return removed(result, exposure.linked)
 
 
 class Pretsa(Mechanism):
@@ -62,7 +62,7 @@ class Pretsa(Mechanism):
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         result = pretsa(exposure.log, self.K)
-        return removed(result, exposure.sensitive)
+        return removed(result, exposure.linked)
 
 
 def _shortening(K: int) -> dict[str, Any]:

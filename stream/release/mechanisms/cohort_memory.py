@@ -93,7 +93,7 @@ class Published:
     ) -> Published:
         """With a new cohort."""
         log = fresh.log
-        values = {name: log.case_values(name).decode() for name in exposure.sensitive}
+        values = {name: log.case_values(name).decode() for name in exposure.linked}
         shown = fresh.knowledge
         hidden = [None] * log.n_events
         activity = log.activity.decode() if "activity" in shown.carries else hidden
@@ -132,10 +132,15 @@ class Published:
             resource=Column.encode(value for case in cases for value in case.resource),
             row=np.arange(events, dtype=np.int64),
             case_attributes={
-                name: Column.encode(case.sensitive.get(name) for case in cases) for name in exposure.sensitive
+                name: Column.encode(case.sensitive.get(name) for case in cases) for name in exposure.linked
             },
         )
         return log, origin
+
+    def cohort_of(self, exposure: Exposure, origin: Ints) -> Ints:
+        """Number of the cohort of each published case, int64[len(origin)]."""
+        number = {name: k for k, one in enumerate(self.cohorts) for name in one.cases}
+        return np.asarray([number[exposure.log.case_ids[case]] for case in origin], dtype=np.int64)
 
     def held(self, exposure: Exposure) -> tuple[int, int]:
         """(cases, events) of the exposed log that are not out: open, or waiting for their cohort."""

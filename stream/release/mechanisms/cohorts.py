@@ -75,6 +75,7 @@ class TlkcCohorts(TlkcMechanism):
             n_actual=max(known.n_actual),
             held=known.held(exposure),
             immutable=True,
+            cohort=known.cohort_of(exposure, origin),
             public=_public(known, fresh),
             not_guaranteed=self.local_risks,
             operator={
@@ -89,7 +90,8 @@ class TlkcCohorts(TlkcMechanism):
         """What each cohort must promise for their union to promise it."""
         names = {"knowledge", "attribute", "L", "K", "C", "bins", "alphabet"}
         names |= {"T"} if self.knowledge == "rel" else set()
-        return {**self.model_dump(mode="json", include=names), "sensitive": sorted(exposure.sensitive)}
+        public = {"public": sorted(exposure.public)} if exposure.public else {}
+        return {**self.model_dump(mode="json", include=names), "sensitive": sorted(exposure.sensitive), **public}
 
     def _cohort(self, exposure: Exposure, queue: Ints, alphabet: Collection[Any] | None) -> Anonymized:
         if not len(queue):

@@ -22,6 +22,7 @@ class DpLog(Mechanism):
     off the data."""
 
     reads_data_in_gate: ClassVar[bool] = False
+    releases_attributes: ClassVar[bool] = False
 
     kind: Literal["dp-log"] = "dp-log"
     epsilon: Exact = Field(gt=0)

@@ -23,6 +23,7 @@ class DpVariants(Mechanism):
     """(epsilon, delta_dp)-DP release of variants and their frequencies, without times."""
 
     reads_data_in_gate: ClassVar[bool] = False
+    releases_attributes: ClassVar[bool] = False
 
     kind: Literal["dp-variants"] = "dp-variants"
     epsilon: Exact = Field(gt=0)

@@ -35,4 +35,4 @@ class Identity(Mechanism):
         knowledge = Knowledge(self.knowledge, self.attribute, self.T)
         log = exposure.log
         ticks = relative_times(log, self.T) if knowledge.structure == "rel" else None
-        return in_knowledge(log, np.arange(log.n_cases), knowledge, exposure.sensitive, ticks)
+        return in_knowledge(log, np.arange(log.n_cases), knowledge, exposure.linked, ticks)

@@ -64,7 +64,7 @@ class LcsStart(Mechanism):
         names = [exposure.log.case_ids[case] for case in result.origin]
         return removed(
             result,
-            exposure.sensitive,
+            exposure.linked,
             memory={"releases": [*(sorted(cases) for cases in earlier), names]},
         )
 

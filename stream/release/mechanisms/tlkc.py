@@ -77,4 +77,4 @@ class Tlkc(TlkcMechanism):
             result = solve()
         except InfeasibleError as error:
             raise BoundError(str(error)) from None
-        return removed(result, exposure.sensitive)
+        return removed(result, exposure.linked)

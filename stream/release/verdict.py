@@ -1,0 +1,149 @@
+"""The verdict on a publication: what its releases are together, in one word and one sentence.
+
+* `SAFE`: every bound of the series was asked (KA, FA, CA, BA; for dp kinds a limit of epsilon), and all releases hold;
+* `LIMITED`: something was not asked, not measured or only warned about; the smallest number measured stands beside it;
+* `WITHHELD`: nothing has left, and why;
+* `DP VOID`: another publication of the same cases leaves without such a promise, so that the dp claim holds only for
+  recipients who never see that one.
+
+It is made from the audits alone, by the same rule for replay, list and report. SAFE says that the promise of the
+manifest was kept and checked over the series, no more: what the promise leaves out stands there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from stream.release.gate import worst_anonymity
+
+Word = Literal["SAFE", "LIMITED", "WITHHELD", "DP VOID"]
+
+SYMBOLS: Mapping[Word, str] = {"SAFE": "+", "LIMITED": "!", "WITHHELD": "x", "DP VOID": "x"}
+"""One character each, so that the words differ without colour."""
+
+MEASURES = ("ka", "fa", "ca", "ba")
+
+
+@dataclass(frozen=True, slots=True)
+class Smallest:
+    """The smallest count above 0: `against` is the earlier release of the attack, None for KA of a release alone."""
+
+    measure: str
+    value: int
+    release: int
+    against: int | None
+
+    def sentence(self) -> str:
+        """`BA = 4 at release 3 against release 1`."""
+        beside = "" if self.against is None else f" against release {self.against}"
+        return f"{self.measure.upper()} = {self.value} at release {self.release}{beside}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One publication. `not_gated`: measures of the series without a bound; `withheld`: attempts that did not leave."""
+
+    publication: str
+    verdict: Word
+    sentence: str
+    smallest: Smallest | None
+    not_gated: tuple[str, ...]
+    released: int
+    withheld: int
+    void_by: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        """For people: symbol, word, publication, sentence."""
+        word = f"DP VOID BY {', '.join(self.void_by)}" if self.void_by else self.verdict
+        return f"[{SYMBOLS[self.verdict]}] {word}: {self.publication}: {self.sentence}"
+
+    def as_json(self) -> dict[str, Any]:
+        """With the same names."""
+        return asdict(self)
+
+
+def verdicts(
+    released: Mapping[str, Sequence[Mapping[str, Any]]], withheld: Mapping[str, Sequence[Sequence[str]]]
+) -> list[Verdict]:
+    """One for each publication. `released`: audits of what stands, in order; `withheld`: reasons of each attempt that
+    did not leave."""
+    names = list(dict.fromkeys((*released, *withheld)))
+    plain = [name for name in names if any(not _private(audit) for audit in released.get(name, ()))]
+    return [_verdict(name, released.get(name, ()), withheld.get(name, ()), plain) for name in names]
+
+
+def _private(audit: Mapping[str, Any]) -> bool:
+    return audit.get("budget") is not None
+
+
+def _verdict(
+    name: str, audits: Sequence[Mapping[str, Any]], refused: Sequence[Sequence[str]], plain: Sequence[str]
+) -> Verdict:
+    if not audits:
+        why = "; ".join(refused[-1]) if refused else "no window has closed"
+        return Verdict(name, "WITHHELD", f"nothing has left: {why}", None, (), 0, len(refused))
+    if _private(audits[-1]):
+        return _of_budget(name, audits, len(refused), tuple(other for other in plain if other != name))
+    return _of_counts(name, audits, len(refused))
+
+
+def _of_budget(name: str, audits: Sequence[Mapping[str, Any]], refused: int, void_by: tuple[str, ...]) -> Verdict:
+    budget = audits[-1]["budget"]
+    each = f"each release is ({budget['epsilon']:g}, {budget['delta']:g})-differentially private"
+    spent = f"{budget['spent']['epsilon']:g} spent"
+    known = (None, (), len(audits), refused)
+    if void_by:
+        others = ", ".join(void_by)
+        sentence = f"{each}, but {others} shows the same cases without: it holds for who never sees {others}"
+        return Verdict(name, "DP VOID", sentence, *known, void_by)
+    if budget["limit"] is None:
+        return Verdict(name, "LIMITED", f"{each}; {spent}, and no limit is set: the loss grows with every one", *known)
+    return Verdict(name, "SAFE", f"{each}; {spent} of {budget['limit']:g}", *known)
+
+
+def _of_counts(name: str, audits: Sequence[Mapping[str, Any]], refused: int) -> Verdict:
+    smallest = _smallest(audits)
+    bounds = [set(audit.get("bounds") or {}) for audit in audits]
+    open_ = tuple(measure.upper() for measure in MEASURES if not all(f"min_{measure}" in asked for asked in bounds))
+    known = (smallest, open_, len(audits), refused)
+    least = f"; smallest: {smallest.sentence()}" if smallest else ""
+    warned = [audit for audit in audits if (audit.get("gate") or {}).get("decision") == "warned"]
+    unmeasured = [audit for audit in audits if (audit.get("anonymity") or {}).get("status") in (None, "not_applicable")]
+    if warned:
+        why = "; ".join(warned[-1]["gate"]["reasons"])
+        return Verdict(name, "LIMITED", f"release {warned[-1]['sequence']} left in spite of: {why}{least}", *known)
+    if unmeasured:
+        anonymity = unmeasured[-1].get("anonymity") or {}
+        why = anonymity.get("reason") or "the audit is switched off"
+        return Verdict(name, "LIMITED", f"attacks over the releases were not measured ({why})", *known)
+    if open_:
+        return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *known)
+    asked = min(int(audits[-1]["bounds"][f"min_{measure}"]) for measure in MEASURES)
+    sentence = f"{len(audits)} releases, alone and together: none or at least {asked} cases{least}"
+    return Verdict(name, "SAFE", sentence, *known)
+
+
+def _smallest(audits: Sequence[Mapping[str, Any]]) -> Smallest | None:
+    found = []
+    for audit in audits:
+        anonymity = audit.get("anonymity") or {}
+        for measure in MEASURES:
+            value = worst_anonymity(anonymity, measure)
+            if value is not None:
+                found.append(Smallest(measure, value, audit["sequence"], _against(anonymity, measure, value)))
+    return min(found, key=lambda one: one.value, default=None)
+
+
+def _against(anonymity: Mapping[str, Any], measure: str, value: int) -> int | None:
+    """The earlier release that gives the value."""
+    if measure == "ka":
+        return None
+    for pair in anonymity.get("true_linker") or []:
+        if pair.get(measure) == value:
+            return int(pair["earlier"])
+    for pair in anonymity.get("results") or []:
+        if any(row.get(measure) == value for row in pair["results"]):
+            return int(pair["earlier"])
+    return None

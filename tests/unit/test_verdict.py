@@ -1,0 +1,96 @@
+"""The verdict: one word and one sentence for what the releases of a publication are together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.commands import execute
+from stream.release.verdict import verdicts
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ALL = {"min_ka": 20.0, "min_fa": 20.0, "min_ca": 20.0, "min_ba": 20.0}
+
+
+def audit(number: int, bounds: dict[str, float], ba: int | None = None, **more: Any) -> dict[str, Any]:
+    """An audit with KA 25 and, against release 1, FA = CA = 30 and the given BA."""
+    pairs = [{"earlier": 1, "fa": 30, "ca": 30, "ba": ba}] if number > 1 else []
+    anonymity = {"status": "ok", "reason": "", "ka": 25, "true_linker": pairs, "results": []}
+    base = {"sequence": number, "bounds": bounds, "budget": None, "anonymity": anonymity}
+    return {**base, "gate": {"decision": "passed", "reasons": []}, **more}
+
+
+def budget(limit: float | None) -> dict[str, Any]:
+    body = {"epsilon": 0.5, "delta": 1e-6, "spent": {"epsilon": 1.0, "delta": 2e-6}, "limit": limit}
+    return {"sequence": 1, "budget": body, "bounds": {}, "gate": {"decision": "passed", "reasons": []}}
+
+
+def test_safe_where_every_bound_of_the_series_was_asked() -> None:
+    """The smallest number stands in the sentence, with its release and the earlier one."""
+    (found,) = verdicts({"p": [audit(1, ALL), audit(2, ALL, 21)]}, {})
+    assert (found.verdict, found.not_gated) == ("SAFE", ())
+    assert "smallest: BA = 21 at release 2 against release 1" in found.sentence
+
+
+def test_limited_where_a_bound_is_missing_says_which_and_the_number() -> None:
+    """One release that was not gated on BA is enough."""
+    lacking = {key: value for key, value in ALL.items() if key != "min_ba"}
+    (found,) = verdicts({"p": [audit(1, ALL), audit(2, lacking, 4)]}, {})
+    assert (found.verdict, found.not_gated) == ("LIMITED", ("BA",))
+    assert "BA = 4 at release 2 against release 1" in found.sentence
+
+
+def test_limited_where_a_release_left_in_spite_of_its_gate() -> None:
+    """`on_violation = "warn"` is never safe."""
+    warned = {"gate": {"decision": "warned", "reasons": ["BA: 4 is below 20"]}}
+    (found,) = verdicts({"p": [audit(1, ALL), audit(2, ALL, 4, **warned)]}, {})
+    assert found.verdict == "LIMITED"
+    assert "in spite of: BA: 4 is below 20" in found.sentence
+
+
+def test_limited_where_the_audit_does_not_apply() -> None:
+    """What was not measured is not safe, and the reason stands there."""
+    silent = {"anonymity": {"status": "not_applicable", "reason": "it relabels events"}}
+    (found,) = verdicts({"p": [audit(1, ALL, **silent)]}, {})
+    assert found.verdict == "LIMITED"
+    assert "it relabels events" in found.sentence
+
+
+def test_withheld_where_nothing_left_says_why() -> None:
+    """The reasons of the last attempt."""
+    (found,) = verdicts({}, {"p": [["first"], ["C = 0.5 cannot hold"]]})
+    assert (found.verdict, found.released, found.withheld) == ("WITHHELD", 0, 2)
+    assert "C = 0.5 cannot hold" in found.sentence
+
+
+@pytest.mark.parametrize(("limit", "word"), [(2.0, "SAFE"), (None, "LIMITED")])
+def test_a_dp_publication_alone(limit: float | None, word: str) -> None:
+    """Safe with a limit; without one its loss grows."""
+    (found,) = verdicts({"p": [budget(limit)]}, {})
+    assert found.verdict == word
+
+
+def test_a_dp_claim_is_void_beside_another_publication_of_the_same_cases() -> None:
+    """And the other one has a verdict of its own."""
+    void, other = verdicts({"dp": [budget(2.0)], "plain": [audit(1, ALL)]}, {})
+    assert (void.verdict, void.void_by) == ("DP VOID", ("plain",))
+    assert void.line().startswith("[x] DP VOID BY plain: dp: ")
+    assert other.verdict == "SAFE"
+
+
+def test_replay_and_list_begin_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first line of both names the word, and their JSON holds the same verdicts."""
+    sample, config = ROOT / "examples" / "hospital.xes.gz", tmp_path / "c.toml"
+    config.write_text('[[publication]]\nname = "p"\nwindow = { new_cases = 1000 }\nmechanism = { kind = "tlkc" }\n')
+    out = tmp_path / "out"
+    assert execute(["replay", str(sample), "-c", str(config), "-o", str(out), "--json"]) == 0
+    replayed = json.loads(capsys.readouterr().out)["verdicts"]
+    assert execute(["releases", str(out), "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["verdicts"]
+    assert replayed == listed
+    assert [(one["publication"], one["verdict"]) for one in listed] == [("p", "LIMITED")]
+    assert execute(["releases", str(out)]) == 0
+    assert capsys.readouterr().out.startswith("[!] LIMITED: p: no bound was set on KA, FA, CA, BA")

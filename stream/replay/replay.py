@@ -7,7 +7,7 @@ where it was killed; cuts that were decided before are answered from the ledger.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +68,16 @@ class Outcome:
             "seconds": self.seconds,
         }
 
+    def warnings(self) -> list[str]:
+        """What the last release of each publication lost beyond measure, and other warnings of its audit."""
+        last = {name: decision.audit for name, decision in self.decisions if decision.status == "sealed"}
+        return [
+            f"{name}: {warning}"
+            for name, audit in last.items()
+            if (audit.get("counts") or {}).get("released") is not None
+            for warning in (audit.get("loss") or {}).get("warnings", ())
+        ]
+
     def verdicts(self) -> list[Verdict]:
         """What each publication's releases are together."""
         names = dict.fromkeys(name for name, _ in self.decisions)
@@ -85,7 +95,8 @@ class Outcome:
         }
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """One line a cut for people: publication, number, time, trigger, cases, events, KA, FA, CA, BA, reasons."""
+        """One line a cut for people: publication, number, time, trigger, cases, events, kept, activities, KA, FA, CA,
+        BA, reasons. `kept`: share of the exposed events; `activities`: how many of the frequent ones are in it."""
         for name, decision in self.decisions:
             audit = decision.audit
             counts, anonymity = audit.get("counts") or {}, audit.get("anonymity") or {}
@@ -94,7 +105,15 @@ class Outcome:
             number = decision.sequence if decision.status == "sealed" else "withheld"
             moment = str((audit.get("cut") or {}).get("time", ""))[:16]
             cases, events = counts.get("released_cases"), counts.get("released")
-            yield (name, number, moment, audit.get("trigger"), cases, events, *worst, reasons)
+            yield (name, number, moment, audit.get("trigger"), cases, events, *_kept(audit), *worst, reasons)
+
+
+def _kept(audit: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Share of events kept and `frequent activities present/all`, where the audit of loss was made of a removal."""
+    lost = audit.get("loss") or {}
+    if lost.get("status") != "ok" or (audit.get("counts") or {}).get("released") is None:
+        return None, None
+    return f"{lost['kept']:.3f}", f"{lost['frequent'] - len(lost['lost'])}/{lost['frequent']}"
 
 
 class Replay:

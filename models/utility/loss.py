@@ -1,0 +1,93 @@
+"""What a release lost of its source: events by activity, cases by variant.
+
+Both logs are read as they are: for the operator, never to be published beside a differentially private release.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.eventlog import EventLog, Ints
+
+Trace = tuple[str, ...]
+
+FREQUENT = 0.05
+"""Share of the cases from which on an activity should still be in a release."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityLoss:
+    """One activity of the source: cases that show it, events of it, and events of it in the release."""
+
+    activity: str
+    cases: int
+    events: int
+    released: int
+
+    @property
+    def kept(self) -> float:
+        """Share of its events that the release holds (above 1 where a mechanism adds)."""
+        return self.released / self.events
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """`kept`: events of the release / events of the source. `lost`: activities that at least `FREQUENT` of the source's
+    cases show and the release does not; `frequent`: how many are that frequent. `cases_as_they_were`: released cases
+    whose trace is the one of their source case, as a share of the source's cases (None where records are no cases)."""
+
+    kept: float
+    activities: tuple[ActivityLoss, ...]
+    frequent: int
+    lost: tuple[str, ...]
+    variants_in: int
+    variants_kept: int
+    cases_as_they_were: float | None
+
+
+def loss(source: EventLog, released: EventLog, origin: Ints | None = None) -> Loss:
+    """The loss of `released` against `source` (which has events). `origin`: int64[released cases], case of the
+    source or -1."""
+    names = list(source.activity.values)
+    size = len(names)
+    events = np.bincount(source.activity.codes, minlength=size)
+    cases = _cases_with(source, size)
+    place = {name: code for code, name in enumerate(names)}
+    there: Counter[str] = Counter()
+    counts = np.bincount(released.activity.codes[released.activity.codes >= 0], minlength=len(released.activity.values))
+    for name, count in zip(released.activity.values, counts.tolist(), strict=True):
+        if name in place:
+            there[name] += count
+    rows = tuple(
+        ActivityLoss(str(name), int(cases[code]), int(events[code]), there[name])
+        for code, name in sorted(enumerate(names), key=lambda one: (-int(cases[one[0]]), str(one[1])))
+        if events[code]
+    )
+    often = [row for row in rows if row.cases >= FREQUENT * source.n_cases]
+    before, after = source.traces(), released.traces()
+    return Loss(
+        kept=released.n_events / source.n_events,
+        activities=rows,
+        frequent=len(often),
+        lost=tuple(row.activity for row in often if not row.released),
+        variants_in=len(set(before)),
+        variants_kept=len(set(before) & set(after)),
+        cases_as_they_were=_unchanged(before, after, origin),
+    )
+
+
+def _cases_with(log: EventLog, size: int) -> Ints:
+    """Cases that show each activity."""
+    pairs = np.unique(log.case_of_event * size + log.activity.codes)
+    return np.bincount(pairs % size, minlength=size).astype(np.int64)
+
+
+def _unchanged(before: Sequence[Trace], after: Sequence[Trace], origin: Ints | None) -> float | None:
+    if origin is None or not len(before) or (len(origin) and int(origin.min()) < 0):
+        return None
+    same = sum(1 for case, trace in zip(origin.tolist(), after, strict=True) if before[case] == trace)
+    return same / len(before)

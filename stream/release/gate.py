@@ -18,7 +18,6 @@ from stream.fold.window import MOST
 from stream.release.contract import Mechanism, Reads
 from stream.values.exact import Exact
 
-
 BOUNDS: Mapping[str, Reads] = {
     "min_ka": "raw",
     "min_fa": "raw",

@@ -57,6 +57,8 @@ class Attempt:
     counts: Mapping[str, int]
     vector: Mapping[str, int] = field(default_factory=dict)
     certain: bool = True
+    moment: int | None = None
+    """The clock at the cut (ns) where that is public: by ticks. None where an event made the cut."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ def release_name(sequence: int) -> str:
 class Prepared:
     """A release whose bytes are durable and which nobody can see yet.
 
-    `files` are `{"path", "sha256", "bytes"}` of everything but the manifest, which lists them itself.
+    `moment` (ns): when its files shall say that they were written; None: as it was. `files` are
+    `{"path", "sha256", "bytes"}` of everything but the manifest, which lists them itself.
     """
 
     publication: str
@@ -50,6 +51,7 @@ class Prepared:
     tmp: Path
     files: tuple[Mapping[str, Any], ...]
     manifest_sha256: str
+    moment: int | None = None
 
     @property
     def name(self) -> str:
@@ -63,7 +65,7 @@ class Store(Protocol):
     def prepare(
         self, publication: str, candidate: int, files: Mapping[str, Writer], manifest: Mapping[str, Any]
     ) -> Prepared: ...
-    def commit(self, prepared: Prepared, sequence: int, moment: int | None = None) -> str: ...
+    def commit(self, prepared: Prepared, sequence: int) -> str: ...
     def resume(
         self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
     ) -> bool: ...

@@ -52,10 +52,9 @@ class LocalStore:
         """Write the files in the order given, then `manifest.json` (the manifest with the list of files), durably."""
         return write_release(self._folder(publication), publication, candidate, files, manifest, self.ops)
 
-    def commit(self, prepared: Prepared, sequence: int, moment: int | None = None) -> str:
-        """Make the release visible under its number; RefusedError when that number is there already. Its files then
-        say that they were written at `moment` (ns), whenever that was."""
-        self._rename(prepared.tmp, self._release(prepared.publication, sequence), moment)
+    def commit(self, prepared: Prepared, sequence: int) -> str:
+        """Make the release visible under its number; RefusedError when that number is there already."""
+        self._rename(prepared.tmp, self._release(prepared.publication, sequence), prepared.moment)
         return self.location(prepared.publication, sequence)
 
     def _rename(self, source: Path, target: Path, moment: int | None) -> None:

@@ -63,9 +63,9 @@ class ObjectStore:
         """Write files and manifest into the staging folder and make them durable there."""
         return write_release(self._staging(publication), publication, candidate, files, manifest, self._ops)
 
-    def commit(self, prepared: Prepared, sequence: int, moment: int | None = None) -> str:
+    def commit(self, prepared: Prepared, sequence: int) -> str:
         """Upload the files, then the manifest, exclusively; RefusedError when the number is there already. When an
-        object was written is the store's to say: the time of the upload, not `moment`."""
+        object was written is the store's to say: it is the time of the upload."""
         self._upload(prepared.tmp, prepared.publication, sequence)
         return self.location(prepared.publication, sequence)
 

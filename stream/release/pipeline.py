@@ -292,6 +292,7 @@ class Pipeline:
         released = outside(build)
         writers = documents.writers(self.publication.formats, released, build, mechanism)
         prepared = self.store.prepare(self.name, number, writers, public)
+        prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
         public = {**public, "files": list(prepared.files)}
         document = audit_document(public, **audit)
         operator_files = {
@@ -307,13 +308,13 @@ class Pipeline:
             self.store.quarantine(prepared)
             self.folder.discard(self.name)
             return self._withhold(attempt, ["the build took longer than publish_after allows"], audit)
-        seal = self._seal_row(attempt, number, prepared, temporary, slot)
+        seal = self._seal_row(attempt, number, prepared, temporary)
         self.at("sealed")
         if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
             self.folder.commit(temporary.name, self.name, number)
             self.waiting[number] = seal
         else:
-            self.store.commit(prepared, number, None if slot is None else slot.moment)
+            self.store.commit(prepared, number)
             self.folder.commit(temporary.name, self.name, number)
             self.at("renamed")
             self.announce(number, public)
@@ -334,16 +335,14 @@ class Pipeline:
             del self.waiting[number]
             self.at("published")
 
-    def _seal_row(
-        self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path, slot: Slot | None = None
-    ) -> Entry:
+    def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> Entry:
         owner = uuid.uuid4().hex
         body = {
             "files": list(prepared.files),
             "manifest": prepared.manifest_sha256,
             "temporary": prepared.name,
             "operator": temporary.name,
-            **({} if slot is None else {"publish_at": slot.moment}),
+            **({} if prepared.moment is None else {"publish_at": prepared.moment}),
         }
         entry = Entry(kind="seal", publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
         standing = self.account.append(entry)

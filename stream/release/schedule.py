@@ -20,7 +20,7 @@ so this delay shows of a build nothing but that it ended."""
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """`moment` (ns, a whole second): when the release is published; `missed`: whether its build took too long for it."""
+    """`moment` (ns, a whole second): when the release is published; `missed`: whether the build took too long."""
 
     moment: int
     missed: Callable[[], bool]

@@ -44,12 +44,13 @@ def manifests(folder: Path) -> list[dict[str, Any]]:
 
 def outside(folder: Path) -> list[tuple[Any, ...]]:
     """What a recipient sees of each release beside its content: number, moment, times of files, all manifest keys."""
-    found = []
-    for path in sorted((folder / "out" / "public" / "p").iterdir()):
+
+    def of(path: Path) -> tuple[Any, ...]:
         manifest = json.loads((path / "manifest.json").read_text())
         files = [(file["path"]) for file in manifest.pop("files")]
-        found.append((path.name, manifest, files, {one.stat().st_mtime_ns for one in (path, *path.iterdir())}))
-    return found
+        return path.name, manifest, files, {one.stat().st_mtime_ns for one in (path, *path.iterdir())}
+
+    return [of(path) for path in sorted((folder / "out" / "public" / "p").iterdir())]
 
 
 @pytest.mark.parametrize("time", ["event", "wall"])

@@ -53,15 +53,15 @@ class Site:
     position: int = -1
 
     def feed(self, *records: AnyRecord) -> list[Decision]:
-        found = []
-        for record in records:
-            self.position += 1
-            if isinstance(record, Tick):
-                self.hand.ns = max(self.hand.ns, record.at)
-            for cut in self.fold.apply(self.position, record):
-                found.append(self.office.decide(self.fold, cut))
-            self.office.publish_due()
-        return found
+        return [decision for record in records for decision in self._take(record)]
+
+    def _take(self, record: AnyRecord) -> Iterator[Decision]:
+        self.position += 1
+        if isinstance(record, Tick):
+            self.hand.ns = max(self.hand.ns, record.at)
+        for cut in self.fold.apply(self.position, record):
+            yield self.office.decide(self.fold, cut)
+        self.office.publish_due()
 
 
 Opener = Callable[..., Site]

@@ -40,6 +40,10 @@ class FileOps:
         """Rename a file over another, at once."""
         os.replace(source, target)
 
+    def stamp(self, path: Path, moment: int) -> None:
+        """Say that a file or directory was read and written at `moment` (ns since 1970-01-01 UTC)."""
+        os.utime(path, ns=(moment, moment))
+
     def free_bytes(self, path: Path) -> int:
         """Space left for an ordinary user on the file system of `path`."""
         return shutil.disk_usage(path).free

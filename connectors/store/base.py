@@ -18,7 +18,7 @@ import json
 import re
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,7 +42,8 @@ def release_name(sequence: int) -> str:
 class Prepared:
     """A release whose bytes are durable and which nobody can see yet.
 
-    `files` are `{"path", "sha256", "bytes"}` of everything but the manifest, which lists them itself.
+    `moment` (ns): when its files shall say that they were written; None: as it was. `files` are
+    `{"path", "sha256", "bytes"}` of everything but the manifest, which lists them itself.
     """
 
     publication: str
@@ -50,6 +51,7 @@ class Prepared:
     tmp: Path
     files: tuple[Mapping[str, Any], ...]
     manifest_sha256: str
+    moment: int | None = None
 
     @property
     def name(self) -> str:
@@ -64,7 +66,10 @@ class Store(Protocol):
         self, publication: str, candidate: int, files: Mapping[str, Writer], manifest: Mapping[str, Any]
     ) -> Prepared: ...
     def commit(self, prepared: Prepared, sequence: int) -> str: ...
-    def resume(self, publication: str, sequence: int, temporary: str, manifest_sha256: str) -> bool: ...
+    def resume(
+        self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
+    ) -> bool: ...
+    def holds(self, publication: str, temporary: str, manifest_sha256: str) -> bool: ...
     def location(self, publication: str, sequence: int) -> str: ...
     def exists(self, publication: str, sequence: int) -> bool: ...
     def releases(self, publication: str) -> list[int]: ...
@@ -72,7 +77,7 @@ class Store(Protocol):
     def manifest_sha256(self, publication: str, sequence: int) -> str: ...
     def quarantine(self, prepared: Prepared) -> Path: ...
     def leftovers(self, publication: str) -> list[Path]: ...
-    def clear_leftovers(self, publication: str) -> None: ...
+    def clear_leftovers(self, publication: str, keep: Collection[str] = ()) -> None: ...
     def free_bytes(self) -> int | None: ...
 
 
@@ -97,7 +102,7 @@ def write_release(
     """
     _make_durable_folder(folder, ops)
     tmp = folder / f".{candidate:06d}.{uuid.uuid4().hex}.tmp"
-    tmp.mkdir()
+    tmp.mkdir(mode=0o700)  # it may wait here for its moment, in a folder that recipients read
     try:
         listed = tuple(_write_durably(tmp / check_name(name), writer, ops) for name, writer in files.items())
         body = _encoded({**manifest, "files": listed})

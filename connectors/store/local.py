@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,23 +54,34 @@ class LocalStore:
 
     def commit(self, prepared: Prepared, sequence: int) -> str:
         """Make the release visible under its number; RefusedError when that number is there already."""
-        self._rename(prepared.tmp, self._release(prepared.publication, sequence))
+        self._rename(prepared.tmp, self._release(prepared.publication, sequence), prepared.moment)
         return self.location(prepared.publication, sequence)
 
-    def _rename(self, source: Path, target: Path) -> None:
+    def _rename(self, source: Path, target: Path, moment: int | None) -> None:
+        source.chmod(stat.S_IMODE(target.parent.stat().st_mode))
+        if moment is not None:
+            for path in (*source.iterdir(), source):
+                self.ops.stamp(path, moment)
+                self.ops.fsync(path)
         try:
             self.ops.rename_noreplace(source, target)
         except FileExistsError as error:
             raise refused(str(target)) from error
         self.ops.fsync(target.parent)
 
-    def resume(self, publication: str, sequence: int, temporary: str, manifest_sha256: str) -> bool:
-        """Finish a commit that a crash cut off; False when the sealed bytes are gone or are not what was sealed."""
-        source = self._folder(publication) / temporary
-        if not is_sealed(source, manifest_sha256):
+    def resume(
+        self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
+    ) -> bool:
+        """Finish a commit that was cut off, or had to wait; False when the sealed bytes are gone or are not what was
+        sealed."""
+        if not self.holds(publication, temporary, manifest_sha256):
             return False
-        self._rename(source, self._release(publication, sequence))
+        self._rename(self._folder(publication) / temporary, self._release(publication, sequence), moment)
         return True
+
+    def holds(self, publication: str, temporary: str, manifest_sha256: str) -> bool:
+        """Whether the sealed bytes wait here, to the byte."""
+        return is_sealed(self._folder(publication) / temporary, manifest_sha256)
 
     def exists(self, publication: str, sequence: int) -> bool:
         """Whether the release's folder is there (a foreign folder of that name counts: it must not be hidden)."""
@@ -102,10 +114,12 @@ class LocalStore:
         """Temporary folders of unsealed releases, lowest candidate first."""
         return leftovers_in(self._folder(publication))
 
-    def clear_leftovers(self, publication: str) -> None:
-        """Quarantine every leftover: nobody has seen them, and an operator may want to know why they are there."""
+    def clear_leftovers(self, publication: str, keep: Collection[str] = ()) -> None:
+        """Quarantine every leftover but those named in `keep`: nobody has seen them, and an operator may want to know
+        why they are there."""
         for tmp in self.leftovers(publication):
-            set_aside(tmp, self.private / "quarantine" / publication, self.ops)
+            if tmp.name not in keep:
+                set_aside(tmp, self.private / "quarantine" / publication, self.ops)
 
     def free_bytes(self) -> int | None:
         """Space left where the releases lie."""

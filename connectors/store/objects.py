@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,8 @@ class ObjectStore:
         return write_release(self._staging(publication), publication, candidate, files, manifest, self._ops)
 
     def commit(self, prepared: Prepared, sequence: int) -> str:
-        """Upload the files, then the manifest, exclusively; RefusedError when the number is there already."""
+        """Upload the files, then the manifest, exclusively; RefusedError when the number is there already. When an
+        object was written is the store's to say: it is the time of the upload."""
         self._upload(prepared.tmp, prepared.publication, sequence)
         return self.location(prepared.publication, sequence)
 
@@ -86,13 +87,19 @@ class ObjectStore:
             if self._fs.cat_file(path) != body:
                 raise refused(str(self._fs.unstrip_protocol(path))) from None
 
-    def resume(self, publication: str, sequence: int, temporary: str, manifest_sha256: str) -> bool:
-        """Finish an upload that a crash cut off; False when the sealed bytes are gone or are not what was sealed."""
-        source = self._staging(publication) / temporary
-        if not is_sealed(source, manifest_sha256):
+    def resume(
+        self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
+    ) -> bool:
+        """Finish an upload that was cut off, or had to wait; False when the sealed bytes are gone or are not what was
+        sealed."""
+        if not self.holds(publication, temporary, manifest_sha256):
             return False
-        self._upload(source, publication, sequence)
+        self._upload(self._staging(publication) / temporary, publication, sequence)
         return True
+
+    def holds(self, publication: str, temporary: str, manifest_sha256: str) -> bool:
+        """Whether the sealed bytes wait in the staging folder, to the byte."""
+        return is_sealed(self._staging(publication) / temporary, manifest_sha256)
 
     def exists(self, publication: str, sequence: int) -> bool:
         """Whether the release's manifest is there."""
@@ -132,10 +139,11 @@ class ObjectStore:
         """Staged folders of unsealed releases, lowest candidate first."""
         return leftovers_in(self._staging(publication))
 
-    def clear_leftovers(self, publication: str) -> None:
-        """Quarantine every leftover."""
+    def clear_leftovers(self, publication: str, keep: Collection[str] = ()) -> None:
+        """Quarantine every leftover but those named in `keep`."""
         for tmp in self.leftovers(publication):
-            set_aside(tmp, self._private / "quarantine" / publication, self._ops)
+            if tmp.name not in keep:
+                set_aside(tmp, self._private / "quarantine" / publication, self._ops)
 
     def free_bytes(self) -> int | None:
         """Space left in the staging folder's file system (an object store tells none of its own)."""

@@ -29,6 +29,9 @@ def command(
     config: Annotated[Path | None, typer.Option("-c", "--config", help="Configuration file (TOML).")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of releases and audits.")] = Path("out"),
     final: Annotated[bool, typer.Option("--final", help="Release the rest after the last event.")] = False,
+    until: Annotated[
+        str, typer.Option("--until", help="Let the clock run to this time, whatever the last event says.")
+    ] = "",
     speed: Annotated[
         float | None, typer.Option("--speed", help="Follow event time, this many times faster (default: at once).")
     ] = None,
@@ -49,10 +52,12 @@ def command(
     """Replay a log as the daemon would have published it; exit 3 where a release was withheld."""
     from connectors import read_log
     from stream.config import sources
+    from stream.fold.window import moment
     from stream.replay.replay import Replay, check_against, default_publication
 
     if speed is not None and not speed > 0:
         raise typer.BadParameter("must be above 0", param_hint="--speed")
+    end = moment(until, "--until") if until else None
     loaded = sources.load(config, _flags(sensitive, columns, timezone))
     if config is not None and not loaded.publication:
         raise typer.BadParameter(f"{config} has no [[publication]]", param_hint="-c")
@@ -67,12 +72,14 @@ def command(
         elif not loaded.publication:
             loaded = loaded.model_copy(update={"publication": (default_publication(events),)})
         check_against(loaded, events)
+        if end is not None and end < int(events.time.min()):
+            raise typer.BadParameter("lies before the first event", param_hint="--until")
         task = bar.add_task("replaying", total=events.n_events)
         with _watched(loaded, metrics_port, metrics_textfile) as watch:
             replay = Replay(
                 loaded, output, speed=speed, on_progress=lambda done: bar.update(task, completed=done), watch=watch
             )
-            outcome = replay.run(events, final=final)
+            outcome = replay.run(events, final=final, until=end)
     if outcome.warning:
         typer.echo(f"veilstream: {outcome.warning}; the checkpoint before it was used", err=True)
     rows = _compared(replay, outcome, events, output) if compare else None

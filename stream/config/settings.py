@@ -14,9 +14,19 @@ from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from connectors.kafka.source import Source
+from connectors.times import nanoseconds as instant
 from connectors.times import zone
 from models.errors import InputError
 from stream.fold.window import Window
@@ -24,6 +34,7 @@ from stream.release.audits import audits
 from stream.release.contract import Audit, Mechanism
 from stream.release.gate import GatePolicy, refuse_impossible
 from stream.release.mechanisms import mechanism
+from stream.release.schedule import LONGEST_BUILD
 from stream.storage.envelope import Keys
 from stream.values.duration import Duration
 from stream.values.exact import Exact
@@ -35,8 +46,8 @@ RESERVED = {"checkpoints", "key", "ledger", "lock", "quarantine", "staging", "wi
 READS_DATA = {"new_cases", "new_events", "completed_cases", "events_per_case", "skip_if_unchanged", "min_new_cases"}
 """Triggers and guards whose moment depends on the data, and so would tell of it."""
 
-FIRST_READS_DATA = {"new_cases", "events_fraction", "cases_fraction", "paper_split"}
-"""The same for `first`: all but a fixed moment."""
+FIRST_IS_PUBLIC = {"until"}
+"""What of `first` does not read the data: a fixed moment."""
 
 Format = Literal["xes", "csv", "parquet"]
 
@@ -131,6 +142,15 @@ class Process(_Table):
     """A closed case leaves the state this long after its completion."""
     raw_resources: bool = False
     """Publish resource names as they are; by default they are pseudonyms."""
+    earliest: AwareDatetime | None = None
+    """An event before it is none of this process: the daemon sends it to the dlq, a replay leaves it out."""
+
+    @field_validator("earliest")
+    @classmethod
+    def _instant(cls, value: AwareDatetime | None) -> AwareDatetime | None:
+        if value is not None:
+            instant(value)
+        return value
 
     @field_validator("name")
     @classmethod
@@ -186,6 +206,18 @@ class Publication(_Table):
     release_attributes: tuple[str, ...] = ()
     """Sensitive and public attributes that leave with the cases: numeric sensitive ones as classes, and values of fewer
     than K cases as `other`."""
+    start: AwareDatetime | None = None
+    """There is no tumbling window before it, and windows are counted from it, whatever the first event says."""
+    publish_after: Duration | None = None
+    """dp: a release is published this long after its cut; a build that takes longer is withheld. By default 15m, the
+    longest build that a daemon allows."""
+
+    @field_validator("start")
+    @classmethod
+    def _instant(cls, value: AwareDatetime | None) -> AwareDatetime | None:
+        if value is not None:
+            instant(value)
+        return value
 
     @field_validator("name")
     @classmethod
@@ -199,7 +231,14 @@ class Publication(_Table):
         where = f"publication {self.name!r}"
         refuse_impossible(self.gate, self.build_mechanism, where)
         self._refuse_data_cuts(where)
-        _ = self.build_window  # what is wrong in it is said when the file is read
+        window = self.build_window  # what is wrong in it is said when the file is read
+        if self.start is not None and window.every is None:
+            raise InputError(f"{where}: start says from when windows of `every` are counted, but has no window.every")
+        if self.publish_after is not None and self.build_mechanism.reads_data_in_gate:
+            raise InputError(
+                f"{where}: publish_after hides how long a build took, which only dp releases must not tell; "
+                f"{self.build_mechanism.kind} makes none; remove it"
+            )
         self._refuse_vacuous_bounds(where)
         self._refuse_impossible_ba(where)
         return self
@@ -228,6 +267,26 @@ class Publication(_Table):
             table["first"] = self.first
         with _naming(self.name, "window"):
             return Window.from_mapping(table)
+
+    @property
+    def start_ns(self) -> int | None:
+        """`start` in ns since 1970-01-01 UTC."""
+        return None if self.start is None else instant(self.start)
+
+    @property
+    def private(self) -> bool:
+        """Whether the releases carry a dp promise."""
+        return not self.build_mechanism.reads_data_in_gate
+
+    @property
+    def counted_from_start(self) -> bool:
+        """Whether tumbling windows have to be counted from a public moment, since the moments are protected."""
+        return self.private and not self.gate.public_cut and self.build_window.every is not None
+
+    @property
+    def delay(self) -> int | None:
+        """How long after its cut a release is published (ns); None: at once."""
+        return (self.publish_after or LONGEST_BUILD) if self.private else None
 
     def _refuse_vacuous_bounds(self, where: str) -> None:
         """n >= bk_length lets every record match, so a bound would pass without meaning anything; and the least of
@@ -262,7 +321,7 @@ class Publication(_Table):
             return
         first = self.first or self.window.get("first") or {}
         found = [f"window.{name}" for name in sorted(READS_DATA & set(self.window))]
-        found += [f"first.{name}" for name in sorted(FIRST_READS_DATA & set(first))]
+        found += [f"first.{name}" for name in sorted(set(first) - FIRST_IS_PUBLIC)]
         if found:
             raise InputError(
                 f"{where}: {found[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "

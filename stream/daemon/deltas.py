@@ -64,6 +64,8 @@ class DeltaWriter:
     max_skew_ns: int
     limit: int
     dlq_payload: bool = False
+    earliest: int | None = None
+    """Event time (ns) before which an event is none of this process."""
 
     def write(
         self, source: str, partition: int, prev: int, records: Iterable[SourceRecord]
@@ -104,6 +106,8 @@ class DeltaWriter:
         event = self.decode(record.value, record.headers)
         if event.time_ns > record.clock_ns + self.max_skew_ns:
             raise Poison("future")
+        if self.earliest is not None and event.time_ns < self.earliest:
+            raise Poison("past")
         event_id = None if event.event_id is None else self.pseudonyms.event(event.event_id)
         row = Row(
             offset=record.offset,

@@ -8,11 +8,14 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from stream.release.schedule import LONGEST_BUILD
+from stream.values.duration import SECOND
+
 HOST = "127.0.0.1"
 READY = ("active", "standby", "ingesting")
 """A standby is ready: it does what it is there for. A gap is not: nothing is released until somebody decides."""
 
-STUCK_SECONDS = 900.0
+STUCK_SECONDS = LONGEST_BUILD / SECOND
 """A step that takes longer than this has hung: the longest build that is planned for takes minutes."""
 
 Probe = Callable[[], Mapping[str, Any]]

@@ -24,6 +24,7 @@ from connectors.columns import Names
 from connectors.kafka.events import Schema, decoder
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
+from connectors.times import nanoseconds
 from models.errors import VeilstreamError
 from stream.config.settings import Settings
 from stream.daemon.delta_reader import spoken_of
@@ -75,6 +76,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
         max_skew_ns=int(source.max_skew * 1_000_000_000),
         limit=source.delta_batch_bytes,
         dlq_payload=source.dlq_payload,
+        earliest=None if process.earliest is None else nanoseconds(process.earliest),
     )
 
 

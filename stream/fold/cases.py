@@ -23,8 +23,9 @@ bound of DESIGN section 7), for about 4 copies of each value. At an eighth the c
 REFUSED = -1
 """Code of a case that was erased or has left by retention: its events do not come back."""
 
-PENDING, EXPOSED, DROPPED = 0, 1, 2
-"""What a publication has done with an event: not yet, exposed by a cut, left out because late."""
+PENDING, EXPOSED, DROPPED, RETIRED = 0, 1, 2, 3
+"""What a publication has done with an event: not yet, exposed by a cut, left out because late; of a case whose
+retention is over for a publication with a dp promise (it leaves the state when every publication has let it go)."""
 
 DERIVED = ("known:", "pending:", "had:")
 """Prefixes of columns that follow from the others, and so are not in a snapshot."""

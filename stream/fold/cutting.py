@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from models.errors import RefusedError
-from stream.fold.cases import DROPPED, EXPOSED, PENDING, Array, digest
+from stream.fold.cases import DROPPED, EXPOSED, PENDING, RETIRED, Array, digest
 from stream.fold.completion import Inactivity, complete_now, silent_now
 from stream.fold.cut import Cut
 from stream.fold.exposure import Positions, Projection, insertions, project, trace_order, within_quota
-from stream.fold.intake import Partition, State
+from stream.fold.intake import BEFORE_ALL, Partition, State
 from stream.fold.records import without_cases
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.triggers import Clock, Firing, PublicationState
@@ -62,10 +62,18 @@ class Cutter:
             if f"known:{name}" not in self.state.cases:
                 self.state.cases.add_column(f"known:{name}", "|b1")
                 self.state.cases.add_column(f"pending:{name}", "<i4")
+        for one in rules.publications:
+            # windows from a public moment are open before the first event
+            if one.start is not None:
+                self._open_windows(one)
         was_exact, self._exact = self._exact, rules.exact
         if not was_exact:
             self.state.cases["closed"][:] = complete_now(self.state.cases, rules.inactivity, self.clock()) & rules.exact
         self.recount()
+
+    def _open_windows(self, rules: PublicationRules) -> None:
+        clock, own = self.clock(rules.window.idle_timeout), self.publications[rules.name]
+        own.open_windows(rules, clock, self.state.earliest, simulated=self.rules.embedded)
 
     def recount(self) -> None:
         """Derive what is counted case by case from the events: after a restore, a new configuration, an erasure."""
@@ -96,6 +104,8 @@ class Cutter:
 
     def clock(self, idle_timeout: int | None = None) -> Clock:
         """`now`, and the least watermark over partitions that are not idle (all idle: the clock itself)."""
+        if self.rules.embedded:
+            return Clock(self.now, self.now)
         awake, latest = [], []
         for partition in self.state.partitions.values():
             if not self._idle(partition, idle_timeout):
@@ -135,7 +145,7 @@ class Cutter:
             return None
         clock = self.clock(rules.window.idle_timeout)
         while True:
-            own.open_windows(rules, clock, self.state.earliest)
+            self._open_windows(rules)
             firing = own.firing(rules, clock)
             if firing is None:
                 return None
@@ -152,6 +162,8 @@ class Cutter:
         """Expose what `firing` exposes and name the cut; None where a guard skips it (the trigger is consumed)."""
         own, window = self.publications[rules.name], rules.window
         if self.rules.retention is not None:
+            if rules.private:
+                self._retire_for(rules)
             self.retire()
         chosen = self._choose(rules, firing)
         counts = self._count(rules, chosen)
@@ -167,9 +179,15 @@ class Cutter:
         own.late_included = 0
         own.cuts += 1
         own.first_done = True
-        bound = self.state.latest if firing.end is None else firing.end
+        bound = self._late_bound(rules) if firing.end is None else firing.end
         own.late_before = bound if own.late_before is None else max(own.late_before, bound)
         return cut
+
+    def _late_bound(self, rules: PublicationRules) -> int:
+        """What lies before it came after this cut: the latest event, of whomever; for dp releases the clock."""
+        if not rules.private:
+            return self.state.latest
+        return BEFORE_ALL if self.now is None else self.now
 
     def _choose(self, rules: PublicationRules, firing: Firing) -> Positions:
         own, events = self.publications[rules.name], self.state.events
@@ -191,7 +209,11 @@ class Cutter:
 
     def complete(self, rules: PublicationRules) -> npt.NDArray[np.bool_]:
         """bool by case code: complete as of now."""
-        return complete_now(self.state.cases, self.rules.inactivity, self.clock())
+        return complete_now(self.state.cases, self.rules.inactivity, self._clock_of(rules))
+
+    def _clock_of(self, rules: PublicationRules) -> Clock:
+        """The clock by which a case falls silent: for dp releases ticks alone, which nobody's events move."""
+        return Clock(self.now, None) if rules.private else self.clock()
 
     def _count(self, rules: PublicationRules, chosen: Positions) -> dict[str, int]:
         events, own = self.state.events, self.publications[rules.name]
@@ -218,7 +240,7 @@ class Cutter:
         elif firing.trigger == "first" and every is not None:
             last = firing.end - 1 if firing.end is not None else self.state.latest
             begin = last if rules.window.tumbling or self.now is None else self.now
-            own.window_end = begin // every * every + every
+            own.window_end = rules.window_end_after(begin)
         if rules.window.alone:
             self._recount(rules)
             if np.any(self.state.cases[f"pending:{rules.name}"]):
@@ -276,9 +298,11 @@ class Cutter:
         )
         new = np.zeros(events.size, dtype=np.bool_)
         new[self._new] = True
-        return Projection(log, self._complete_in(ordered, flags, cut.window[1]), new[ordered])
+        rules = next(one for one in self.rules.publications if one.name == cut.publication)
+        complete = self._complete_in(ordered, flags, cut.window[1], self._clock_of(rules))
+        return Projection(log, complete, new[ordered])
 
-    def _complete_in(self, ordered: Positions, flags: Array, end: int | None) -> npt.NDArray[np.bool_]:
+    def _complete_in(self, ordered: Positions, flags: Array, end: int | None, clock: Clock) -> npt.NDArray[np.bool_]:
         """Complete as far as the cut can see: nothing of the case is pending (before `end`), and its last exposed
         event ended it or lies `inactivity` back (for a window, back from its end), or it shows all of `end_all`."""
         events, cases = self.state.events, self.state.cases
@@ -287,7 +311,7 @@ class Cutter:
         present, last = case[final], events["time"][ordered[final]]
         complete = events["end"][ordered[final]] | self._had_all(ordered, case, final)
         if end is None:
-            complete |= silent_now(cases, self.rules.inactivity, self.clock())[present]
+            complete |= silent_now(cases, self.rules.inactivity, clock)[present]
         elif self.rules.inactivity is not None:
             complete |= last <= end - self.rules.inactivity
         waiting = np.flatnonzero(flags == PENDING)
@@ -313,7 +337,7 @@ class Cutter:
         flags = self.state.events[f"flag:{publication}"]
         state, own = self.state, self.publications[publication]
         return {
-            "seen": len(flags),
+            "seen": int(np.count_nonzero(flags != RETIRED)),
             "exposed": int(np.count_nonzero(flags == EXPOSED)),
             "pending": int(np.count_nonzero(flags == PENDING)),
             "late": int(np.count_nonzero(flags == DROPPED)),
@@ -344,17 +368,41 @@ class Cutter:
         state.index.gone.update(digest(case) for case in cases)
         return len(known)
 
+    def _retire_for(self, rules: PublicationRules) -> None:
+        """Close the cases whose retention is over for one publication with a dp promise, at its cut.
+
+        Asked of each case's own last event, its arrival and the clock, never of a watermark: one person's event would
+        take others out of the release. What comes to such a case later is closed with it, whether or not the state
+        still holds the rest.
+        """
+        state, retention = self.state, self.rules.retention
+        flags, case = state.events[f"flag:{rules.name}"], state.events["case"]
+        over = np.zeros(state.cases.size, dtype=np.bool_)
+        over[case[flags == RETIRED]] = True
+        if self.now is not None and retention is not None:
+            since = np.maximum(state.cases["last"], state.cases["arrival"])
+            leave = complete_now(state.cases, self.rules.inactivity, Clock(self.now, None))
+            leave &= since <= self.now - retention
+            leave[case[flags == PENDING]] = False
+            over |= leave
+        flags[over[case]] = RETIRED
+
     def retire(self) -> None:
         """Complete cases with nothing pending leave `retention` after their last event; a late event of theirs would
-        make a new case out of a rest, so it is refused."""
+        make a new case out of a rest, so it is refused. Publications with a dp promise have let them go before."""
         state, retention = self.state, self.rules.retention
-        watermark = self.clock().watermark
-        if watermark is None or retention is None:
+        if retention is None:
             return
-        leave = complete_now(state.cases, self.rules.inactivity, self.clock())
-        leave &= state.cases["last"] <= watermark - retention
-        for name in self.publications:
-            leave[state.events["case"][state.events[f"flag:{name}"] == PENDING]] = False
+        leave = np.ones(state.cases.size, dtype=np.bool_)
+        if not all(rules.private for rules in self.rules.publications):
+            watermark = self.clock().watermark
+            if watermark is None:
+                return
+            leave &= complete_now(state.cases, self.rules.inactivity, self.clock())
+            leave &= state.cases["last"] <= watermark - retention
+        for rules in self.rules.publications:
+            flags = state.events[f"flag:{rules.name}"]
+            leave[state.events["case"][(flags != RETIRED) if rules.private else (flags == PENDING)]] = False
         if np.any(leave):
             self._remove(~leave)
             self._restage = True

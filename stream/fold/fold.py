@@ -50,7 +50,10 @@ class Fold(Rows):
             elif isinstance(record, Heartbeat):
                 partition = self.state.partition((record.src, record.p))
                 partition.active = record.at if partition.active is None else partition.active
-                yield from self._tick(record.at)
+                if self.rules.private:  # which partitions are idle tells of their events: ticks alone are the clock
+                    yield from self.evaluate()
+                else:
+                    yield from self._tick(record.at)
             elif isinstance(record, Command):
                 yield from self._command(record)
             elif isinstance(record, Config):
@@ -238,7 +241,8 @@ class Fold(Rows):
             if rule is not None and rule.lockstep:
                 while self._waiting(rules) and own.cuts < rule.releases:
                     yield from self._manual(rules, "lockstep" if own.first_done else "first")
-            elif final and self._waiting(rules):
+            elif final and (rules.private or self._waiting(rules)):
+                # whether something waits would be read off the data
                 yield from self._manual(rules, "final")
 
     # snapshots

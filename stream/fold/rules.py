@@ -18,11 +18,39 @@ SourcePartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class PublicationRules:
-    """One stream of releases: when it is cut, and what happens to events before its last cut (`late`)."""
+    """One stream of releases: when it is cut, and what happens to events before its last cut (`late`).
+
+    `start` (ns): tumbling windows are counted from it, and there is none before it. `private`: the releases carry a dp
+    promise, so what they show of a case, and when, depends on that case's own events and on ticks: never on how far
+    somebody else's event has moved a watermark.
+    """
 
     name: str
     window: Window
     late: Late = "next_release"
+    start: int | None = None
+    private: bool = False
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values; what was not known to rules of earlier programs only where it is set."""
+        table = {"name": self.name, "window": self.window.to_mapping(), "late": self.late}
+        more = {"start": self.start, "private": self.private or None}
+        return {**table, **{key: value for key, value in more.items() if value is not None}}
+
+    @classmethod
+    def from_mapping(cls, table: Mapping[str, Any]) -> PublicationRules:
+        """Rules from `to_mapping`."""
+        window = Window.from_state(table["window"])
+        return cls(table["name"], window, table["late"], table.get("start"), table.get("private", False))
+
+    def window_end_after(self, moment: int) -> int:
+        """The end of the window of `every` that `moment` lies in: counted from `start`, or from 1970-01-01 UTC.
+        Before `start`, that of the first window."""
+        every, origin = self.window.every, self.start or 0
+        if every is None:
+            raise ValueError("no window.every")
+        since = moment - origin if self.start is None else max(moment - origin, 0)
+        return origin + since // every * every + every
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +113,11 @@ class FoldRules:
                 )
 
     @property
+    def private(self) -> bool:
+        """Whether a publication's releases carry a dp promise."""
+        return any(one.private for one in self.publications)
+
+    @property
     def exact(self) -> bool:
         """Whether the moment of each completion matters: a trigger counts completions."""
         return any(one.window.alone or one.window.completed_cases is not None for one in self.publications)
@@ -96,9 +129,7 @@ class FoldRules:
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, for snapshots and `config` records; `from_mapping` is the inverse."""
         return {
-            "publications": [
-                {"name": one.name, "window": one.window.to_mapping(), "late": one.late} for one in self.publications
-            ],
+            "publications": [one.to_mapping() for one in self.publications],
             "end_activities": list(self.end_activities),
             "end_all": list(self.end_all),
             "inactivity": self.inactivity,
@@ -113,10 +144,7 @@ class FoldRules:
     def from_mapping(cls, table: Mapping[str, Any]) -> FoldRules:
         """Rules from `to_mapping`."""
         fields = dict(table)
-        fields["publications"] = tuple(
-            PublicationRules(one["name"], Window.from_state(one["window"]), one["late"])
-            for one in table["publications"]
-        )
+        fields["publications"] = tuple(PublicationRules.from_mapping(one) for one in table["publications"])
         fields["end_activities"] = tuple(table["end_activities"])
         fields["end_all"] = tuple(table.get("end_all", ()))  # rules written before it was known lack it
         fields["sources"] = _pairs(table["sources"])

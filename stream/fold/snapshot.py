@@ -16,12 +16,14 @@ from stream.fold.cases import ActorCodes, Attribute, CaseIndex, Codes
 from stream.fold.intake import Partition, State
 from stream.fold.records import Delta
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 """Version of what `encode` writes; bumped with every change of the state's shape."""
 
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda table: table}
 """By version n: how a state of version n becomes one of n + 1. A bump of STATE_VERSION brings the step from the
-version before it; older ones are dropped then (a program reads N and N - 1)."""
+version before it; older ones are dropped then (a program reads N and N - 1).
+
+1 to 2: rules may name `start` and `private`, and events be RETIRED; a state of version 1 has none of them."""
 
 _COUNTERS = ("ordered", "earliest", "latest", "duplicates", "refused", "foreign", "removed_cases", "removed_events")
 

@@ -72,41 +72,51 @@ class PublicationState:
         self.last_cut = now if now is not None else self.last_cut
         self.waiting_since = None
 
-    def open_windows(self, rules: PublicationRules, clock: Clock, earliest: int | None) -> None:
-        """Set the end of the first window of `every`, aligned to 1970-01-01 UTC.
+    def open_windows(
+        self, rules: PublicationRules, clock: Clock, earliest: int | None, *, simulated: bool = False
+    ) -> None:
+        """Set the end of the first window of `every`.
 
-        Aligned, because the first event would depend on how partitions interleave. Event time starts with the window
-        of the earliest event once every partition is heard of; wall time with the first tick after an event.
+        With a `start` it is that window's, whatever the first event says; wall time begins with the window that the
+        first tick lies in, or where time is `simulated`, with the first one too. Without: aligned to 1970-01-01 UTC,
+        because the first event would depend on how partitions interleave. Event time starts with the window of the
+        earliest event once every partition is heard of; wall time with the first tick after an event.
         """
-        every = rules.window.every
-        if every is None or self.window_end is not None or earliest is None:
+        if rules.window.every is None or self.window_end is not None:
+            return
+        if rules.start is not None:
+            begin = rules.start if rules.window.tumbling or simulated else clock.now
+            self.window_end = None if begin is None else rules.window_end_after(begin)
             return
         known = clock.watermark if rules.window.tumbling else clock.now
-        if known is not None:
-            begin = min(earliest, known) if rules.window.tumbling else known
-            self.window_end = begin // every * every + every
+        if known is not None and earliest is not None:
+            self.window_end = rules.window_end_after(min(earliest, known) if rules.window.tumbling else known)
 
     def skip_window(self, rules: PublicationRules, clock: Clock) -> None:
         """The next window: the one after in event time, the one that `now` lies in for wall time."""
         every = rules.window.every
         if every is None or self.window_end is None:
             return
-        self.window_end += every
+        # with a `start` that came later, or moved, the next window ends on the new grid
+        self.window_end = self.window_end + every if rules.start is None else rules.window_end_after(self.window_end)
         if not rules.window.tumbling and clock.now is not None:
-            self.window_end = max(self.window_end, clock.now // every * every + every)
+            self.window_end = max(self.window_end, rules.window_end_after(clock.now))
 
     def window_bound(self, rules: PublicationRules) -> int:
         """Watermark at which the current event-time window (or `first.until`) closes."""
         first = rules.window.first
         if first is not None and not self.first_done:
-            return int(first.value) + 1 if first.kind == "until" else NEVER
+            return int(first.value) + 1 if first.kind == "until" and not rules.private else NEVER
         if rules.window.tumbling and self.window_end is not None:
             return self.window_end + rules.window.allowed_lateness
         return NEVER
 
     def wall_bounds(self, rules: PublicationRules) -> list[int]:
-        """Clocks at which a wall window closes, `max_wait` is over or `min_interval` sets a held trigger free."""
+        """Clocks at which a wall window closes, `max_wait` is over or `min_interval` sets a held trigger free; for dp
+        releases `first.until` too, which no event may bring nearer."""
         window, bounds = rules.window, []
+        if not self.first_done and window.first is not None and window.first.kind == "until" and rules.private:
+            bounds.append(int(window.first.value) + 1)
         if self.first_done or window.first is None:
             if window.every is not None and window.time == "wall" and self.window_end is not None:
                 bounds.append(self.window_end)
@@ -145,8 +155,8 @@ class PublicationState:
         if first is None:
             return None
         if first.kind == "until":
-            passed = clock.watermark is not None and clock.watermark > first.value
-            return Firing("first", end=int(first.value) + 1) if passed else None
+            reads = clock.now if rules.private else clock.watermark
+            return Firing("first", end=int(first.value) + 1) if reads is not None and reads > first.value else None
         reached = self.new_cases if first.kind == "new_cases" else self.new_events
         return Firing("first") if reached >= first.value else None
 

@@ -178,15 +178,16 @@ def _lateness(value: Any, where: str) -> int:
     return 0 if value in ("0s", "0m", "0h", "0d") else nanoseconds(value, where)
 
 
-def _moment(value: Any, where: str) -> int:
+def moment(value: Any, where: str) -> int:
+    """A time with its zone, in ns since 1970-01-01 UTC. InputError names `where`."""
     try:
-        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        given = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
         raise InputError(f"{where}: {value!r} is not a time such as 2014-05-01T00:00:00Z") from None
-    if moment.tzinfo is None:
+    if given.tzinfo is None:
         raise InputError(f"{where}: {str(value)!r} has no time zone; write 2014-05-01T00:00:00Z")
     try:
-        return instant(moment)
+        return instant(given)
     except ValueError as error:
         raise InputError(f"{where}: {error}") from None
 
@@ -220,7 +221,7 @@ _FIRST: dict[str, Callable[[Any, str], Any]] = {
     "events_fraction": _fraction,
     "cases_fraction": _fraction,
     "paper_split": _split,
-    "until": _moment,
+    "until": moment,
     "new_cases": _count,
     "new_events": _count,
 }

@@ -23,6 +23,10 @@ from models.errors import BoundError
 from models.eventlog import Column, EventLog, Ints
 from stream.storage.release_record import Record
 
+Reads = Literal["ledger", "release", "raw"]
+"""What a decision may rest on: the ledger alone; the candidate as it would be released; anything beside them (the
+source, its pseudonyms, what was measured against it)."""
+
 TimeBasis = Literal["ordinal", "relative", "noised"]
 """ordinal: index of the event in seconds, says nothing; relative: to the start of the case; noised: by dp."""
 
@@ -59,6 +63,8 @@ class Attempt:
     counts: Mapping[str, int]
     vector: Mapping[str, int] = field(default_factory=dict)
     certain: bool = True
+    moment: int | None = None
+    """The clock at the cut (ns) where that is public: by ticks. None where an event made the cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,8 @@ class Mechanism(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     reads_data_in_gate: ClassVar[bool] = True
-    """False for dp mechanisms: gates and cuts that read data are refused for them."""
+    """False for dp mechanisms: gates and cuts that read raw data are refused for them, and gates that read the release
+    need every attempt to be paid for."""
 
     releases_attributes: ClassVar[bool] = True
     """Whether a released record is one case of the source, whose attributes can leave with it."""
@@ -218,6 +225,8 @@ class Audit(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: ClassVar[str]
+    reads: ClassVar[Reads]
+    """The most that `measure` reads. What a bound of the gate takes of it may read less (`gate.BOUNDS`)."""
     on_by_default: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ()
     """Audits whose results this one reads (through `results`)."""

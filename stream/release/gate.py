@@ -15,8 +15,23 @@ from pydantic import BaseModel, ConfigDict, Field
 from models.dp.budget import Charge
 from models.errors import InputError
 from stream.fold.window import MOST
-from stream.release.contract import Mechanism
+from stream.release.contract import Mechanism, Reads
 from stream.values.exact import Exact
+
+BOUNDS: Mapping[str, Reads] = {
+    "min_ka": "raw",
+    "min_fa": "raw",
+    "min_ca": "raw",
+    "min_ba": "raw",
+    "min_series": "raw",
+    "min_utility": "raw",
+    "max_uniqueness": "release",
+    "max_tpl": "ledger",
+    "max_epsilon": "ledger",
+    "max_delta": "ledger",
+}
+"""What each bound reads. KA, FA, CA, BA and series follow source pseudonyms, utility compares with the source;
+uniqueness is that of the release (`Risk.worst`), whatever else the audit measures."""
 
 
 class GatePolicy(BaseModel):
@@ -50,27 +65,34 @@ class GatePolicy(BaseModel):
         names = [name for name in type(self).model_fields if name.startswith(("min_", "max_"))]
         return {name: float(bound) for name in names if (bound := getattr(self, name)) is not None}
 
-    @property
-    def reads_data(self) -> bool:
-        """Whether a decision depends on the data (and so is itself an output)."""
-        others = (self.max_uniqueness, self.min_utility, self.min_series)
-        return bool(self.anonymity_bounds) or any(bound is not None for bound in others)
+    def reading(self, what: Reads) -> list[str]:
+        """The keys of the bounds that are set and read so much. One that does not say what it reads may read all."""
+        return [name for name in self.bounds if BOUNDS.get(name, "raw") == what]
 
 
 def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> None:
     """Raise InputError where a policy cannot mean anything for a mechanism."""
     spends = mechanism.charge() != Charge()
-    if not mechanism.reads_data_in_gate and policy.reads_data and not (policy.charge_withheld and spends):
+    if not mechanism.reads_data_in_gate and (policy.anonymity_bounds or policy.min_series is not None):
+        raise InputError(f"{where}: bounds on KA, FA, CA, BA and series do not apply to {mechanism.kind}; remove them")
+    if not mechanism.reads_data_in_gate and (raw := policy.reading("raw")):
+        raise InputError(
+            f"{where}: gate.{raw[0]} reads raw data, so whether a {mechanism.kind} release comes would itself tell, "
+            "and no charge pays for that; remove it (the figure stands in audit.json)"
+        )
+    if (
+        not mechanism.reads_data_in_gate
+        and (read := policy.reading("release"))
+        and not (policy.charge_withheld and spends)
+    ):
         paid = ", or set gate.charge_withheld = true (every attempt is then paid for)"
         unpaid = ": it spends no epsilon with which a withheld attempt could be paid for"
         raise InputError(
-            f"{where}: gates that read data are outputs of a {mechanism.kind} mechanism; "
-            f"remove them{paid if spends else unpaid}"
+            f"{where}: gate.{read[0]} reads the release, and what it decides is an output of a {mechanism.kind} "
+            f"mechanism; remove it{paid if spends else unpaid}"
         )
     if policy.on_violation == "repair" and not mechanism.repairable:
         raise InputError(f'{where}: on_violation = "repair" needs a mechanism that can suppress further: tlkc, not rel')
-    if not mechanism.reads_data_in_gate and (policy.anonymity_bounds or policy.min_series is not None):
-        raise InputError(f"{where}: bounds on KA, FA, CA, BA and series do not apply to {mechanism.kind}; remove them")
     if not spends and any(bound is not None for bound in (policy.max_tpl, policy.max_epsilon, policy.max_delta)):
         raise InputError(
             f"{where}: max_tpl, max_epsilon and max_delta need a mechanism that spends epsilon, not {mechanism.kind}"

@@ -34,6 +34,7 @@ def manifest(
     spent: Charge,
     config_digest: str,
     accepted_gaps: int = 0,
+    simulated: bool = False,
 ) -> dict[str, Any]:
     """The public manifest without its files (the store adds path, sha256 and bytes of each).
 
@@ -57,6 +58,8 @@ def manifest(
     }
     if policy.public_cut:
         body["promise"]["public_cut"] = "the moment of each release is treated as public and is not protected"
+    if simulated:
+        body["clock"] = "simulated"
     if accepted_gaps:
         body["gaps_accepted"] = accepted_gaps
     if mechanism.reads_data_in_gate:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,11 +30,13 @@ from stream.release.manifest import audit_document, manifest
 from stream.release.mechanisms import kinds
 from stream.release.prior_releases import Earlier, reach
 from stream.release.public_view import outside, pseudonymous_resources
+from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.storage import variants
 from stream.storage.folder import OperatorFolder, replace_with, write_json
 from stream.storage.ledger import Account, Entry, Ledger, charge_entry, charge_of
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
+from stream.values.duration import SECOND
 from stream.values.pseudonym import Pseudonyms
 
 BOUNDARIES = ("opened", "charged", "built", "files_written", "sealed", "renamed", "published")
@@ -62,6 +64,8 @@ class Pipeline:
     mirror: Mirror | None = None
     spent_elsewhere: Callable[[], Charge] = Charge
     """Charges of the process's other publications: the process-level budget caps them together."""
+    clock: ReleaseClock = field(default_factory=RealClock)
+    """When a release that has a moment becomes visible."""
 
     def __post_init__(self) -> None:
         from stream.release.recovery import recover
@@ -70,6 +74,8 @@ class Pipeline:
         self.account = Account(self.ledger, self.name)
         self.gaps_accepted = 0
         self.stages: dict[str, float] = {}
+        self.waiting: dict[int, Entry] = {}
+        """Seals of releases whose moment has not come, by number."""
         recover(self)
         repairs = self.publication.gate.on_violation == "repair"
         far = None if repairs else reach(self.publication.build_audits)
@@ -86,6 +92,7 @@ class Pipeline:
         if known is not None:
             return known
         self._check_space()
+        slot = self._slot(attempt)
         self.at("opened")
         mechanism, policy = self.publication.build_mechanism, self.publication.gate
         asked = mechanism.charge()
@@ -117,7 +124,11 @@ class Pipeline:
         if reasons and policy.on_violation != "warn":
             return self._withhold(attempt, reasons, audit)
         audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": list(reasons)})
-        return self._seal(attempt, judged.build, judged.candidate, audit)
+        return self._seal(attempt, judged.build, judged.candidate, audit, slot)
+
+    def _slot(self, attempt: Attempt) -> Slot | None:
+        delay = self.publication.delay
+        return None if delay is None else self.clock.slot(attempt.moment, delay)
 
     def _judge(self, attempt: Attempt, build: Build) -> Candidate:
         candidate = self._record(build, attempt.exposure)
@@ -285,14 +296,17 @@ class Pipeline:
         self.at("withheld")
         return Decision(attempt.cut, "withheld", reasons=list(reasons), audit={**audit, **shown})
 
-    def _seal(self, attempt: Attempt, build: Build, candidate: Record, audit: dict[str, Any]) -> Decision:
+    def _seal(
+        self, attempt: Attempt, build: Build, candidate: Record, audit: dict[str, Any], slot: Slot | None
+    ) -> Decision:
         number = candidate.sequence
         mechanism = self.publication.build_mechanism
-        public = self._manifest(build, number)
+        public = self._manifest(build, number, slot)
         audit.update(documents.of_cut(attempt), counts=documents.accounting(attempt, build, mechanism))
         released = outside(build)
         writers = documents.writers(self.publication.formats, released, build, mechanism)
         prepared = self.store.prepare(self.name, number, writers, public)
+        prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
         public = {**public, "files": list(prepared.files)}
         document = audit_document(public, **audit)
         operator_files = {
@@ -304,16 +318,36 @@ class Pipeline:
         if self.mirror is not None:
             self.mirror.put_release(self.name, temporary.name, temporary)
         self.at("files_written")
+        if slot is not None and slot.missed():
+            self.store.quarantine(prepared)
+            self.folder.discard(self.name)
+            return self._withhold(attempt, ["the build took longer than publish_after allows"], audit)
         seal = self._seal_row(attempt, number, prepared, temporary)
         self.at("sealed")
-        self.store.commit(prepared, number)
-        self.folder.commit(temporary.name, self.name, number)
-        self.at("renamed")
-        self.announce(number, public)
-        self.at("published")
+        if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
+            self.folder.commit(temporary.name, self.name, number)
+            self.waiting[number] = seal
+        else:
+            self.store.commit(prepared, number)
+            self.folder.commit(temporary.name, self.name, number)
+            self.at("renamed")
+            self.announce(number, public)
+            self.at("published")
         candidate.audit = document
         self.earlier.append(candidate)
         return Decision(attempt.cut, "sealed", seal.sequence, audit=document)
+
+    def publish_due(self) -> None:
+        """Publish the sealed releases whose moment has come, in order of their numbers."""
+        from stream.release.recovery import finish
+
+        for number, seal in sorted(self.waiting.items()):
+            if not self.clock.due(seal.body["publish_at"]):
+                return
+            if not finish(self, number, seal):
+                raise RefusedError(f"release {number} of {self.name} waited for its moment, and its bytes are gone")
+            del self.waiting[number]
+            self.at("published")
 
     def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> Entry:
         owner = uuid.uuid4().hex
@@ -322,6 +356,7 @@ class Pipeline:
             "manifest": prepared.manifest_sha256,
             "temporary": prepared.name,
             "operator": temporary.name,
+            **({} if prepared.moment is None else {"publish_at": prepared.moment}),
         }
         entry = Entry(kind="seal", publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
         standing = self.account.append(entry)
@@ -338,18 +373,22 @@ class Pipeline:
             self.publish(self.name, number, public, self.store.location(self.name, number))
         self.account.append(Entry(kind="published", publication=self.name, sequence=number))
 
-    def _manifest(self, build: Build, number: int) -> dict[str, Any]:
+    def _manifest(self, build: Build, number: int, slot: Slot | None) -> dict[str, Any]:
         standing = self.account.standing
+        published = datetime.now(UTC) if slot is None else datetime.fromtimestamp(slot.moment // SECOND, UTC)
+        window = self.publication.build_window
+        walls = window.every is not None and window.time == "wall"
         return manifest(
             process=self.settings.process.name,
             publication=self.name,
             sequence=number,
             previous=standing[-1] if standing else None,
-            published=datetime.now(UTC).isoformat(timespec="seconds"),
+            published=published.isoformat(timespec="seconds"),
             mechanism=self.publication.build_mechanism,
             policy=self.publication.gate,
             build=build,
             spent=self.account.spent,
             config_digest=self.settings.digest,
             accepted_gaps=self.gaps_accepted,
+            simulated=self.clock.simulated and (walls or slot is not None),
         )

@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.files import FileOps
+from connectors.times import nanoseconds
 from models.anonymize.sensitive import refuse_identifying
 from models.errors import InputError
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
-from stream.fold.records import Delta, Row
+from stream.fold.records import Delta, Row, Tick
 from stream.release.contract import Decision
 from stream.release.gate import GatePolicy, worst_anonymity
+from stream.release.schedule import ReleaseClock, SimulatedClock
 from stream.release.verdict import Verdict, verdicts
 from stream.replay.log_source import records_from_log
 from stream.replay.resume import Resume
-from stream.runtime.service import Office
+from stream.runtime.service import Office, refuse_without_start
 
 if TYPE_CHECKING:
     from stream.metrics.observer import Watch
@@ -45,6 +47,8 @@ class Outcome:
     tail: dict[str, dict[str, int | None]] = field(default_factory=dict)
     events: int = 0
     seconds: float = 0.0
+    left_out: int = 0
+    """Events before `process.earliest` or after the moment that the replay was asked to end at."""
     warning: str = ""
     """Why the run did not begin at the newest checkpoint, or ""."""
 
@@ -65,6 +69,7 @@ class Outcome:
             "verdicts": [one.as_json() for one in self.verdicts()],
             "tail": {**self.total(), "publications": self.tail},
             "events": self.events,
+            "left_out": self.left_out,
             "seconds": self.seconds,
         }
 
@@ -131,21 +136,24 @@ class Replay:
         sleep: Callable[[float], None] = time.sleep,
         batch: int = BATCH,
         watch: Watch | None = None,
+        clock: ReleaseClock | None = None,
     ) -> None:
         self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
         self.batch = batch if speed is None else 1
-        self.office = Office(settings, output, at=at, ops=ops)
+        self.office = Office(settings, output, at=at, ops=ops, clock=clock or SimulatedClock(speed, sleep))
         self.office.watch = self.watch = watch
 
-    def run(self, log: EventLog, *, final: bool = False) -> Outcome:
-        """Replay the whole log. Leaves the folder unlocked, also on an error."""
+    def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> Outcome:
+        """Replay the whole log; with `until` (ns) what comes after that moment is left out, and the clock runs on to
+        it. Leaves the folder unlocked, also on an error."""
         started = time.monotonic()
-        outcome = Outcome(events=log.n_events)
         try:
-            resume = Resume(self.office, log)
+            whole, log = log, within(log, self.settings, until)
+            outcome = Outcome(events=log.n_events, left_out=whole.n_events - log.n_events)
+            resume = Resume(self.office, log, until)
             fold = resume.fold()
             outcome.warning = resume.warning
-            for cut in self._cuts(fold, log, resume, final=final):
+            for cut in self._cuts(fold, log, resume, final=final, until=until):
                 outcome.decisions.append((cut.publication, self.office.decide(fold, cut)))
             outcome.decisions = [*resume.before(outcome.decisions), *outcome.decisions]
             outcome.tail = {name: self.office.tail(fold, name) for name in fold.publications}
@@ -154,7 +162,7 @@ class Replay:
         outcome.seconds = time.monotonic() - started
         return outcome
 
-    def _cuts(self, fold: Fold, log: EventLog, resume: Resume, *, final: bool) -> Iterator[Cut]:
+    def _cuts(self, fold: Fold, log: EventLog, resume: Resume, *, final: bool, until: int | None) -> Iterator[Cut]:
         pseudonyms, process = self.office.pseudonyms, self.settings.process
         records = records_from_log(
             log,
@@ -179,6 +187,8 @@ class Replay:
                 if self.watch is not None:
                     self.watch.metrics.checkpointed()
                 saved = record.last
+        if until is not None:
+            yield from fold.apply(log.n_events, Tick(at=until))
         yield from fold.finish(final=final)
         if self.watch is not None:
             self.watch.folded(fold, last=True)
@@ -205,6 +215,18 @@ def default_publication(log: EventLog) -> Publication:
     )
 
 
+def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:
+    """The events from `process.earliest` to `until`. InputError where none is left."""
+    earliest = settings.process.earliest
+    first = int(log.time.min(initial=0)) if earliest is None else nanoseconds(earliest)
+    inside = (log.time >= first) & (log.time <= (log.time.max(initial=0) if until is None else until))
+    if inside.all():
+        return log
+    if not inside.any():
+        raise InputError("no event of the log lies between process.earliest and the end that was asked for")
+    return log.select_events(inside, drop_empty=True)
+
+
 def check_against(settings: Settings, log: EventLog) -> None:
     """InputError where the configuration names what the log does not have."""
     process = settings.process
@@ -221,7 +243,10 @@ def check_against(settings: Settings, log: EventLog) -> None:
             refuse_identifying(log, tuple(named), getattr(publication.build_mechanism, "bins", None))
     span = int(log.time.max()) - int(log.time.min())
     for publication in settings.publication:
+        refuse_without_start(publication)
         every = publication.build_window.every
+        first = int(log.time.min()) if publication.start_ns is None else publication.start_ns
+        span = int(log.time.max()) - first
         if every is not None and span // every > MOST_WINDOWS:
             raise InputError(
                 f"publication {publication.name!r}: the log spans {span // every} windows of window.every; "

@@ -20,8 +20,8 @@ from stream.storage.ledger import Entry
 class Resume:
     """The start of a replay in a folder that may hold an earlier, unfinished one of the same log."""
 
-    def __init__(self, office: Office, log: EventLog) -> None:
-        self.office, self.log = office, log
+    def __init__(self, office: Office, log: EventLog, until: int | None = None) -> None:
+        self.office, self.log, self.until = office, log, until
         self._claim()
         loaded = office.checkpoints.load()
         self.warning = loaded.warning if loaded else ""
@@ -57,12 +57,19 @@ class Resume:
     def _claim(self) -> None:
         """The folder belongs to one log and one configuration: with others its cuts would mean something else."""
         own = {"log": digest(self.log), "config": self.office.settings.digest, "key": self.office.pseudonyms.id}
+        if self.until is not None:
+            own["until"] = str(self.until)
         notes = [entry.body for entry in self.office.ledger.entries("") if entry.kind == "note"]
         if not notes:
             self.office.ledger.append(Entry(kind="note", publication="", body=own))
             return
-        for name, what in (("log", "the log"), ("config", "the configuration"), ("key", "the pseudonym key")):
-            if notes[0].get(name) != own[name]:
+        for name, what in (
+            ("log", "the log"),
+            ("config", "the configuration"),
+            ("key", "the pseudonym key"),
+            ("until", "the end (--until)"),
+        ):
+            if notes[0].get(name) != own.get(name):
                 raise RefusedError(
                     f"{self.office.folder.output}: {what} is not the one that this folder's replay began with; "
                     "choose another folder with -o"

@@ -20,16 +20,17 @@ from connectors.store.open import open_store
 from models.dp.budget import Charge
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
-from stream.config.settings import Settings
+from stream.config.settings import Publication, Settings
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
 from stream.release.erasure import erase, finish
 from stream.release.pipeline import Pipeline, Publisher
+from stream.release.schedule import RealClock, ReleaseClock
 from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.folder import OperatorFolder
-from stream.storage.ledger import Account, Ledger, SqliteLedger
+from stream.storage.ledger import Account, Entry, Ledger, SqliteLedger
 from stream.storage.mirror import Mirror, open_mirror
 from stream.values.pseudonym import Pseudonyms, key_from_text
 
@@ -61,8 +62,10 @@ class Office:
         make_ledger: MakeLedger = SqliteLedger,
         publish: Publisher | None = None,
         mirrored: bool = False,
+        clock: ReleaseClock | None = None,
     ) -> None:
         self.settings, self.at = settings, at
+        self.clock: ReleaseClock = clock or RealClock()
         self.watch: ReleaseObserver | None = None
         self.folder = OperatorFolder(output, ops)
         try:
@@ -85,6 +88,7 @@ class Office:
                     publish=publish,
                     mirror=self.mirror,
                     spent_elsewhere=self._spent_elsewhere(publication.name),
+                    clock=self.clock,
                 )
                 for publication in settings.publication
             }
@@ -107,7 +111,13 @@ class Office:
             raise InputError("process.completion.log_end needs the whole log: use it with replay")
         return FoldRules(
             publications=tuple(
-                PublicationRules(publication.name, publication.build_window, publication.late)
+                PublicationRules(
+                    publication.name,
+                    publication.build_window,
+                    publication.late,
+                    self._start(publication, embedded=embedded),
+                    publication.private,
+                )
                 for publication in self.settings.publication
             ),
             end_activities=process.completion.end_activities,
@@ -118,6 +128,26 @@ class Office:
             key=self.pseudonyms.id,
             embedded=embedded,
         )
+
+    def _start(self, publication: Publication, *, embedded: bool) -> int | None:
+        """From when tumbling windows are counted. Without a declared start, those of a dp publication begin with the
+        window (aligned to 1970-01-01 UTC) in which the ledger first saw it: the rules bring that into the fold."""
+        if publication.start is not None or not publication.counted_from_start:
+            return publication.start_ns
+        if embedded:
+            refuse_without_start(publication)
+        every = publication.build_window.every or 1
+        notes = (entry.body for entry in self.ledger.entries(publication.name) if entry.kind == "note")
+        seen = next((body["first_seen"] for body in notes if "first_seen" in body), None)
+        if seen is None:
+            seen = self.clock.now()
+            self.ledger.append(Entry(kind="note", publication=publication.name, body={"first_seen": seen}))
+        return int(seen) // every * every
+
+    def publish_due(self) -> None:
+        """Publish what was sealed and waited for its moment."""
+        for pipeline in self.pipelines.values():
+            pipeline.publish_due()
 
     def decide(self, fold: Fold, cut: Cut) -> Decision:
         """Take the open cut through its pipeline; the fold goes on when the decision is durable."""
@@ -149,7 +179,14 @@ class Office:
             counts={**cut.counts, "seen": accounting["seen"]},
             vector={f"{source}/{partition}": offset for source, partition, offset in cut.vector},
             certain=cut.certain is not False,
+            moment=self._moment(fold, cut),
         )
+
+    def _moment(self, fold: Fold, cut: Cut) -> int | None:
+        """The clock at the cut. In a replay the clock is moved by events; only cuts at a deadline are at its moment."""
+        window = self.pipelines[cut.publication].publication.build_window
+        fixed = cut.trigger == "first" and window.first is not None and window.first.kind == "until"
+        return fold.now if not fold.rules.embedded or cut.trigger == "every" or fixed else None
 
     def checkpoint(self, fold: Fold) -> None:
         """Save the state between two records: every cut so far has its durable decision."""
@@ -209,6 +246,16 @@ def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> M
     if place is not None and settings.key is None:
         log.warning("no key is configured: a host that takes over needs the same one (`veilstream key create`)")
     return place
+
+
+def refuse_without_start(publication: Publication) -> None:
+    """InputError where a replay would have to read the begin of a dp publication's windows off the first event."""
+    if publication.counted_from_start and publication.start is None:
+        raise InputError(
+            f"publication {publication.name!r}: a replay cannot tell where its windows begin without reading the data; "
+            "set start = <time> (a moment that is public anyway, such as the day on which recording began), or "
+            "gate.public_cut = true"
+        )
 
 
 def _checkpoints(folder: OperatorFolder, settings: Settings) -> Checkpoints:

@@ -22,6 +22,7 @@ audit = { bk_length = 3, n = [0, 1, 2] }
 gate = { min_ka = 2, on_violation = "warn" }
 [[publication]]
 name = "statistics"
+start = 2013-11-01T00:00:00Z
 window = { every = "90d", time = "event" }
 mechanism = { kind = "dp-variants", epsilon = 0.1, delta_dp = 1e-6 }
 gate = { max_epsilon = 0.4 }
@@ -39,6 +40,7 @@ audit = { bk_length = 2, n = [0, 1] }
 gate = { min_ba = 15, on_violation = "withhold" }
 [[publication]]
 name = "amun"
+start = 2025-01-01T00:00:00Z
 window = { every = "60d", time = "event" }
 mechanism = { kind = "amun", variant = "sampling", delta = 0.2 }
 """

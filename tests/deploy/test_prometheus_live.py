@@ -46,6 +46,7 @@ audit = { bk_length = 1, n = [0], against = "last", series = false, risk = false
 gate = { min_ka = 60, on_violation = "withhold" }
 [[publication]]
 name = "statistics"
+start = 2025-01-01T00:00:00Z
 window = { every = "30d", time = "event" }
 mechanism = { kind = "dp-variants", epsilon = 0.1, delta_dp = 1e-6 }
 audit = { leakage = {} }

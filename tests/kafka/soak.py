@@ -41,6 +41,7 @@ PROCESS = 'retention = "20s"\ncompletion = { end_activities = ["close"] }\n'
 NOISY = (
     'mechanism = { kind = "dp-variants", epsilon = 0.1, delta_dp = 1e-2 }\n'
     "audit = { anonymity = false, series = false, leakage = false, risk = false, utility = false }\n"
+    'publish_after = "4s"\n'
 )
 STEPS = ("register", "check", "decide", "pay", "close")
 

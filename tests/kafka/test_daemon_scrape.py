@@ -38,7 +38,8 @@ PUBLICATIONS = publication(
     f"{{ new_cases = {WINDOW} }}",
     'mechanism = { kind = "dp-variants", epsilon = 0.1, delta_dp = 1e-6 }\n'
     "audit = { leakage = {} }\n"
-    "gate = { public_cut = true, max_epsilon = 10.0, max_tpl = 20.0, max_delta = 0.1 }\n",
+    "gate = { public_cut = true, max_epsilon = 10.0, max_tpl = 20.0, max_delta = 0.1 }\n"
+    'publish_after = "4s"\n',
 )
 
 

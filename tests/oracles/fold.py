@@ -34,6 +34,7 @@ class Pub:
     waiting: int | None = None
     cuts: int = 0
     first_done: bool = False
+    retired: set = field(default_factory=set)
 
 
 class Oracle:
@@ -45,6 +46,10 @@ class Oracle:
         self.events, self.cuts = [], []
         self.heard, self.high, self.complete = {}, {}, set()
         self.now = None
+        for pub in self.pubs:
+            window = pub.rules.window
+            if pub.rules.start is not None and window.every and (rules.embedded or window.time == "event"):
+                pub.window_end = pub.rules.start + window.every
 
     # input
 
@@ -95,11 +100,22 @@ class Oracle:
                 break
             self.now = min(later)
             self.embedded_clock()
+            self.open_wall_windows()
             self.settle()
             self.evaluate()
         self.now = time if self.now is None else max(time, self.now)
         self.embedded_clock()
         self.settle()
+        self.open_wall_windows()
+
+    def open_wall_windows(self):
+        """Wall windows counted from `start` begin with the one that the first tick lies in."""
+        for pub in self.pubs:
+            every = pub.rules.window.every
+            if every and pub.rules.start is not None and pub.window_end is None:
+                pub.window_end = pub.rules.start + every
+                while pub.window_end <= self.now:
+                    pub.window_end += every
 
     def embedded_clock(self):
         if self.rules.embedded:
@@ -134,18 +150,19 @@ class Oracle:
     def last_arrival(self, case):
         return max(-(1 << 62) if e.arrival is None else e.arrival for e in self.events if e.case == case)
 
-    def is_complete(self, case):
-        return self.last(case).end or self.has_all(e for e in self.events if e.case == case) or self.silent(case)
+    def is_complete(self, case, private=False):
+        ended = self.last(case).end or self.has_all(e for e in self.events if e.case == case)
+        return ended or self.silent(case, private)
 
     def has_all(self, events):
         wanted = set(self.rules.end_all)
         return bool(wanted) and wanted <= {event.activity for event in events}
 
-    def silent(self, case):
+    def silent(self, case, private=False):
         silence, last = self.rules.inactivity, self.last(case).time
         if silence is None:
             return False
-        by_event = self.watermark() is not None and last + silence <= self.watermark()
+        by_event = not private and self.watermark() is not None and last + silence <= self.watermark()
         return by_event or (self.now is not None and max(last, self.last_arrival(case)) + silence <= self.now)
 
     def settle(self):
@@ -159,6 +176,8 @@ class Oracle:
             self.evaluate()
 
     def watermark(self):
+        if self.rules.embedded:
+            return self.now
         sources = {*self.heard, *self.rules.sources}
         known = [self.heard.get(source) for source in sources]
         return None if not known or None in known else min(known)
@@ -185,12 +204,31 @@ class Oracle:
 
     def pending(self, pub):
         done = {place for cut in pub.exposed for place in cut}
-        return [e for e in self.events if e.place not in done and e.place not in pub.dropped]
+        left = [e for e in self.events if e.place not in done and e.place not in pub.dropped]
+        return [e for e in left if e.case not in pub.retired]
+
+    def shown(self, pub):
+        places = {place for cut in pub.exposed for place in cut}
+        return {place for place in places if self.events[place].case not in pub.retired}
+
+    def retire(self, pub):
+        """At its cuts a dp publication lets go of cases that are over, by their own events and the clock."""
+        keep = self.rules.retention
+        waiting = {e.case for e in self.pending(pub)}
+        for case in {e.case for e in self.events} - waiting:
+            since = max(self.last(case).time, self.last_arrival(case))
+            if self.now is not None and self.is_complete(case, private=True) and since + keep <= self.now:
+                pub.retired.add(case)
 
     def trigger(self, pub):
         window, mark = pub.rules.window, self.watermark()
         first, every = window.first, window.every
-        if every is not None and pub.window_end is None and getattr(self, "earliest", None) is not None:
+        if (
+            every is not None
+            and pub.rules.start is None
+            and pub.window_end is None
+            and getattr(self, "earliest", None) is not None
+        ):
             known = mark if window.time == "event" else self.now
             if known is not None:
                 base = min(self.earliest, known) if window.time == "event" else known
@@ -198,6 +236,7 @@ class Oracle:
         cases, events = len(self.fresh_cases(pub)), len(self.fresh_events(pub))
         if first is not None and not pub.first_done:
             if first.kind == "until":
+                mark = self.now if pub.rules.private else mark
                 return ("first", None, first.value + 1, None) if mark is not None and mark > first.value else None
             return (
                 ("first", None, None, None) if (cases if first.kind == "new_cases" else events) >= first.value else None
@@ -239,6 +278,15 @@ class Oracle:
         tumbling = window.every is not None and window.time == "event"
         return bool(window.min_new_cases) and not tumbling and len(self.fresh_cases(pub)) < window.min_new_cases
 
+    def window_of(self, pub, moment):
+        every, start = pub.rules.window.every, pub.rules.start
+        if start is None:
+            return math.floor(moment / every) * every + every
+        end = start + every
+        while end <= moment:
+            end += every
+        return end
+
     def next_window(self, pub):
         pub.window_end += pub.rules.window.every
         if pub.rules.window.time == "wall":
@@ -255,14 +303,16 @@ class Oracle:
         result = []
         for case in {e.case for e in pending}:
             mine = sorted((e for e in pending if e.case == case), key=lambda e: (e.time, e.source, e.offset))
-            if len(mine) >= rule.x or rule.mode == "up_to" or self.is_complete(case):
+            if len(mine) >= rule.x or rule.mode == "up_to" or self.is_complete(case, pub.rules.private):
                 result += mine[: rule.x]
         return result
 
     def take(self, pub, name, start, end, certain):
         window = pub.rules.window
+        if self.rules.retention is not None and pub.rules.private:
+            self.retire(pub)
         chosen = self.chosen(pub, name, end)
-        shown = {place for cut in pub.exposed for place in cut}
+        shown = self.shown(pub)
         old = {self.events[place].case for place in shown}
         new_cases = len({e.case for e in chosen} - old)
         tumbling = window.every is not None and window.time == "event"
@@ -274,7 +324,7 @@ class Oracle:
                 for e in chosen
             )
             pub.exposed.append([e.place for e in chosen])
-            late = len(pub.dropped)
+            late = len({place for place in pub.dropped if self.events[place].case not in pub.retired})
             counts = {
                 "new_cases": new_cases,
                 "new_events": len(chosen),
@@ -290,7 +340,9 @@ class Oracle:
                     {**counts, "non_append_insertions": inserted},
                 )
             )
-            latest = max(e.time for e in self.events) if self.events else -(1 << 63)
+            latest = max((e.time for e in self.events), default=-(1 << 63))
+            if pub.rules.private:
+                latest = -(1 << 63) if self.now is None else self.now
             pub.bound = max(latest if end is None else end, -(1 << 63) if pub.bound is None else pub.bound)
             pub.cuts, pub.first_done = pub.cuts + 1, True
         pub.since, pub.completions, pub.waiting = len(self.events), 0, None
@@ -300,7 +352,7 @@ class Oracle:
         elif name == "first" and window.every is not None and not skipped:
             last = end - 1 if end is not None else max(e.time for e in self.events)
             base = last if tumbling or self.now is None else self.now
-            pub.window_end = math.floor(base / window.every) * window.every + window.every
+            pub.window_end = self.window_of(pub, base)
         if window.alone and self.pending(pub):
             pub.waiting = self.now
 
@@ -309,7 +361,7 @@ class Oracle:
         return event.time, event.source, event.offset
 
     def project(self, pub, end):
-        shown = sorted((self.events[p] for cut in pub.exposed for p in cut), key=self.key)
+        shown = sorted((self.events[p] for p in self.shown(pub)), key=self.key)
         waiting = {e.case for e in self.pending(pub) if end is None or e.time < end}
         traces, complete = {}, set()
         for event in shown:
@@ -318,7 +370,7 @@ class Oracle:
             final = [e for e in shown if e.case == case][-1]
             ended = final.end or self.has_all(e for e in shown if e.case == case)
             if end is None:
-                done = ended or self.silent(case)
+                done = ended or self.silent(case, pub.rules.private)
             else:
                 done = ended or (self.rules.inactivity is not None and final.time + self.rules.inactivity <= end)
             if done and case not in waiting:

@@ -41,13 +41,15 @@ WINDOWS = [
 
 publications = st.lists(
     st.builds(
-        lambda window, late: (Window.from_mapping(window), late),
+        lambda window, late, start, private: (Window.from_mapping(window), late, start, private),
         st.sampled_from(WINDOWS),
         st.sampled_from(["next_release", "drop", "dlq"]),
+        st.sampled_from([None, None, 0, 3 * S, 11 * S]),
+        st.booleans(),
     ),
     min_size=1,
     max_size=3,
-).map(lambda made: tuple(PublicationRules(f"p{i}", window, late) for i, (window, late) in enumerate(made)))
+).map(lambda made: tuple(PublicationRules(f"p{i}", *one) for i, one in enumerate(made)))
 
 
 def rules(embedded):

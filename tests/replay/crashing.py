@@ -33,6 +33,7 @@ IDENTITY = {"name": "plain", "window": {"new_cases": 25}, "mechanism": {"kind": 
 WITHHELD = {"name": "never", "window": {"new_cases": 40}, "mechanism": {"kind": "baseline-1", "K": 1000}}
 PRIVATE = {
     "name": "private",
+    "start": "1970-01-01T00:00:00Z",
     "window": {"every": "1h", "time": "event"},
     "mechanism": {"kind": "dp-variants", "epsilon": 1.0, "delta_dp": 1e-3},
 }

@@ -66,6 +66,16 @@ def test_identifiers_are_pseudonyms_under_the_key() -> None:
     assert row.case != Pseudonyms(bytes(32)).case("Jane Doe")
 
 
+def test_an_event_before_the_earliest_is_a_dead_letter() -> None:
+    """One of 1970 would open windows since then; at the bound itself an event counts."""
+    moment = 1_672_531_200_000_000_000
+    for earliest, dead in ((moment, []), (moment + 1, ["past"]), (None, [])):
+        writer = DeltaWriter(decoder(Schema()), Pseudonyms(KEY), 0, 4096, earliest=earliest)
+        deltas, letters = writer.write("topic", 0, -1, [SourceRecord(0, _value("c"), None, moment)])
+        assert [letter.error for letter in letters] == dead
+        assert _decode(deltas)[0].dlq == ([0] if dead else [])
+
+
 def test_an_event_from_the_future_is_a_dead_letter() -> None:
     """Up to the skew an event may run ahead of the clock, not a nanosecond more."""
     writer = DeltaWriter(decoder(Schema()), Pseudonyms(KEY), 0, 4096)

@@ -81,7 +81,7 @@ def test_a_gate_on_noisy_output_needs_every_attempt_to_be_paid_for() -> None:
         refuse_impossible(bound, strict, "p")
     refuse_impossible(paid, strict, "p")
     for policy in (bound, paid):
-        with pytest.raises(InputError, match="remove them: it spends no epsilon"):
+        with pytest.raises(InputError, match="remove it: it spends no epsilon"):
             refuse_impossible(policy, amun, "p")
     refuse_impossible(GatePolicy(), amun, "p")
 

@@ -24,7 +24,7 @@ from models.attacks.taxonomy import ancestors
 from models.attacks.true_linker import behind, of_pair
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints, SimpleLog
-from stream.release.contract import Applicability, Audit, AuditContext
+from stream.release.contract import Applicability, Audit, AuditContext, Reads
 from stream.storage.release_record import Record
 
 Status = Literal["ok", "cases_dropped", "not_incremental", "not_applicable"]
@@ -35,6 +35,7 @@ class CorrespondenceAudit(Audit):
     """KA of the release, and FA, CA, BA against the releases of `against`, for each n."""
 
     name: ClassVar[str] = "anonymity"
+    reads: ClassVar[Reads] = "raw"
 
     bk_length: int = Field(default=2, ge=1, le=32)
     """Longest background knowledge."""

@@ -25,13 +25,14 @@ from models.leakage.persistence import from_state, to_state
 from models.leakage.simulation import paths, transition_system
 from models.leakage.states import StateFunction
 from models.leakage.steps import EXTREME, Step
-from stream.release.contract import Audit, AuditContext
+from stream.release.contract import Audit, AuditContext, Reads
 
 
 class Leakage(Audit):
     """BPL, FPL and TPL of the releases, over the chain of the exposed cases (pure epsilon), or sums."""
 
     name: ClassVar[str] = "leakage"
+    reads: ClassVar[Reads] = "raw"
 
     scenario: Scenario = "certain"
     """Between two releases a case grows by exactly `window` events (`certain`) or by at most so many (`uncertain`)."""

@@ -27,7 +27,7 @@ from models.risk.points import (
     view,
 )
 from models.risk.uniqueness import checked, measure, singleton_variants
-from stream.release.contract import Applicability, Audit, AuditContext
+from stream.release.contract import Applicability, Audit, AuditContext, Reads
 from stream.storage.release_record import Record
 
 _COLUMNS = {"activity": ACTIVITY, "resource": RESOURCE, "relative_time": TIME}
@@ -41,6 +41,7 @@ class Risk(Audit):
     """
 
     name: ClassVar[str] = "risk"
+    reads: ClassVar[Reads] = "raw"
 
     points: tuple[Annotated[int | str, AfterValidator(checked)], ...] = (1, 2, 4, "100%")
     draws: int = Field(default=5, ge=1)

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from models.attacks.series import series
 from stream.release.audits.anonymity import CorrespondenceAudit, fits, knowledge_of, partners, simple
-from stream.release.contract import Audit, AuditContext
+from stream.release.contract import Audit, AuditContext, Reads
 
 
 class SeriesAudit(Audit):
@@ -25,6 +25,7 @@ class SeriesAudit(Audit):
     """
 
     name: ClassVar[str] = "series"
+    reads: ClassVar[Reads] = "raw"
     after: ClassVar[tuple[str, ...]] = ("anonymity",)
 
     last: int = Field(default=3, ge=2)

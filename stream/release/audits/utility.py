@@ -15,7 +15,7 @@ from pydantic import Field
 from models.eventlog import EventLog
 from models.utility.distance import data_utility, data_utility_at_least
 from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover
-from stream.release.contract import Applicability, Audit, AuditContext
+from stream.release.contract import Applicability, Audit, AuditContext, Reads
 
 
 class Utility(Audit):
@@ -27,6 +27,7 @@ class Utility(Audit):
     """
 
     name: ClassVar[str] = "utility"
+    reads: ClassVar[Reads] = "raw"
 
     discovery: Literal["none", "replay", "alignment"] = "none"
     most_pairs: int = Field(default=2_000_000, ge=1)

@@ -1,0 +1,96 @@
+"""When a release with a dp promise becomes visible: a fixed delay after its cut, however long its build took.
+
+Running time depends on the data (one case of 100,000 events made a build four times as long), so no moment that a
+recipient sees may follow from it: not the rename, not the times of the files, not `published` in the manifest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from stream.values.duration import SECOND, UNITS
+
+LONGEST_BUILD = 15 * UNITS["m"]
+"""A step of a release that takes longer has hung (`stream.daemon.health` ends the process): no build may take longer,
+so this delay shows of a build nothing but that it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """`moment` (ns, a whole second): when the release is published; `missed`: whether the build took too long."""
+
+    moment: int
+    missed: Callable[[], bool]
+
+
+class ReleaseClock(Protocol):
+    """The clock that publishes: the real one in the daemon, a simulated one in a replay."""
+
+    simulated: bool
+
+    def now(self) -> int:
+        """ns since 1970-01-01 UTC."""
+
+    def slot(self, cut: int | None, delay: int) -> Slot:
+        """The moment of a release whose attempt begins now. `cut` (ns): the clock at the cut, None where only the
+        data knows it; `delay` (ns)."""
+
+    def due(self, moment: int) -> bool:
+        """Whether what is promised for `moment` may be published."""
+
+
+@dataclass
+class RealClock:
+    """The clock of the machine."""
+
+    now: Callable[[], int] = time.time_ns
+    simulated: bool = False
+
+    def slot(self, cut: int | None, delay: int) -> Slot:
+        """`delay` after the cut. An attempt that begins late (the host was down, another build was before it) takes
+        the first of the moments cut + 2 delay, cut + 3 delay, ... that leaves it half a delay: lateness shows in
+        steps, never as it was."""
+        begin = self.now()
+        base = begin if cut is None else cut
+        steps = max(1, -(-(begin + delay // 2 - base) // delay))
+        moment = whole_second(base + steps * delay)
+        return Slot(moment, lambda: self.now() > moment)
+
+    def due(self, moment: int) -> bool:
+        return self.now() >= moment
+
+
+@dataclass
+class SimulatedClock:
+    """The clock of a replay: moments are those of its cuts, and nobody waits for them, unless at `speed`."""
+
+    speed: float | None = None
+    sleep: Callable[[float], None] = time.sleep
+    began: int = field(default_factory=time.time_ns)
+    monotonic: Callable[[], int] = time.monotonic_ns
+    simulated: bool = True
+    _wait: int = 0
+
+    def now(self) -> int:
+        return self.began
+
+    def slot(self, cut: int | None, delay: int) -> Slot:
+        """`delay` after the cut. Of a cut that an event made, the begin of the replay stands for it: the time of the
+        event must not show, nor how long earlier builds took."""
+        begin, self._wait = self.monotonic(), delay
+        moment = whole_second((self.began if cut is None else cut) + (0 if cut is None else delay))
+        return Slot(moment, lambda: self.monotonic() - begin > delay)
+
+    def due(self, moment: int) -> bool:
+        if self.speed is not None:
+            self.sleep(self._wait / SECOND / self.speed)
+        return True
+
+
+def whole_second(moment: int) -> int:
+    """Up to the next second (a manifest says no more); what is below a millisecond only tells that a bound is
+    exclusive."""
+    return -(-(moment // 1_000_000 * 1_000_000) // SECOND) * SECOND

@@ -1,0 +1,249 @@
+"""A dp release is published at a fixed delay after its cut: not earlier, not as soon as its build ends, not twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from models.errors import RefusedError
+from stream.config import sources
+from stream.fold.fold import Fold
+from stream.fold.records import AnyRecord, Delta, Row, Tick
+from stream.release.contract import Decision
+from stream.release.schedule import RealClock, SimulatedClock
+from stream.runtime.service import Office
+from stream.storage.ledger import open_readonly
+from stream.testing import verifier
+
+S = 1_000_000_000
+DAY = 1_700_000_000 // 86_400 * 86_400 * S
+"""Some midnight."""
+CONFIG = """
+[[publication]]
+name = "weekly"
+window = { every = "1h", time = "wall" }
+mechanism = { kind = "dp-variants", epsilon = 1, delta_dp = 1e-3 }
+audit = { anonymity = false, series = false, leakage = false, risk = false, utility = false }
+publish_after = "10m"
+"""
+
+
+@dataclass
+class Hand:
+    """The hands of the machine's clock."""
+
+    ns: int
+
+    def __call__(self) -> int:
+        return self.ns
+
+
+@dataclass
+class Site:
+    """An office and a fold as a daemon has them, without a broker."""
+
+    office: Office
+    fold: Fold
+    hand: Hand
+    position: int = -1
+
+    def feed(self, *records: AnyRecord) -> list[Decision]:
+        return [decision for record in records for decision in self._take(record)]
+
+    def _take(self, record: AnyRecord) -> Iterator[Decision]:
+        self.position += 1
+        if isinstance(record, Tick):
+            self.hand.ns = max(self.hand.ns, record.at)
+        for cut in self.fold.apply(self.position, record):
+            yield self.office.decide(self.fold, cut)
+        self.office.publish_due()
+
+
+Opener = Callable[..., Site]
+
+
+@pytest.fixture
+def opener(tmp_path: Path) -> Iterator[Opener]:
+    """Opens a site in the same folder again and again; a new one ends the one before."""
+    path = tmp_path / "veilstream.toml"
+    sites: list[Site] = []
+
+    def end() -> None:
+        for one in sites:
+            one.office.close()
+        sites.clear()
+
+    def begin(ns: int, config: str = CONFIG, at: Callable[[str], None] = lambda _name: None) -> Site:
+        end()
+        path.write_text(config)
+        hand = Hand(ns)
+        office = Office(sources.load(path), tmp_path / "out", at=at, clock=RealClock(hand))
+        sites.append(Site(office, Fold(office.rules(embedded=False)), hand))
+        return sites[0]
+
+    yield begin
+    end()
+
+
+def public(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "out" / "public" / "weekly").glob("release-*"))
+
+
+def events(key: str, count: int = 30, time: int = DAY) -> Delta:
+    rows = [Row(i, f"c{i}", "a", time) for i in range(count)]
+    return Delta(src="t", p=0, prev=-1, last=count - 1, n=count, key=key, rows=rows)
+
+
+def ticks(*minutes: int) -> list[Tick]:
+    return [Tick(at=DAY + minute * 60 * S) for minute in minutes]
+
+
+def test_a_release_is_visible_at_its_moment_and_says_it(opener: Opener, tmp_path: Path) -> None:
+    """Sealed at the cut, hidden for ten minutes; then file times and `published` say cut + publish_after, to the
+    second, though the clock that published it was late."""
+    site = opener(DAY)
+    (decision,) = site.feed(events(site.office.pseudonyms.id), *ticks(5, 61))
+    assert decision.status == "sealed"
+    (waiting,) = (tmp_path / "out" / "public" / "weekly").iterdir()
+    assert waiting.name.startswith(".")
+    assert waiting.stat().st_mode & 0o077 == 0
+    site.feed(*ticks(69))
+    assert public(tmp_path) == []
+    site.feed(*ticks(73))
+    assert public(tmp_path) == ["release-000001"]
+    folder = tmp_path / "out" / "public" / "weekly" / "release-000001"
+    moment = DAY + 70 * 60 * S
+    assert {path.stat().st_mtime_ns for path in (folder, *folder.iterdir())} == {moment}
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["published"] == datetime.fromtimestamp(moment // S, UTC).isoformat()
+    assert "clock" not in manifest
+    assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777
+
+
+def test_a_build_beyond_its_moment_is_withheld_and_stays_charged(opener: Opener, tmp_path: Path) -> None:
+    """Its length reads the data: that it did not come is paid for like any release, and the next cut is tried anew."""
+    slow = [True]
+
+    def at(name: str) -> None:
+        if name == "built" and slow:
+            slow.pop()
+            site.hand.ns += 11 * 60 * S
+
+    site = opener(DAY, at=at)
+    first, second = site.feed(events(site.office.pseudonyms.id), *ticks(5, 60, 120))
+    assert (first.status, second.status) == ("withheld", "sealed")
+    assert first.reasons == ["the build took longer than publish_after allows"]
+    entries = open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite")
+    kinds = [(entry.kind, entry.cut) for entry in entries if entry.kind in ("charge", "withheld", "seal")]
+    assert kinds == [("charge", first.cut), ("withheld", first.cut), ("charge", second.cut), ("seal", second.cut)]
+    site.feed(*ticks(131))
+    assert public(tmp_path) == ["release-000001"]
+    assert verifier.verify(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize("minutes", [62, 90])
+def test_a_crash_before_the_moment_publishes_at_it_or_after(opener: Opener, tmp_path: Path, minutes: int) -> None:
+    """A start before the moment waits on, one behind it publishes at once: the same bytes, and the same moment."""
+    site = opener(DAY)
+    site.feed(events(site.office.pseudonyms.id), *ticks(5, 60))
+    (waiting,) = (tmp_path / "out" / "public" / "weekly").iterdir()
+    before = {path.name: path.read_bytes() for path in waiting.iterdir()}
+    site = opener(DAY + minutes * 60 * S)
+    assert bool(public(tmp_path)) == (minutes == 90)
+    site.hand.ns = DAY + 95 * 60 * S
+    site.office.publish_due()
+    folder = tmp_path / "out" / "public" / "weekly" / "release-000001"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path.stat().st_mtime_ns for path in folder.iterdir()} == {DAY + 70 * 60 * S}
+    assert verifier.verify(tmp_path / "out") == []
+
+
+def test_bytes_that_vanish_while_they_wait_stop_everything(opener: Opener, tmp_path: Path) -> None:
+    """The running process refuses; the next start burns the number."""
+    site = opener(DAY)
+    site.feed(events(site.office.pseudonyms.id), *ticks(5, 60))
+    (waiting,) = (tmp_path / "out" / "public" / "weekly").iterdir()
+    (waiting / "manifest.json").unlink()
+    with pytest.raises(RefusedError, match="release 1 of weekly"):
+        site.feed(*ticks(80))
+    opener(DAY + 81 * 60 * S)
+    assert [entry.sequence for entry in open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite")][-1:] == [1]
+    assert public(tmp_path) == []
+
+
+def test_windows_shorter_than_the_delay_publish_in_order(opener: Opener, tmp_path: Path) -> None:
+    """Several releases wait at once, each for its own moment."""
+    short = CONFIG.replace('"1h"', '"3m"').replace("epsilon = 1", "epsilon = 0.5")
+    site = opener(DAY, short)
+    found = site.feed(events(site.office.pseudonyms.id), *ticks(1, 3, 6, 9, 12))
+    assert [one.status for one in found] == ["sealed"] * 4
+    assert public(tmp_path) == []
+    site.feed(*ticks(13))
+    assert public(tmp_path) == ["release-000001"]
+    site.feed(*ticks(20))
+    assert public(tmp_path) == ["release-000001", "release-000002", "release-000003"]
+
+
+def test_lateness_shows_in_steps_only() -> None:
+    """An attempt that begins a second after its cut, or five minutes, has the same moment; one that has less than half
+    the delay left takes the next step."""
+    delay, hand = 600 * S, Hand(DAY)
+    clock = RealClock(hand)
+
+    def moment(after: int) -> int:
+        hand.ns = DAY + after * S
+        return clock.slot(DAY, delay).moment - DAY
+
+    assert [moment(after) // S for after in (0, 1, 299, 300)] == [600] * 4
+    assert [moment(after) // S for after in (301, 600, 900)] == [1200] * 3
+    assert moment(100_000) % delay == 0
+
+
+def test_a_cut_at_no_public_moment_says_when_the_replay_began() -> None:
+    """A replay's clock is moved by events: the time of one must not show, nor how long the builds before took."""
+    wall, clock = Hand(5), SimulatedClock(began=DAY + S // 2)
+    clock.monotonic = wall
+    first = clock.slot(None, 600 * S)
+    wall.ns += 400 * S
+    assert first.moment == clock.slot(None, 600 * S).moment == DAY + S
+    assert not first.missed()
+    wall.ns += 201 * S
+    assert first.missed()
+
+
+def test_a_replay_at_a_speed_waits_as_long_at_that_speed() -> None:
+    """`--speed 60`: ten minutes become ten seconds."""
+    slept: list[float] = []
+    clock = SimulatedClock(60.0, slept.append)
+    assert clock.due(clock.slot(DAY, 600 * S).moment)
+    assert slept == [10.0]
+
+
+def test_windows_begin_when_the_ledger_first_saw_the_publication(opener: Opener, tmp_path: Path) -> None:
+    """Not with the first event: an hour without any releases like the others. A later start keeps the moment."""
+    site = opener(DAY + 90 * 60 * S)
+    assert [one.status for one in site.feed(*ticks(100, 120, 180))] == ["sealed", "sealed"]
+    rules = site.office.rules(embedded=False)
+    assert [one.start for one in rules.publications] == [DAY + 3600 * S]
+    again = opener(DAY + 900 * 60 * S)
+    assert again.office.rules(embedded=False) == rules
+    notes = [entry.body for entry in open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite")]
+    assert sum("first_seen" in body for body in notes) == 1
+
+
+def test_a_declared_start_is_the_first_window(opener: Opener) -> None:
+    """Nothing before it, then windows counted from it; the ledger is not asked."""
+    begin = datetime.fromtimestamp((DAY + 150 * 60 * S) // S, UTC).isoformat()
+    site = opener(DAY, CONFIG + f'start = "{begin}"\n')
+    old = events(site.office.pseudonyms.id, time=DAY - 400 * 86_400 * S)
+    assert site.feed(old, *ticks(60, 120, 180, 209)) == []
+    (found,) = site.feed(*ticks(211))
+    assert found.status == "sealed"
+    assert found.audit["cut"]["time"].startswith(
+        datetime.fromtimestamp((DAY + 210 * 60 * S) // S, UTC).isoformat()[:19]
+    )

@@ -1,7 +1,7 @@
 """Speed as ratios of two things measured in turn, in one run, each with the bound that it should keep.
 
-`python -m benchmarks.ratios [--json]`; exit 1 where a bound is broken. These were tests once: on a loaded machine a ratio
-of times says more of the load than of the program. The figures themselves are in the other benchmarks.
+`python -m benchmarks.ratios [--json]`; exit 1 where a bound is broken. These were tests once: on a loaded machine a
+ratio of times says more of the load than of the program. The figures themselves are in the other benchmarks.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def _help() -> float:
         return times.children_user + times.children_system
 
     def run(program: str) -> Callable[[], object]:
-        quiet = {"stdout": subprocess.DEVNULL, "cwd": ROOT, "check": True}
-        return lambda: subprocess.run([sys.executable, "-c", program], **quiet)
+        command = [sys.executable, "-c", program]
+        return lambda: subprocess.run(command, stdout=subprocess.DEVNULL, cwd=ROOT, check=True)
 
     asked, bare = least(run("from stream.commands import execute; execute(['--help'])"), run(""), clock=children)
     return round(asked / max(bare, 0.01), 3)

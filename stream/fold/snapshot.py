@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from models.errors import RefusedError
-from stream.fold.cases import ActorCodes, Attribute, CaseIndex, Codes
+from stream.fold.cases import ActorCodes, Attribute, CaseIndex, Codes, plain
 from stream.fold.intake import Partition, State
-from stream.fold.records import Delta
+from stream.fold.records import Attributes, Delta
 
 STATE_VERSION = 1
 """Version of what `encode` writes; bumped with every change of the state's shape."""
@@ -63,8 +63,23 @@ def load_state(table: dict[str, Any]) -> State:
 
 
 def _dump_partition(name: tuple[str, int], one: Partition) -> list[Any]:
-    held = [[position, msgspec.msgpack.encode(record)] for position, record in one.held]
+    held = [[position, _held(record)] for position, record in one.held]
     return [*name, one.hwm, one.latest, one.active, one.accept_gap, held]
+
+
+def _held(record: Delta) -> bytes:
+    """A record behind a gap. Its values as `plain` will make them where one is an integer that msgpack cannot hold."""
+    try:
+        return msgspec.msgpack.encode(record)
+    except OverflowError:
+        rows = [(*row[:5], _plain_values(row[5]), *row[6:]) for row in record.rows]
+        return msgspec.msgpack.encode(msgspec.structs.replace(record, rows=rows))
+
+
+def _plain_values(attributes: Attributes | None) -> Attributes | None:
+    if attributes is None:
+        return None
+    return {level: {name: plain(value) for name, value in one.items()} for level, one in attributes.items()}
 
 
 def _load_partition(raw: list[Any], code: int) -> tuple[tuple[str, int], Partition]:

@@ -193,14 +193,14 @@ def _refuse_twice(rename: Mapping[str, str]) -> None:
 
 
 DEEPEST: Final = 32
-"""Levels of lists and objects in a value. Each reader's limit depends on how deep its own stack stands then: what ingest
+"""Levels of lists and objects in a value. A reader's own limit depends on how deep its stack stands then: what ingest
 could just read, the coordinator might not."""
 
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
 def _check(value: Any, depth: int = 0) -> None:
-    """Poison for a value that some file or checkpoint behind here cannot hold: an integer beyond 64 bits, or too deep."""
+    """Poison for a value that a file or a checkpoint cannot hold: an integer beyond 64 bits, or too deep."""
     if isinstance(value, int):
         if value not in _INT64:
             raise Poison("schema")

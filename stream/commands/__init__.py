@@ -17,6 +17,7 @@ import sys
 import typer
 
 from models.errors import VeilstreamError
+from stream.values.visible import visible
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Bad usage, as Typer raises it: it carries a Click of its own, whose classes are not those of the package `click`."""
@@ -89,5 +90,5 @@ def execute(arguments: list[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    typer.echo(f"veilstream: {message}", err=True)
+    typer.echo(f"veilstream: {visible(message)}", err=True)
     return code

@@ -75,6 +75,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
         max_skew_ns=int(source.max_skew * 1_000_000_000),
         limit=source.delta_batch_bytes,
         dlq_payload=source.dlq_payload,
+        raw_resources=process.raw_resources,
     )
 
 

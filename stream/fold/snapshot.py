@@ -35,6 +35,7 @@ def dump_state(state: State) -> dict[str, Any]:
         "gone": sorted(state.index.gone),
         "activities": list(state.activity_names),
         "resources": list(state.resource_names),
+        "named": state.named,
         "case_attributes": [[name, one.to_state()] for name, one in sorted(state.case_attributes.items())],
         "event_attributes": [[name, one.to_state()] for name, one in sorted(state.event_attributes.items())],
         "event_ids": [[case, sorted(ids)] for case, ids in sorted(state.event_ids.items())],
@@ -51,6 +52,7 @@ def load_state(table: dict[str, Any]) -> State:
     state.index = CaseIndex(((name, code) for code, name in enumerate(table["names"])), set(table["gone"]))
     state.activities = Codes({value: code for code, value in enumerate(table["activities"])})
     state.resources = ActorCodes(table["resources"])
+    state.named = table.get("named", not table["resources"])
     state.case_attributes = {name: Attribute.from_state(one) for name, one in table["case_attributes"]}
     state.event_attributes = {name: Attribute.from_state(one) for name, one in table["event_attributes"]}
     state.event_ids = {case: set(ids) for case, ids in table["event_ids"]}

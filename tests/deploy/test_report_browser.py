@@ -66,7 +66,7 @@ sensitive = ["diagnosis"]
 [[publication]]
 name = "research"
 window = { new_cases = 10 }
-mechanism = { kind = "tlkc", L = 1, K = 2, C = 0.4, suppression = "greedy" }
+mechanism = { kind = "identity", attribute = "ar" }
 audit = { bk_length = 1, n = [0] }
 gate = { min_ka = 2, on_violation = "warn" }
 """

@@ -2,6 +2,7 @@
 
 An empty field is missing. A column whose every value is written as Python writes an int, a float or a boolean
 is read as such; any other column stays text (`007` stays `007`). Case, activity and resource are always text.
+A text that a spreadsheet would take for a formula is written with a quote before it (`'=1+1`), and read without.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from connectors.columns import Names
+from connectors.formulas import guarded, unguarded
 from connectors.frame import check_columns, flat_columns, from_frame
 from connectors.output import clean, isoformat, writing
 from connectors.xes_stream import opened
@@ -47,6 +49,10 @@ def read(
             )
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
             raise InputError(f"{path}: {_wrong_width(path, separator)}") from error
+    frame.columns = [unguarded(str(name)) for name in frame.columns]
+    for name in frame.columns:
+        if frame[name].str.startswith("'", na=False).any():
+            frame[name] = frame[name].map(unguarded, na_action="ignore")
     log = from_frame(frame, names, timezone, unit, str(path), lambda row: f"{path}: line {_line(path, separator, row)}")
     return log.with_columns(
         case={name: typed(column) for name, column in log.case_attributes.items()},
@@ -61,7 +67,7 @@ def _check_header(path: Path, names: Names) -> str:
     if not first.strip():
         raise InputError(f"{path}: the file is empty; the first line has to name the columns")
     separator = max(_SEPARATORS, key=first.count)
-    check_columns(next(_fields_of([first], separator)), names, str(path))
+    check_columns([unguarded(name) for name in next(_fields_of([first], separator))], names, str(path))
     return separator
 
 
@@ -132,7 +138,7 @@ def write(log: EventLog, path: Path) -> None:
     Cases without events have no row. InputError where an attribute bears a name that the table needs itself.
     """
     columns = flat_columns(log)
-    ids = [clean(case) for case in log.case_ids]
+    ids = [guarded(clean(case)) for case in log.case_ids]
     fields = [
         [ids[case] for case in log.case_of_event.tolist()],
         _fields(log.activity),
@@ -141,7 +147,7 @@ def write(log: EventLog, path: Path) -> None:
     ]
     with writing(path) as stream:
         table = csv.writer(stream, lineterminator="\r\n")  # RFC 4180; and a lone "\r" in a field is quoted only so
-        table.writerow(["case:concept:name", "concept:name", "time:timestamp", *columns])
+        table.writerow(["case:concept:name", "concept:name", "time:timestamp", *map(guarded, columns)])
         table.writerows(zip(*fields, strict=True))
 
 
@@ -151,4 +157,4 @@ def _fields(column: Column) -> list[str]:
 
 
 def _field(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else clean(str(value))
+    return value.isoformat() if isinstance(value, datetime) else guarded(clean(str(value)))

@@ -1,18 +1,26 @@
 """One way to compile a kernel, cached on disk where that is possible and compiled in memory where it is not.
 
 numba refuses at import when neither `__pycache__` nor the user's cache folder can be written (a read-only container,
-a service without a home); set NUMBA_CACHE_DIR there to keep the compiled code between runs.
+a service without a home); set NUMBA_CACHE_DIR there to keep the compiled code between runs. What is loaded from a
+cache runs: a folder that other users can write is not used.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import stat
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+
+log = logging.getLogger("veilstream")
 
 _TYPES: Any = numba.types
 """Without the annotations of numba, which leave out what is asked of it here."""
@@ -61,6 +69,21 @@ def part(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]
     return _compiled(function, no_cpython_wrapper=True)
 
 
+@cache
+def _ours(folder: str) -> bool:
+    """Whether nobody else can put code into a cache folder: it belongs to this user, to root or to who owns this
+    program, and no other user can write it, or put another in its place. Says so once where that is not so."""
+    trusted = {0, os.geteuid(), os.stat(__file__).st_uid}
+    path = Path(folder).resolve()
+    for place in (path, *path.parents):
+        found = place.stat()
+        replaceable = bool(found.st_mode & stat.S_IWOTH) and not (found.st_mode & stat.S_ISVTX and place != path)
+        if replaceable or found.st_uid not in trusted:
+            log.warning("%s: other users can write here, so compiled code is not kept in %s (chmod o-w)", place, folder)
+            return False
+    return True
+
+
 def _compiled(function: Callable[Parameters, Result], **options: Any) -> Callable[Parameters, Result]:
     njit: Any = numba.njit
     try:
@@ -68,6 +91,8 @@ def _compiled(function: Callable[Parameters, Result], **options: Any) -> Callabl
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
-        compiled = njit(**options)(function)
+        return cast("Callable[Parameters, Result]", _compiled_once(njit(**options)(function)))
+    if not _ours(compiled._cache.cache_path):
+        return cast("Callable[Parameters, Result]", _compiled_once(njit(**options)(function)))
     _load_quickly(compiled._cache)
     return cast("Callable[Parameters, Result]", _compiled_once(compiled))

@@ -8,6 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # no test depends on how fast the machine is, or on what else it does
+
+FOREIGN = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "PY_COLORS", "CLICOLOR", "CLICOLOR_FORCE", "GITHUB_ACTIONS")
+FOREIGN += ("TZ", "PYTHONOPTIMIZE", "PYTHONWARNINGS", "TYPER_STANDARD_TRACEBACK")
+for _name in [*FOREIGN, *(name for name in os.environ if name.startswith("VEILSTREAM_"))]:
+    if _name not in ("VEILSTREAM_REQUIRE", "VEILSTREAM_KAFKA", "VEILSTREAM_LOGS"):
+        os.environ.pop(_name, None)  # what a terminal, a CI service or the developer's own daemon leaves there
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"

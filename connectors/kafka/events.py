@@ -192,6 +192,25 @@ def _refuse_twice(rename: Mapping[str, str]) -> None:
             raise InputError(f"source: field {column!r} is asked to play two parts")
 
 
+DEEPEST: Final = 32
+"""Levels of lists and objects in a value. A reader's own limit depends on how deep its stack stands then: what ingest
+could just read, the coordinator might not."""
+
+_INT64 = range(-(1 << 63), 1 << 63)
+
+
+def _check(value: Any, depth: int = 0) -> None:
+    """Poison for a value that a file or a checkpoint cannot hold: an integer beyond 64 bits, or too deep."""
+    if isinstance(value, int):
+        if value not in _INT64:
+            raise Poison("schema")
+    elif isinstance(value, list | dict):
+        if depth == DEEPEST:
+            raise Poison("schema")
+        for part in value.values() if isinstance(value, dict) else value:
+            _check(part, depth + 1)
+
+
 def _attribute_reader(names: Iterable[str]) -> Callable[[Any], dict[str, dict[str, Any]] | None]:
     """From a decoded record to {"case": {..}, "event": {..}}, None where it carries no wanted attribute."""
     wanted = list(enumerate(names))
@@ -202,6 +221,8 @@ def _attribute_reader(names: Iterable[str]) -> Callable[[Any], dict[str, dict[st
             for prefix in ("case", "event"):
                 value = getattr(record, f"{prefix}_{index}", None)
                 if value is not None:
+                    if type(value) is not str:
+                        _check(value)
                     result.setdefault(prefix, {})[name] = value
         return result or None
 

@@ -11,12 +11,14 @@ import gc
 import importlib
 import os
 import pkgutil
+import signal
 import sys
 from typing import Annotated
 
 import typer
 
 from models.errors import VeilstreamError
+from stream.values.visible import visible
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Bad usage, as Typer raises it: it carries a Click of its own, whose classes are not those of the package `click`."""
@@ -61,9 +63,22 @@ def _program_options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `veilstream`: every expected error is one line on stderr and its own exit code."""
+    hear_signals()
     code = execute(arguments)
     gc.freeze()  # else Python looks for cycles among all that the libraries have made, a quarter of a second at the end
     sys.exit(code)
+
+
+def hear_signals() -> None:
+    """Take Ctrl-C, SIGTERM and the end of children as if started from a terminal. A parent (nohup, `&` in a script, a
+    service manager) can leave its child with signals ignored or blocked: what cannot be stopped gets killed, and a
+    process that ignores SIGCHLD learns no exit code of its own children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD})
 
 
 def execute(arguments: list[str] | None = None) -> int:
@@ -92,5 +107,5 @@ def execute(arguments: list[str] | None = None) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    typer.echo(f"veilstream: {message}", err=True)
+    typer.echo(f"veilstream: {visible(message)}", err=True)
     return code

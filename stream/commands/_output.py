@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+
+from stream.values.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from stream.release.verdict import Verdict
@@ -21,14 +24,23 @@ WIDE = 200
 
 def emit_json(value: Any) -> None:
     """One JSON document on stdout. NaN and infinities become null: they are not JSON."""
-    sys.stdout.buffer.write(msgspec.json.encode(_finite(value)) + b"\n")
+    sys.stdout.buffer.write(visible_json(msgspec.json.encode(_finite(value))) + b"\n")
     sys.stdout.buffer.flush()
+
+
+class _Plain(Console):
+    """A console on which text of a log is text: it moves no cursor and turns no direction."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What stands on the page, control characters replaced."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(visible(part.text), part.style)
 
 
 def tables() -> Console:
     """Where tables for people go (stdout). Brackets of a path or an activity are text, no markup."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(highlight=False, markup=False, width=None if known else WIDE)
+    return _Plain(highlight=False, markup=False, width=None if known else WIDE)
 
 
 STYLES = {"SAFE": "green", "LIMITED": "yellow", "WITHHELD": "red", "DP VOID": "red"}

@@ -23,11 +23,20 @@ def command(
     config: Annotated[Path, typer.Option("-c", "--config", help="Configuration file (TOML).", show_default=False)],
     role: Annotated[Role, typer.Option("--role", help="What this process does.")] = Role.all,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of releases and state.")] = Path("out"),
+    wait: Annotated[
+        bool,
+        typer.Option(
+            "--wait-on-refusal",
+            help="Where it cannot start or must not release (exit 2, 4), wait for SIGTERM: for what restarts any exit.",
+        ),
+    ] = False,
 ) -> int:
     """Run until SIGTERM; exit 1 after a crash (start it again), 2 where it cannot start, 4 where it must not."""
     from stream.daemon import logs, roles
 
     logs.configure()
+    if wait:
+        return roles.run_waiting(config, output, role.value)
     if role is Role.all:
         return roles.run_all(config, output)
     if role is Role.ingest:

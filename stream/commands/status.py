@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,20 +17,25 @@ def command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the coordinator.")] = Path("out"),
     json: options.Json = False,
 ) -> int:
-    """State, position, high-water marks and counts; exit 4 where a gap keeps it from releasing."""
+    """State, position, high-water marks and counts; exit 4 where a gap keeps it from releasing, or nothing moves."""
+    import time
+
     from rich.table import Table
 
     from models.errors import InputError
-    from stream.daemon.status import read_status
+    from stream.daemon.status import read_status, standstill
 
     status = read_status(output)
     if status is None:
         raise InputError(f"{output}: no coordinator has run here")
+    now = time.time()
+    stands, age = standstill(status, now), max(0.0, now - status["at"])
     if json:
-        emit_json(status)
+        emit_json({**status, "age_seconds": round(age, 3), "standstill": stands})
     else:
         console = tables()
         console.print(f"{status['state']}, delta offset {status['position']}, checkpoint {status['checkpoint']}")
+        console.print(f"process {status['pid']}{_on(status)}, {age:.0f} s ago" + (f": {stands}" if stands else ""))
         table = Table("publication", "seen", "exposed", "pending", "late", "cuts", "cases")
         for name, counts in status["publications"].items():
             table.add_row(name, *(str(counts[key]) for key in ("seen", "exposed", "pending", "late", "cuts", "cases")))
@@ -40,4 +45,8 @@ def command(
         for one in status["partitions"]:
             if one["missing"]:
                 console.print(f"gap: {one['src']}/{one['p']} misses offsets {one['missing'][0]} to {one['missing'][1]}")
-    return 4 if status["state"] == "gap" else 0
+    return 4 if status["state"] == "gap" or stands else 0
+
+
+def _on(status: dict[str, Any]) -> str:
+    return f" on {status['host']}" if "host" in status else ""

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from models.errors import InputError
 from stream.config.settings import Settings, explain
+from stream.storage.folder import refuse_writable
 
 PREFIX = "VEILSTREAM_"
 FILE = "_file"
@@ -113,6 +114,7 @@ def _value(kind: Any, text: str, name: str) -> Any:
 
 
 def _secret(name: str) -> str:
+    refuse_writable(Path(os.environ[name]))
     try:
         return Path(os.environ[name]).read_text(encoding="utf-8").strip()
     except OSError as error:

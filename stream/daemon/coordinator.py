@@ -26,7 +26,7 @@ from stream.daemon.faust_app import CrashingSupervisor, application, offer_healt
 from stream.daemon.health import STUCK_SECONDS
 from stream.daemon.progress import ProgressCheck, patience
 from stream.daemon.state_machine import Engine, Host
-from stream.daemon.status import write_status
+from stream.daemon.status import StatusFile
 
 if TYPE_CHECKING:
     from stream.metrics.observer import Watch
@@ -50,6 +50,7 @@ class Coordinator:
         self.state = "starting"
         session = host.source.session_timeout
         self.check = ProgressCheck(patience(session, host.source.heartbeat), asleep=session)
+        self.status = StatusFile(host.output, host.source.heartbeat)
         self._since = 0.0
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
@@ -91,7 +92,7 @@ class Coordinator:
         engine.catch_up(records[0][0], self._stopping.is_set)
         engine.apply(records, self._stopping.is_set)
         self.state = "gap" if engine.fold.gap else "active"
-        write_status(self.host.output, engine, self.state)
+        self.status.write(engine, self.state)
         if self.watch is not None:
             self.watch.folded(engine.fold)
             self.watch.saved(engine.saved)
@@ -128,8 +129,11 @@ class Coordinator:
 
     def move(self) -> None:
         """Called by a timer of the event loop. A step may take minutes, a rebalance or a hanging loop may not."""
-        if self._busy() < STUCK_SECONDS and not self.app.rebalancing:
+        busy = self._busy()
+        if busy < STUCK_SECONDS and not self.app.rebalancing:
             self.check.moved()
+        if self.engine is not None:
+            self.status.alive(self.state, round(busy, 3))
 
     def probe(self) -> dict[str, Any]:
         """What the health endpoints tell."""
@@ -148,6 +152,7 @@ class Coordinator:
         try:
             if self.state in ("active", "gap") and engine.position > engine.saved and engine.whole:
                 engine.checkpoint(mirror=True)
+            self.status.alive("stopped", 0.0)
         finally:
             engine.close()
 

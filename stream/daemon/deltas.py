@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -16,6 +16,9 @@ import msgspec
 from connectors.kafka.events import Event, Headers, Poison
 from stream.fold.records import VERSION, Delta, Row
 from stream.values.pseudonym import Pseudonyms
+
+MOST_NAMES = 100_000
+"""Pseudonyms of resources that are remembered; a log that has more of them forgets and starts again."""
 
 OVERHEAD = 1024
 """Room for the fields around the rows, so that a split record stays below the limit as a whole."""
@@ -66,6 +69,8 @@ class DeltaWriter:
     dlq_payload: bool = False
     earliest: int | None = None
     """Event time (ns) before which an event is none of this process."""
+    raw_resources: bool = False
+    _names: dict[str, str] = field(default_factory=dict)
 
     def write(
         self, source: str, partition: int, prev: int, records: Iterable[SourceRecord]
@@ -114,7 +119,7 @@ class DeltaWriter:
             case=self.pseudonyms.case(event.case),
             activity=event.activity,
             time_ns=event.time_ns,
-            resource=event.resource,
+            resource=None if event.resource is None else self._named(event.resource),
             attributes=event.attributes,
             event_id=event_id,
             end=event.end,
@@ -123,6 +128,15 @@ class DeltaWriter:
         if len(encoded) + OVERHEAD > self.limit:
             raise Poison("too_large")
         return encoded, event.time_ns
+
+    def _named(self, resource: str) -> str:
+        if self.raw_resources:
+            return resource
+        if resource not in self._names:
+            if len(self._names) >= MOST_NAMES:
+                self._names.clear()
+            self._names[resource] = self.pseudonyms.resource(resource)
+        return self._names[resource]
 
     def _encode(self, source: str, partition: int, prev: int, chunk: _Chunk) -> bytes:
         delta = Delta(
@@ -134,6 +148,7 @@ class DeltaWriter:
             dlq=chunk.dead,
             wm=chunk.watermark,
             key=self.pseudonyms.id,
+            named=not self.raw_resources,
             rows=chunk.rows,  # type: ignore[arg-type]  # encoded already: msgspec writes raw JSON as it stands
         )
         return msgspec.json.encode(delta)

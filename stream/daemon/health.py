@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
@@ -40,6 +42,29 @@ async def serve(port: int, probe: Probe) -> web.AppRunner:
     await runner.setup()
     await web.TCPSite(runner, HOST, port).start()
     return runner
+
+
+def serve_refusal(port: int | None, role: str, code: int) -> None:
+    """The endpoints of a process that refused and waits, from a thread of its own: alive, and not ready."""
+    if port is None:
+        return
+    body = msgspec.json.encode({"role": role, "state": "refused", "exit_code": code})
+
+    class Refusal(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response({"/healthz": 200, "/readyz": 503}.get(self.path, 404))
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing: probes come all the time."""
+
+    try:
+        server = ThreadingHTTPServer((HOST, port), Refusal)
+    except OSError:
+        return  # that the port is taken may be what was refused
+    threading.Thread(target=server.serve_forever, name="refusal", daemon=True).start()
 
 
 def _answer(state: Mapping[str, Any], *, ok: bool) -> web.Response:

@@ -77,6 +77,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
         limit=source.delta_batch_bytes,
         dlq_payload=source.dlq_payload,
         earliest=None if process.earliest is None else nanoseconds(process.earliest),
+        raw_resources=process.raw_resources,
     )
 
 

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 log = logging.getLogger("veilstream")
 
@@ -19,6 +20,9 @@ SESSIONS = 10
 """A rebalance may take some session timeouts, one for each member that died in it."""
 
 EXIT_CODE = 1
+
+TASKS = Path("/proc/self/task")
+"""Linux: a folder for each thread, whose `schedstat` holds nanoseconds on a CPU, and waiting for one."""
 
 
 def patience(session_timeout: float, heartbeat: float) -> float:
@@ -29,8 +33,9 @@ def patience(session_timeout: float, heartbeat: float) -> float:
 class ProgressCheck:
     """Whoever moves, or has nothing to do, says so; a thread of its own watches, since an event loop can hang too.
 
-    `asleep`: a process that stood still for so many seconds (stopped, not busy) ends as soon as it is awake, before it
-    joins its group again: by then another has its place, and would lose it to the sleeper. None: it goes on.
+    `asleep`: a process that stood still for so many seconds (stopped; neither busy nor waiting for a CPU) ends as soon
+    as it is awake, before it joins its group again: by then another has its place, and would lose it to the sleeper.
+    None: it goes on.
     """
 
     def __init__(self, seconds: float, end: Callable[[int], None] = os._exit, asleep: float | None = None) -> None:
@@ -58,11 +63,12 @@ class ProgressCheck:
         self._done.set()
 
     def _watch(self) -> None:
-        looked, worked = time.monotonic(), time.process_time()
+        looked, worked, waited = time.monotonic(), time.process_time(), _waited()
         while not self._done.wait(min(1.0, self.seconds / 4)):
-            still, busy = time.monotonic() - looked, time.process_time() - worked
-            looked, worked = looked + still, worked + busy
-            if self.asleep is not None and still > self.asleep and busy < still / 10:
+            still, busy, queued = time.monotonic() - looked, time.process_time() - worked, _waited()
+            starved = max((seconds - waited.get(thread, 0.0) for thread, seconds in queued.items()), default=0.0)
+            looked, worked, waited = looked + still, worked + busy, queued
+            if self.asleep is not None and still - busy - starved > self.asleep:
                 log.error("asleep for %.0f s, another coordinator has taken over or may: this process ends", still)
                 logging.shutdown()
                 self._end(EXIT_CODE)
@@ -72,3 +78,15 @@ class ProgressCheck:
                 logging.shutdown()
                 self._end(EXIT_CODE)
                 return
+
+
+def _waited() -> dict[str, float]:
+    """Seconds that each thread has waited for a CPU until now. A starved process is not asleep, and its heartbeats go
+    on as it gets its turns; one that is stopped or paused waits for nothing. Empty where the kernel does not count."""
+    found = {}
+    for counts in TASKS.glob("*/schedstat"):
+        try:
+            found[counts.parent.name] = int(counts.read_text().split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):
+            continue  # the thread ended meanwhile
+    return found

@@ -19,6 +19,7 @@ from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import NoEventsError
 from models.eventlog import EventLog
+from stream.values.visible import visible_json
 
 VERSION = 1
 FRAME_EVENTS = 1000
@@ -54,7 +55,7 @@ def frames(publication: str, sequence: int, log: EventLog | None) -> Iterator[by
     yield msgspec.json.encode({**head, "t": "begin", "cases": 0 if log is None else log.n_cases, "events": len(rows)})
     digest = hashlib.sha256()
     for first in range(0, len(rows), FRAME_EVENTS):
-        body = msgspec.json.encode(rows[first : first + FRAME_EVENTS], enc_hook=str)
+        body = visible_json(msgspec.json.encode(rows[first : first + FRAME_EVENTS], enc_hook=str))
         digest.update(body)
         yield msgspec.json.encode({**head, "t": "events", "first": first, "rows": msgspec.Raw(body)})
     yield msgspec.json.encode({**head, "t": "end", "events": len(rows), "sha256": digest.hexdigest()})

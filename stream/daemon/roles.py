@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +83,46 @@ def ending(work: Any) -> int:
     return 0
 
 
-def run_all(config: Path, output: Path) -> int:
+WAITING = (2, 4)
+"""Exit codes that a restart does not mend: wrong configuration, and a host that must not release."""
+
+
+def run_waiting(config: Path, output: Path, role: str) -> int:
+    """As `run`, but what a restart does not mend ends nothing: it is said, /healthz is 200 and /readyz 503, until
+    SIGTERM. Docker and Kubernetes start a container again whatever its exit code says."""
+    try:
+        code = run_all(config, output, ("ingest", "coordinator") if role == "all" else (role,))
+    except VeilstreamError as error:
+        if error.exit_code not in WAITING:
+            raise
+        log.error("stops: %s", error)
+        code = error.exit_code
+    if code in WAITING:
+        from stream.daemon.health import serve_refusal
+
+        asked = {signal.SIGTERM, signal.SIGINT}
+        signal.pthread_sigmask(signal.SIG_BLOCK, asked)
+        serve_refusal(_health_port(config), role, code)
+        log.warning("refused (exit %d): waits for SIGTERM and does nothing until a person has looked", code)
+        signal.sigwait(asked)
+    return code
+
+
+def _health_port(config: Path) -> int | None:
+    """Of the configuration, which may be what is wrong; the environment may name it too."""
+    from stream.config.sources import load
+
+    try:
+        return load(config).health_port
+    except VeilstreamError:
+        text = os.environ.get("VEILSTREAM_HEALTH_PORT", "")
+        return int(text) if text.isdecimal() else None
+
+
+def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coordinator")) -> int:
     """One ingest worker and one coordinator, each a process of its own; ends with the first of them."""
     signal.signal(signal.SIGTERM, _quit)
-    environments = {role: _environment(config, role) for role in ("ingest", "coordinator")}
+    environments = {role: _environment(config, role if len(roles) > 1 else "") for role in roles}
     command = [sys.executable, "-m", "stream.commands", "run", "-c", str(config), "-o", str(output), "--role"]
     children: list[subprocess.Popen[bytes]] = []
 

@@ -126,7 +126,7 @@ class Engine:
                 f"the ledger topic ends at {self.ledger.next_offset}, the checkpoint has seen {saved.ledger}: the "
                 "ledger is older than the state; restore it"
             )
-        return Fold.restore(saved.state), saved.position
+        return self.office.named(Fold.restore(saved.state)), saved.position
 
     def _saved_state(self) -> bytes | None:
         """The newest checkpoint of this host; the mirror's where there is none, or the delta topic begins behind it."""
@@ -193,7 +193,7 @@ class Engine:
             if offset <= self.position:
                 continue
             cuts, self.whole = 0, False
-            for cut in self._cuts(offset, decode_record(offset, value)):
+            for cut in self._cuts(offset, self.office.readable(decode_record(offset, value))):
                 self._decide(cut)
                 cuts += 1
             self._letters()

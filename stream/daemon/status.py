@@ -1,9 +1,16 @@
-"""What an active coordinator says of itself, for `status` and `gap`: positions and counts, nothing of cases."""
+"""What an active coordinator says of itself, for `status` and `gap`: positions and counts, nothing of cases.
+
+The file outlives its process. So it says who wrote it, when that was, and when the last record came; `standstill` is
+what a reader makes of it.
+"""
 
 from __future__ import annotations
 
 import os
+import socket
+import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,15 +20,66 @@ if TYPE_CHECKING:
     from stream.daemon.state_machine import Engine
 
 FILE = "status.json"
+HEARTBEAT = 5.0
+"""Of a status file that does not say it, in seconds."""
+
+MISSED = 3
+"""Heartbeats without a move after which something has stopped. One is late now and then, three in a row are not."""
+
+
+class StatusFile:
+    """`operator/status.json`, replaced with every batch and every heartbeat. It may be lost in a crash: everything in
+    it is told again. The thread that folds writes, and the timer of the event loop."""
+
+    def __init__(self, output: Path, heartbeat: float = HEARTBEAT) -> None:
+        self._path, self._heartbeat = output / "operator" / FILE, heartbeat
+        self._told: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def write(self, engine: Engine, state: str) -> None:
+        """Records were folded: everything anew."""
+        self._put({**status(engine, state), "heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": 0.0})
+
+    def alive(self, state: str, busy_seconds: float) -> None:
+        """The process lives; nothing else is new. Nothing before the first `write`: a standby says nothing here."""
+        if self._told:
+            self._put({**self._told, "state": state, "busy_seconds": busy_seconds, "at": time.time()})
+
+    def _put(self, told: dict[str, Any]) -> None:
+        with self._lock:
+            self._told = told
+            temporary = self._path.with_suffix(".tmp")
+            temporary.write_bytes(msgspec.json.encode(told))
+            os.replace(temporary, self._path)
 
 
 def write_status(output: Path, engine: Engine, state: str) -> None:
-    """Replace `operator/status.json`. It may be lost in a crash: everything in it is told again at the next batch."""
-    body = msgspec.json.encode(status(engine, state))
-    path = output / "operator" / FILE
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(body)
-    os.replace(temporary, path)
+    """Replace `operator/status.json` once."""
+    StatusFile(output).write(engine, state)
+
+
+def standstill(told: Mapping[str, Any], now: float) -> str | None:
+    """Why nothing moves, in words; None where it does, or may by the next heartbeat. A coordinator that is silent for
+    `MISSED` heartbeats is gone or hangs; one that gets no record for so long and builds nothing has no ingest."""
+    patience = MISSED * float(told.get("heartbeat", HEARTBEAT))
+    if told["state"] == "stopped":
+        return "the coordinator was stopped"
+    if now - told["at"] > patience:
+        gone = told.get("host") == socket.gethostname() and not _runs(int(told["pid"]))
+        return "its process has ended" if gone else "the coordinator has not been heard of since"
+    if now - told.get("moved", told["at"]) > patience and not told.get("busy_seconds"):
+        return "no record comes: look whether ingest workers run"
+    return None
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def status(engine: Engine, state: str) -> dict[str, Any]:
@@ -31,6 +89,7 @@ def status(engine: Engine, state: str) -> dict[str, Any]:
         "state": state,
         "at": time.time(),
         "pid": os.getpid(),
+        "host": socket.gethostname(),
         "position": engine.position,
         "checkpoint": engine.saved,
         "partitions": [

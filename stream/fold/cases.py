@@ -189,8 +189,14 @@ class Attribute:
         return attribute
 
 
+INT64 = range(-(1 << 63), 1 << 63)
+
+
 def plain(value: Any) -> Any:
-    """An attribute value as something that can be counted: NaN is missing, lists and tables become their JSON."""
+    """An attribute value as something that can be counted and saved: NaN is missing, lists and tables become their
+    JSON, integers beyond 64 bits (ingest refuses them, old deltas and files may hold some) their digits."""
     if isinstance(value, list | dict):
         return msgspec.json.encode(value, order="deterministic").decode()
+    if type(value) is int and value not in INT64:
+        return str(value)
     return None if value != value else value

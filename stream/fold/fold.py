@@ -88,6 +88,7 @@ class Fold(Rows):
 
     def _rows(self, position: int, record: Delta, partition: Partition) -> Iterator[Cut]:
         begin = 0
+        self.state.named = self.state.named and (record.named or not record.rows)
         while begin < len(record.rows):
             batch = self.state.stage(record.rows, begin, partition)
             if batch is None:

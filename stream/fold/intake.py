@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from models.eventlog import MISSING, Ints
 from stream.fold.cases import REFUSED, ActorCodes, Array, Attribute, CaseIndex, Codes, Table, coded, plain
 from stream.fold.completion import EndAll
-from stream.fold.records import ROW_WIDTH, Delta, PlainRow
+from stream.fold.records import ROW_WIDTH, Delta, PlainRow, with_resources
 from stream.fold.rules import SourcePartition
 
 EVENT_COLUMNS = {"case": "<i4", "activity": "<i4", "resource": "<i4", "time": "<i8", "partition": "<u2", "end": "|b1"}
@@ -81,6 +81,8 @@ class State:
         self.earliest: int | None = None
         self.latest = BEFORE_ALL
         self.ordered = True
+        self.named = True
+        """Every resource is a pseudonym."""
         self.duplicates = self.refused = self.foreign = self.removed_cases = self.removed_events = 0
 
     @property
@@ -113,6 +115,15 @@ class State:
     def resource_names(self) -> tuple[str, ...]:
         """By code, without the place of the missing value."""
         return tuple(self.resources)[1:]
+
+    def name_resources(self, pseudonym: Callable[[str], str]) -> None:
+        """Replace the resources of a state that holds raw ones, behind a gap too, by pseudonyms."""
+        if self.named:
+            return
+        self.resources = ActorCodes(pseudonym(str(name)) for name in self.resource_names)
+        for one in self.partitions.values():
+            one.held = [(position, with_resources(record, pseudonym)) for position, record in one.held]
+        self.named = True
 
     def partition(self, name: SourcePartition) -> Partition:
         if name not in self.partitions:

@@ -5,7 +5,7 @@ JSON, version 1. An unknown major version fails loudly: a fold that guesses is n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -41,7 +41,8 @@ class Record(msgspec.Struct, tag_field="t", frozen=True, kw_only=True):
 
 
 class Delta(Record, tag="delta", frozen=True, kw_only=True):
-    """Events of one source partition. `prev`: committed position before; `last`: highest offset covered."""
+    """Events of one source partition. `prev`: committed position before; `last`: highest offset covered. `named`: its
+    resources are pseudonyms (older ingests, and those with `raw_resources`, wrote them as they came)."""
 
     src: str
     p: int
@@ -51,6 +52,7 @@ class Delta(Record, tag="delta", frozen=True, kw_only=True):
     dlq: list[int] = []
     wm: int | None = None
     key: str = ""
+    named: bool = False
     rows: Sequence[PlainRow] = []
 
 
@@ -58,6 +60,15 @@ def without_cases(record: Delta, cases: Collection[str]) -> Delta:
     """The record without the rows of some cases; the offsets that it covers stay."""
     rows = [row for row in record.rows if row[1] not in cases]
     return record if len(rows) == len(record.rows) else msgspec.structs.replace(record, rows=rows, n=len(rows))
+
+
+def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:
+    """The record with its resources as pseudonyms; itself where they are."""
+    if record.named:
+        return record
+    names = {row[4]: pseudonym(row[4]) for row in record.rows if row[4] is not None}
+    rows = [(*row[:4], names.get(row[4]) if row[4] is not None else None, *row[5:]) for row in record.rows]
+    return msgspec.structs.replace(record, rows=rows, named=True)
 
 
 class Heartbeat(Record, tag="hb", frozen=True, kw_only=True):

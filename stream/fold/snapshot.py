@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from models.errors import RefusedError
-from stream.fold.cases import ActorCodes, Attribute, CaseIndex, Codes
+from stream.fold.cases import ActorCodes, Attribute, CaseIndex, Codes, plain
 from stream.fold.intake import Partition, State
-from stream.fold.records import Delta
+from stream.fold.records import Attributes, Delta
 
 STATE_VERSION = 2
 """Version of what `encode` writes; bumped with every change of the state's shape."""
@@ -37,6 +37,7 @@ def dump_state(state: State) -> dict[str, Any]:
         "gone": sorted(state.index.gone),
         "activities": list(state.activity_names),
         "resources": list(state.resource_names),
+        "named": state.named,
         "case_attributes": [[name, one.to_state()] for name, one in sorted(state.case_attributes.items())],
         "event_attributes": [[name, one.to_state()] for name, one in sorted(state.event_attributes.items())],
         "event_ids": [[case, sorted(ids)] for case, ids in sorted(state.event_ids.items())],
@@ -53,6 +54,7 @@ def load_state(table: dict[str, Any]) -> State:
     state.index = CaseIndex(((name, code) for code, name in enumerate(table["names"])), set(table["gone"]))
     state.activities = Codes({value: code for code, value in enumerate(table["activities"])})
     state.resources = ActorCodes(table["resources"])
+    state.named = table.get("named", not table["resources"])
     state.case_attributes = {name: Attribute.from_state(one) for name, one in table["case_attributes"]}
     state.event_attributes = {name: Attribute.from_state(one) for name, one in table["event_attributes"]}
     state.event_ids = {case: set(ids) for case, ids in table["event_ids"]}
@@ -65,8 +67,23 @@ def load_state(table: dict[str, Any]) -> State:
 
 
 def _dump_partition(name: tuple[str, int], one: Partition) -> list[Any]:
-    held = [[position, msgspec.msgpack.encode(record)] for position, record in one.held]
+    held = [[position, _held(record)] for position, record in one.held]
     return [*name, one.hwm, one.latest, one.active, one.accept_gap, held]
+
+
+def _held(record: Delta) -> bytes:
+    """A record behind a gap. Its values as `plain` will make them where one is an integer that msgpack cannot hold."""
+    try:
+        return msgspec.msgpack.encode(record)
+    except OverflowError:
+        rows = [(*row[:5], _plain_values(row[5]), *row[6:]) for row in record.rows]
+        return msgspec.msgpack.encode(msgspec.structs.replace(record, rows=rows))
+
+
+def _plain_values(attributes: Attributes | None) -> Attributes | None:
+    if attributes is None:
+        return None
+    return {level: {name: plain(value) for name, value in one.items()} for level, one in attributes.items()}
 
 
 def _load_partition(raw: list[Any], code: int) -> tuple[tuple[str, int], Partition]:

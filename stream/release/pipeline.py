@@ -260,7 +260,8 @@ class Pipeline:
 
     def _named(self, log: EventLog) -> EventLog:
         """The log with its resources as releases name them."""
-        return log if self.settings.process.raw_resources else pseudonymous_resources(log, self.pseudonyms)
+        raw = self.settings.process.raw_resources
+        return log if raw else pseudonymous_resources(log, self.pseudonyms, named=True)
 
     def _record(self, build: Build, exposure: Exposure) -> Record:
         """The candidate as audits see it: source pseudonyms in place of case ids."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,13 +15,21 @@ from stream.values.pseudonym import Pseudonyms
 
 SECOND = 1_000_000_000
 
+PSEUDONYM = re.compile(r"r-[0-9a-f]{16}")
+"""What `Pseudonyms.resource` makes. The fold holds these already; a raw name never stands there in this form, since
+ingest and replay replace whatever comes."""
 
-def pseudonymous_resources(log: EventLog, pseudonyms: Pseudonyms) -> EventLog:
-    """The log with its resources replaced by keyed pseudonyms, the same in every release.
+
+def pseudonymous_resources(log: EventLog, pseudonyms: Pseudonyms, *, named: bool = False) -> EventLog:
+    """The log with its resources replaced by keyed pseudonyms, the same in every release. `named`: it comes from the
+    fold, and what has the form of a pseudonym is one.
 
     Employees are not protected by case-perspective mechanisms (semantics of the attacks, "Other operations").
     """
-    names = tuple(pseudonyms.resource(str(name)) for name in log.resource.values)
+    names = tuple(
+        str(name) if named and PSEUDONYM.fullmatch(str(name)) else pseudonyms.resource(str(name))
+        for name in log.resource.values
+    )
     return replace(log, resource=Column(log.resource.codes, names))
 
 

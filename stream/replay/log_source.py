@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from datetime import time as clock_time
 from decimal import Decimal
@@ -32,19 +33,30 @@ def records_from_log(
     batch: int = 2000,
     key: str = "",
     source: str = SOURCE,
+    resource: Callable[[str], str] | None = None,
 ) -> Iterator[tuple[int, Delta]]:
     """(position, record): stable sort by time, ties by file row, offset = rank, position = rank of the first row.
 
     `attributes`: which case and event attributes go along; a case attribute stands on the first event of its case.
+    `resource`: what names resources in the records; None leaves them as they are.
     `log_end`: the last event of each case carries its end (completion = "log_end"). Virtual ticks are the fold's own
     (`FoldRules.embedded`): it stops at every pending deadline before the next event.
     """
     order = np.lexsort((log.row, log.time))
+    if resource is not None:
+        log = replace(
+            log, resource=Column(log.resource.codes, tuple(resource(str(one)) for one in log.resource.values))
+        )
     rows = _rows(log, order, pseudonym, attributes, log_end=log_end)
     for begin in range(0, len(rows), batch):
         part = rows[begin : begin + batch]
         last = begin + len(part) - 1
-        yield begin, Delta(src=source, p=0, prev=begin - 1, last=last, n=len(part), key=key, rows=part)
+        yield (
+            begin,
+            Delta(
+                src=source, p=0, prev=begin - 1, last=last, n=len(part), key=key, named=resource is not None, rows=part
+            ),
+        )
 
 
 def _rows(

@@ -171,6 +171,7 @@ class Replay:
             log_end=process.completion.log_end,
             batch=self.batch,
             key=pseudonyms.id,
+            resource=None if process.raw_resources else pseudonyms.resource,
         )
         saved = resume.taken
         left = ((position, record) for position, record in records if record.last > resume.taken)

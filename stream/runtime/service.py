@@ -23,6 +23,7 @@ from models.eventlog import Column, EventLog
 from stream.config.settings import Publication, Settings
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
+from stream.fold.records import AnyRecord, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
 from stream.release.erasure import erase, finish
@@ -203,7 +204,19 @@ class Office:
                 f"{self.folder.ledger}: has {entries} entries, the checkpoint saw {saved.entries}: "
                 "the ledger is older than the state; restore the newer ledger"
             )
-        return Fold.restore(saved.fold)
+        return self.named(Fold.restore(saved.fold))
+
+    def named(self, fold: Fold) -> Fold:
+        """The restored fold, with pseudonyms for the resources that an older program kept as they came."""
+        if not self.settings.process.raw_resources:
+            fold.state.name_resources(self.pseudonyms.resource)
+        return fold
+
+    def readable(self, record: AnyRecord) -> AnyRecord:
+        """A recorded delta as this process folds it: the same for one of an older ingest, which left resources raw."""
+        if isinstance(record, Delta) and not self.settings.process.raw_resources:
+            return with_resources(record, self.pseudonyms.resource)
+        return record
 
     def erase(self, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
         """Erase cases (by pseudonym) everywhere but in what is published already; the report lists that."""

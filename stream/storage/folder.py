@@ -10,6 +10,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,7 @@ class OperatorFolder:
         self.output, self.ops = output, ops or FileOps()
         self.path = output / "operator"
         _refuse_foreign(output)
+        _refuse_links(output)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             os.chmod(self.path, 0o700)
@@ -116,6 +118,34 @@ def _refuse_foreign(output: Path) -> None:
         raise InputError(f"{output}: holds files that are not veilstream's; choose an empty folder with -o")
 
 
+def _refuse_links(output: Path) -> None:
+    """InputError where a part of the folder lies elsewhere by a symbolic link: who may write there is another matter,
+    and a backup would not have it. The folder itself may be a link, and the key may (secrets are mounted so)."""
+    if not output.is_dir():
+        return
+    home = output.resolve()
+    folders = [output]
+    for _level in range(3):  # public and operator, their publications, their releases
+        below = [entry for folder in folders for entry in os.scandir(folder) if entry.name != "key"]
+        for entry in below:
+            if entry.is_symlink() and not Path(entry.path).resolve().is_relative_to(home):
+                raise InputError(
+                    f"{entry.path}: is a symbolic link out of {output}; move what it leads to here, or set `store`"
+                )
+        folders = [Path(entry.path) for entry in below if entry.is_dir(follow_symlinks=False)]
+
+
+def refuse_writable(path: Path) -> None:
+    """InputError for a secret that every user of the host can write: who puts a key of their own there names every case.
+    Group members may (Kubernetes gives a volume's files to a group); one that is missing is the reader's to say."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if mode & stat.S_IWOTH:
+        raise InputError(f"{path}: every user can write it, so it is no secret; chmod 600, and make a new one")
+
+
 def create_key(path: Path) -> None:
     """A new random key, readable by its owner only. InputError where the file stands already."""
     try:
@@ -131,7 +161,8 @@ def create_key(path: Path) -> None:
 
 
 def read_key(path: Path) -> bytes:
-    """The key of a key file (hex). InputError where it is missing, short or not hex."""
+    """The key of a key file (hex). InputError where it is missing, short, not hex, or every user can write it."""
+    refuse_writable(path)
     try:
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except OSError as error:

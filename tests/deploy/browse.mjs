@@ -78,6 +78,7 @@ for (const look of appearances) {
   }
   await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
   const open = await page.evaluate(inspect);
+  const text = await page.evaluate(() => document.body.textContent);
   await page.evaluate(thin);
   await page.evaluate(axe);
   const faults = await page.evaluate(async () => {
@@ -89,6 +90,7 @@ for (const look of appearances) {
     overflow: Math.max(shut.overflow, open.overflow),
     messages,
     requests: requests.filter((one) => one !== url && !one.startsWith("data:")),
+    text,
     faults,
   };
   await context.close();

@@ -33,7 +33,7 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def eventually(check: Callable[[], Any], seconds: float = 40) -> Any:
+def eventually(check: Callable[[], Any], seconds: float = 240) -> Any:
     """The first true answer of `check`; fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (found := check()):
@@ -92,10 +92,17 @@ class Prometheus:
         """Names of the alerts that fire now."""
         return {one["metric"]["alertname"] for one in self.query('ALERTS{alertstate="firing"}')}
 
+    def evaluations(self) -> float:
+        """How often the rules were evaluated until now, by its own metrics."""
+        with urlopen(f"http://{self.address}/metrics") as answer:
+            lines = answer.read().decode().splitlines()
+        wanted = "prometheus_rule_group_iterations_total{"
+        return min((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(wanted)), default=0.0)
+
     def close(self) -> None:
         """End it."""
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(120)
         self.log.close()
 
 

@@ -6,14 +6,16 @@ Everything here is seen while the replay runs. The daemon has its own test: test
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from stream.commands import execute
 from stream.config.settings import Settings
 from stream.config.sources import load
 from stream.metrics.exporter import Metrics
@@ -24,8 +26,6 @@ from tests.deploy.prometheus import Prometheus, Watcher, free_port, program
 
 FOLDER = ROOT / "deploy" / "prometheus"
 LOG = ROOT / "examples" / "hospital.xes.gz"
-SPEED = 450_000
-"""Half a year in about 35 seconds. The first cut comes after three: at twice the speed a scrape could come after it."""
 
 CONFIGURATION = """
 [process]
@@ -68,6 +68,48 @@ class Seen:
     code: int = -1
 
 
+class Pace:
+    """Holds a replay at its first record and after each decision until Prometheus has scraped and judged what stands
+    then. A clock in its place would need a machine that keeps up: here nothing is missed, however slow it is."""
+
+    def __init__(self, prometheus: Prometheus, watcher: Watcher, found: Seen) -> None:
+        self.prometheus, self.watcher, self.found = prometheus, watcher, found
+        self.begun = False
+
+    def until(self, check: Callable[[], Any]) -> None:
+        """Look until something holds; the test's own timeout ends what never comes."""
+        while not check():
+            self.look()
+            time.sleep(0.1)
+
+    def look(self) -> None:
+        """What is true and firing now."""
+        self.watcher.look()
+        self.found.answers += bool(self.prometheus.value('up{job="veilstream"}'))
+
+    def begin(self) -> None:
+        """The counters at 0 are seen before anything is decided."""
+        if not self.begun:
+            self.begun = True
+            self.until(lambda: self.prometheus.value('up{job="veilstream"}'))
+
+    def hold(self, metrics: Metrics) -> None:
+        """Until this decision has been scraped, and every rule judged on it."""
+        self.until(lambda: self._counted() == _decisions(metrics))
+        judged = self.prometheus.evaluations()
+        self.until(lambda: self.prometheus.evaluations() >= judged + 2)
+        self.look()
+
+    def _counted(self) -> float | None:
+        return self.prometheus.value("sum(veilstream_releases_total) + sum(veilstream_withheld_total)")
+
+
+def _decisions(metrics: Metrics) -> float:
+    wanted = ("veilstream_releases_total", "veilstream_withheld_total")
+    samples = (sample for family in metrics.registry.collect() for sample in family.samples)
+    return sum(sample.value for sample in samples if sample.name in wanted)
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """`veilstream replay --metrics-port` of the bundled log under the eyes of a Prometheus, from begin to end."""
@@ -76,22 +118,27 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     (folder / "live.toml").write_text(CONFIGURATION)
     port = free_port()
     prometheus = Prometheus(folder / "prometheus", [f"127.0.0.1:{port}"])
-    command = [sys.executable, "-m", "stream.commands", "replay", str(LOG), "-c", str(folder / "live.toml")]
-    options = ["-o", str(folder / "out"), "--speed", str(SPEED), "--metrics-port", str(port)]
-    with (folder / "replay.log").open("wb") as log:
-        replay = subprocess.Popen([*command, *options], cwd=ROOT, stdout=log, stderr=log)
     found, watcher = Seen(), Watcher(prometheus, of_a_replay())
+    pace, folded, decided = Pace(prometheus, watcher, found), Watch.folded, Watch.decided
+
+    def first(watch: Watch, *arguments: Any, **more: Any) -> None:
+        folded(watch, *arguments, **more)
+        pace.begin()
+
+    def each(watch: Watch, *arguments: Any) -> None:
+        decided(watch, *arguments)
+        pace.hold(watch.metrics)
+
+    command = ["replay", str(LOG), "-c", str(folder / "live.toml"), "-o", str(folder / "out")]
     try:
-        while replay.poll() is None:
-            watcher.look()
-            found.answers += bool(prometheus.value('up{job="veilstream"}'))
-            time.sleep(0.2)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Watch, "folded", first)
+            patch.setattr(Watch, "decided", each)
+            found.code = execute([*command, "--metrics-port", str(port)])
         # Every sample that was scraped: asked for in between, one would now and then be missed.
-        (streak,) = prometheus.query('veilstream_withheld_streak_attempts{publication="strict"}[10m]')
+        (streak,) = prometheus.query('veilstream_withheld_streak_attempts{publication="strict"}[1h]')
         found.withheld = [value for value, _ in groupby(float(text) for _, text in streak["values"])]
     finally:
-        replay.kill()
-        found.code = replay.wait()
         prometheus.close()
     found.silent, found.fired, found.cleared = watcher.silent, watcher.fired, watcher.cleared
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from stream.commands import execute
@@ -54,6 +55,41 @@ def test_report_of_the_sample_is_clean(hospital: Path, tmp_path: Path, pictures:
     page = tmp_path / "report.html"
     assert execute(["report", str(hospital), "-o", str(page)]) == 0
     check(open_page(page, pictures and pictures / "hospital"), least_plots=12)
+
+
+SCRIPT = '<script>console.error("ran")</script>'
+IMAGE = '"><img src="http://127.0.0.1:9/label.png" onerror="console.error(1)">'
+HOSTILE = """
+[process]
+name = "hostile"
+sensitive = ["diagnosis"]
+[[publication]]
+name = "research"
+window = { new_cases = 10 }
+mechanism = { kind = "identity", attribute = "ar" }
+audit = { bk_length = 1, n = [0] }
+gate = { min_ka = 2, on_violation = "warn" }
+"""
+
+
+def test_labels_that_are_markup_stand_as_text(tmp_path: Path) -> None:
+    """Activities, resources and sensitive values with tags in them: shown letter by letter, nothing runs or loads."""
+    labels = (SCRIPT, IMAGE, "</svg></style><b>visit")
+    times = [f"2025-01-{1 + case:02d}T0{step}:00:00Z" for case in range(20) for step in range(3)]
+    rows = [
+        {"case:concept:name": f"c{place // 3}", "concept:name": labels[place % 3], "time:timestamp": time}
+        | {"org:resource": labels[place % 3], "case:diagnosis": SCRIPT if place // 3 % 3 else IMAGE}
+        for place, time in enumerate(times)
+    ]
+    pd.DataFrame(rows).to_csv(tmp_path / "log.csv", index=False)
+    (tmp_path / "c.toml").write_text(HOSTILE)
+    output, page = tmp_path / "out", tmp_path / "report.html"
+    assert execute(["replay", str(tmp_path / "log.csv"), "-c", str(tmp_path / "c.toml"), "-o", str(output)]) == 0
+    source = ["--source", str(tmp_path / "log.csv"), "--show-values"]
+    assert execute(["report", str(output), "-o", str(page), *source]) == 0
+    for seen in open_page(page).values():
+        assert (seen["messages"], seen["requests"]) == ([], [])
+        assert all(label in seen["text"] for label in (*labels, IMAGE))
 
 
 def test_the_browser_test_sees_planted_faults(tmp_path: Path) -> None:

@@ -74,7 +74,13 @@ def _embedded(site: Site, file: Path, log: str, rules: FoldRules) -> Iterator[Re
     pseudonyms = Pseudonyms(read_key(site.output() / "operator" / "key"))
     events = read_log(file)
     fold = Fold(replace(rules, embedded=True, sources=()), log_facts(events))
-    records = records_from_log(events, pseudonym=pseudonyms.case, attributes=SENSITIVE[log], key=pseudonyms.id)
+    records = records_from_log(
+        events,
+        pseudonym=pseudonyms.case,
+        attributes=SENSITIVE[log],
+        key=pseudonyms.id,
+        resource=pseudonyms.resource,
+    )
     for position, record in records:
         for cut in fold.apply(position, record):
             yield Release(cut, content(fold.exposed(cut).log, SENSITIVE[log]))

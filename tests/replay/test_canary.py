@@ -148,10 +148,13 @@ def test_the_public_folder_is_that_of_the_releases(world: Path) -> None:
 
 
 def test_the_operator_keeps_no_raw_case_id_and_no_unlisted_attribute(world: Path) -> None:
-    """State, ledger, audits and variants know cases by pseudonym; what is not listed never entered."""
+    """State, ledger, audits and variants know cases and resources by pseudonym; what is not listed never entered."""
     text = everything(world / "out" / "operator")
     assert "register" in text
-    assert found(text, *PERSONS) == []
+    assert {"fold.checkpoint", "ledger.sqlite", "audit.json", "variants.parquet", "memory.json"} <= {
+        path.name for path in (world / "out" / "operator").rglob("*")
+    }
+    assert found(text, *PERSONS, RESOURCE) == []
 
 
 def test_metrics_hold_nothing_of_the_source(world: Path) -> None:

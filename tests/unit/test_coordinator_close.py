@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from models.errors import VeilstreamError
 from stream.config.settings import Settings
 from stream.daemon.coordinator import Coordinator
 from stream.daemon.state_machine import Engine
+from stream.daemon.status import StatusFile
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
@@ -44,7 +46,7 @@ class Unopened(Engine):
         self.host: Any = SimpleNamespace(
             settings=SimpleNamespace(process=SimpleNamespace(name="p"), checkpoint_every=9)
         )
-        self.office: Any = SimpleNamespace(watch=None)
+        self.office: Any = SimpleNamespace(watch=None, readable=lambda record: record)
         self.position, self.saved, self.whole = -1, -1, True
         self._events, self._saved_at = 0, time.monotonic()
         self._forget = self._alarmed = self._warned = False
@@ -85,6 +87,7 @@ def test_no_checkpoint_in_the_middle_of_a_record(tmp_path: Path, fenced: bool, s
     engine = Unopened()
     engine._ledger.fenced = fenced
     coordinator.engine, coordinator.state = engine, "active"
+    coordinator.status = StatusFile(tmp_path)
     if fenced:
         with pytest.raises(RuntimeError, match="fenced"):
             engine.apply(_records())
@@ -98,7 +101,7 @@ def test_who_loses_the_partition_ends_to_be_started_again_as_a_standby() -> None
     """With 1, and not with the 4 of a host that must not release, which a service manager leaves alone: there would
     be no standby any more."""
     host: Any = SimpleNamespace(
-        settings=Settings.model_validate({"process": {"name": "p"}}), source=Source(topics=("t",))
+        settings=Settings.model_validate({"process": {"name": "p"}}), source=Source(topics=("t",)), output=Path("out")
     )
     one: Any = Coordinator(SimpleNamespace(), host)  # type: ignore[arg-type]
     one.engine = SimpleNamespace()
@@ -110,19 +113,26 @@ def test_who_loses_the_partition_ends_to_be_started_again_as_a_standby() -> None
 def test_a_step_that_waits_for_another_is_timed_from_its_own_begin() -> None:
     """The end of the step before must not make the one at hand look idle: it could hang unseen."""
 
-    async def scenario() -> list[bool]:
+    ended, go_on = [], threading.Event()
+
+    def first() -> None:
+        time.sleep(0.05)
+        ended.append(time.monotonic())
+
+    async def scenario() -> None:
         host: Any = SimpleNamespace(
-            settings=Settings.model_validate({"process": {"name": "p"}}), source=Source(topics=("t",))
+            settings=Settings.model_validate({"process": {"name": "p"}}),
+            source=Source(topics=("t",)),
+            output=Path("out"),
         )
         one: Any = Coordinator(SimpleNamespace(), host)  # type: ignore[arg-type]
-        seen = []
-        first = asyncio.ensure_future(one._run(time.sleep, 0.2))
-        second = asyncio.ensure_future(one._run(time.sleep, 0.4))
-        await first
-        await asyncio.sleep(0.1)
-        seen.append(0 < one._busy() < 0.3)
-        await second
-        seen.append(one._busy() == 0)
-        return seen
+        steps = [asyncio.ensure_future(one._run(first)), asyncio.ensure_future(one._run(go_on.wait))]
+        await steps[0]
+        while not one._busy():
+            await asyncio.sleep(0.01)
+        assert one._since >= ended[0]
+        go_on.set()
+        await steps[1]
+        assert one._busy() == 0
 
-    assert asyncio.run(scenario()) == [True, True]
+    asyncio.run(scenario())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,28 +10,63 @@ import time
 
 import pytest
 
+from stream.daemon.progress import TASKS
+from tests.conftest import missing
+
 WATCHED = """
 import sys, time
 from stream.daemon.progress import ProgressCheck
 check = ProgressCheck(60, asleep=float(sys.argv[1]) if sys.argv[1] else None)
 check.watch()
 print("watching", flush=True)
-end = time.monotonic() + 8
-while time.monotonic() < end:
-    time.sleep(0.05)
+sys.stdin.readline()
 check.stop()
 """
 
 
+HOG = "while True: pass"
+
+
 @pytest.mark.parametrize(("asleep", "stopped", "code"), [("2", 3.5, 1), ("2", 0.0, 0), ("", 3.5, 0)])
 def test_only_a_sleeper_ends(asleep: str, stopped: float, code: int) -> None:
-    """SIGSTOP for longer than `asleep` ends it with 1 at SIGCONT; else it ends by itself."""
-    with subprocess.Popen([sys.executable, "-c", WATCHED, asleep], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+    """SIGSTOP for longer than `asleep` ends it with 1 at SIGCONT; else it ends when it is told to."""
+    with _watched(asleep) as process:
         time.sleep(1.5)  # the watcher looks once a second
         if stopped:
             process.send_signal(signal.SIGSTOP)
             time.sleep(stopped)
             process.send_signal(signal.SIGCONT)
-        assert process.wait(60) == code
+        if not code:
+            time.sleep(1.5)
+            process.communicate(b"end\n")
+        assert process.wait() == code
+
+
+def test_a_starved_process_is_not_asleep() -> None:
+    """It gets no CPU for longer than `asleep`, again and again: others on its CPU take nearly all of it."""
+    if not (TASKS / str(os.getpid()) / "schedstat").exists():
+        missing("schedstat", "this kernel does not count how long a thread waits for a CPU")
+    cpu = {min(os.sched_getaffinity(0))}
+    with _watched("1.2") as process:
+        for thread in os.listdir(f"/proc/{process.pid}/task"):
+            os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
+            os.sched_setaffinity(int(thread), cpu)
+        hogs = [
+            subprocess.Popen([sys.executable, "-c", HOG], preexec_fn=lambda: os.sched_setaffinity(0, cpu))
+            for _ in range(6)
+        ]
+        try:
+            time.sleep(12)
+        finally:
+            for hog in hogs:
+                hog.kill()
+                hog.wait()
+        process.communicate(b"end\n")
+        assert process.returncode == 0
+
+
+def _watched(asleep: str) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-c", WATCHED, asleep], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process

@@ -68,9 +68,10 @@ capabilities:
 
 {{- define "veilstream.probes" -}}
 # The health endpoint listens on loopback, so the probes run inside.
+# A process that refused is alive and never ready: it waits for a person, and a restart would not help.
 startupProbe:
   exec:
-    command: [python, -c, "from urllib.request import urlopen; urlopen('http://127.0.0.1:{{ .Values.ports.health }}/readyz', timeout=3)"]
+    command: [python, -c, "from urllib.request import urlopen; urlopen('http://127.0.0.1:{{ .Values.ports.health }}/healthz', timeout=3)"]
   periodSeconds: 5
   timeoutSeconds: 5
   failureThreshold: 60

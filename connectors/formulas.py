@@ -1,0 +1,25 @@
+"""CSV cells that a spreadsheet would run: made text at the edge of output, and given back by our reader.
+
+A label is whatever a source wrote; opened in a spreadsheet, `=HYPERLINK(...)` is a program.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+"""What spreadsheets take for a formula at the begin of a cell, the full-width forms too; behind quotes of `guarded`."""
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?([eE][+-]?\d+)?|inf)", re.ASCII)
+"""A number is no formula, and stays one."""
+
+
+def guarded(text: str) -> str:
+    """The text as a cell that no spreadsheet evaluates: one quote before what would be a formula (OWASP, CSV
+    injection). `unguarded` gives the text back."""
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def unguarded(cell: str) -> str:
+    """The inverse of `guarded`: the cell without the quote that it set."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

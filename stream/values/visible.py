@@ -1,0 +1,21 @@
+"""Text of a log where a terminal shows it: control characters become visible and do nothing."""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What moves the cursor, starts a command of the terminal or turns the direction of text; not tab and line feed."""
+
+
+def visible(text: str) -> str:
+    """The text with U+FFFD for each control character."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def visible_json(document: bytes) -> bytes:
+    """The same JSON with each control character as an escape (`\\u009b`): the values are the same, and a terminal that
+    shows the bytes runs nothing. Below the space JSON has nothing but escapes."""
+    if document.isascii() and b"\x7f" not in document:
+        return document
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", document.decode()).encode()

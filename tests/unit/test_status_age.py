@@ -1,0 +1,102 @@
+"""`status` of a coordinator that is gone, hangs or gets nothing: it says so, and exits 4."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from stream.commands import execute
+from stream.daemon.status import StatusFile, read_status
+from stream.fold.fold import Fold
+from stream.fold.rules import FoldRules
+
+HEARTBEAT = 5.0
+
+
+def told(folder: Path, **changed: Any) -> Path:
+    """The status file of a coordinator that lives and moves, but for what is changed."""
+    (folder / "operator").mkdir(exist_ok=True)
+    engine: Any = SimpleNamespace(fold=Fold(FoldRules(())), position=7, saved=6)
+    StatusFile(folder, HEARTBEAT).write(engine, "active")
+    file = folder / "operator" / "status.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
+    return folder
+
+
+def asked(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = execute(["status", "-o", str(folder)])
+    return code, capsys.readouterr().out
+
+
+def gone() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as one:
+        one.wait()
+    return one.pid
+
+
+def test_one_that_moves_is_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its process and age are shown; a build that takes minutes is a move."""
+    code, said = asked(told(tmp_path), capsys)
+    assert code == 0
+    assert f"process {os.getpid()} on {socket.gethostname()}, " in said
+    assert said.rstrip().count(" s ago:") == 0
+    now = time.time()
+    assert asked(told(tmp_path, moved=now - 600, busy_seconds=599.0), capsys)[0] == 0
+
+
+def test_one_that_ended_long_ago_is_no_longer_active(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The file says `active` for ever; its age says something else."""
+    code, said = asked(told(tmp_path, at=time.time() - 26 * 60, pid=gone()), capsys)
+    assert code == 4
+    assert " s ago: its process has ended" in said
+
+
+def test_one_that_is_silent_elsewhere_or_hangs_is_not_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another host's process cannot be asked for; three heartbeats of silence say enough."""
+    silent = time.time() - 3 * HEARTBEAT - 1
+    code, said = asked(told(tmp_path, at=silent, host="another", pid=gone()), capsys)
+    assert (code, "not been heard of since" in said) == (4, True)
+    code, said = asked(told(tmp_path, at=silent), capsys)
+    assert (code, "not been heard of since" in said) == (4, True)
+
+
+def test_without_ingest_nothing_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The coordinator lives and gets not even a heartbeat."""
+    code, said = asked(told(tmp_path, moved=time.time() - 3 * HEARTBEAT - 1), capsys)
+    assert (code, "ingest" in said) == (4, True)
+
+
+def test_a_file_of_before_is_read_by_its_age(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names neither host nor heartbeat."""
+    file = told(tmp_path) / "operator" / "status.json"
+    old = {k: v for k, v in json.loads(file.read_text()).items() if k not in ("host", "heartbeat", "moved")}
+    file.write_text(json.dumps(old))
+    assert asked(tmp_path, capsys)[0] == 0
+    file.write_text(json.dumps({**old, "at": time.time() - 60}))
+    assert asked(tmp_path, capsys)[0] == 4
+
+
+def test_a_life_sign_leaves_everything_else(tmp_path: Path) -> None:
+    """Between two batches only the age is new; a stop is said; before the first batch there is nothing to say."""
+    (tmp_path / "operator").mkdir()
+    one = StatusFile(tmp_path, HEARTBEAT)
+    one.alive("active", 0.0)
+    assert read_status(tmp_path) is None
+    engine: Any = SimpleNamespace(fold=Fold(FoldRules(())), position=7, saved=6)
+    one.write(engine, "active")
+    first = read_status(tmp_path) or {}
+    one.alive("stopped", 0.0)
+    then = read_status(tmp_path) or {}
+    assert then["at"] >= first["at"]
+    assert {**then, "at": 0, "state": ""} == {**first, "at": 0, "state": ""}
+    assert execute(["status", "-o", str(tmp_path)]) == 4

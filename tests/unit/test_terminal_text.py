@@ -1,0 +1,68 @@
+"""What a source wrote reaches a terminal as text: no escape sequence, no turned direction, no second line."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from models.eventlog import EventLog
+from stream.commands import execute
+from stream.daemon.publisher import frames
+
+ESCAPE = "\x1b]0;pwned\x07\x1b[2J"
+LABEL = f"visit{ESCAPE}\x9b31m\u202etxet\x7f"
+FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def log(folder: Path, name: str, header: str = "case,act,time", cases: int = 6) -> str:
+    rows = [f"c{case},{LABEL if case % 2 else 'other'},2025-01-01T00:00:0{case}Z" for case in range(cases)]
+    (folder / name).write_text("\n".join([header, *rows]) + "\n", newline="")
+    return str(folder / name)
+
+
+COLUMNS = ("--columns", "case=case,activity=act,time=time")
+
+
+@pytest.mark.parametrize("json_too", [False, True])
+def test_labels_in_tables_and_json_are_text(tmp_path: Path, capfd: pytest.CaptureFixture[str], json_too: bool) -> None:
+    """Suppressed items, the worst background knowledge: labels are shown, and do nothing."""
+    first, second = log(tmp_path, "one.csv", cases=3), log(tmp_path, "two.csv", cases=6)
+    shown = ["--json"] if json_too else []
+    execute(["attack", first, second, *COLUMNS, "--bk-length", "1", "--n", "0", "--bk", LABEL, *shown])
+    tlkc = ["--mechanism", "tlkc", "--knowledge", "set", "--L", "1", "--K", "4", "--C", "1"]
+    execute(["anonymize", second, *COLUMNS, "-o", str(tmp_path / "out.csv"), *tlkc, *shown])
+    out, err = capfd.readouterr()
+    assert "visit" in out
+    assert FORBIDDEN.findall(out.replace("\n", "") + err.replace("\n", "")) == []
+    if json_too:
+        assert LABEL in _texts(json.loads(out.splitlines()[0]))
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, dict):
+        return [text for one in value.values() for text in _texts(one)]
+    if isinstance(value, list):
+        return [text for one in value for text in _texts(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def test_names_in_error_lines_are_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A column's name stands in the line that says what the file has."""
+    bad = log(tmp_path, "bad.csv", header=f"case,act{ESCAPE},moment\x9b2J")
+    assert execute(["risk", bad]) == 2
+    err = capfd.readouterr().err
+    assert "it has case, act" in err
+    assert FORBIDDEN.findall(err.replace("\n", "")) == []
+
+
+def test_released_events_hold_control_characters_as_escapes() -> None:
+    """The topic's JSON: whoever prints a frame runs nothing, whoever decodes it has the sealed values."""
+    one = EventLog.from_events(["c"], [LABEL], [0], [LABEL])
+    told = list(frames("p", 1, one))
+    assert FORBIDDEN.findall(b"".join(told).decode()) == []
+    (_, events, _) = map(msgspec.json.decode, told)
+    assert events["rows"][0][1::2] == [LABEL, LABEL]

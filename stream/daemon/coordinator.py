@@ -21,11 +21,12 @@ import faust
 from faust.types import TP
 
 from connectors.kafka.topics import topic
-from models.errors import RefusedError, VeilstreamError
+from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
+from stream.daemon.faust_consumer import leader_epoch
 from stream.daemon.health import STUCK_SECONDS
 from stream.daemon.progress import ProgressCheck, patience
-from stream.daemon.state_machine import Engine, Host
+from stream.daemon.state_machine import DeltaRecord, Engine, Host
 from stream.daemon.status import write_status
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class Coordinator:
         session = host.source.session_timeout
         self.check = ProgressCheck(patience(session, host.source.heartbeat), asleep=session)
         self._since = 0.0
+        self._looking = False
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
         self._stopping = threading.Event()
@@ -78,7 +80,7 @@ class Coordinator:
         current = [event for event in events if event.message.generation_id == generation]
         if not current:
             return
-        records = [(event.message.offset, event.message.value) for event in current]
+        records = [(event.message.offset, event.message.value, leader_epoch(event.message)) for event in current]
         await self._run(self._fold, records)
         for event in current:
             event.message.value = None  # the state has it; only the offset is still needed
@@ -86,8 +88,9 @@ class Coordinator:
             self._pending.extend(current)
             self._acknowledge()
 
-    def _fold(self, records: Sequence[tuple[int, bytes]]) -> None:
+    def _fold(self, records: Sequence[DeltaRecord]) -> None:
         engine = self._active()
+        engine.check_delta()
         engine.catch_up(records[0][0], self._stopping.is_set)
         engine.apply(records, self._stopping.is_set)
         self.state = "gap" if engine.fold.gap else "active"
@@ -130,6 +133,19 @@ class Coordinator:
         """Called by a timer of the event loop. A step may take minutes, a rebalance or a hanging loop may not."""
         if self._busy() < STUCK_SECONDS and not self.app.rebalancing:
             self.check.moved()
+        if self.engine is not None and not self._busy() and not self._looking and not self.app.rebalancing:
+            self._looking = True
+            self.app.add_future(self._run(self._look))
+
+    def _look(self) -> None:
+        """A delta topic of which nothing comes may be gone, or be another one."""
+        try:
+            if self.engine is not None and not self._stopping.is_set():
+                self.engine.check_delta(whole=True)
+        except UnavailableError as error:
+            log.warning("%s; asking again", error)
+        finally:
+            self._looking = False
 
     def probe(self) -> dict[str, Any]:
         """What the health endpoints tell."""

@@ -152,8 +152,8 @@ class Engine:
         return Fold.restore(saved.state), saved.position
 
     def _anchor(self) -> None:
-        """Hold the delta topic against what the state was folded from; LostDeltasError where it is another one and nobody
-        has said what to do about it."""
+        """Compare the delta topic with what the state was folded from; LostDeltasError where it is another one and
+        nobody has said what to do about it."""
         lineage = self._lineage()
         self.anchor = self._anchored[-1] if self._anchored else Anchor(lineage.topic)
         if self.position + 1 < self.anchor.begin:
@@ -206,7 +206,7 @@ class Engine:
         return found
 
     def check_delta(self, *, whole: bool = False) -> None:
-        """Whether the delta topic is still the one that is folded, cheap where nothing moved; LostDeltasError where not.
+        """LostDeltasError where the delta topic is not the one that is folded any more; cheap where nothing moved.
         Asked after records came and before they are folded, they are of the topic that was asked about. `whole`: its
         end too, for a topic of which nothing comes."""
         leader = self._client.leaders([self._delta]).get((self._delta, 0))

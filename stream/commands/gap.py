@@ -39,4 +39,6 @@ def _mend(config: Path, output: Path, action: str, json: bool) -> None:
         emit_json({"action": action, "gaps": gaps})
         return
     for one in gaps:
-        tables().print(f"{action}: {one['src']}/{one['p']}, offsets {one['missing'][0]} to {one['missing'][1]}")
+        first, last = one["missing"]
+        offsets = f"offsets {first} to {last}" if first <= last else f"from offset {first} on"
+        tables().print(f"{action}: {one['src']}/{one['p']}, {offsets}")

@@ -42,9 +42,13 @@ def command(
         console.print(table)
         if status["foreign"]:
             console.print(f"{status['foreign']} events under another pseudonym key were rejected")
+        if (status.get("delta") or {}).get("lost"):
+            console.print("gap: the delta topic is not the one that the state was folded from")
         for one in status["partitions"]:
             if one["missing"]:
-                console.print(f"gap: {one['src']}/{one['p']} misses offsets {one['missing'][0]} to {one['missing'][1]}")
+                first, last = one["missing"]
+                what = f"misses offsets {first} to {last}" if first <= last else f"begins anew at offset {first}"
+                console.print(f"gap: {one['src']}/{one['p']} {what} ({one.get('fault', 'missing')})")
     return 4 if status["state"] == "gap" or stands else 0
 
 

@@ -21,11 +21,12 @@ import faust
 from faust.types import TP
 
 from connectors.kafka.topics import topic
-from models.errors import RefusedError, VeilstreamError
+from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
+from stream.daemon.faust_consumer import leader_epoch
 from stream.daemon.health import STUCK_SECONDS
 from stream.daemon.progress import ProgressCheck, patience
-from stream.daemon.state_machine import Engine, Host
+from stream.daemon.state_machine import DeltaRecord, Engine, Host
 from stream.daemon.status import StatusFile
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Coordinator:
         self.check = ProgressCheck(patience(session, host.source.heartbeat), asleep=session)
         self.status = StatusFile(host.output, host.source.heartbeat)
         self._since = 0.0
+        self._looking = False
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
         self._stopping = threading.Event()
@@ -79,7 +81,7 @@ class Coordinator:
         current = [event for event in events if event.message.generation_id == generation]
         if not current:
             return
-        records = [(event.message.offset, event.message.value) for event in current]
+        records = [(event.message.offset, event.message.value, leader_epoch(event.message)) for event in current]
         await self._run(self._fold, records)
         for event in current:
             event.message.value = None  # the state has it; only the offset is still needed
@@ -87,8 +89,9 @@ class Coordinator:
             self._pending.extend(current)
             self._acknowledge()
 
-    def _fold(self, records: Sequence[tuple[int, bytes]]) -> None:
+    def _fold(self, records: Sequence[DeltaRecord]) -> None:
         engine = self._active()
+        engine.check_delta()
         engine.catch_up(records[0][0], self._stopping.is_set)
         engine.apply(records, self._stopping.is_set)
         self.state = "gap" if engine.fold.gap else "active"
@@ -134,6 +137,19 @@ class Coordinator:
             self.check.moved()
         if self.engine is not None:
             self.status.alive(self.state, round(busy, 3))
+        if self.engine is not None and not self._busy() and not self._looking and not self.app.rebalancing:
+            self._looking = True
+            self.app.add_future(self._run(self._look))
+
+    def _look(self) -> None:
+        """A delta topic of which nothing comes may be gone, or be another one."""
+        try:
+            if self.engine is not None and not self._stopping.is_set():
+                self.engine.check_delta(whole=True)
+        except UnavailableError as error:
+            log.warning("%s; asking again", error)
+        finally:
+            self._looking = False
 
     def probe(self) -> dict[str, Any]:
         """What the health endpoints tell."""

@@ -50,8 +50,8 @@ class DeltaReader:
         """Offset behind the last record."""
         return int(self._open().end_offsets([self._partition])[self._partition])
 
-    def read(self, first: int, until: int) -> Iterator[tuple[int, bytes | None]]:
-        """(offset, value) of the records from `first` up to `until` (exclusive), in order."""
+    def read(self, first: int, until: int) -> Iterator[tuple[int, bytes | None, int]]:
+        """(offset, value, leader epoch) of the records from `first` up to `until` (exclusive), in order."""
         consumer = self._open()
         consumer.seek(self._partition, first)
         heard = time.monotonic()
@@ -61,7 +61,7 @@ class DeltaReader:
                 for record in records:
                     if record.offset >= until:
                         return
-                    yield record.offset, record.value
+                    yield record.offset, record.value, int(record.leader_epoch)
             if time.monotonic() - heard > PATIENCE_SECONDS:
                 raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {until}")
 
@@ -86,7 +86,7 @@ def spoken_of(process: str, source: Source, topic: str, number: int) -> bool:
     try:
         if reader.begin() > 0:
             return True
-        found = (subject.decode(value or b"{}") for _, value in reader.read(0, reader.end()))
+        found = (subject.decode(value or b"{}") for _, value, _ in reader.read(0, reader.end()))
         return any((one.src, one.p) == (topic, number) for one in found)
     finally:
         reader.close()

@@ -49,6 +49,19 @@ class DeadLetter:
         return msgspec.json.encode(body)
 
 
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """Of which log events come, as a delta tells it (`stream.fold.records.Delta`)."""
+
+    log: str = ""
+    epoch: int = -1
+    epochs: tuple[tuple[int, int], ...] = ()
+    end: int | None = None
+
+
+UNKNOWN = LogState()
+
+
 @dataclass(slots=True)
 class _Chunk:
     rows: list[msgspec.Raw]
@@ -73,19 +86,21 @@ class DeltaWriter:
     _names: dict[str, str] = field(default_factory=dict)
 
     def write(
-        self, source: str, partition: int, prev: int, records: Iterable[SourceRecord]
+        self, source: str, partition: int, prev: int, records: Iterable[SourceRecord], log: LogState = UNKNOWN
     ) -> tuple[list[bytes], list[DeadLetter]]:
-        """Delta records in order, and the dead letters among `records` (one partition, ascending offsets)."""
+        """Delta records in order, and the dead letters among `records` (one partition, ascending offsets, one leader
+        epoch). What `log` says beside id and epoch stands in the first one."""
         letters: list[DeadLetter] = []
         encoded = []
         for chunk in self._chunks(records, letters):
-            encoded.append(self._encode(source, partition, prev, chunk))
-            prev = chunk.last
+            encoded.append(self._encode(source, partition, prev, chunk, log))
+            prev, log = chunk.last, LogState(log.log, log.epoch)
         return encoded, letters
 
-    def opening(self, source: str, partition: int, prev: int, last: int) -> bytes:
-        """A delta without an event: what lies up to `last` is gone from the log, or was never asked for."""
-        return self._encode(source, partition, prev, _Chunk([], [], last=last))
+    def opening(self, source: str, partition: int, prev: int, last: int, log: LogState = UNKNOWN) -> bytes:
+        """A delta without an event: what lies up to `last` is gone from the log, or was never asked for. With -1 and -1
+        it only says what the log is."""
+        return self._encode(source, partition, prev, _Chunk([], [], last=last), log)
 
     def _chunks(self, records: Iterable[SourceRecord], letters: list[DeadLetter]) -> Iterator[_Chunk]:
         chunk = _Chunk([], [])
@@ -138,7 +153,7 @@ class DeltaWriter:
             self._names[resource] = self.pseudonyms.resource(resource)
         return self._names[resource]
 
-    def _encode(self, source: str, partition: int, prev: int, chunk: _Chunk) -> bytes:
+    def _encode(self, source: str, partition: int, prev: int, chunk: _Chunk, log: LogState) -> bytes:
         delta = Delta(
             src=source,
             p=partition,
@@ -150,5 +165,9 @@ class DeltaWriter:
             key=self.pseudonyms.id,
             named=not self.raw_resources,
             rows=chunk.rows,  # type: ignore[arg-type]  # encoded already: msgspec writes raw JSON as it stands
+            log=log.log,
+            epoch=log.epoch,
+            epochs=log.epochs,
+            end=log.end,
         )
         return msgspec.json.encode(delta)

@@ -6,6 +6,9 @@ skipped and later committed over, and nobody saw it. Here such a partition goes 
 
 It reads committed records only. Faust does so for its own transactions alone, but a transaction that a source aborted
 never happened, and no reader of the delta topic may see a record that another one does not.
+
+Each message carries the leader epoch under which its record was written (in `checksum`, which no record has that has
+an epoch): by it a log that lost its tail and gave the offsets again is known (`connectors.kafka.lineage`).
 """
 
 from __future__ import annotations
@@ -16,10 +19,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import faust
+from aiokafka.consumer import fetcher
+from aiokafka.record.memory_records import MemoryRecords
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from kafka import KafkaConsumer, TopicPartition
 
+from connectors.kafka.lineage import leader_epochs
 from connectors.kafka.source import Source
 
 HOLE_SECONDS = 30.0
@@ -27,6 +33,43 @@ HOLE_SECONDS = 30.0
 
 
 ISOLATION = "read_committed"
+
+
+class _Records:
+    """The record batches of a fetch response, and the leader epoch of the one that was given last: aiokafka reads the
+    field over."""
+
+    def __init__(self, data: bytes) -> None:
+        self._batches = MemoryRecords(data)
+        self._epochs = leader_epochs(data)
+        self.epoch = -1
+
+    def has_next(self) -> bool:
+        return bool(self._batches.has_next())
+
+    def size_in_bytes(self) -> int:
+        return int(self._batches.size_in_bytes())
+
+    def next_batch(self) -> Any:
+        self.epoch = next(self._epochs, -1)
+        return self._batches.next_batch()
+
+
+class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]  # the library has no types
+    def _consumer_record(self, tp: Any, record: Any) -> Any:
+        found = super()._consumer_record(tp, record)
+        found.checksum = self._records.epoch
+        return found
+
+
+fetcher.MemoryRecords = _Records
+fetcher.PartitionRecords = _PartitionRecords
+
+
+def leader_epoch(message: Any) -> int:
+    """Leader epoch of a consumed message; -1 where its record has none."""
+    epoch = getattr(message, "checksum", None)
+    return -1 if epoch is None else int(epoch)
 
 
 class _Thread(driver.AIOKafkaConsumerThread):

@@ -9,8 +9,9 @@ were not acknowledged are read again. The fold drops repeats.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,15 +23,16 @@ from kafka.errors import KafkaError
 
 from connectors.columns import Names
 from connectors.kafka.events import Schema, decoder
+from connectors.kafka.lineage import Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from connectors.times import nanoseconds
-from models.errors import VeilstreamError
+from models.errors import UnavailableError, VeilstreamError
 from stream.config.settings import Settings
 from stream.daemon.delta_reader import spoken_of
-from stream.daemon.deltas import DeltaWriter, SourceRecord
+from stream.daemon.deltas import DeltaWriter, LogState, SourceRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
-from stream.daemon.faust_consumer import first_record, log_begins
+from stream.daemon.faust_consumer import first_record, leader_epoch, log_begins
 from stream.daemon.progress import ProgressCheck, patience
 from stream.fold.records import Heartbeat, Tick
 from stream.values.pseudonym import Pseudonyms
@@ -38,11 +40,17 @@ from stream.values.pseudonym import Pseudonyms
 if TYPE_CHECKING:
     from stream.metrics.exporter import Metrics
 
+logger = logging.getLogger("veilstream")
+
 TAKE = 500
 """Events of one batch. More would hold more unacknowledged events, less would pay more round trips an event."""
 
 WITHIN = 0.25
 """Seconds that an incomplete batch waits: the price of latency where traffic is low."""
+
+LOOK_SECONDS = 1.0
+"""How often a worker asks which logs its topics are, while events come. After a pause it asks before it sends anything;
+a topic that is created again and has grown beyond the old position within this time is seen a second late."""
 
 APPEND_TIME = 1
 """Kafka's timestamp type for the broker's own clock; a producer's clock is not believed for `max_skew`."""
@@ -98,6 +106,14 @@ class Ingest:
         """Position and end between which the log holds no record."""
         self._begun: set[TP] = set()
         """Partitions whose first events in this generation were where they should be."""
+        self._client = LogClient(source)
+        self._logs: dict[TP, Lineage] = {}
+        """The log of each partition, as the broker told it last."""
+        self._untold: set[TP] = set()
+        """Partitions whose log no delta has described yet."""
+        self._cut: dict[TP, int] = {}
+        """Where a log ends that ends before what was read of it, where no delta has said so yet."""
+        self._looked = float("-inf")
         self._waiting: asyncio.Future[None] | None = None
         """The batch before this one, sent and not yet acknowledged; its failure is ours."""
 
@@ -111,11 +127,13 @@ class Ingest:
                 by_partition.setdefault(event.message.tp, []).append(event)
         sends: list[Any] = []
         ends: dict[TP, int] = {}
+        await self._look(by_partition)
         covered = await self._positions(by_partition)
         for tp, mine in by_partition.items():
             await self._begin(tp, covered[tp] + 1, mine[0].message.offset)
-            sends += self._write(tp, covered[tp], mine)
-            ends[tp] = mine[-1].message.offset
+            for run in _runs(mine):
+                sends += await self._write_run(tp, ends.get(tp, covered[tp]), run)
+                ends[tp] = run[-1].message.offset
         sent = [await send for send in sends]  # in this order, also on the topic: the producer keeps it
         if self._current_generation() == generation:
             self._covered.update(ends)
@@ -143,9 +161,19 @@ class Ingest:
             done = self.progress
             self.metrics.ingested(done.events, done.deltas, done.dead, done.lag)
 
+    async def _write_run(self, tp: TP, covered: int, run: Sequence[Any]) -> list[Any]:
+        """The deltas of events with rising offsets under one leader. Where the offsets begin again, or another leader
+        wrote them, the broker is asked for the log first: the fold decides whether it is the one that it knows."""
+        first, epoch = run[0].message.offset, leader_epoch(run[0].message)
+        back = first <= covered
+        if back or (tp in self._logs and epoch > self._logs[tp].epoch):
+            await self._ask([tp])
+        return self._write(tp, first - 1 if back else covered, run)
+
     def _write(self, tp: TP, prev: int, events: Sequence[Any]) -> list[Any]:
         """Coroutines that hand the partition's deltas and dead letters to the producer, in order."""
-        deltas, letters = self.writer.write(tp.topic, tp.partition, prev, map(_record, events))
+        log = self._tell_log(tp, leader_epoch(events[-1].message))
+        deltas, letters = self.writer.write(tp.topic, tp.partition, prev, map(_record, events), log)
         self.progress.events += len(events) - len(letters)
         self.progress.deltas += len(deltas)
         for letter in letters:
@@ -162,7 +190,60 @@ class Ingest:
             self._generation = generation
             self._covered.clear()
             self._begun.clear()
+            self._logs.clear()
+            self._untold.clear()
+            self._cut.clear()
         return generation
+
+    async def _look(self, partitions: Collection[TP]) -> None:
+        """Ask which logs the partitions are, where that was not done in this generation or `LOOK_SECONDS` have gone;
+        what has another id or another leader than before is asked for whole."""
+        known = all(tp in self._logs for tp in partitions)
+        if known and time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        leaders = await self._asked(self._client.leaders, self.source.topics)
+        self._looked = time.monotonic()
+        changed = []
+        for tp in partitions:
+            leader, log = leaders.get((tp.topic, tp.partition)), self._logs.get(tp)
+            if leader is not None and (log is None or (leader.topic, leader.epoch) != (log.topic, log.epoch)):
+                changed.append(tp)
+        if changed:
+            await self._ask(changed)
+
+    async def _ask(self, partitions: Collection[TP]) -> None:
+        """The logs of some partitions, from their leaders; what is new about them is told with the next delta."""
+        generation = self._current_generation()
+        places = [(tp.topic, tp.partition) for tp in partitions]
+        found = await self._asked(self._client.lineages, places)
+        if self._current_generation() != generation:
+            return
+        for tp in partitions:
+            log, before = found.get((tp.topic, tp.partition)), self._logs.get(tp)
+            if log is None:
+                continue
+            self._logs[tp] = log
+            if before is None or (before.topic, before.epochs) != (log.topic, log.epochs):
+                self._untold.add(tp)
+
+    async def _asked(self, question: Callable[[Any], Any], about: Any) -> Any:
+        """The broker's answer. While it is away the worker waits, like its consumer; the progress check bounds it."""
+        while True:
+            try:
+                return await asyncio.get_running_loop().run_in_executor(None, question, about)
+            except UnavailableError as error:
+                logger.warning("%s; asking again", error)
+                await asyncio.sleep(1.0)
+
+    def _tell_log(self, tp: TP, epoch: int) -> LogState:
+        """What a delta says of its log: all that no delta has said yet."""
+        log = self._logs.get(tp)
+        if log is None:
+            return LogState(epoch=epoch)
+        if tp not in self._untold and tp not in self._cut:
+            return LogState(log.topic, epoch)
+        self._untold.discard(tp)
+        return LogState(log.topic, epoch, log.epochs, self._cut.pop(tp, None))
 
     async def _begin(self, tp: TP, expected: int, offset: int) -> None:
         """An assignment begins where the one before ended, or at a hole that the log really has. What a rebalance
@@ -206,7 +287,8 @@ class Ingest:
         if not promised:
             loop = asyncio.get_running_loop()
             promised = await loop.run_in_executor(None, spoken_of, self.process, self.source, tp.topic, tp.partition)
-        delta = self.writer.opening(tp.topic, tp.partition, begin - 1 if promised else -1, begin - 1)
+        prev = begin - 1 if promised else -1
+        delta = self.writer.opening(tp.topic, tp.partition, prev, begin - 1, self._tell_log(tp, -1))
         await (await self._send(self.delta, delta))
 
     async def report(self) -> None:
@@ -220,24 +302,44 @@ class Ingest:
         generation = self._current_generation()
         owned = sorted(tp for tp in self.app.consumer.assignment() if tp.topic in self.source.topics)
         now = time.time_ns()
+        await self._look(owned)
+        covered = dict(await self._positions(owned))  # before the ends are asked: they are not older
         ends = await self.app.consumer.highwaters(*owned)
-        covered = await self._positions(owned)
+        await self._look_at_ends({tp: covered[tp] for tp in owned if ends[tp] <= covered[tp]})
         sends = []
         self.progress.lag = {}
         for tp in owned:
             position = covered[tp]
+            if tp in self._untold or tp in self._cut:
+                sends.append(self._send(self.delta, self._log_delta(tp)))
+            if ends[tp] <= position:
+                continue  # it ends before what was read: it is not idle, its consumer is about to begin again
             idle = ends[tp] <= position + 1 or await self._nothing_between(tp, position + 1, ends[tp])
             self.progress.lag[f"{tp.topic}/{tp.partition}"] = 0 if idle else ends[tp] - position - 1
             if idle and self._current_generation() == generation:
-                sends.append(
-                    self._send(self.delta, msgspec.json.encode(Heartbeat(src=tp.topic, p=tp.partition, at=now)))
-                )
+                beat = Heartbeat(src=tp.topic, p=tp.partition, at=now, last=position)
+                sends.append(self._send(self.delta, msgspec.json.encode(beat)))
         if TP(self.source.topics[0], 0) in owned:
             sends.append(self._send(self.delta, msgspec.json.encode(Tick(at=now))))
         await asyncio.gather(*[await send for send in sends])
         if not any(self.progress.lag.values()):
             self.check.moved()
         self._tell()
+
+    def _log_delta(self, tp: TP) -> bytes:
+        return self.writer.opening(tp.topic, tp.partition, -1, -1, self._tell_log(tp, -1))
+
+    async def _look_at_ends(self, positions: Mapping[TP, int]) -> None:
+        """Partitions that end before what was read of them, for all that a fetching client says: their leaders know.
+        Told once of each log and end."""
+        if not positions:
+            return
+        before = {tp: self._logs.get(tp) for tp in positions}
+        await self._ask(positions)
+        for tp, position in positions.items():
+            log = self._logs.get(tp)
+            if log is not None and log.end is not None and log.end <= position and log != before[tp]:
+                self._cut[tp] = log.end
 
     async def _nothing_between(self, tp: TP, begin: int, end: int) -> bool:
         """Whether a partition that stands still before the end of its log has come to that end: markers of
@@ -256,6 +358,17 @@ class Ingest:
         if there == end:
             self._hollow[tp] = place
         return there == end
+
+
+def _runs(events: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """The events of a partition, split where offsets begin again (the log did) or another leader wrote them."""
+    begin = 0
+    for i in range(1, len(events)):
+        one, before = events[i].message, events[i - 1].message
+        if one.offset <= before.offset or leader_epoch(one) != leader_epoch(before):
+            yield events[begin:i]
+            begin = i
+    yield events[begin:]
 
 
 def _record(event: Any) -> SourceRecord:

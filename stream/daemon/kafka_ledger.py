@@ -6,11 +6,14 @@
   appender is told which. Nothing is published before that.
 * The copy remembers how far it has read and a digest of all that it read: a topic that is shorter or other than that
   (a restored snapshot, another cluster) is refused, since budgets and numbers would be forgotten.
+* At every start the copy is compared with the topic, entry for entry. Where rows are missing or other (a damaged file,
+  a hand that edited it) it is rebuilt from the topic, and that is said: the topic is the truth.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -23,6 +26,8 @@ from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import RefusedError, UnavailableError
 from stream.storage.ledger import Entry, SqliteLedger, key_of
+
+log = logging.getLogger("veilstream")
 
 READ_SECONDS = 60.0
 """How long to wait for the broker to give back what it has acknowledged, before giving up the process."""
@@ -44,6 +49,8 @@ class TopicLedger(SqliteLedger):
         self._partition = TopicPartition(topic(process, "ledger"), 0)
         self._next, self._digest = 0, b""
         self._fenced = False
+        self._told: dict[str | int, Entry] | None = None
+        """Entries that stand, by key or offset, while the topic is read from its begin."""
         self._known: tuple[int, bytes] = (0, b"")
         self._producer = self._open_producer(process, source)
         self._consumer = KafkaConsumer(
@@ -97,7 +104,21 @@ class TopicLedger(SqliteLedger):
         except fences:
             self._fenced = True
             raise RefusedError(FENCED) from None
+        except errors.KafkaError:
+            self._abort(fences)
+            raise
         return offsets
+
+    def _abort(self, fences: tuple[type[Exception], ...]) -> None:
+        """End a transaction that failed, so that the next one can begin; where that fails too, the next one says so."""
+        from kafka import errors
+
+        try:
+            self._producer.abort_transaction()
+        except fences:
+            self._fenced = True
+        except errors.KafkaError as error:
+            log.warning("%s: a transaction could not be aborted (%s)", self._partition.topic, type(error).__name__)
 
     def _standing(self, entry: Entry) -> Entry:
         key = key_of(entry)
@@ -124,9 +145,26 @@ class TopicLedger(SqliteLedger):
             )
         self._consumer.seek(self._partition, 0)
         self._known = known
+        self._told = told = {}
         self._read_until(end)
         if self._next <= known[0]:
             self._compare()
+        self._rebuild(list(told.values()))
+        self._told = None  # from now on the copy follows record by record
+
+    def _rebuild(self, told: list[Entry]) -> None:
+        """Make the copy what the topic says, where it is anything else."""
+        here = list(super().entries())
+        if here == told:
+            return
+        log.error(
+            "%s: does not hold what %s does (%d entries here, %d there): it is rebuilt from the topic",
+            *(self.path, self._partition.topic, len(here), len(told)),
+        )
+        with _transaction(self._db):
+            self._db.execute("DELETE FROM entries")
+            for entry in told:
+                super().append(entry)
 
     def _compare(self) -> None:
         if self._digest != self._known[1]:
@@ -141,20 +179,33 @@ class TopicLedger(SqliteLedger):
             if time.monotonic() > deadline:
                 raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {offset}")
 
-    def _take(self, offset: int, value: bytes) -> None:
-        """One record of the topic into the digest, and into the copy with the place that it brings us to."""
+    def _take(self, offset: int, value: bytes | None) -> None:
+        """One record of the topic into the digest, and into the copy with the place that it brings us to. RefusedError
+        for one that is no entry: what it stood for is not known, and budgets are never guessed."""
+        entry = self._entry(offset, value)
+        value = value or b""
         copied = offset < self._known[0]
         if not copied and self._next <= self._known[0]:
             self._compare()
         self._digest = hashlib.sha256(self._digest + value).digest()
         self._next = offset + 1
+        if self._told is not None:
+            self._told.setdefault(key_of(entry) or offset, entry)
         if copied:
             return
-        entry = msgspec.json.decode(value, type=Entry)
         with _transaction(self._db):
             super().append(entry)
             self._db.execute("DELETE FROM topic")
             self._db.execute("INSERT INTO topic VALUES(?, ?)", (self._next, self._digest))
+
+    def _entry(self, offset: int, value: bytes | None) -> Entry:
+        try:
+            return msgspec.json.decode(value or b"", type=Entry)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise RefusedError(
+                f"{self._partition.topic}: the record at offset {offset} is no entry of a ledger that this program "
+                "knows; find out who wrote it, and restore the topic without it"
+            ) from None
 
     def close(self) -> None:
         """Leave without a word: a transaction that is open is ended by the successor."""

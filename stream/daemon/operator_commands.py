@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,23 +55,43 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     status = read_status(output)
     if status is None:
         raise InputError(f"{output}: no coordinator has run here; give its folder with -o")
+    lost = (status.get("delta") or {}).get("lost")
+    if lost:
+        return _mend_delta(settings, source, status, lost, action)
     missing = [one for one in status["partitions"] if one["missing"]]
     if not missing:
         raise InputError(f"{output}: its coordinator reports no gap")
     if action == "rewind":
-        _rewind(settings, source, missing)
+        _rewind(settings, source, {(one["src"], one["p"]): one["missing"][0] for one in missing})
     for one in missing:
         arguments = {"action": action, "src": one["src"], "p": one["p"]}
         send(settings, source, Command(name="gap", arguments=arguments))
     return missing
 
 
-def _rewind(settings: Settings, source: Source, missing: Sequence[dict[str, Any]]) -> None:
+def _mend_delta(
+    settings: Settings, source: Source, status: dict[str, Any], lost: dict[str, Any], action: str
+) -> list[dict[str, Any]]:
+    """A delta topic that is not the one of the state. `rewind`: the ingest group goes back behind the last event that
+    was folded, of every partition. The order goes into the new topic, and names it; the next coordinator reads it."""
+    partitions = status["partitions"]
+    if action == "rewind" and partitions:
+        behind = {(one["src"], one["p"]): (one["missing"] or [one["last"] + 1])[0] for one in partitions}
+        _rewind(settings, source, behind)
+    # of no source partition: their own gaps are decided by themselves
+    arguments = {"action": action, "delta": lost["log"], "position": status["position"], "src": "", "p": -1}
+    send(settings, source, Command(name="gap", arguments=arguments))
+    name = topics.topic(settings.process.name, "delta")
+    return [{"src": name, "p": 0, "last": status["position"], "missing": [lost["first"], lost["first"] - 1]}]
+
+
+def _rewind(settings: Settings, source: Source, behind: Mapping[tuple[str, int], int]) -> None:
+    """Set the ingest group to an offset of each partition."""
     from kafka import TopicPartition
     from kafka.errors import NoError
     from kafka.structs import OffsetAndMetadata
 
-    offsets = {TopicPartition(one["src"], one["p"]): OffsetAndMetadata(one["missing"][0], "", -1) for one in missing}
+    offsets = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in behind.items()}
     with topics.admin(source) as client:
         outcome = client.alter_group_offsets(group(settings.process.name, "ingest"), offsets)
     refused = [error for error in outcome.values() if error is not NoError]

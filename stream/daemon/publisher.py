@@ -1,12 +1,15 @@
-"""Telling the world of a release: its manifest on `releases`, its events framed on `released-events`.
+"""Publish the announcement of a release: its manifest on `releases`, its events framed on `released-events`.
 
 One transaction a release: who reads committed records sees all of it or nothing. After a crash a release may be told
-again; consumers know it by (publication, sequence).
+again; consumers know it by (publication, sequence). A release stands in the store before it is told: what cannot be
+told (a record that the broker does not take, files that cannot be read back) is an error in the log and a mark on the
+announcement, and never the end of the releases behind it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,9 +24,16 @@ from models.errors import NoEventsError
 from models.eventlog import EventLog
 from stream.values.visible import visible_json
 
+log = logging.getLogger("veilstream")
+
 VERSION = 1
 FRAME_EVENTS = 1000
-"""Events of one frame: below a megabyte at a kilobyte an event, the broker's default limit of a record."""
+FRAME_BYTES = 700_000
+"""A frame ends at the first of the two. Neither the producer nor a broker as it comes takes a record of more than a
+megabyte; what is around the rows, key and head, is below a kilobyte."""
+
+NOT_STREAMED = "not_streamed"
+"""What an announcement says under `events` where they could not be told; the files stand where `location` says."""
 
 LOGS = ("log.parquet", "log.csv.gz", "log.xes.gz")
 
@@ -38,11 +48,46 @@ class Announcer:
         self._source, self._send = source, send
 
     def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None:
+        head = {"v": VERSION, "manifest": manifest, "location": folder}
+        reason = self._told(publication, sequence, head)
+        if reason:
+            log.error(
+                "release %d of %s is sealed and in the store; its events could not be streamed (%s)",
+                *(sequence, publication, reason),
+            )
+
+    def _told(self, publication: str, sequence: int, head: Mapping[str, Any]) -> str:
+        """Send it whole, or without its events; "" or why not whole. A broker that is away ends the process: its next
+        start tells the release again."""
+        from kafka import errors
+
         key = f"{publication}/{sequence}".encode()
-        records = [(self._releases, key, msgspec.json.encode({"v": VERSION, "manifest": manifest, "location": folder}))]
-        if self._source.released_events:
-            records += [(self._events, key, frame) for frame in frames(publication, sequence, _read(folder, manifest))]
-        self._send(records)
+        reason = ""
+        try:
+            streamed = self._framed(publication, sequence, head["manifest"], head["location"])
+        except Exception as error:  # noqa: BLE001 - of a store or a reader; the release is sealed, others wait behind it
+            streamed, reason = [], type(error).__name__
+        for _ in range(0 if reason else 2):  # twice: a broker that comes back is no reason to leave the events out
+            try:
+                self._send([(self._releases, key, msgspec.json.encode(head)), *streamed])
+                return ""
+            except errors.KafkaError as error:
+                reason = type(error).__name__
+                if not isinstance(error, errors.RetriableError):
+                    break
+        try:
+            self._send([(self._releases, key, msgspec.json.encode({**head, "events": NOT_STREAMED}))])
+        except errors.RetriableError:
+            raise
+        except errors.KafkaError as error:
+            reason = type(error).__name__
+        return reason
+
+    def _framed(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> Records:
+        if not self._source.released_events:
+            return []
+        key = f"{publication}/{sequence}".encode()
+        return [(self._events, key, frame) for frame in frames(publication, sequence, _read(folder, manifest))]
 
 
 def frames(publication: str, sequence: int, log: EventLog | None) -> Iterator[bytes]:
@@ -54,11 +99,25 @@ def frames(publication: str, sequence: int, log: EventLog | None) -> Iterator[by
     rows = [] if log is None else _rows(log)
     yield msgspec.json.encode({**head, "t": "begin", "cases": 0 if log is None else log.n_cases, "events": len(rows)})
     digest = hashlib.sha256()
-    for first in range(0, len(rows), FRAME_EVENTS):
-        body = visible_json(msgspec.json.encode(rows[first : first + FRAME_EVENTS], enc_hook=str))
+    for first, body in _bodies(rows):
         digest.update(body)
         yield msgspec.json.encode({**head, "t": "events", "first": first, "rows": msgspec.Raw(body)})
     yield msgspec.json.encode({**head, "t": "end", "events": len(rows), "sha256": digest.hexdigest()})
+
+
+def _bodies(rows: Sequence[Any]) -> Iterator[tuple[int, bytes]]:
+    """(place of the first row, JSON array) of each frame."""
+    part: list[bytes] = []
+    first = size = 0
+    for place, row in enumerate(rows):
+        encoded = visible_json(msgspec.json.encode(row, enc_hook=str))
+        if part and (len(part) == FRAME_EVENTS or size + len(encoded) > FRAME_BYTES):
+            yield first, b"[" + b",".join(part) + b"]"
+            part, first, size = [], place, 0
+        part.append(encoded)
+        size += len(encoded) + 1
+    if part:
+        yield first, b"[" + b",".join(part) + b"]"
 
 
 def _rows(log: EventLog) -> list[list[Any]]:

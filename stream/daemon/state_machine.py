@@ -9,23 +9,28 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
+from connectors.kafka.lineage import Leader, Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
-from models.errors import InputError, RefusedError
+from models.errors import InputError, RefusedError, VeilstreamError
 from stream.config.settings import Settings
+from stream.daemon.delta_log import Anchor, LostDeltasError, anchors, note
 from stream.daemon.delta_reader import DeltaReader
 from stream.daemon.deltas import DeadLetter
 from stream.daemon.kafka_ledger import TopicLedger
 from stream.daemon.publisher import Announcer, Records
+from stream.daemon.status import write_status
 from stream.fold.cases import digest
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
+from stream.fold.intake import Partition
 from stream.fold.records import VERSION, AnyRecord, Command, Config, Delta
 from stream.fold.rules import FoldRules, SourcePartition
 from stream.release.erasure import entomb, erase
@@ -43,12 +48,18 @@ MIRROR_SECONDS = 60.0
 keeps for days; a state of some megabytes over a network at every cut would hold the releases up."""
 
 
+DeltaRecord = tuple[int, bytes | None, int]
+"""Offset, value, leader epoch (-1: unknown) of a record of the delta topic."""
+
+
 class Saved(msgspec.Struct, array_like=True):
-    """What a checkpoint holds: the fold, and how far the ledger was known (an older ledger is then recognised)."""
+    """What a checkpoint holds: the fold, and how far the ledger was known (an older ledger is then recognised).
+    `epoch`: leader epoch of the delta record at `position` (-1: unknown, in states of before version 0.2)."""
 
     state: bytes
     position: int
     ledger: int
+    epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +76,20 @@ class Host:
 class Engine:
     """An active coordinator. Opening it fences the one before, recovers, and brings the state up to date.
 
-    `whole`: the state stands between two records, and not in the middle of one that failed."""
+    `whole`: the state stands between two records, and not in the middle of one that failed. `position`: of the last
+    record that the state has, an offset of the delta topic by its `anchor`; `epoch`: that record's leader epoch."""
+
+    anchor = Anchor("")
+    epoch = -1
+    lost: LostDeltasError | None = None
+    """Why it must not release, where the delta topic is not the one that it folded."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self._reader = DeltaReader(host.settings.process.name, host.source)
+        self._delta = topic(host.settings.process.name, "delta")
+        self._client = LogClient(host.source)
+        self._leader: Leader | None = None
         self._ledger: TopicLedger | None = None
         self.office = Office(
             host.settings,
@@ -81,12 +101,14 @@ class Engine:
         )
         try:
             self.checkpoints, self._configured = self.office.checkpoints, True
+            self._anchored = anchors(self.ledger)
             self.fold, self.position = self._restore()
             self.covered = self.saved = -1
             self._events = 0
             self._saved_at, self._mirrored_at = time.monotonic(), float("-inf")
             self._alarmed = self._forget = self._warned = False
             self.whole = True
+            self._anchor()
             self._count_accepted_gaps()
             self._configure()
         except BaseException:
@@ -126,7 +148,75 @@ class Engine:
                 f"the ledger topic ends at {self.ledger.next_offset}, the checkpoint has seen {saved.ledger}: the "
                 "ledger is older than the state; restore it"
             )
+        self.epoch = saved.epoch
         return self.office.named(Fold.restore(saved.state)), saved.position
+
+    def _anchor(self) -> None:
+        """Compare the delta topic with what the state was folded from; LostDeltasError where it is another one and
+        nobody has said what to do about it."""
+        lineage = self._lineage()
+        self.anchor = self._anchored[-1] if self._anchored else Anchor(lineage.topic)
+        if self.position + 1 < self.anchor.begin:
+            raise RefusedError(
+                f"the state here ends at {self.position}, the delta topic of now begins at {self.anchor.begin}: what "
+                "lies between is gone; restore a newer checkpoint"
+            )
+        if self.position < self.anchor.begin:
+            self.epoch = -1  # of a log of before
+        lost = self.anchor.lost_from(lineage, self.position, self.epoch)
+        if lost is None:
+            if not self._anchored:
+                self.ledger.append(note(self.anchor))
+            return
+        error = LostDeltasError(self._delta, lineage, self.anchor, self.position, lost)
+        action = self._decided_on(error)
+        if action is None:
+            self._refuse(error)
+        self.anchor, self.epoch = Anchor(lineage.topic, self.position + 1 - lost, lost), -1
+        self.ledger.append(note(self.anchor))
+        for name in self.office.pipelines if action == "accept" else ():
+            body = {"gap": self.position + 1, "missing": [f"{self._delta}: from position {self.position + 1} on"]}
+            self.ledger.append(Entry(kind="note", publication=name, body=body))
+        log.warning("%s: goes on from offset %d as position %d (gap %s)", self._delta, lost, self.anchor.begin, action)
+
+    def _decided_on(self, error: LostDeltasError) -> str | None:
+        """What the operator ordered about a delta topic that is not the one of the state: `rewind`, `accept` or, None,
+        nothing. The order stands in the topic that it is about. Before the first charge there is nothing to ask."""
+        if self.position < 0 and not any(entry.kind in ("charge", "seal") for entry in self.ledger.entries()):
+            return "rewind"
+        for _, value, _ in self._reader.read(max(error.lost, self._reader.begin()), self._reader.end()):
+            with suppress(msgspec.DecodeError):
+                record = _DECODER.decode(value or b"")
+                if isinstance(record, Command) and record.name == "gap":
+                    told = record.arguments
+                    if (told.get("delta"), told.get("position")) == (error.lineage.topic, self.position):
+                        return str(told["action"])
+        return None
+
+    def _refuse(self, error: LostDeltasError) -> NoReturn:
+        self.lost = error
+        write_status(self.host.output, self, "gap")
+        raise error
+
+    def _lineage(self) -> Lineage:
+        place = (self._delta, 0)
+        found = self._client.lineages([place]).get(place)
+        if found is None:
+            raise VeilstreamError(f"topic {self._delta}: is gone; run `veilstream topics create`")
+        return found
+
+    def check_delta(self, *, whole: bool = False) -> None:
+        """LostDeltasError where the delta topic is not the one that is folded any more; cheap where nothing moved.
+        Asked after records came and before they are folded, they are of the topic that was asked about. `whole`: its
+        end too, for a topic of which nothing comes."""
+        leader = self._client.leaders([self._delta]).get((self._delta, 0))
+        if leader is not None and leader == self._leader and not whole:
+            return
+        lineage = self._lineage()
+        lost = self.anchor.lost_from(lineage, self.position, self.epoch)
+        if lost is not None:
+            self._refuse(LostDeltasError(self._delta, lineage, self.anchor, self.position, lost))
+        self._leader = leader
 
     def _saved_state(self) -> bytes | None:
         """The newest checkpoint of this host; the mirror's where there is none, or the delta topic begins behind it."""
@@ -136,7 +226,9 @@ class Engine:
         own = None if loaded is None else loaded.state
         if self.office.mirror is None:
             return own
-        if own is not None and msgspec.msgpack.decode(own, type=Saved).position + 1 >= self._reader.begin():
+        last = self._anchored[-1] if self._anchored else Anchor("")
+        least = max(last.begin, last.position(self._reader.begin()))
+        if own is not None and msgspec.msgpack.decode(own, type=Saved).position + 1 >= least:
             return own
         log.info("checkpoint: taken from the mirror %s, if it has one", self.office.mirror.blobs.where)
         return self.office.mirror.load() or own
@@ -144,12 +236,12 @@ class Engine:
     def _recorded_rules(self) -> FoldRules | None:
         """Rules of a fold from the begin of the delta topic: those of its first config record, None without one."""
         begin = self._reader.begin()
-        if begin > 0:
+        if begin > 0 or (self._anchored and self._anchored[-1].begin > 0):
             raise RefusedError(
                 f"no checkpoint here, and the delta topic begins at {begin}: its first records are gone; restore a "
                 "backup of the operator's folder"
             )
-        for offset, value in self._reader.read(0, self._reader.end()):
+        for offset, value, _ in self._reader.read(0, self._reader.end()):
             record = decode_record(offset, value)
             if isinstance(record, Config):
                 return FoldRules.from_mapping(record.body)
@@ -168,36 +260,38 @@ class Engine:
             )
         if self._configured and self.fold.rules.to_mapping() == wanted.to_mapping():
             return
-        delta = topic(self.host.settings.process.name, "delta")
-        self.ledger.send([(delta, None, msgspec.json.encode(Config(body=wanted.to_mapping())))])
+        self.ledger.send([(self._delta, None, msgspec.json.encode(Config(body=wanted.to_mapping())))])
 
     # records
 
     def catch_up(self, until: int, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Read the delta topic from our position up to `until` (exclusive): what was acknowledged elsewhere."""
-        if until <= self.position + 1:
+        """Read the delta topic from our position up to the offset `until` (exclusive): what was acknowledged
+        elsewhere."""
+        following = self.anchor.offset(self.position + 1)
+        if until <= following:
             return
         begin = self._reader.begin()
-        if begin > self.position + 1:
+        if begin > following:
             raise RefusedError(
-                f"the state here ends at {self.position}, the delta topic begins at {begin}: what lies between is "
-                "gone; restore a newer checkpoint"
+                f"the state here ends at {self.position}, the delta topic begins at {self.anchor.position(begin)}: "
+                "what lies between is gone; restore a newer checkpoint"
             )
-        self.apply(self._reader.read(self.position + 1, until), stopped)
+        self.apply(self._reader.read(following, until), stopped)
 
-    def apply(self, records: Iterable[tuple[int, bytes | None]], stopped: Callable[[], bool] = lambda: False) -> None:
+    def apply(self, records: Iterable[DeltaRecord], stopped: Callable[[], bool] = lambda: False) -> None:
         """Fold records in order; those that the state has already are skipped."""
-        for offset, value in records:
+        for offset, value, epoch in records:
             if stopped():
                 return
-            if offset <= self.position:
+            position = self.anchor.position(offset)
+            if position <= self.position:
                 continue
             cuts, self.whole = 0, False
-            for cut in self._cuts(offset, self.office.readable(decode_record(offset, value))):
+            for cut in self._cuts(position, self.office.readable(decode_record(offset, value))):
                 self._decide(cut)
                 cuts += 1
             self._letters()
-            self.position, self.whole = offset, True
+            self.position, self.epoch, self.whole = position, epoch, True
             self._watch_gap()
             self._watch_keys()
             if self._forget:
@@ -210,19 +304,19 @@ class Engine:
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS and self.position > self.saved:
             self.checkpoint()
 
-    def _cuts(self, offset: int, record: AnyRecord) -> Iterator[Cut]:
+    def _cuts(self, position: int, record: AnyRecord) -> Iterator[Cut]:
         if isinstance(record, Delta):
             self._events += len(record.rows)
         try:
             if isinstance(record, Command):
-                self._obey(offset, record)
-            yield from self.fold.apply(offset, record)
+                self._obey(position, record)
+            yield from self.fold.apply(position, record)
         except InputError as error:
             if not isinstance(record, Command):
                 raise
-            log.error("command at delta offset %d is ignored: %s", offset, error)
+            log.error("command at delta position %d is ignored: %s", position, error)
 
-    def _obey(self, offset: int, command: Command) -> None:
+    def _obey(self, position: int, command: Command) -> None:
         """What a command asks for beyond the fold: erasure everywhere, an accepted gap on the record."""
         if command.name == "erase":
             self._refuse_other_key(command)
@@ -234,7 +328,7 @@ class Engine:
         elif command.name == "gap" and command.arguments.get("action") == "accept":
             missing = self.gaps(command.arguments.get("src"), command.arguments.get("p"))
             for name in self.office.pipelines if missing else ():
-                self.ledger.append(Entry(kind="note", publication=name, body={"gap": offset, "missing": missing}))
+                self.ledger.append(Entry(kind="note", publication=name, body={"gap": position, "missing": missing}))
             self._count_accepted_gaps()
 
     def _refuse_other_key(self, command: Command) -> None:
@@ -291,7 +385,7 @@ class Engine:
         """Where events are missing: source, partition, and the offsets between what we have and what came. Of one
         source or partition only, where it is named."""
         return [
-            f"{source}/{number}: offsets {partition.hwm + 1} to {partition.held[0][1].prev} are missing"
+            f"{source}/{number}: {_gap_text(partition)}"
             for (source, number), partition in self.fold.state.partitions.items()
             if partition.gap and source_is in (None, source) and number_is in (None, number)
         ]
@@ -301,7 +395,8 @@ class Engine:
     def checkpoint(self, *, mirror: bool = False) -> None:
         """Save the state; `covered` becomes the position of the checkpoint before, which may be acknowledged.
         The mirror gets it too, at the latest every `MIRROR_SECONDS`. Only while the state is `whole`."""
-        state = msgspec.msgpack.encode(Saved(self.fold.snapshot(), self.position, self.ledger.next_offset))
+        saved = Saved(self.fold.snapshot(), self.position, self.ledger.next_offset, self.epoch)
+        state = msgspec.msgpack.encode(saved)
         self.checkpoints.save(state)
         if self.office.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
             self.office.mirror.save(self.position, state)
@@ -313,12 +408,22 @@ class Engine:
 
     def acknowledged(self) -> int:
         """Delta offset up to which the group may acknowledge; -1 for nothing. A gap holds it where it is."""
-        return -1 if self.fold.gap else self.covered
+        return -1 if self.fold.gap else self.anchor.offset(self.covered)
 
     def close(self) -> None:
         """Give ledger, folder and reader free."""
+        self._client.close()
         self._reader.close()
         self.office.close()
+
+
+def _gap_text(partition: Partition) -> str:
+    first, last = partition.missing or (0, 0)
+    if partition.fault == "recreated":
+        return "the topic was deleted and created again; what was not read of the one before is gone"
+    if partition.fault == "truncated":
+        return f"the log lost what it had from offset {first} on, and gives these offsets again"
+    return f"offsets {first} to {last} are missing"
 
 
 def decode_record(offset: int, value: bytes | None) -> AnyRecord:

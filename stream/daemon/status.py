@@ -91,9 +91,16 @@ def status(engine: Engine, state: str) -> dict[str, Any]:
         "pid": os.getpid(),
         "host": socket.gethostname(),
         "position": engine.position,
+        "delta": {"log": engine.anchor.log, "lost": _lost(engine)},
         "checkpoint": engine.saved,
         "partitions": [
-            {"src": source, "p": number, "last": partition.hwm, "missing": _missing(partition)}
+            {
+                "src": source,
+                "p": number,
+                "last": partition.hwm,
+                "missing": partition.missing,
+                "fault": partition.fault if partition.gap else None,
+            }
             for (source, number), partition in sorted(fold.state.partitions.items())
         ],
         "key": fold.key or fold.rules.key,
@@ -102,8 +109,9 @@ def status(engine: Engine, state: str) -> dict[str, Any]:
     }
 
 
-def _missing(partition: Any) -> list[int] | None:
-    return [partition.hwm + 1, partition.held[0][1].prev] if partition.gap else None
+def _lost(engine: Engine) -> dict[str, Any] | None:
+    """The topic that stands in the place of the one that was folded, and its first offset that is not the same."""
+    return None if engine.lost is None else {"log": engine.lost.lineage.topic, "first": engine.lost.lost}
 
 
 def read_status(output: Path) -> dict[str, Any] | None:

@@ -50,6 +50,7 @@ class Fold(Rows):
             elif isinstance(record, Heartbeat):
                 partition = self.state.partition((record.src, record.p))
                 partition.active = record.at if partition.active is None else partition.active
+                self._miss(position, record, partition)
                 if self.rules.private:  # which partitions are idle tells of their events: ticks alone are the clock
                     yield from self.evaluate()
                 else:
@@ -66,28 +67,43 @@ class Fold(Rows):
         if record.key != self.key:
             # one person under two keys would count as two and fake K
             self.state.foreign += len(record.rows)
-            partition.hwm = max(partition.hwm, record.last)
+            if partition.lost is None and partition.lost_by(record) is None:
+                partition.reach(record, partition.hwm)
             return
-        if record.prev > partition.hwm and not partition.accept_gap:
+        if self._must_wait(record, partition):
             partition.held.append((position, record))
             return
-        partition.accept_gap = False
         yield from self._rows(position, record, partition)
         yield from self._unhold(position, partition)
+
+    def _must_wait(self, record: Delta, partition: Partition) -> bool:
+        """Whether there is a gap before the record: offsets that nobody brought, or a log that is not the one we know.
+        Behind such a log everything waits, until the operator has decided."""
+        if partition.lost is None:
+            partition.lost = partition.lost_by(record)
+        return partition.lost is not None or (record.prev > partition.hwm and not partition.accept_gap)
+
+    def _miss(self, position: int, idle: Heartbeat, partition: Partition) -> None:
+        """A partition that is idle behind more than we have: a delta was lost, and none follows that would show it."""
+        if idle.last is not None and idle.last > partition.hwm and not partition.held:
+            empty = Delta(src=idle.src, p=idle.p, prev=idle.last, last=idle.last, n=0, key=self.key, log=partition.log)
+            partition.held.append((position, empty))
 
     def _unhold(self, position: int, partition: Partition) -> Iterator[Cut]:
         """Take the records behind a gap that has closed, at the place of the record that closed it."""
         was_open = partition.gap
-        while partition.held and (partition.accept_gap or partition.held[0][1].prev <= partition.hwm):
-            partition.accept_gap = False
+        while partition.held and not self._must_wait(partition.held[0][1], partition):
             _, record = partition.held.pop(0)
+            if record.prev > partition.hwm:
+                partition.accept_gap = False  # of one gap: the next one is decided by itself
             yield from self._rows(position, record, partition)
+        partition.accept_gap = False
         if was_open and not self.gap:
             self._place = (position, 0)
             yield from self.evaluate()
 
     def _rows(self, position: int, record: Delta, partition: Partition) -> Iterator[Cut]:
-        begin = 0
+        before, begin = partition.hwm, 0
         self.state.named = self.state.named and (record.named or not record.rows)
         while begin < len(record.rows):
             batch = self.state.stage(record.rows, begin, partition)
@@ -97,7 +113,7 @@ class Fold(Rows):
             begin = int(batch.rows[done]) if done < len(batch) else len(record.rows)
             if done < len(batch):
                 self.state.unstage()
-        partition.hwm = max(partition.hwm, record.last)
+        partition.reach(record, before)
         self._set_place(position, len(record.rows))
         if record.wm is not None and (partition.latest is None or record.wm > partition.latest):
             yield from self._reach(partition, record.wm)
@@ -221,9 +237,11 @@ class Fold(Rows):
             if not partition.gap or (arguments.get("src", name[0]), arguments.get("p", name[1])) != name:
                 continue
             if arguments.get("action") == "accept":
+                partition.begin_anew(partition.held[0][1])
                 partition.accept_gap = True
                 yield from self._unhold(self._place[0], partition)
             elif arguments.get("action") == "rewind":
+                partition.begin_anew(partition.held[-1][1])
                 partition.held = []
             else:
                 raise InputError("command 'gap': action must be rewind or accept")

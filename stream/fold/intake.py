@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from models.eventlog import MISSING, Ints
 from stream.fold.cases import REFUSED, ActorCodes, Array, Attribute, CaseIndex, Codes, Table, coded, plain
 from stream.fold.completion import EndAll
-from stream.fold.records import ROW_WIDTH, Delta, PlainRow, with_resources
+from stream.fold.records import ROW_WIDTH, Delta, PlainRow, lost_from, with_resources
 from stream.fold.rules import SourcePartition
 
 EVENT_COLUMNS = {"case": "<i4", "activity": "<i4", "resource": "<i4", "time": "<i8", "partition": "<u2", "end": "|b1"}
@@ -26,7 +26,9 @@ CASE_COLUMNS = {"last": "<i8", "arrival": "<i8", "ended": "|b1", "closed": "|b1"
 @dataclass(slots=True)
 class Partition:
     """What is known of one (source, partition). `hwm`: highest offset applied; `latest`: greatest event time;
-    `active`: clock when it last gave events or reported none; `held`: records behind a gap."""
+    `active`: clock when it last gave events or reported none; `held`: records behind a gap; `log`: id of the topic that
+    the marks are of; `epoch`: leader epoch of the record at `hwm` (-1: unknown); `lost`: the first offset that this log
+    has no more as it was read, or 0 where the topic is another one."""
 
     code: int
     hwm: int = -1
@@ -34,10 +36,46 @@ class Partition:
     active: int | None = None
     accept_gap: bool = False
     held: list[tuple[int, Delta]] = field(default_factory=list)
+    log: str = ""
+    epoch: int = -1
+    lost: int | None = None
 
     @property
     def gap(self) -> bool:
         return bool(self.held)
+
+    @property
+    def missing(self) -> tuple[int, int] | None:
+        """First and last offset between what we have and what came; None without a gap. The last is below the first
+        where a log begins anew and comes whole."""
+        if not self.held:
+            return None
+        return (self.hwm + 1 if self.lost is None else self.lost), self.held[0][1].prev
+
+    @property
+    def fault(self) -> Literal["missing", "recreated", "truncated"]:
+        """What kind of gap it is."""
+        if self.lost is None:
+            return "missing"
+        return "recreated" if self.held[0][1].log != self.log else "truncated"
+
+    def lost_by(self, record: Delta) -> int | None:
+        """First offset that the log behind a record has not as we read it; None where it is the log that we know."""
+        if record.log and self.log and record.log != self.log:
+            return 0
+        return lost_from(record.epochs, record.end, self.epoch, self.hwm)
+
+    def begin_anew(self, record: Delta) -> None:
+        """Go on with the log of a held record, from what was lost on."""
+        if self.lost is not None:
+            self.log = record.log or self.log
+            self.hwm, self.epoch, self.lost = self.lost - 1, -1, None
+
+    def reach(self, record: Delta, before: int) -> None:
+        """Move the mark behind everything that a record covers. `before`: where it was before the record's rows."""
+        self.log = record.log or self.log
+        if record.last > before:
+            self.hwm, self.epoch = record.last, record.epoch
 
 
 @dataclass(slots=True)

@@ -42,7 +42,13 @@ class Record(msgspec.Struct, tag_field="t", frozen=True, kw_only=True):
 
 class Delta(Record, tag="delta", frozen=True, kw_only=True):
     """Events of one source partition. `prev`: committed position before; `last`: highest offset covered. `named`: its
-    resources are pseudonyms (older ingests, and those with `raw_resources`, wrote them as they came)."""
+    resources are pseudonyms (older ingests, and those with `raw_resources`, wrote them as they came).
+
+    Of the log that they were read from (all optional; records before version 0.2 have none of it):
+    `log`, the id of the source topic; `epoch`, the leader epoch of the record at `last` (-1: unknown); `epochs`, where
+    each leader epoch of the log begins, rising, told when a worker takes a partition and when it has another leader;
+    `end`, where the log ends, told only where that is before what was read.
+    """
 
     src: str
     p: int
@@ -54,6 +60,21 @@ class Delta(Record, tag="delta", frozen=True, kw_only=True):
     key: str = ""
     named: bool = False
     rows: Sequence[PlainRow] = []
+    log: str = ""
+    epoch: int = -1
+    epochs: Sequence[tuple[int, int]] = ()
+    end: int | None = None
+
+
+def lost_from(epochs: Sequence[tuple[int, int]], end: int | None, epoch: int, offset: int) -> int | None:
+    """First offset that a log has lost of what was read of it up to `offset`; None where all of it still stands.
+
+    A leader epoch later than `epoch`, that of the record at `offset`, begins behind that record, or the log was cut
+    there and gives the offsets again (-1: the epoch is unknown, and only `end` can tell).
+    """
+    begins = [begin for later, begin in epochs if 0 <= epoch < later]
+    first = min(begins if end is None else [*begins, end], default=None)
+    return first if first is not None and first <= offset else None
 
 
 def without_cases(record: Delta, cases: Collection[str]) -> Delta:
@@ -72,11 +93,13 @@ def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:
 
 
 class Heartbeat(Record, tag="hb", frozen=True, kw_only=True):
-    """A partition with nothing new: it is idle since broker time `at` (ns)."""
+    """A partition with nothing new: it is idle since broker time `at` (ns). `last`: the highest offset that deltas
+    cover, so that a lost one is missed without an event behind it."""
 
     src: str
     p: int
     at: int
+    last: int | None = None
 
 
 class Tick(Record, tag="tick", frozen=True, kw_only=True):

@@ -19,11 +19,19 @@ from stream.fold.records import Attributes, Delta
 STATE_VERSION = 2
 """Version of what `encode` writes; bumped with every change of the state's shape."""
 
-UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda table: table}
+
+def _without_logs(table: dict[str, Any]) -> dict[str, Any]:
+    """1 to 2: a partition knows of which log its marks are; those of before know nothing of it."""
+    partitions = [[*one, "", -1, None] for one in table["state"]["partitions"]]
+    return {**table, "state": {**table["state"], "partitions": partitions}}
+
+
+UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _without_logs}
 """By version n: how a state of version n becomes one of n + 1. A bump of STATE_VERSION brings the step from the
 version before it; older ones are dropped then (a program reads N and N - 1).
 
-1 to 2: rules may name `start` and `private`, and events be RETIRED; a state of version 1 has none of them."""
+1 to 2: partitions know their log; rules may name `start` and `private`, and events be RETIRED; a state of version 1 has
+none of these."""
 
 _COUNTERS = ("ordered", "earliest", "latest", "duplicates", "refused", "foreign", "removed_cases", "removed_events")
 
@@ -68,7 +76,7 @@ def load_state(table: dict[str, Any]) -> State:
 
 def _dump_partition(name: tuple[str, int], one: Partition) -> list[Any]:
     held = [[position, _held(record)] for position, record in one.held]
-    return [*name, one.hwm, one.latest, one.active, one.accept_gap, held]
+    return [*name, one.hwm, one.latest, one.active, one.accept_gap, held, one.log, one.epoch, one.lost]
 
 
 def _held(record: Delta) -> bytes:
@@ -87,9 +95,9 @@ def _plain_values(attributes: Attributes | None) -> Attributes | None:
 
 
 def _load_partition(raw: list[Any], code: int) -> tuple[tuple[str, int], Partition]:
-    source, number, hwm, latest, active, accept_gap, held = raw
+    source, number, hwm, latest, active, accept_gap, held, log, epoch, lost = raw
     records = [(position, msgspec.msgpack.decode(body, type=Delta)) for position, body in held]
-    return (source, number), Partition(code, hwm, latest, active, accept_gap, records)
+    return (source, number), Partition(code, hwm, latest, active, accept_gap, records, log, epoch, lost)
 
 
 def encode(table: dict[str, Any]) -> bytes:

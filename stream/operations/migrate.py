@@ -159,7 +159,7 @@ def renewed(state: bytes) -> bytes:
     except msgspec.ValidationError:
         replay = msgspec.msgpack.decode(state, type=OfReplay)
         return msgspec.msgpack.encode(OfReplay(replay.entries, Fold.restore(replay.fold).snapshot()))
-    return msgspec.msgpack.encode(OfDaemon(Fold.restore(daemon.state).snapshot(), daemon.position, daemon.ledger))
+    return msgspec.msgpack.encode(msgspec.structs.replace(daemon, state=Fold.restore(daemon.state).snapshot()))
 
 
 def _renewed_slot(body: bytes) -> bytes:

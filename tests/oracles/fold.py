@@ -88,6 +88,10 @@ class Oracle:
             pub.completions += event.case in self.complete and event.case not in before
         self.evaluate()
 
+    def lose(self, source, first):
+        """A source's log is another one from offset `first` on: these offsets come again, and are no repeats."""
+        self.high[source] = min(self.high.get(source, -1), first - 1)
+
     def tick(self, at):
         if self.now is None or at > self.now:
             self.pass_time(at)
@@ -142,7 +146,7 @@ class Oracle:
     # completion
 
     def of(self, case):
-        return sorted((e for e in self.events if e.case == case), key=lambda e: (e.time, e.source, e.offset))
+        return sorted((e for e in self.events if e.case == case), key=lambda e: (e.time, e.source, e.place))
 
     def last(self, case):
         return max((e for e in self.events if e.case == case), key=lambda e: (e.time, e.place))
@@ -302,7 +306,7 @@ class Oracle:
             return pending
         result = []
         for case in {e.case for e in pending}:
-            mine = sorted((e for e in pending if e.case == case), key=lambda e: (e.time, e.source, e.offset))
+            mine = sorted((e for e in pending if e.case == case), key=lambda e: (e.time, e.source, e.place))
             if len(mine) >= rule.x or rule.mode == "up_to" or self.is_complete(case, pub.rules.private):
                 result += mine[: rule.x]
         return result
@@ -358,7 +362,7 @@ class Oracle:
 
     @staticmethod
     def key(event):
-        return event.time, event.source, event.offset
+        return event.time, event.source, event.place
 
     def project(self, pub, end):
         shown = sorted((self.events[p] for p in self.shown(pub)), key=self.key)

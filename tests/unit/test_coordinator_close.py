@@ -63,7 +63,7 @@ class Unopened(Engine):
         pass
 
 
-def _records() -> Iterator[tuple[int, bytes]]:
+def _records() -> Iterator[tuple[int, bytes, int]]:
     """Two events and their cut; then one that is too late for the publication, which says `late = "dlq"`."""
     import msgspec
 
@@ -72,9 +72,9 @@ def _records() -> Iterator[tuple[int, bytes]]:
         body = Delta(src="s", p=0, prev=offset - 1, last=offset + len(rows) - 1, n=len(rows), rows=rows)
         return msgspec.json.encode(body)
 
-    yield 0, delta(0, DAY, 2 * DAY)
-    yield 1, msgspec.json.encode(Tick(at=3 * DAY))
-    yield 2, delta(2, 0)
+    yield 0, delta(0, DAY, 2 * DAY), 0
+    yield 1, msgspec.json.encode(Tick(at=3 * DAY)), 0
+    yield 2, delta(2, 0), 0
 
 
 @pytest.mark.parametrize(("fenced", "saves"), [(False, [0, 2]), (True, [0])])

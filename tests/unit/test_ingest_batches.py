@@ -11,6 +11,7 @@ import pytest
 from faust.types import TP
 
 from connectors.kafka.events import Schema, decoder
+from connectors.kafka.lineage import Leader, Lineage
 from connectors.kafka.source import Source
 from stream.daemon import ingest as ingest_module
 from stream.daemon.deltas import DeltaWriter
@@ -92,6 +93,26 @@ def begins(monkeypatch: pytest.MonkeyPatch) -> dict[TP, int]:
     where = {PLACE: 0}
     monkeypatch.setattr(ingest_module, "log_begins", lambda _source, _places: dict(where))
     return where
+
+
+class Log:
+    """What the broker says of the topic: its id, its leader epochs and its end; tests change it."""
+
+    topic, epochs, end = "first", ((0, 0),), 99
+
+    def leaders(self, _topics: Any) -> dict[Any, Leader]:
+        return {tuple(PLACE): Leader(self.topic, self.epochs[-1][0], 1)}
+
+    def lineages(self, _places: Any) -> dict[Any, Lineage]:
+        return {tuple(PLACE): Lineage(self.topic, self.epochs, self.end)}
+
+
+@pytest.fixture(autouse=True)
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    """The log behind the partition."""
+    found = Log()
+    monkeypatch.setattr(ingest_module, "LogClient", lambda _source: found)
+    return found
 
 
 async def settle() -> None:

@@ -1,0 +1,203 @@
+"""Which log a topic partition is, beyond its name: the topic's id, where each leader epoch begins, where the log ends.
+
+A topic that was deleted and created again has another id. A log that lost its tail (an unclean restart, an unclean
+leader) gives the lost offsets again, under a later leader epoch: where an epoch that is later than the one of a record
+begins at or before that record, the record is not in the log any more. That is how Kafka's own replicas find where
+they diverge (KIP-101, KIP-320).
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from connectors.kafka.source import Source
+from models.errors import UnavailableError
+
+Place = tuple[str, int]
+"""(topic, partition number)."""
+
+MOST_EPOCHS: Final = 64
+"""Of one log, asked for one by one from the last. A log that had more leaders since a reader stopped is cut before its
+real place of divergence, and found to diverge all the same."""
+
+PATIENCE_SECONDS: Final = 10.0
+"""How long a partition may be without a leader that answers, and a broker without an answer: an election takes seconds.
+Who can wait longer asks again."""
+
+_HEAD = struct.Struct(">qiib")
+"""Begin of a record batch: base offset, length of what follows both, partition leader epoch, magic."""
+
+_FRAME, _FORMAT = 12, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """What metadata says of a partition: id of its topic ("" before Kafka 2.8), leader epoch and leading node."""
+
+    topic: str
+    epoch: int
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """One log. `epochs`: (leader epoch, its first offset), rising; `end`: offset behind its last record, None where the
+    broker does not say."""
+
+    topic: str
+    epochs: tuple[tuple[int, int], ...]
+    end: int | None
+
+    @property
+    def epoch(self) -> int:
+        """Of its leader; -1 where the broker does not say."""
+        return self.epochs[-1][0] if self.epochs else -1
+
+
+def leader_epochs(data: bytes) -> Iterator[int]:
+    """Leader epoch of each record batch of a fetch response, -1 in formats that have none."""
+    place = 0
+    while place + _HEAD.size <= len(data):
+        _, length, epoch, magic = _HEAD.unpack_from(data, place)
+        yield epoch if magic >= _FORMAT else -1
+        place += _FRAME + length
+
+
+class LogClient:
+    """Asks a broker which logs its topics are. One connection, kept; any thread."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._admin: Any = None
+        self._lock = threading.Lock()
+
+    def leaders(self, topics: Collection[str]) -> dict[Place, Leader]:
+        """Every partition of the topics; a topic that does not exist has none. UnavailableError, InputError as
+        `connectors.kafka.topics.fault` has them."""
+        with self._lock:
+            return self._run(self._leaders, sorted(topics))
+
+    def lineages(self, places: Collection[Place]) -> dict[Place, Lineage]:
+        """The logs of some partitions; those that do not exist are left out. UnavailableError where a leader does not
+        answer."""
+        with self._lock:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while True:
+                found = self._run(self._lineages, sorted(places))
+                if None not in found.values():
+                    return {place: lineage for place, lineage in found.items() if lineage is not None}
+                if time.monotonic() > deadline:
+                    silent = [f"{topic}/{number}" for (topic, number), lineage in found.items() if lineage is None]
+                    raise UnavailableError(f"{', '.join(silent)}: no leader answers; check the brokers")
+                time.sleep(0.2)
+
+    def close(self) -> None:
+        with self._lock:
+            self._close()
+
+    def _run(self, work: Any, argument: Any) -> Any:
+        from kafka import errors
+        from kafka.admin import KafkaAdminClient
+
+        from connectors.kafka.topics import fault
+
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                if self._admin is None:
+                    self._admin = KafkaAdminClient(
+                        bootstrap_servers=self._source.servers,
+                        client_id="veilstream-lineage",
+                        request_timeout_ms=int(PATIENCE_SECONDS * 1000),
+                        bootstrap_timeout_ms=int(PATIENCE_SECONDS * 1000),
+                        **self._source.security.kafka_python(),
+                    )
+                return self._admin._manager.run(work, argument)
+            except errors.KafkaError as error:
+                self._close()  # the next question begins with a connection of its own
+                if not isinstance(error, errors.RetriableError):
+                    raise fault(error, self._source) from None
+                if time.monotonic() > deadline:
+                    where = f"broker {self._source.bootstrap}"
+                    raise UnavailableError(f"{where}: no broker answers us ({type(error).__name__})") from None
+            time.sleep(0.2)
+
+    def _close(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    async def _leaders(self, topics: Sequence[str]) -> dict[Place, Leader]:
+        from kafka.protocol.metadata import MetadataRequest
+
+        request = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in topics],
+            allow_auto_topic_creation=False,
+        )
+        response = await self._admin._manager.send(request)
+        return {
+            (topic.name, one.partition_index): Leader(_id(topic.topic_id), _known(one.leader_epoch), one.leader_id)
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    async def _lineages(self, places: Sequence[Place]) -> dict[Place, Lineage | None]:
+        """None: the leader is not known, or is not the leader any more."""
+        leaders = await self._leaders(sorted({topic for topic, _ in places}))
+        return {place: await self._lineage(place, leaders[place]) for place in places if place in leaders}
+
+    async def _lineage(self, place: Place, leader: Leader) -> Lineage | None:
+        found = await self._end_of(place, leader, leader.epoch)
+        if found is None:
+            return None
+        epoch, end = found
+        if epoch < 0:  # a broker that keeps no epochs
+            return Lineage(leader.topic, (), None)
+        epochs: list[tuple[int, int]] = []
+        while epoch > 0 and len(epochs) < MOST_EPOCHS:
+            found = await self._end_of(place, leader, epoch - 1)
+            if found is None:
+                return None
+            below, begin = found  # the epoch before ends where this one begins
+            if epochs and begin == epochs[-1][1]:
+                break  # the answer to an epoch before the first one repeats the question: this one never was
+            epochs.append((epoch, begin))
+            epoch = below
+        if epoch == 0:
+            epochs.append((0, 0))
+        return Lineage(leader.topic, tuple(reversed(epochs)), end)
+
+    async def _end_of(self, place: Place, leader: Leader, epoch: int) -> tuple[int, int] | None:
+        """(the last epoch up to `epoch`, where it ends), -1 where there is none. None: ask again, of another leader."""
+        from kafka import errors
+        from kafka.protocol.consumer.offsets import OffsetForLeaderEpochRequest as Request
+
+        asked = Request.OffsetForLeaderTopic.OffsetForLeaderPartition(
+            partition=place[1], current_leader_epoch=leader.epoch, leader_epoch=epoch
+        )
+        request = Request(replica_id=-1, topics=[Request.OffsetForLeaderTopic(topic=place[0], partitions=[asked])])
+        try:
+            response = await self._admin._manager.send(request, node_id=leader.node)
+        except errors.KafkaConnectionError:
+            return None
+        (answer,) = response.topics[0].partitions
+        error = errors.for_code(answer.error_code)
+        if error is errors.NoError:
+            return _known(answer.leader_epoch), int(answer.end_offset)
+        if issubclass(error, errors.RetriableError):  # the leader is another one now, or not ready
+            return None
+        raise error(f"{place[0]}/{place[1]}")
+
+
+def _id(found: Any) -> str:
+    """A topic id as text; "" where there is none (the protocol's zero)."""
+    return "" if found is None or not found.int else str(found.hex)
+
+
+def _known(epoch: int | None) -> int:
+    return -1 if epoch is None else int(epoch)

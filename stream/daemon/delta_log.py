@@ -1,0 +1,72 @@
+"""Which delta topic the state was folded from, and where its offsets stand among the positions of the fold.
+
+A position names cuts, and the ledger remembers cuts for ever: a topic that was created again, or lost its tail, gives
+offsets a second time, and a cut at one of them would be taken for one that was charged and sealed. So positions go on
+where the state ended, and an anchor in the ledger says from which offset of which topic on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from connectors.kafka.lineage import Lineage
+from models.errors import RefusedError
+from stream.fold.records import lost_from
+from stream.storage.ledger import Entry, Ledger
+
+NOTE = "delta"
+"""Key of an anchor in the body of a ledger note."""
+
+
+class Anchor(msgspec.Struct, frozen=True):
+    """Offset `first` of the topic with id `log` stands at position `base + first`; nothing before it counts."""
+
+    log: str
+    base: int = 0
+    first: int = 0
+
+    def position(self, offset: int) -> int:
+        return self.base + offset
+
+    def offset(self, position: int) -> int:
+        return position - self.base
+
+    @property
+    def begin(self) -> int:
+        """Position of its first record."""
+        return self.base + self.first
+
+    def lost_from(self, lineage: Lineage, position: int, epoch: int) -> int | None:
+        """First offset from which the topic is not the one that was folded up to `position` (whose record had leader
+        epoch `epoch`); None where it is."""
+        if self.log and lineage.topic and self.log != lineage.topic:
+            return 0
+        return lost_from(lineage.epochs, lineage.end, epoch, self.offset(position))
+
+
+class LostDeltasError(RefusedError):
+    """The delta topic is not the one that the state was folded from. `lost`: its first offset that is another's."""
+
+    def __init__(self, topic: str, lineage: Lineage, anchor: Anchor, position: int, lost: int) -> None:
+        self.lineage, self.lost = lineage, lost
+        what = "lost what it had from there on" if self._same(anchor) else "was deleted and created again"
+        super().__init__(
+            f"{topic}: the state was folded up to position {position}, the topic {what} (offset {lost}): deltas that "
+            "nobody folded are gone; nothing is released until `veilstream gap rewind|accept`"
+        )
+
+    def _same(self, anchor: Anchor) -> bool:
+        return not anchor.log or anchor.log == self.lineage.topic
+
+
+def anchors(ledger: Ledger) -> list[Anchor]:
+    """Every anchor on the record, in order."""
+    found: Iterable[Entry] = (entry for entry in ledger.entries() if entry.kind == "note" and NOTE in entry.body)
+    return [msgspec.convert(entry.body[NOTE], Anchor) for entry in found]
+
+
+def note(anchor: Anchor) -> Entry:
+    """The ledger entry of an anchor."""
+    return Entry(kind="note", publication="", body={NOTE: msgspec.to_builtins(anchor)})

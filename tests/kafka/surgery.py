@@ -1,0 +1,72 @@
+"""What operators, retention and crashes do to topics: deleted and created again, a tail cut off, garbage appended."""
+
+from __future__ import annotations
+
+import struct
+import time
+from pathlib import Path
+
+from tests.kafka.broker import Broker
+
+HEAD = struct.Struct(">qi")
+"""Base offset and length of a record batch; what follows has that length."""
+
+
+def recreate(bootstrap: str, topic: str, partitions: int = 1) -> None:
+    """Delete a topic and create it again under its name, with the configuration that it had."""
+    from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
+
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        found = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
+        configs = {
+            key: str(item["value"])
+            for by_name in found.values()
+            for items in by_name.values()
+            for key, item in items.items()
+            if key in ("cleanup.policy", "retention.ms", "retention.bytes")
+        }
+        _delete(admin, topic)
+        admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)], wait_for_metadata=True)
+    finally:
+        admin.close()
+
+
+def delete(bootstrap: str, topic: str) -> None:
+    """Delete a topic and wait until it is gone."""
+    from kafka.admin import KafkaAdminClient
+
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        _delete(admin, topic)
+    finally:
+        admin.close()
+
+
+def _delete(admin, topic: str) -> None:  # type: ignore[no-untyped-def]  # the client has no types
+    admin.delete_topics([topic])
+    deadline = time.monotonic() + 60
+    while topic in admin.list_topics():
+        assert time.monotonic() < deadline, f"{topic} is not deleted"
+        time.sleep(0.1)
+
+
+def lose_tail(broker: Broker, topic: str, keep: int) -> None:
+    """kill -9 of the broker, which had not flushed what stands behind offset `keep` of partition 0: its disk does not
+    have it, and the broker gives these offsets again."""
+    broker.kill()
+    (segment,) = sorted((broker.folder / "data" / f"{topic}-0").glob("*.log"))
+    _cut(segment, keep)
+    broker.start()
+
+
+def _cut(segment: Path, keep: int) -> None:
+    data, place = segment.read_bytes(), 0
+    while place < len(data):
+        base, length = HEAD.unpack_from(data, place)
+        if base >= keep:
+            break
+        place += HEAD.size + length
+    assert 0 < place < len(data), "nothing to cut"
+    with segment.open("r+b") as file:
+        file.truncate(place)

@@ -20,22 +20,31 @@ PANEL = "Publish"
 def command(
     log: options.Log,
     K: Annotated[int, typer.Option("--K", min=2, help="Least number of cases that must match.")] = 20,
+    C: Annotated[float, typer.Option("--C", min=0, max=1, help="Largest share of a sensitive value.")] = 0.5,
+    goal: Annotated[str, typer.Option("--goal", help="utility, safety or timeliness.")] = "utility",
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw events kept against waiting.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the proposal there (TOML).")] = None,
     sensitive: options.Sensitive = "",
     columns: options.Columns = "",
     timezone: options.Timezone = "",
     json: options.Json = False,
 ) -> int:
-    """Propose a configuration with what it would have leaked and kept; exit 3 where no candidate holds."""
+    """Propose a configuration that holds over all its releases; exit 3 where none does, with the nearest and why."""
     import tempfile
 
     from connectors import read_log
+    from stream.commands._advise_plot import draw
+    from stream.commands._plot import check
     from stream.config.settings import Columns, Completion, Process, Settings
     from stream.replay import advise as proposal
     from stream.replay.replay import check_against
 
     if output is not None and not output.absolute().parent.is_dir():
         raise InputError(f"{output}: its folder does not exist")
+    if goal not in proposal.GOALS:
+        raise InputError(f"--goal {goal!r} is not one of {', '.join(proposal.GOALS)}")
+    if plot is not None:
+        check(plot)
     names = options.columns(columns)
     settings = Settings(
         process=Process(
@@ -48,16 +57,25 @@ def command(
     with progress() as bar, tempfile.TemporaryDirectory() as folder:
         events = read_log(log, names, timezone or None)
         check_against(settings, events)
-        task = bar.add_task("replaying", total=5)
-        trials, best = proposal.propose(events, settings, K, Path(folder), lambda _name: bar.advance(task))
+        total = len(proposal.candidates(events, K, settings.process.sensitive, C))
+        task = bar.add_task("replaying", total=total)
+        trials, best = proposal.propose(
+            events, settings, K, Path(folder), lambda _name: bar.advance(task), C=C, goal=goal
+        )
+    best_left = proposal.frontier(trials)
+    near = None if best is not None else proposal.nearest(trials, K)
+    if plot is not None:
+        draw(plot, log.name, trials, best_left)
     text = "" if best is None else proposal.as_toml(settings, best.candidate.publication)
     if output is not None and text:
         output.write_text(text, encoding="utf-8")
     name = None if best is None else best.candidate.publication.name
     if json:
-        emit_json({"candidates": [_row(trial) for trial in trials], "proposed": name, "configuration": text or None})
+        frontier = [trial.candidate.publication.name for trial in best_left]
+        body = {"candidates": [_row(trial) for trial in trials], "frontier": frontier, "proposed": name}
+        emit_json({**body, "nearest": None if near is None else _row(near), "configuration": text or None})
     else:
-        _show(trials, name, text)
+        _show(trials, best_left, name, text, near)
     return 0 if best is not None else 3
 
 
@@ -72,28 +90,62 @@ def _row(trial: Trial) -> dict[str, Any]:
         "releases": trial.releases,
         "withheld": trial.withheld,
         "kept": trial.kept,
+        "wait_days": trial.wait_days,
+        "loses": list(trial.loses),
+        **trial.data,
         "worst": trial.worst,
         "holds": trial.holds,
         "reasons": [trial.refused] if trial.refused else list(trial.reasons),
     }
 
 
-def _show(trials: list[Trial], name: str | None, text: str) -> None:
+def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, near: Trial | None) -> None:
+    from rich import box
     from rich.table import Table
 
     console = tables()
-    table = Table("candidate", "releases", "withheld", "kept", "KA", "FA", "CA", "BA", "for")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("candidate", "holds"):
+        table.add_column(heading)
+    for heading in ("out", "held", "kept", "wait", "KA", "FA", "CA", "BA"):
+        table.add_column(heading, justify="right")
+    table.add_column("loses")
     for trial in trials:
-        kept = "-" if trial.kept is None else f"{100 * trial.kept:.0f} %"
         worst = ["-" if value is None else str(value) for value in trial.worst.values()]
-        label = trial.candidate.publication.name
-        table.add_row(
-            label, str(trial.releases), str(trial.withheld), kept, *worst, trial.refused or trial.candidate.why
-        )
+        table.add_row(trial.candidate.publication.name, _holds(trial), *_numbers(trial), *worst, _loses(trial))
     console.print(table)
-    console.print("kept: events of the last release, of all events; KA to BA: the least over all releases")
+    console.print(
+        "holds: over the series, or one release alone; out, held: cuts released and withheld; kept: events of the last "
+        "release, of all; wait: median days from the end of a case to its release; KA to BA: least over all releases"
+    )
+    for trial in trials:
+        why = trial.refused or "; ".join(trial.reasons)
+        if why:
+            console.print(f"{trial.candidate.publication.name}: {why}", markup=False)
+    if best:
+        console.print("most kept for each wait: " + ", ".join(trial.candidate.publication.name for trial in best))
     if name is None:
-        console.print("no candidate holds on this log: choose a smaller K or larger windows")
+        console.print("no candidate holds over the series on this log: nothing is proposed")
+        if near is not None:
+            why = "; ".join(near.reasons)
+            console.print(f"nearest: {near.candidate.publication.name}, {near.withheld} cuts withheld: {why}")
         return
     console.print(f"proposed: {name}\n")
     console.print(text, markup=False, soft_wrap=True)
+
+
+def _holds(trial: Trial) -> str:
+    if not trial.holds:
+        return "no"
+    return "series" if trial.series else "alone"
+
+
+def _numbers(trial: Trial) -> list[str]:
+    kept = "-" if trial.kept is None else f"{trial.kept:.3f}"
+    wait = "-" if trial.wait_days is None else f"{trial.wait_days:.1f}"
+    return [str(trial.releases), str(trial.withheld), kept, wait]
+
+
+def _loses(trial: Trial, most: int = 3) -> str:
+    more = f" and {len(trial.loses) - most} more" if len(trial.loses) > most else ""
+    return ", ".join(trial.loses[:most]) + more

@@ -53,7 +53,8 @@ def command(
     from connectors import read_log
     from stream.config import sources
     from stream.fold.window import moment
-    from stream.replay.replay import Replay, check_against, default_publication
+    from stream.replay.presets import with_default
+    from stream.replay.replay import Replay, check_against
 
     if speed is not None and not speed > 0:
         raise typer.BadParameter("must be above 0", param_hint="--speed")
@@ -70,7 +71,7 @@ def command(
 
             loaded = alternatives(loaded, events)
         elif not loaded.publication:
-            loaded = loaded.model_copy(update={"publication": (default_publication(events),)})
+            loaded = with_default(loaded, events)
         check_against(loaded, events)
         if end is not None and end < int(events.time.min()):
             raise typer.BadParameter("lies before the first event", param_hint="--until")

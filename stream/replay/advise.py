@@ -1,118 +1,161 @@
-"""`veilstream advise`: candidate settings replayed on a historical log, and the one that keeps most of what holds.
+"""`veilstream advise`: candidate settings replayed on a historical log, and the one to propose.
 
-A candidate holds when nothing was withheld. Among those the one that keeps most is proposed; a setting that the log
-refutes is shown with the reason. What is measured is this log's past: no promise about its future.
+A candidate holds over the series when a bound stands on KA, FA, CA and BA, every cut became a release, and none broke a
+bound. Only such a one is proposed; where none does, the nearest is named with what stopped it. What is measured is this
+log's past: no promise about its future.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
 
 from models.errors import VeilstreamError
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
-from stream.release.gate import GatePolicy, worst_anonymity
+from stream.release.gate import worst_anonymity
+from stream.replay import presets
 from stream.replay.replay import Outcome, Replay
+from stream.storage.release_record import Record
 
-RELEASES = 10
-"""Windows of a replay: enough to see what a series gives away, few enough to wait for."""
-
+DAY = 86_400.0
 MEASURES = ("ka", "fa", "ca", "ba")
+LEAST = (10, 20)
+"""Values of K that are compared beside the one asked for."""
+
+Goal = Literal["utility", "safety", "timeliness"]
+GOALS: tuple[Goal, ...] = ("utility", "safety", "timeliness")
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A setting to try: `why` says what it is for."""
+    """A setting to try: `why` says what it is for; `least`: its K, 0 for mechanisms without one."""
 
     why: str
     publication: Publication
+    least: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a candidate would have done. `kept`: events of the last release / events seen (None: nothing came out);
-    `worst`: least KA, FA, CA, BA over all releases; `refused`: why it could not be replayed at all."""
+    """What a candidate would have done. `kept`: events of the last release / events seen (None: nothing came out, or
+    records are no cases); `wait_days`: median from the last event of a case to its first publication; `loses`:
+    activities of at least 5 % of the cases that its last release lacks; `worst`: least KA, FA, CA, BA over all
+    releases; `refused`: why it could not be replayed at all."""
 
     candidate: Candidate
     releases: int
     withheld: int
     kept: float | None
-    worst: dict[str, int | None]
+    worst: Mapping[str, int | None]
     reasons: tuple[str, ...]
     refused: str = ""
+    wait_days: float | None = None
+    loses: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
         """Whether every cut became a release, and there was one."""
         return not self.refused and self.releases > 0 and not self.withheld
 
-
-def candidates(log: EventLog, K: int, sensitive: Sequence[str]) -> list[Candidate]:
-    """A handful, from what protects most over a series to what keeps most of one release.
-
-    `K` is the least group; the windows bring a `RELEASES`-th of the cases, and at least K, since BA cannot reach K with
-    fewer new cases. C = 1/2 where there is a sensitive attribute, else no share is bounded.
-    """
-    new_cases = max(K, math.ceil(log.n_cases / RELEASES))
-    bounds = {"knowledge": "seq", "attribute": "ac", "L": 2, "K": K, "C": 0.5 if sensitive else 1.0}
-    series = {"min_ka": K, "min_fa": K, "min_ca": K, "min_ba": K}
-    table: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
-        ("cohorts", "holds over all releases", {"kind": "tlkc-cohorts", **bounds}, series),
-        ("series", "re-anonymized each time, gated on F, C and B", {"kind": "tlkc", **bounds}, series),
-        ("single", "each release alone", {"kind": "tlkc", **bounds}, {"min_ka": K}),
-        ("local", "each release alone, events removed case by case", _local(bounds), {"min_ka": K}),
-        ("sets", "each release alone, against who knows no order", _set(bounds), {"min_ka": K}),
-    ]
-    audit = {"bk_length": 2, "n": [0, 1]}
-    return [
-        Candidate(
-            why,
-            Publication(
-                name=name,
-                window={"new_cases": new_cases},
-                mechanism=mechanism,
-                audit=audit,
-                gate=GatePolicy(**gate),
-            ),
-        )
-        for name, why, mechanism, gate in table
-    ]
+    @property
+    def series(self) -> bool:
+        """Whether every attack over the series is bounded."""
+        return set(presets.series_gate(1)) <= set(self.candidate.publication.gate.bounds)
 
 
-def _local(bounds: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "tlkc", **bounds, "suppression": "local"}
+def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = presets.C) -> list[Candidate]:
+    """From what protects most over a series to what keeps most of one release, at K and the usual values beside it,
+    and one that is differentially private."""
+    found = []
+    for least in sorted({K, *LEAST}, reverse=True):
+        table = presets.bounds(log, sensitive, least, C)
+        bounded, cuts = presets.series_gate(least), presets.window(log, least)
+        again = {key: value for key, value in table.items() if key != "bins"}
+        rows: list[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]] = [
+            ("cohorts-local", "holds over all releases", _with(table, "tlkc-cohorts", "local"), bounded),
+            ("cohorts-exact", "the same, whole items removed", _with(table, "tlkc-cohorts", "exact"), bounded),
+            ("repair-local", "all cases again, repaired", _with(again, "tlkc", "local"), _repair(bounded)),
+            ("repair-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), _repair(bounded)),
+            ("plain-local", "each release alone", _with(again, "tlkc", "local"), {"min_ka": least}),
+            ("plain-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), {"min_ka": least}),
+        ]
+        found += [
+            Candidate(why, presets.publication(f"{name}-{least}", cuts, mechanism, gate), least)
+            for name, why, mechanism, gate in rows
+        ]
+    return [*found, _dp(log)]
 
 
-def _set(bounds: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "tlkc", **bounds, "knowledge": "set"}
+def _with(table: Mapping[str, Any], kind: str, suppression: str) -> dict[str, Any]:
+    return {"kind": kind, **table, "suppression": suppression}
+
+
+def _repair(gate: Mapping[str, Any]) -> dict[str, Any]:
+    return {**gate, "on_violation": "repair"}
+
+
+def _dp(log: EventLog) -> Candidate:
+    """Variants with noisy frequencies. The moments of its cuts are said to be public: on a past log they are known."""
+    gate = {"public_cut": True, "max_epsilon": 1.0}
+    mechanism = {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}
+    return Candidate("differentially private", presets.publication("dp-variants", presets.window(log), mechanism, gate))
 
 
 def attempt(candidate: Candidate, log: EventLog, settings: Settings, folder: Path) -> Trial:
     """Replay one candidate into `folder` (of its own)."""
     chosen = settings.model_copy(update={"publication": (candidate.publication,)})
     try:
-        outcome = Replay(chosen, folder).run(log, final=True)
+        replay = Replay(chosen, folder)
+        outcome = replay.run(log, final=True)
     except VeilstreamError as error:
         return Trial(candidate, 0, 0, None, dict.fromkeys(MEASURES), (), str(error))
-    return _trial(candidate, outcome, log)
+    records = replay.office.pipelines[candidate.publication.name].earlier
+    ends = {replay.office.pseudonyms.case(name): end for name, end in _ends(log).items()}
+    return _trial(candidate, outcome, log, median_wait(records, ends))
 
 
-def _trial(candidate: Candidate, outcome: Outcome, log: EventLog) -> Trial:
+def _ends(log: EventLog) -> dict[str, float]:
+    """Seconds since 1970 of the last event of each case."""
+    filled = np.flatnonzero(log.lengths > 0)
+    return {log.case_ids[case]: int(log.time[log.starts[case + 1] - 1]) / 1e9 for case in filled.tolist()}
+
+
+def median_wait(records: Sequence[Record], since: Mapping[str, float]) -> float | None:
+    """Median days from `since` (seconds by pseudonym) to the first release that shows the case, never below 0 (an open
+    case may be shown); None where records are no cases (dp)."""
+    first: dict[str, float] = {}
+    for record in records:
+        moment = datetime.fromisoformat(record.audit["cut"]["time"]).timestamp()
+        for case in record.log.case_ids:
+            if case:
+                first.setdefault(case, moment)
+    waits = [max(0.0, moment - since[case]) / DAY for case, moment in first.items() if case in since]
+    return median(waits) if waits else None
+
+
+def _trial(candidate: Candidate, outcome: Outcome, log: EventLog, wait: float | None) -> Trial:
     released = [dict(decision.audit) for _, decision in outcome.decisions if decision.status == "sealed"]
-    counts = (released[-1].get("counts") or {}) if released else {}
-    worst = {name: _least(released, name) for name in MEASURES}
+    last = released[-1] if released else {}
+    counts = last.get("counts") or {}
     reasons = dict.fromkeys(reason for decision in outcome.withheld for reason in decision.reasons)
     return Trial(
         candidate,
         releases=len(released),
         withheld=len(outcome.withheld),
-        kept=counts["released"] / log.n_events if "released" in counts else None,
-        worst=worst,
+        kept=counts["released"] / log.n_events if counts.get("released") is not None else None,
+        worst={name: _least(released, name) for name in MEASURES},
         reasons=tuple(reasons),
+        wait_days=wait,
+        loses=tuple((last.get("loss") or {}).get("lost", ())),
+        data={"covered": ((last.get("dp") or {}).get("coverage_cases"))},
     )
 
 
@@ -122,52 +165,77 @@ def _least(audits: Sequence[dict[str, Any]], measure: str) -> int | None:
 
 
 def propose(
-    log: EventLog, settings: Settings, K: int, folder: Path, step: Callable[[str], None] = lambda _name: None
+    log: EventLog,
+    settings: Settings,
+    K: int,
+    folder: Path,
+    step: Callable[[str], None] = lambda _name: None,
+    *,
+    C: float = presets.C,
+    goal: Goal = "utility",
 ) -> tuple[list[Trial], Trial | None]:
-    """All trials, and the proposed one.
-
-    Of those that hold over the series the one that keeps most; where none does, of those that bound single releases.
-    None: nothing held.
-    """
+    """All trials, and the proposed one: of those that hold over the series with at least K, the best for the goal.
+    None: nothing holds."""
     trials = []
-    for candidate in candidates(log, K, settings.process.sensitive):
+    for candidate in candidates(log, K, settings.process.sensitive, C):
         step(candidate.publication.name)
         trials.append(attempt(candidate, log, settings, folder / candidate.publication.name))
-    holding = [trial for trial in trials if trial.holds]
-    series = [trial for trial in holding if trial.candidate.publication.gate.min_ba is not None]
-    return trials, max(series or holding, key=lambda trial: trial.kept or 0.0, default=None)
+    holding = [trial for trial in trials if trial.holds and trial.series and trial.candidate.least >= K]
+    return trials, max(holding, key=lambda trial: _rank(trial, goal), default=None)
+
+
+def _rank(trial: Trial, goal: Goal) -> tuple[float, ...]:
+    kept, wait, least = trial.kept or 0.0, -(trial.wait_days or 0.0), float(trial.candidate.least)
+    return {"utility": (kept, wait), "safety": (least, kept), "timeliness": (wait, kept)}[goal]
+
+
+def nearest(trials: Sequence[Trial], K: int) -> Trial | None:
+    """The trial with bounds on the whole series and at least K that came nearest: fewest cuts withheld."""
+    close = [t for t in trials if t.series and t.candidate.least >= K and not t.refused]
+    return min(close, key=lambda trial: (trial.withheld - trial.releases, trial.withheld), default=None)
+
+
+def frontier(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that hold over the series and that no other one beats in both events kept and waiting, most kept
+    first."""
+    holding = [t for t in trials if t.holds and t.series and t.kept is not None and t.wait_days is not None]
+    best = [
+        one
+        for one in holding
+        if not any(
+            (other.kept or 0) >= (one.kept or 0)
+            and (other.wait_days or 0) <= (one.wait_days or 0)
+            and (other.kept, other.wait_days) != (one.kept, one.wait_days)
+            for other in holding
+        )
+    ]
+    return sorted(best, key=lambda trial: (-(trial.kept or 0), trial.wait_days or 0))
 
 
 def as_toml(settings: Settings, publication: Publication) -> str:
     """The proposed configuration file."""
+    import tomli_w
+
     process = settings.process
-    lines = ["[process]", f"name = {_value(process.name)}", f"sensitive = {_value(list(process.sensitive))}"]
+    body: dict[str, Any] = {"name": process.name, "sensitive": list(process.sensitive)}
     if process.timezone:
-        lines.append(f"timezone = {_value(process.timezone)}")
+        body["timezone"] = process.timezone
     if process.columns.changed:
-        lines.append(f"columns = {_value(process.columns.changed)}")
+        body["columns"] = process.columns.changed
     if process.completion.log_end:
-        lines.append(
-            'completion = { inactivity = "30d" }  # the log\'s end is not known to a daemon: choose what ends a case'
-        )
-    lines += ["", "[[publication]]", f"name = {_value(publication.name)}"]
-    gate = publication.gate.model_dump(exclude_defaults=True)
-    for key, table in (
-        ("window", publication.window),
-        ("mechanism", publication.mechanism),
-        ("audit", publication.audit),
-    ):
-        lines.append(f"{key} = {_value(table)}")
-    return "\n".join([*lines, f"gate = {_value(gate)}"]) + "\n"
+        body["completion"] = {"inactivity": "30d"}
+    table: dict[str, Any] = {"name": publication.name}
+    for key in ("window", "mechanism", "audit"):
+        table[key] = _plain(getattr(publication, key))
+    table["gate"] = publication.gate.model_dump(exclude_defaults=True)
+    text = tomli_w.dumps({"process": body, "publication": [table]})
+    if process.completion.log_end:
+        note = "# What ends a case: a daemon does not know the end of the log; choose inactivity or end_activities.\n"
+        text = text.replace("[process.completion]", note + "[process.completion]")
+    return text
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import EventLog
-from stream.config.settings import Completion, Publication, Settings
+from stream.config.settings import Publication, Settings
 from stream.release.contract import Decision
 from stream.release.gate import worst_anonymity
-from stream.replay.replay import Outcome, Replay, default_publication
+from stream.replay.presets import default_publication, quartile_edges, series_gate, with_completion
+from stream.replay.replay import Outcome, Replay
 from stream.storage.release_record import Record
 
 DAY = 86_400.0
@@ -45,11 +46,11 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
     """
     if len(settings.publication) > 1:
         return settings
-    base = settings.publication[0] if settings.publication else default_publication(log)
+    base = settings.publication[0] if settings.publication else default_publication(log, settings.process.sensitive)
     mechanism = {key: value for key, value in base.mechanism.items() if key in BOUNDED}
     least = int(mechanism.get("K", 20))
-    bounds = {"min_ka": least, "min_fa": least, "min_ca": least, "min_ba": least}
-    edges = {**_edges(log, settings.process.sensitive), **mechanism.get("bins", {})}
+    bounds = series_gate(least)
+    edges = {**quartile_edges(log, settings.process.sensitive), **mechanism.get("bins", {})}
 
     def one(name: str, table: Mapping[str, Any], gate: Mapping[str, Any]) -> Publication:
         return Publication.model_validate(
@@ -64,22 +65,7 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
         one("cohorts", {**mechanism, "kind": "tlkc-cohorts", "bins": edges}, bounds),
         one("dp", {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}, {"public_cut": True}),
     )
-    process = settings.process
-    if process.completion == Completion():
-        process = process.model_copy(update={"completion": Completion(log_end=True)})
-    return settings.model_copy(update={"publication": publications, "process": process})
-
-
-def _edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Inclusive quartile classes of numeric sensitive attributes, fixed over the whole replay."""
-    found = {}
-    for name in names:
-        column = log.case_values(name)
-        if column.values and all(isinstance(value, (int, float)) for value in column.values):
-            numbers = np.asarray(column.values, dtype=np.float64)
-            low, high = np.quantile(numbers[column.codes[column.codes >= 0]], [0.25, 0.75])
-            found[name] = tuple(sorted({float(low), float(np.nextafter(high, -np.inf))}))
-    return found
+    return settings.model_copy(update={"publication": publications, "process": with_completion(settings.process)})
 
 
 def compare(replay: Replay, outcome: Outcome, log: EventLog) -> list[dict[str, Any]]:

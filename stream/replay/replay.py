@@ -17,12 +17,12 @@ from connectors.times import nanoseconds
 from models.anonymize.sensitive import refuse_identifying
 from models.errors import InputError
 from models.eventlog import EventLog
-from stream.config.settings import Publication, Settings
+from stream.config.settings import Settings
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.release.contract import Decision
-from stream.release.gate import GatePolicy, worst_anonymity
+from stream.release.gate import worst_anonymity
 from stream.release.schedule import ReleaseClock, SimulatedClock
 from stream.release.verdict import Verdict, verdicts
 from stream.replay.log_source import records_from_log
@@ -203,17 +203,6 @@ class Replay:
                 self.sleep(max(0, moment - (moment if previous is None else previous)) / 1e9 / self.speed)
                 previous = moment
             yield position, record
-
-
-def default_publication(log: EventLog) -> Publication:
-    """What `replay` does without a configuration: TLKC as in the design, a cut at every tenth of the cases."""
-    return Publication(
-        name="research",
-        window={"new_cases": max(1, log.n_cases // 10)},
-        mechanism={"kind": "tlkc", "knowledge": "seq", "attribute": "ac", "L": 2, "K": 20, "C": 0.5},
-        audit={"bk_length": 2, "n": [0, 1]},
-        gate=GatePolicy(min_ka=20),
-    )
 
 
 def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:

@@ -41,15 +41,17 @@ def test_the_proposal_is_printed_and_written(log: Path, tmp_path: Path, capsys: 
     (publication,) = load(target).publication
     assert f"proposed: {publication.name}" in shown
     assert target.read_text(encoding="utf-8").strip() in shown
-    assert all(name in shown for name in ("cohorts", "series", "single", "local", "sets"))
+    assert all(name in shown for name in ("cohorts-local-4", "repair-exact-10", "plain-local-20", "dp-variants"))
 
 
 def test_the_same_as_json(log: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Five candidates with their parameters and worst values; the proposed one holds."""
+    """Every candidate with its parameters and worst values; the proposed one holds, and is on the frontier."""
     assert veilstream(["advise", str(log), "--K", "4", "--json"]) == 0
     body: dict[str, Any] = json.loads(capfdbinary.readouterr().out)
     rows = {row["name"]: row for row in body["candidates"]}
-    assert len(rows) == 5
+    assert len(rows) == len(body["candidates"])
+    assert body["proposed"] in body["frontier"]
+    assert body["nearest"] is None
     assert rows[body["proposed"]]["holds"]
     assert rows[body["proposed"]]["withheld"] == 0
     assert body["configuration"]
@@ -61,7 +63,9 @@ def test_nothing_is_proposed_where_no_candidate_holds(
     """Forty cases cannot hide among a thousand: exit 3, and no file."""
     target = tmp_path / "proposed.toml"
     assert veilstream(["advise", str(log), "--K", "1000", "-o", str(target)]) == 3
-    assert "no candidate holds on this log" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "no candidate holds over the series" in shown
+    assert "nearest: " in shown
     assert not target.exists()
 
 
@@ -71,3 +75,16 @@ def test_a_folder_that_is_not_there_is_told_before_the_work(
     """Bad input: exit 2."""
     assert veilstream(["advise", str(log), "-o", str(tmp_path / "absent" / "proposed.toml")]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
+
+
+def test_the_frontier_is_drawn(log: Path, tmp_path: Path) -> None:
+    """A picture with every candidate that released cases; an unknown suffix is told before the work."""
+    assert veilstream(["advise", str(log), "--K", "4", "--plot", str(tmp_path / "frontier.svg")]) == 0
+    assert (tmp_path / "frontier.svg").read_text().count("<use") > 5
+    assert veilstream(["advise", str(log), "--plot", str(tmp_path / "frontier.txt")]) == 2
+
+
+def test_a_goal_that_is_none_is_refused(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bad usage: exit 2, with the names."""
+    assert veilstream(["advise", str(log), "--goal", "fun"]) == 2
+    assert "utility, safety, timeliness" in capsys.readouterr().err

@@ -11,7 +11,9 @@ import pytest
 from models.eventlog import Column, EventLog
 from stream.config.settings import Completion, Process, Settings
 from stream.config.sources import load
-from stream.replay.advise import Trial, as_toml, candidates, propose
+from stream.release.gate import GatePolicy
+from stream.replay import advise
+from stream.replay.advise import Trial, as_toml, candidates, frontier, nearest, propose
 
 SETTINGS = Settings(process=Process(sensitive=("diagnosis",), completion=Completion(log_end=True)))
 
@@ -32,7 +34,8 @@ def test_a_proposal_holds_over_the_series_and_reads_back(tmp_path: Path) -> None
     log = _log()
     seen: list[str] = []
     trials, best = propose(log, SETTINGS, 4, tmp_path / "work", seen.append)
-    assert seen == ["cohorts", "series", "single", "local", "sets"]
+    assert len(seen) == len(set(seen)) == len(trials)
+    assert {"cohorts-local-4", "cohorts-local-20", "repair-exact-4", "plain-exact-10", "dp-variants"} <= set(seen)
     assert best is not None
     assert best.candidate.publication.gate.min_ba == 4
     assert min(value for value in best.worst.values() if value is not None) >= 4
@@ -46,14 +49,16 @@ def test_a_proposal_holds_over_the_series_and_reads_back(tmp_path: Path) -> None
 
 def test_windows_bring_at_least_k_cases() -> None:
     """BA cannot reach K in a window of fewer new cases, so no candidate has one."""
-    assert {c.publication.window["new_cases"] for c in candidates(_log(), 10, ())} == {10}
-    assert {c.publication.window["new_cases"] for c in candidates(_log(400), 10, ())} == {40}
+    for log, tenth in ((_log(), 4), (_log(400), 40)):
+        for one in candidates(log, 10, ()):
+            assert one.publication.window["new_cases"] == max(one.least or 20, tenth)
 
 
 def test_without_sensitive_attributes_no_share_is_bounded() -> None:
     """C = 1 where there is nothing to protect, one half otherwise."""
-    assert {c.publication.mechanism["C"] for c in candidates(_log(), 4, ())} == {1.0}
-    assert {c.publication.mechanism["C"] for c in candidates(_log(), 4, ("diagnosis",))} == {0.5}
+    assert {c.publication.mechanism.get("C", 1.0) for c in candidates(_log(), 4, ())} == {1.0}
+    assert {c.publication.mechanism.get("C", 0.5) for c in candidates(_log(), 4, ("diagnosis",))} == {0.5}
+    assert {c.publication.mechanism.get("C", 0.7) for c in candidates(_log(), 4, ("diagnosis",), 0.7)} == {0.7}
 
 
 @pytest.mark.parametrize(
@@ -64,3 +69,64 @@ def test_what_holds(releases: int, withheld: int, refused: str, holds: bool) -> 
     """A candidate holds iff every cut became a release and there was one."""
     (first, *_) = candidates(_log(), 4, ())
     assert Trial(first, releases, withheld, 0.5, {}, (), refused).holds is holds
+
+
+def _trial(name: str, kept: float, wait: float, gate: dict[str, int], *, least: int = 20, withheld: int = 0) -> Trial:
+    (first, *_) = candidates(_log(), 20, ())
+    renamed = first.publication.model_copy(update={"name": name, "gate": GatePolicy(**gate)})
+    one = replace(first, publication=renamed, least=least)
+    return Trial(one, 10, withheld, kept, {}, ("too few cases",) * bool(withheld), wait_days=wait)
+
+
+ALL = {"min_ka": 20, "min_fa": 20, "min_ca": 20, "min_ba": 20}
+
+
+def test_the_frontier_leaves_out_what_another_one_beats() -> None:
+    """Less kept and a longer wait than another: out. What holds for one release alone, or withheld a cut: out."""
+    trials = [
+        _trial("most", 0.9, 10, ALL),
+        _trial("soon", 0.7, 1, ALL),
+        _trial("beaten", 0.6, 2, ALL),
+        _trial("alone", 0.99, 0, {"min_ka": 20}),
+        _trial("withheld", 0.99, 0, ALL, withheld=1),
+    ]
+    assert [trial.candidate.publication.name for trial in frontier(trials)] == ["most", "soon"]
+
+
+def _served(monkeypatch: pytest.MonkeyPatch, trials: list[Trial]) -> None:
+    """`propose` meets these trials, in this order."""
+    found = iter(trials)
+    monkeypatch.setattr(advise, "candidates", lambda *_: [trial.candidate for trial in trials])
+    monkeypatch.setattr(advise, "attempt", lambda *_: next(found))
+
+
+def test_nothing_is_proposed_that_holds_for_single_releases_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No silent fall back: the nearest is the series trial with the fewest cuts withheld."""
+    refused = [_trial(f"w{cuts}", 0.5, 1, ALL, withheld=cuts) for cuts in (3, 1, 2)]
+    _served(monkeypatch, [_trial("alone", 0.9, 1, {"min_ka": 20}), *refused])
+    trials, best = propose(_log(), SETTINGS, 20, tmp_path)
+    assert best is None
+    near = nearest(trials, 20)
+    assert near is not None
+    assert near.candidate.publication.name == "w1"
+
+
+@pytest.mark.parametrize(("goal", "name"), [("utility", "keeps"), ("safety", "safest"), ("timeliness", "soonest")])
+def test_a_goal_decides_between_what_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goal: advise.Goal, name: str
+) -> None:
+    """Most kept, the largest K, or the shortest wait; never below the K asked for."""
+    _served(
+        monkeypatch,
+        [
+            _trial("keeps", 0.9, 9, ALL),
+            _trial("safest", 0.8, 9, ALL, least=40),
+            _trial("soonest", 0.7, 1, ALL),
+            _trial("weaker", 0.99, 0, ALL, least=10),
+        ],
+    )
+    _, best = propose(_log(), SETTINGS, 20, tmp_path, goal=goal)
+    assert best is not None
+    assert best.candidate.publication.name == name

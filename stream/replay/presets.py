@@ -1,0 +1,88 @@
+"""Publications that are ready to use: what `replay` does without a configuration, what `advise` and `--compare` try.
+
+The default is the one that is safe over a series of releases: cohorts of completed cases, shortened case by case
+(`local`), with a bound of K on each of KA, FA, CA and BA.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from models.eventlog import EventLog
+from stream.config.settings import Completion, Process, Publication, Settings
+from stream.release.gate import GatePolicy
+
+RELEASES = 10
+"""Windows of a replay: enough to see what a series gives away, few enough to wait for."""
+
+K, L, C = 20, 2, 0.5
+"""Bounds of the default: K cases match what is known, of at most L events, and a value has at most C of them."""
+
+AUDIT: Mapping[str, Any] = {"bk_length": 2, "n": [0, 1]}
+
+
+def bounds(log: EventLog, sensitive: Sequence[str], least: int = K, share: float = C) -> dict[str, Any]:
+    """Parameters of a TLKC mechanism for a log; no share is bounded where nothing is sensitive."""
+    highest = share if sensitive else 1.0
+    table: dict[str, Any] = {"knowledge": "seq", "attribute": "ac", "L": L, "K": least, "C": highest}
+    edges = quartile_edges(log, sensitive)
+    return {**table, "bins": edges} if edges else table
+
+
+def series_gate(least: int) -> dict[str, int]:
+    """A bound on every attack over the series."""
+    return {"min_ka": least, "min_fa": least, "min_ca": least, "min_ba": least}
+
+
+def window(log: EventLog, least: int = K) -> dict[str, Any]:
+    """A tenth of the cases, and at least `least`: BA cannot reach it with fewer new cases."""
+    return {"new_cases": max(least, math.ceil(log.n_cases / RELEASES))}
+
+
+def publication(
+    name: str, cuts: Mapping[str, Any], mechanism: Mapping[str, Any], gate: Mapping[str, Any]
+) -> Publication:
+    """A publication with the usual audit."""
+    return Publication(
+        name=name, window=dict(cuts), mechanism=dict(mechanism), audit=dict(AUDIT), gate=GatePolicy(**gate)
+    )
+
+
+def default_publication(log: EventLog, sensitive: Sequence[str] = ()) -> Publication:
+    """What `replay` does without a configuration."""
+    mechanism = {"kind": "tlkc-cohorts", **bounds(log, sensitive), "suppression": "local"}
+    return publication("research", window(log), mechanism, series_gate(K))
+
+
+def with_completion(process: Process) -> Process:
+    """The process, with cases complete at their last event of the log where no rule says otherwise (replay only)."""
+    if process.completion != Completion():
+        return process
+    return process.model_copy(update={"completion": Completion(log_end=True)})
+
+
+def with_default(settings: Settings, log: EventLog) -> Settings:
+    """The settings with the default publication."""
+    process = settings.process
+    return settings.model_copy(
+        update={"publication": (default_publication(log, process.sensitive),), "process": with_completion(process)}
+    )
+
+
+def quartile_edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Inclusive quartile classes of numeric sensitive attributes, fixed over the whole replay: cohorts need bins that
+    do not move from release to release."""
+    found = {}
+    for name in names:
+        if name not in log.case_attributes and name not in log.event_attributes:
+            continue  # said with more words by whoever checks the configuration against the log
+        column = log.case_values(name)
+        if column.values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in column.values):
+            numbers = np.asarray(column.values, dtype=np.float64)
+            low, high = np.quantile(numbers[column.codes[column.codes >= 0]], [0.25, 0.75])
+            found[name] = tuple(sorted({float(low), float(np.nextafter(high, -np.inf))}))
+    return found

@@ -59,9 +59,10 @@ class LocalStore:
 
     def _rename(self, source: Path, target: Path, moment: int | None) -> None:
         source.chmod(stat.S_IMODE(target.parent.stat().st_mode))
-        for path in () if moment is None else (*source.iterdir(), source):
-            self.ops.stamp(path, moment)
-            self.ops.fsync(path)
+        if moment is not None:
+            for path in (*source.iterdir(), source):
+                self.ops.stamp(path, moment)
+                self.ops.fsync(path)
         try:
             self.ops.rename_noreplace(source, target)
         except FileExistsError as error:

@@ -90,6 +90,7 @@ class Coordinator:
         engine = self._active()
         engine.catch_up(records[0][0], self._stopping.is_set)
         engine.apply(records, self._stopping.is_set)
+        engine.office.publish_due()  # ticks come with every heartbeat, so none waits longer than that
         self.state = "gap" if engine.fold.gap else "active"
         write_status(self.host.output, engine, self.state)
         if self.watch is not None:

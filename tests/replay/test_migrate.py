@@ -14,7 +14,8 @@ from models.eventlog import EventLog
 from stream.commands import execute as veilstream
 from stream.config.settings import Settings
 from stream.config.sources import load
-from stream.fold.fold import Fold, snapshot
+from stream.fold import snapshot
+from stream.fold.fold import Fold
 from stream.operations import migrate as migration
 from stream.replay.log_source import log_facts, records_from_log
 from stream.runtime.service import Office
@@ -124,21 +125,22 @@ def test_a_state_of_the_version_before_is_read_and_rewritten(
         upgraded.append(table["version"])
         return table
 
+    written = snapshot.STATE_VERSION
     for module in (snapshot, checkpoint, mirror, migration):
-        monkeypatch.setattr(module, "STATE_VERSION", snapshot.STATE_VERSION + 1 if module is snapshot else 2)
-    monkeypatch.setattr(snapshot, "UPGRADES", {1: step})
+        monkeypatch.setattr(module, "STATE_VERSION", written + 1)
+    monkeypatch.setattr(snapshot, "UPGRADES", {written: step})
     state(load(config), out)
-    assert upgraded == [1]
+    assert upgraded == [written]
     newest = out / "operator" / "checkpoints" / CURRENT
     planned = asked(capsys, config, out, "--dry-run")
-    assert header_of(newest.read_bytes(), checkpoint.FORMAT).version == 1
-    assert [item["version"] for item in planned if item["action"] == "rewrite"] == [1, 1, 1, 1]
+    assert header_of(newest.read_bytes(), checkpoint.FORMAT).version == written
+    assert [item["version"] for item in planned if item["action"] == "rewrite"] == [written] * 4
     asked(capsys, config, out)
-    assert header_of(newest.read_bytes(), checkpoint.FORMAT).version == 2
+    assert header_of(newest.read_bytes(), checkpoint.FORMAT).version == written + 1
     upgraded.clear()
     state(load(config), out)
     assert upgraded == []
-    monkeypatch.setattr(snapshot, "STATE_VERSION", 4)
+    monkeypatch.setattr(snapshot, "STATE_VERSION", written + 3)
     refused = [item for item in asked(capsys, config, out, "--dry-run", code=4) if item["action"] == "refuse"]
     assert len(refused) == 4
     assert all("older than" in item["problem"] for item in refused)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,6 +174,22 @@ def test_bytes_that_vanish_while_they_wait_stop_everything(opener: Opener, tmp_p
         site.feed(*ticks(80))
     opener(DAY + 81 * 60 * S)
     assert [entry.sequence for entry in open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite")][-1:] == [1]
+    assert public(tmp_path) == []
+
+
+def test_who_was_fenced_while_a_release_waited_publishes_nothing(
+    opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its successor may have burned the number: the ledger is asked again before the bytes become visible."""
+    site = opener(DAY)
+    site.feed(events(site.office.pseudonyms.id), *ticks(5, 60))
+
+    def fenced(_entry: Any) -> Any:
+        raise RefusedError("another coordinator has taken the ledger over")
+
+    monkeypatch.setattr(site.office.ledger, "append", fenced)
+    with pytest.raises(RefusedError, match="taken the ledger over"):
+        site.feed(*ticks(80))
     assert public(tmp_path) == []
 
 

@@ -264,3 +264,22 @@ def test_a_declared_start_is_the_first_window(opener: Opener) -> None:
     assert found.audit["cut"]["time"].startswith(
         datetime.fromtimestamp((DAY + 210 * 60 * S) // S, UTC).isoformat()[:19]
     )
+
+
+def test_an_object_store_gets_nothing_before_the_moment(opener: Opener, tmp_path: Path) -> None:
+    """The bytes wait in the operator's staging folder, over a restart too; the upload is the publication."""
+    import fsspec
+
+    store = f"memory://{tmp_path.name}"
+    config = f'store = "{store}"\n{CONFIG}'
+    site = opener(DAY, config)
+    site.feed(events(site.office.pseudonyms.id), *ticks(5, 60))
+    objects = fsspec.filesystem("memory")
+    assert objects.find(store) == []
+    site = opener(DAY + 65 * 60 * S, config)
+    site.office.publish_due()
+    assert objects.find(store) == []
+    site.hand.ns = DAY + 70 * 60 * S
+    site.office.publish_due()
+    names = {path.rpartition("/")[2] for path in objects.find(store)}
+    assert names == {"log.xes.gz", "manifest.json"}

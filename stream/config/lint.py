@@ -12,7 +12,7 @@ from stream.config.settings import Completion, Publication, Settings
 
 def warnings(settings: Settings) -> list[str]:
     """One line each; an empty list says that nothing was found, not that nothing is wrong."""
-    found = (_none, _daemon, _voided, _releases, _cohorts, _own)
+    found = (_none, _daemon, _voided, _releases, _starts, _cohorts, _own)
     return [warning for each in found for warning in each(settings)]
 
 
@@ -69,6 +69,15 @@ def _releases(settings: Settings) -> Iterator[str]:
             )
         elif asked:
             yield f"publication {publication.name!r}: no max_epsilon: its privacy loss grows without a limit"
+
+
+def _starts(settings: Settings) -> Iterator[str]:
+    for publication in settings.publication:
+        if publication.counted_from_start and publication.start is None:
+            yield (
+                f"publication {publication.name!r}: no start: a daemon counts its windows from when it first sees the "
+                "publication, a replay refuses"
+            )
 
 
 def _cohorts(settings: Settings) -> Iterator[str]:

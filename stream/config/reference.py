@@ -50,6 +50,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 
 
 DURATIONS = {
+    "publish_after",
     "retention",
     "inactivity",
     "max_duration",
@@ -92,7 +93,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "min_utility": "least data utility (needs audit.utility)",
         "min_series": "least cases left by attacks on a series (needs audit.series)",
         "on_violation": "what a broken bound does",
-        "charge_withheld": "dp: allow gates on noisy output; every attempt is paid for",
+        "charge_withheld": "dp: allow gates that read the release; every attempt is paid for",
         "public_cut": "dp: allow windows that read the data; the promise then says so",
     },
 }
@@ -179,7 +180,7 @@ def _window() -> str:
         "new_events": "the same for accepted events",
         "completed_cases": "the same for cases that completed",
         "events_per_case": '`{ x, mode = "exactly" or "up_to", fraction, max_wait, lockstep }`: exposure rule (S1, S2)',
-        "every": "tumbling window, aligned to 1970-01-01 UTC",
+        "every": "tumbling window, counted from `start`, else aligned to 1970-01-01 UTC",
         "time": '`"event"` or `"wall"`: how `every` is measured',
         "manual": "cut on `veilstream release`",
         "allowed_lateness": "event time only: how long a window waits for late events",

@@ -94,6 +94,7 @@ class Coordinator:
         engine.check_delta()
         engine.catch_up(records[0][0], self._stopping.is_set)
         engine.apply(records, self._stopping.is_set)
+        engine.office.publish_due()  # ticks come with every heartbeat, so none waits longer than that
         self.state = "gap" if engine.fold.gap else "active"
         self.status.write(engine, self.state)
         if self.watch is not None:

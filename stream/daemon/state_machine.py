@@ -300,7 +300,6 @@ class Engine:
                 self.checkpoint(mirror=True)
             elif cuts or self._events >= self.host.settings.checkpoint_every:
                 self.checkpoint()
-        self.office.publish_due()
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS and self.position > self.saved:
             self.checkpoint()
 

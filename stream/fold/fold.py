@@ -182,7 +182,12 @@ class Fold(Rows):
             partition.latest = time if partition.latest is None else max(partition.latest, time)
 
     def _tick(self, at: int) -> Iterator[Cut]:
-        if self.now is None or at > self.now:
+        if self.now is None and self.rules.private and not self.rules.embedded:
+            # the clock begins here: deadlines before it are those of events (a case that fell silent, say), and no
+            # window of a dp release may open at one
+            self._set_clock(at)
+            yield from self._complete_by_clock()
+        elif self.now is None or at > self.now:
             yield from self._run_until(at)
         yield from self.evaluate()
 

@@ -74,7 +74,9 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> N
     """Raise InputError where a policy cannot mean anything for a mechanism."""
     spends = mechanism.charge() != Charge()
     if not mechanism.reads_data_in_gate and (policy.anonymity_bounds or policy.min_series is not None):
-        raise InputError(f"{where}: bounds on KA, FA, CA, BA and series do not apply to {mechanism.kind}; remove them")
+        raise InputError(
+            f"{where}: bounds on KA, FA, CA, BA and series do not apply to {mechanism.kind}, and read data; remove them"
+        )
     if not mechanism.reads_data_in_gate and (raw := policy.reading("raw")):
         raise InputError(
             f"{where}: gate.{raw[0]} reads raw data, so whether a {mechanism.kind} release comes would itself tell, "

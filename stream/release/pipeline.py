@@ -345,6 +345,8 @@ class Pipeline:
         for number, seal in sorted(self.waiting.items()):
             if not self.clock.due(seal.body["publish_at"]):
                 return
+            # it was sealed minutes ago: who was fenced since then learns it here, before anybody sees the bytes
+            self.account.append(Entry(kind="note", publication=self.name, body={"publishing": number}))
             if not finish(self, number, seal):
                 raise RefusedError(f"release {number} of {self.name} waited for its moment, and its bytes are gone")
             del self.waiting[number]
@@ -391,5 +393,5 @@ class Pipeline:
             spent=self.account.spent,
             config_digest=self.settings.digest,
             accepted_gaps=self.gaps_accepted,
-            simulated=self.clock.simulated and (walls or slot is not None),
+            simulated=self.clock.simulated and (walls or (slot is not None and slot.simulated)),
         )

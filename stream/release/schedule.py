@@ -20,10 +20,12 @@ so this delay shows of a build nothing but that it ended."""
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """`moment` (ns, a whole second): when the release is published; `missed`: whether the build took too long."""
+    """`moment` (ns, a whole second): when the release is published; `missed`: whether the build took too long;
+    `simulated`: the moment is none of the machine's clock."""
 
     moment: int
     missed: Callable[[], bool]
+    simulated: bool = False
 
 
 class ReleaseClock(Protocol):
@@ -81,8 +83,8 @@ class SimulatedClock:
         """`delay` after the cut. Of a cut that an event made, the begin of the replay stands for it: the time of the
         event must not show, nor how long earlier builds took."""
         begin, self._wait = self.monotonic(), delay
-        moment = whole_second((self.began if cut is None else cut) + (0 if cut is None else delay))
-        return Slot(moment, lambda: self.monotonic() - begin > delay)
+        moment = whole_second(self.began if cut is None else cut + delay)
+        return Slot(moment, lambda: self.monotonic() - begin > delay, simulated=cut is not None)
 
     def due(self, moment: int) -> bool:
         if self.speed is not None:

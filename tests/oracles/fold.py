@@ -93,7 +93,11 @@ class Oracle:
         self.high[source] = min(self.high.get(source, -1), first - 1)
 
     def tick(self, at):
-        if self.now is None or at > self.now:
+        if self.now is None and not self.rules.embedded and any(pub.rules.private for pub in self.pubs):
+            self.now = at  # a clock that begins has no deadlines behind it
+            self.open_wall_windows()
+            self.settle()
+        elif self.now is None or at > self.now:
             self.pass_time(at)
         self.evaluate()
 

@@ -60,16 +60,18 @@ def test_retention_by_a_simulated_clock_equals_the_oracle(made, rows, batch):
 
 
 @settings(max_examples=80, deadline=None)
-@given(private(WALL), stream.map(lambda items: [*interleaved(items), ("tick", END)]))
-def test_retention_by_ticks_equals_the_oracle(made, items):
-    """The same in the daemon: two partitions, times that go back, ticks."""
+@given(private(WALL), stream.map(lambda items: [*interleaved(items), ("tick", END)]), st.integers(0, 40))
+def test_retention_by_ticks_equals_the_oracle(made, items, stop):
+    """The same in the daemon: two partitions, times that go back, ticks, and a restart anywhere."""
     oracle = Oracle(made)
     for source, what in items:
         if source == "tick":
             oracle.tick(what)
         else:
             oracle.event((source, 0), what)
-    assert run(Fold(made), records_of(items)) == oracle.cuts
+    first, records = Fold(made), list(records_of(items))
+    before = run(first, records[:stop])
+    assert before + run(Fold.restore(first.snapshot()), records[stop:]) == oracle.cuts
 
 
 def moments_and_others(made, records, case):

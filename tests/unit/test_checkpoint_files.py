@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import RefusedError
+from stream.fold.snapshot import STATE_VERSION
 from stream.storage.checkpoints import CURRENT, PREVIOUS, Checkpoints, FileOperations
 
 KEY = bytes(range(32))
@@ -64,7 +65,9 @@ def test_without_the_key_nothing_opens_and_nothing_is_shown(tmp_path, key):
 def test_a_state_of_another_version_is_refused_even_with_an_older_one_beside(files, version, word):
     """Falling back behind another program's state would undo its decisions."""
     path = files.folder / CURRENT
-    path.write_bytes(path.read_bytes().replace(b'"version":1', f'"version":{version}'.encode(), 1))
+    path.write_bytes(
+        path.read_bytes().replace(f'"version":{STATE_VERSION}'.encode(), f'"version":{version}'.encode(), 1)
+    )
     with pytest.raises(RefusedError, match=word):
         files.load()
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,6 +177,22 @@ def test_bytes_that_vanish_while_they_wait_stop_everything(opener: Opener, tmp_p
     assert public(tmp_path) == []
 
 
+def test_who_was_fenced_while_a_release_waited_publishes_nothing(
+    opener: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its successor may have burned the number: the ledger is asked again before the bytes become visible."""
+    site = opener(DAY)
+    site.feed(events(site.office.pseudonyms.id), *ticks(5, 60))
+
+    def fenced(_entry: Any) -> Any:
+        raise RefusedError("another coordinator has taken the ledger over")
+
+    monkeypatch.setattr(site.office.ledger, "append", fenced)
+    with pytest.raises(RefusedError, match="taken the ledger over"):
+        site.feed(*ticks(80))
+    assert public(tmp_path) == []
+
+
 def test_windows_shorter_than_the_delay_publish_in_order(opener: Opener, tmp_path: Path) -> None:
     """Several releases wait at once, each for its own moment."""
     short = CONFIG.replace('"1h"', '"3m"').replace("epsilon = 1", "epsilon = 0.5")
@@ -247,3 +264,22 @@ def test_a_declared_start_is_the_first_window(opener: Opener) -> None:
     assert found.audit["cut"]["time"].startswith(
         datetime.fromtimestamp((DAY + 210 * 60 * S) // S, UTC).isoformat()[:19]
     )
+
+
+def test_an_object_store_gets_nothing_before_the_moment(opener: Opener, tmp_path: Path) -> None:
+    """The bytes wait in the operator's staging folder, over a restart too; the upload is the publication."""
+    import fsspec
+
+    store = f"memory://{tmp_path.name}"
+    config = f'store = "{store}"\n{CONFIG}'
+    site = opener(DAY, config)
+    site.feed(events(site.office.pseudonyms.id), *ticks(5, 60))
+    objects = fsspec.filesystem("memory")
+    assert objects.find(store) == []
+    site = opener(DAY + 65 * 60 * S, config)
+    site.office.publish_due()
+    assert objects.find(store) == []
+    site.hand.ns = DAY + 70 * 60 * S
+    site.office.publish_due()
+    names = {path.rpartition("/")[2] for path in objects.find(store)}
+    assert names == {"log.xes.gz", "manifest.json"}

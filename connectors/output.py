@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -13,8 +14,11 @@ from typing import IO, Literal, cast
 
 import numpy as np
 
-from models.errors import InputError
+from models.errors import InputError, VeilstreamError
 from models.eventlog import Ints
+
+_SHORT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""A disk or a limit that is used up: the path is right, and a later try may go well."""
 
 _UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -41,7 +45,8 @@ def replacing(path: Path) -> Iterator[Path]:
         yield draft
         os.replace(draft, path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+        kind = VeilstreamError if error.errno in _SHORT else InputError
+        raise kind(f"{path}: cannot be written ({error.strerror})") from error
     finally:
         draft.unlink(missing_ok=True)
 

@@ -136,8 +136,8 @@ def _refuse_links(output: Path) -> None:
 
 
 def refuse_writable(path: Path) -> None:
-    """InputError for a secret that every user of the host can write: who puts a key of their own there names every case.
-    Group members may (Kubernetes gives a volume's files to a group); one that is missing is the reader's to say."""
+    """InputError for a secret that every user of the host can write: who puts a key there names every case. Members of
+    its group may (Kubernetes gives a volume's files to a group); one that is missing is the reader's to say."""
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import io
 import os
@@ -14,11 +13,8 @@ from typing import IO, Literal, cast
 
 import numpy as np
 
-from models.errors import InputError, VeilstreamError
+from models.errors import kind_of
 from models.eventlog import Ints
-
-_SHORT = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
-"""A disk or a limit that is used up: the path is right, and a later try may go well."""
 
 _UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -45,8 +41,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield draft
         os.replace(draft, path)
     except OSError as error:
-        kind = VeilstreamError if error.errno in _SHORT else InputError
-        raise kind(f"{path}: cannot be written ({error.strerror})") from error
+        raise kind_of(error)(f"{path}: cannot be written ({error.strerror})") from error
     finally:
         draft.unlink(missing_ok=True)
 

@@ -27,8 +27,8 @@ from stream.testing import verifier
 SIZES = (40, 80, 110, 140, 170, 200, 230, 260, 300)
 """Kilobytes of the disk: from too small for a ledger to enough for nearly everything."""
 
-MARGINS = (1, 40, 120)
-"""Megabytes beyond what the imports took: too little to read the log, to fold it, and to release all of it."""
+MARGINS = (1, 60)
+"""Megabytes beyond what the imports took: too little to read the log, and too little to release it."""
 
 
 def attempt(world: Path, output: Path, **told: Any) -> None:

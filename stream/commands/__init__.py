@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import os
 import pkgutil
 import signal
@@ -49,6 +50,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point of `veilstream`: every expected error is one line on stderr and its own exit code."""
     hear_signals()
     keep_others_out()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: a label that the locale lacks ends no command
     code = execute(arguments)
     gc.freeze()  # else Python looks for cycles among all that the libraries have made, a quarter of a second at the end
     sys.exit(code)

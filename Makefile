@@ -30,7 +30,7 @@ demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases
 
 .PHONY: test
 test: $(VENV)/.checked ## run every test, in two processes with a broker each; a failure is shown as it happens
-	$(BIN)/pytest --verbose --instafail --numprocesses 2 --dist loadfile
+	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --numprocesses 2 --dist loadfile
 
 .PHONY: coverage
 coverage: $(VENV)/.checked ## branch coverage of models and stream by every test; fails below 90 % (not in CI)

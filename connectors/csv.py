@@ -48,6 +48,8 @@ def read(
                 skip_blank_lines=True,
             )
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+            if "out of memory" in str(error):
+                raise MemoryError from error
             raise InputError(f"{path}: {_wrong_width(path, separator)}") from error
     frame.columns = [unguarded(str(name)) for name in frame.columns]
     for name in frame.columns:

@@ -13,7 +13,7 @@ from typing import IO, Literal, cast
 
 import numpy as np
 
-from models.errors import InputError
+from models.errors import kind_of
 from models.eventlog import Ints
 
 _UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -41,7 +41,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield draft
         os.replace(draft, path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+        raise kind_of(error)(f"{path}: cannot be written ({error.strerror})") from error
     finally:
         draft.unlink(missing_ok=True)
 

@@ -6,6 +6,9 @@ a record, since messages end in logs. The exit code of the command line stands w
 
 from __future__ import annotations
 
+import errno
+from typing import Final
+
 
 class VeilstreamError(Exception):
     """Root of all errors. `exit_code` is what the command line ends with."""
@@ -37,3 +40,20 @@ class RefusedError(VeilstreamError):
     """The program refuses to release: ledger, gap, fence, foreign state."""
 
     exit_code = 4
+
+
+_SHORT: Final = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.EFBIG,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+}
+
+
+def kind_of(error: OSError) -> type[VeilstreamError]:
+    """What an error of the system is to the user: a wrong path is input (2); where a disk, the memory or a limit is
+    used up the path is right and a later try may go well (1: a service manager starts again)."""
+    return VeilstreamError if error.errno in _SHORT else InputError

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import os
 import pkgutil
 import signal
+import stat
 import sys
 from typing import Annotated
 
@@ -64,6 +66,9 @@ def _program_options(
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of `veilstream`: every expected error is one line on stderr and its own exit code."""
     hear_signals()
+    keep_others_out()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: a label that the locale lacks ends no command
     code = execute(arguments)
     gc.freeze()  # else Python looks for cycles among all that the libraries have made, a quarter of a second at the end
     sys.exit(code)
@@ -81,6 +86,12 @@ def hear_signals() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGCHLD})
 
 
+def keep_others_out() -> None:
+    """Let no file of this process be writable by every user, whatever umask it was started with (0 in some containers);
+    what groups may do is the operator's choice."""
+    os.umask(os.umask(0o077) | stat.S_IWOTH)
+
+
 def execute(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     try:
@@ -96,6 +107,8 @@ def execute(arguments: list[str] | None = None) -> int:
         return _fail("interrupted", 1)
     except VeilstreamError as error:
         return _fail(str(error), error.exit_code)
+    except MemoryError:
+        return _fail("out of memory: what was under way is dropped; give it more, or split the work", 1)
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

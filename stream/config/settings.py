@@ -141,7 +141,8 @@ class Process(_Table):
     retention: Duration | None = None
     """A closed case leaves the state this long after its completion."""
     raw_resources: bool = False
-    """Publish resource names as they are; by default they are pseudonyms."""
+    """Keep and publish resource names as they are; by default they are pseudonyms from ingest on, in topics and state
+    too."""
     earliest: AwareDatetime | None = None
     """An event before it is none of this process: the daemon sends it to the dlq, a replay leaves it out."""
 

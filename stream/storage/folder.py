@@ -19,7 +19,7 @@ from typing import IO, Any
 import msgspec
 
 from connectors.files import FileOps
-from models.errors import InputError, RefusedError
+from models.errors import InputError, RefusedError, kind_of
 
 KEY_BYTES = 32
 
@@ -40,7 +40,7 @@ class OperatorFolder:
             os.chmod(self.path, 0o700)
             self._lock: IO[str] = (self.path / "lock").open("a")
         except OSError as error:
-            raise InputError(f"{output}: cannot be written ({error.strerror})") from None
+            raise kind_of(error)(f"{output}: cannot be written ({error.strerror})") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -136,8 +136,8 @@ def _refuse_links(output: Path) -> None:
 
 
 def refuse_writable(path: Path) -> None:
-    """InputError for a secret that every user of the host can write: who puts a key of their own there names every case.
-    Group members may (Kubernetes gives a volume's files to a group); one that is missing is the reader's to say."""
+    """InputError for a secret that every user of the host can write: who puts a key there names every case. Members of
+    its group may (Kubernetes gives a volume's files to a group); one that is missing is the reader's to say."""
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -153,7 +153,7 @@ def create_key(path: Path) -> None:
     except FileExistsError:
         raise InputError(f"{path}: stands already; a second key would make one person count as two") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+        raise kind_of(error)(f"{path}: cannot be written ({error.strerror})") from None
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_hex(KEY_BYTES) + "\n")
         file.flush()
@@ -166,7 +166,7 @@ def read_key(path: Path) -> bytes:
     try:
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except OSError as error:
-        raise InputError(f"{path}: the key cannot be read ({error.strerror})") from None
+        raise kind_of(error)(f"{path}: the key cannot be read ({error.strerror})") from None
     except (ValueError, UnicodeDecodeError):
         raise InputError(f"{path}: not a key file (64 hexadecimal digits)") from None
     if len(key) < KEY_BYTES:

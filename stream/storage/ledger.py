@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from models.dp.budget import Charge
-from models.errors import RefusedError
+from models.errors import RefusedError, UnavailableError, VeilstreamError
 
 VERSION = 1
 
@@ -143,7 +143,15 @@ class SqliteLedger:
         self._db.close()
 
 
-def _unreadable(path: Path, why: object) -> RefusedError:
+_SHORT = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM}
+"""What SQLite says where the disk, the memory or the file descriptors are used up: nothing is wrong with the ledger."""
+
+
+def _unreadable(path: Path, why: object) -> VeilstreamError:
+    if isinstance(why, sqlite3.Error) and getattr(why, "sqlite_errorcode", 0) & 0xFF in _SHORT:
+        return UnavailableError(
+            f"{path}: the ledger cannot be opened ({why}); look at free space, permissions and limits, and start again"
+        )
     return RefusedError(f"{path}: the ledger cannot be read ({why}); restore it from a backup")
 
 

@@ -39,7 +39,7 @@ def table() -> dict[str, bool]:
 
 
 def test_the_table_is_what_the_program_does() -> None:
-    """Every code that a daemon ends with has its row, and the ones that wait for a person are those that `run` holds."""
+    """Every code that a daemon ends with has its row; the ones that wait for a person are those that `run` holds."""
     assert set(table()) == {"0", "1", "2", "4", "by a signal"}
     assert {int(code) for code, again in table().items() if code in "1234" and not again} == set(WAITING)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -114,10 +113,8 @@ def test_a_stop_in_the_middle_of_a_build_is_bounded(broker: AnyBroker, name: str
         coordinator = one.start("coordinator", fault="sleep charged:1")
         one.wait(lambda: len(one.ledger("charge")) == 1, "a charge")
         assert one.ledger("seal") == []
-        begin = time.monotonic()
         coordinator.terminate()
-        assert coordinator.wait(60) == 0
-        assert time.monotonic() - begin < 40  # 20 s, and what a loaded machine adds
+        assert coordinator.wait(PATIENCE) == 0  # the build would go on for 600 s
         assert "the stop took too long" in one.logs()
         assert one.ledger("seal") == []
         again = Keeper(one, "coordinator")

@@ -49,7 +49,8 @@ def test_a_written_log_is_read_back(names: list[str]) -> None:
         path = Path(folder) / "log.csv.gz"
         write_log(log, path)
         again = read_log(path)
-        cells = [cell for row in csv.reader(gzip.open(path, "rt", newline="")) for cell in row]
+        with gzip.open(path, "rt", newline="") as text:
+            cells = [cell for row in csv.reader(text) for cell in row]
     assert sorted(again.case_ids) == sorted(log.case_ids)
     by_case = {case: place for place, case in enumerate(again.case_ids)}
     order = [row for case in log.case_ids for row in _rows(again, by_case[case])]

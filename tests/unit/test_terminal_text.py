@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -12,6 +15,7 @@ import pytest
 from models.eventlog import EventLog
 from stream.commands import execute
 from stream.daemon.publisher import frames
+from tests.conftest import ROOT
 
 ESCAPE = "\x1b]0;pwned\x07\x1b[2J"
 LABEL = f"visit{ESCAPE}\x9b31m\u202etxet\x7f"
@@ -20,7 +24,7 @@ FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 def log(folder: Path, name: str, header: str = "case,act,time", cases: int = 6) -> str:
     rows = [f"c{case},{LABEL if case % 2 else 'other'},2025-01-01T00:00:0{case}Z" for case in range(cases)]
-    (folder / name).write_text("\n".join([header, *rows]) + "\n", newline="")
+    (folder / name).write_text("\n".join([header, *rows]) + "\n", encoding="utf-8", newline="")
     return str(folder / name)
 
 
@@ -40,6 +44,20 @@ def test_labels_in_tables_and_json_are_text(tmp_path: Path, capfd: pytest.Captur
     assert FORBIDDEN.findall(out.replace("\n", "") + err.replace("\n", "")) == []
     if json_too:
         assert LABEL in _texts(json.loads(out.splitlines()[0]))
+
+
+def test_a_label_that_the_locale_lacks_ends_no_command(tmp_path: Path) -> None:
+    """Standard output in ASCII, as under an old locale: shown as an escape."""
+    rows = [f"c{case},prüfen,2025-01-01T00:00:0{case}Z" for case in range(4)]
+    file = tmp_path / "log.csv"
+    file.write_text("\n".join(["case,act,time", *rows]) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "stream.commands", "attack", str(file), str(file), *COLUMNS, "--bk", "prüfen"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "--bk-length", "1", "--n", "0"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "pr\\xfcfen" in done.stdout
 
 
 def _texts(value: object) -> list[str]:

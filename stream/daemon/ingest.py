@@ -110,6 +110,8 @@ class Ingest:
         """Partitions whose log no delta has described yet."""
         self._cut: dict[TP, int] = {}
         """Where a log ends that ends before what was read of it, where no delta has said so yet."""
+        self._ended: dict[TP, Lineage] = {}
+        """Logs whose early end was told."""
         self._looked = float("-inf")
         self._waiting: asyncio.Future[None] | None = None
         """The batch before this one, sent and not yet acknowledged; its failure is ours."""
@@ -190,6 +192,7 @@ class Ingest:
             self._logs.clear()
             self._untold.clear()
             self._cut.clear()
+            self._ended.clear()
         return generation
 
     async def _look(self, partitions: Collection[TP]) -> None:
@@ -331,12 +334,12 @@ class Ingest:
         Told once of each log and end."""
         if not positions:
             return
-        before = {tp: self._logs.get(tp) for tp in positions}
         await self._ask(positions)
         for tp, position in positions.items():
             log = self._logs.get(tp)
-            if log is not None and log.end is not None and log.end <= position and log != before[tp]:
-                self._cut[tp] = log.end
+            if log is None or log.end is None or log.end > position or self._ended.get(tp) == log:
+                continue
+            self._ended[tp], self._cut[tp] = log, log.end
 
     async def _nothing_between(self, tp: TP, begin: int, end: int) -> bool:
         """Whether a partition that stands still before the end of its log has come to that end: markers of

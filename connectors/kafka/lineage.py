@@ -46,9 +46,9 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """One log. `epochs`: (leader epoch, its first offset), rising, without epoch 0 where there are later ones: no record
-    is of an earlier one that it could have replaced. `end`: offset behind the last record, None where the broker does
-    not say."""
+    """One log. `epochs`: (leader epoch, its first offset), rising, without epoch 0 where there are later ones: there is
+    none before it whose records it could have replaced. `end`: offset behind the last record, None where the broker
+    does not say."""
 
     topic: str
     epochs: tuple[tuple[int, int], ...]

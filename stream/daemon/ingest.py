@@ -26,7 +26,7 @@ from connectors.kafka.events import Schema, decoder
 from connectors.kafka.lineage import Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
-from models.errors import UnavailableError, VeilstreamError
+from models.errors import InputError, UnavailableError, VeilstreamError
 from stream.config.settings import Settings
 from stream.daemon.delta_reader import spoken_of
 from stream.daemon.deltas import DeltaWriter, LogState, SourceRecord
@@ -201,7 +201,10 @@ class Ingest:
         known = all(tp in self._logs for tp in partitions)
         if known and time.monotonic() - self._looked < LOOK_SECONDS:
             return
-        leaders = await self._asked(self._client.leaders, self.source.topics)
+        leaders = await self._asked(self._client.leaders, (*self.source.topics, self.delta, self.dlq))
+        for own in (self.delta, self.dlq):
+            if (own, 0) not in leaders:  # the client under us would ask for it a thousand times a second, for ever
+                raise InputError(f"topic {own}: missing; run `veilstream topics create`")
         self._looked = time.monotonic()
         changed = []
         for tp in partitions:
@@ -322,7 +325,7 @@ class Ingest:
         if TP(self.source.topics[0], 0) in owned:
             sends.append(self._send(self.delta, msgspec.json.encode(Tick(at=now))))
         await asyncio.gather(*[await send for send in sends])
-        if not any(self.progress.lag.values()):
+        if not any(self.progress.lag.values()) and (self._waiting is None or self._waiting.done()):
             self.check.moved()
         self._tell()
 

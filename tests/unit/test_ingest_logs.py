@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from models.errors import InputError
 from stream.daemon import ingest as ingest_module
 from tests.unit.test_ingest_batches import PLACE, App, Broker, Log, worker
 from tests.unit.test_ingest_batches import begins as begins  # noqa: PLC0414 - a fixture of that module, used here
@@ -123,5 +124,44 @@ def test_an_idle_partition_reports_how_far_its_deltas_go(log: Log) -> None:
         await ingest.report()
         assert [(one["t"], one.get("last")) for one in app.producer.sent] == [("hb", 1), ("tick", None)]
         assert PLACE.partition == app.producer.sent[0]["p"]
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_that_is_never_acknowledged_is_no_progress() -> None:
+    """All is read and sent, and nothing durable: a worker whose producer waits for ever must end."""
+
+    async def scenario() -> list[bool]:
+        app = App()
+        ingest = worker(app)
+        app.end = 2
+        await ingest.batch(_under(app.events(0, 2), 0))
+        moves: list[bool] = []
+        ingest.check.moved = lambda: moves.append(True)  # type: ignore[method-assign]
+        reported = asyncio.ensure_future(ingest.report())
+        for _ in range(200):
+            await asyncio.sleep(0.001)
+            for durable in app.producer.durable[1:]:  # what it reports is durable, the batch is not
+                if not durable.done():
+                    durable.set_result(None)
+        await reported
+        before = list(moves)
+        app.producer.durable[0].set_result(None)
+        await asyncio.sleep(0.01)
+        return [bool(before), bool(moves)]
+
+    assert asyncio.run(scenario()) == [False, True]
+
+
+@pytest.mark.parametrize("kind", ["dlq", "delta"])
+def test_a_worker_without_its_own_topics_names_the_one(log: Log, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """It ends: what it cannot put anywhere must not be acknowledged."""
+    leaders = log.leaders
+    monkeypatch.setattr(log, "leaders", lambda topics: {k: v for k, v in leaders(topics).items() if kind not in k[0]})
+
+    async def scenario() -> None:
+        app = _app()
+        with pytest.raises(InputError, match=rf"topic veilstream\.p\.{kind}: missing"):
+            await worker(app).report()
 
     asyncio.run(scenario())

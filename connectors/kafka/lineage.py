@@ -46,8 +46,9 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """One log. `epochs`: (leader epoch, its first offset), rising; `end`: offset behind its last record, None where the
-    broker does not say."""
+    """One log. `epochs`: (leader epoch, its first offset), rising, without epoch 0 where there are later ones: there is
+    none before it whose records it could have replaced. `end`: offset behind the last record, None where the broker
+    does not say."""
 
     topic: str
     epochs: tuple[tuple[int, int], ...]
@@ -168,7 +169,7 @@ class LogClient:
                 break  # the answer to an epoch before the first one repeats the question: this one never was
             epochs.append((epoch, begin))
             epoch = below
-        if epoch == 0:
+        if not epochs:
             epochs.append((0, 0))
         return Lineage(leader.topic, tuple(reversed(epochs)), end)
 

@@ -91,7 +91,8 @@ class Coordinator:
 
     def _fold(self, records: Sequence[DeltaRecord]) -> None:
         engine = self._active()
-        engine.check_delta()
+        if not self._known_delta(engine):
+            return
         engine.catch_up(records[0][0], self._stopping.is_set)
         engine.apply(records, self._stopping.is_set)
         engine.office.publish_due()  # ticks come with every heartbeat, so none waits longer than that
@@ -145,12 +146,22 @@ class Coordinator:
     def _look(self) -> None:
         """A delta topic of which nothing comes may be gone, or be another one."""
         try:
-            if self.engine is not None and not self._stopping.is_set():
-                self.engine.check_delta(whole=True)
-        except UnavailableError as error:
-            log.warning("%s; asking again", error)
+            if self.engine is not None:
+                self._known_delta(self.engine, whole=True)
         finally:
             self._looking = False
+
+    def _known_delta(self, engine: Engine, *, whole: bool = False) -> bool:
+        """Wait until the broker says that the delta topic is the one that is folded; False where a stop came first.
+        While it is away this waits, as the consumer does."""
+        while not self._stopping.is_set():
+            try:
+                engine.check_delta(whole=whole)
+                return True
+            except UnavailableError as error:
+                log.warning("%s; asking again", error)
+                self._stopping.wait(1.0)
+        return False
 
     def probe(self) -> dict[str, Any]:
         """What the health endpoints tell."""

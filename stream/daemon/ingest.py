@@ -27,7 +27,7 @@ from connectors.kafka.lineage import Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from connectors.times import nanoseconds
-from models.errors import UnavailableError, VeilstreamError
+from models.errors import InputError, UnavailableError, VeilstreamError
 from stream.config.settings import Settings
 from stream.daemon.delta_reader import spoken_of
 from stream.daemon.deltas import DeltaWriter, LogState, SourceRecord
@@ -113,6 +113,8 @@ class Ingest:
         """Partitions whose log no delta has described yet."""
         self._cut: dict[TP, int] = {}
         """Where a log ends that ends before what was read of it, where no delta has said so yet."""
+        self._ended: dict[TP, Lineage] = {}
+        """Logs whose early end was told."""
         self._looked = float("-inf")
         self._waiting: asyncio.Future[None] | None = None
         """The batch before this one, sent and not yet acknowledged; its failure is ours."""
@@ -193,6 +195,7 @@ class Ingest:
             self._logs.clear()
             self._untold.clear()
             self._cut.clear()
+            self._ended.clear()
         return generation
 
     async def _look(self, partitions: Collection[TP]) -> None:
@@ -201,7 +204,10 @@ class Ingest:
         known = all(tp in self._logs for tp in partitions)
         if known and time.monotonic() - self._looked < LOOK_SECONDS:
             return
-        leaders = await self._asked(self._client.leaders, self.source.topics)
+        leaders = await self._asked(self._client.leaders, (*self.source.topics, self.delta, self.dlq))
+        for own in (self.delta, self.dlq):
+            if (own, 0) not in leaders:  # the client under us would ask for it a thousand times a second, for ever
+                raise InputError(f"topic {own}: missing; run `veilstream topics create`")
         self._looked = time.monotonic()
         changed = []
         for tp in partitions:
@@ -322,7 +328,7 @@ class Ingest:
         if TP(self.source.topics[0], 0) in owned:
             sends.append(self._send(self.delta, msgspec.json.encode(Tick(at=now))))
         await asyncio.gather(*[await send for send in sends])
-        if not any(self.progress.lag.values()):
+        if not any(self.progress.lag.values()) and (self._waiting is None or self._waiting.done()):
             self.check.moved()
         self._tell()
 
@@ -334,12 +340,12 @@ class Ingest:
         Told once of each log and end."""
         if not positions:
             return
-        before = {tp: self._logs.get(tp) for tp in positions}
         await self._ask(positions)
         for tp, position in positions.items():
             log = self._logs.get(tp)
-            if log is not None and log.end is not None and log.end <= position and log != before[tp]:
-                self._cut[tp] = log.end
+            if log is None or log.end is None or log.end > position or self._ended.get(tp) == log:
+                continue
+            self._ended[tp], self._cut[tp] = log, log.end
 
     async def _nothing_between(self, tp: TP, begin: int, end: int) -> bool:
         """Whether a partition that stands still before the end of its log has come to that end: markers of

@@ -48,7 +48,7 @@ class TopicLedger(SqliteLedger):
         self._db.execute("CREATE TABLE IF NOT EXISTS topic(next INTEGER NOT NULL, digest BLOB NOT NULL)")
         self._partition = TopicPartition(topic(process, "ledger"), 0)
         self._next, self._digest = 0, b""
-        self._fenced = False
+        self._fenced = self._failed = False
         self._told: dict[str | int, Entry] | None = None
         """Entries that stand, by key or offset, while the topic is read from its begin."""
         self._known: tuple[int, bytes] = (0, b"")
@@ -97,7 +97,7 @@ class TopicLedger(SqliteLedger):
         if self._fenced:
             raise RefusedError(FENCED)
         try:
-            self._producer.begin_transaction()
+            self._begin()
             futures = [self._producer.send(name, value, key=key, partition=0) for name, key, value in records]
             offsets = [int(future.get(timeout=READ_SECONDS).offset) for future in futures]
             self._producer.commit_transaction()
@@ -107,18 +107,38 @@ class TopicLedger(SqliteLedger):
         except errors.KafkaError:
             self._abort(fences)
             raise
+        self._failed = False
         return offsets
 
-    def _abort(self, fences: tuple[type[Exception], ...]) -> None:
-        """End a transaction that failed, so that the next one can begin; where that fails too, the next one says so."""
+    def _begin(self) -> None:
+        """Begin a transaction. After one that failed the client may first have to renew its epoch, which takes a round
+        trip; an epoch that a successor holds cannot be renewed, and is a fence."""
         from kafka import errors
 
+        deadline = time.monotonic() + READ_SECONDS
+        while True:
+            try:
+                self._producer.begin_transaction()
+                return
+            except (errors.ProducerFencedError, errors.InvalidProducerEpochError):
+                raise
+            except errors.KafkaError:
+                if not self._failed or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
+
+    def _abort(self, fences: tuple[type[Exception], ...]) -> None:
+        """End a transaction that failed, so that the next one can begin. Where the client renews its epoch already, it
+        is ended by that."""
+        from kafka import errors
+
+        self._failed = True
         try:
             self._producer.abort_transaction()
         except fences:
             self._fenced = True
         except errors.KafkaError as error:
-            log.warning("%s: a transaction could not be aborted (%s)", self._partition.topic, type(error).__name__)
+            log.info("%s: a failed transaction was not aborted (%s)", self._partition.topic, type(error).__name__)
 
     def _standing(self, entry: Entry) -> Entry:
         key = key_of(entry)

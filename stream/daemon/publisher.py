@@ -67,13 +67,13 @@ class Announcer:
             streamed = self._framed(publication, sequence, head["manifest"], head["location"])
         except Exception as error:  # noqa: BLE001 - of a store or a reader; the release is sealed, others wait behind it
             streamed, reason = [], type(error).__name__
-        for _ in range(0 if reason else 2):  # twice: a broker that comes back is no reason to leave the events out
+        for _ in range(0 if reason else 2):  # twice: what is over by then is no reason to leave the events out
             try:
                 self._send([(self._releases, key, msgspec.json.encode(head)), *streamed])
                 return ""
             except errors.KafkaError as error:
                 reason = type(error).__name__
-                if not isinstance(error, errors.RetriableError):
+                if isinstance(error, errors.MessageSizeTooLargeError):
                     break
         try:
             self._send([(self._releases, key, msgspec.json.encode({**head, "events": NOT_STREAMED}))])

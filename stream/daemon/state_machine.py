@@ -31,7 +31,7 @@ from stream.fold.cases import digest
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.intake import Partition
-from stream.fold.records import VERSION, AnyRecord, Command, Config, Delta
+from stream.fold.records import VERSION, AnyRecord, Command, Config, Delta, Tick
 from stream.fold.rules import FoldRules, SourcePartition
 from stream.release.erasure import entomb, erase
 from stream.runtime.service import Office
@@ -50,6 +50,10 @@ keeps for days; a state of some megabytes over a network at every cut would hold
 
 DeltaRecord = tuple[int, bytes | None, int]
 """Offset, value, leader epoch (-1: unknown) of a record of the delta topic."""
+
+
+BEHIND_NS = 60 * 1_000_000_000
+"""A wall clock that is this much behind the one of before was set back; less is the jitter of several workers."""
 
 
 class Saved(msgspec.Struct, array_like=True):
@@ -81,6 +85,8 @@ class Engine:
 
     anchor = Anchor("")
     epoch = -1
+    behind = False
+    """Whether the wall clock of the ticks is behind the one of before, and it was said."""
     lost: LostDeltasError | None = None
     """Why it must not release, where the delta topic is not the one that it folded."""
 
@@ -306,6 +312,8 @@ class Engine:
     def _cuts(self, position: int, record: AnyRecord) -> Iterator[Cut]:
         if isinstance(record, Delta):
             self._events += len(record.rows)
+        elif isinstance(record, Tick):
+            self._watch_clock(record.at)
         try:
             if isinstance(record, Command):
                 self._obey(position, record)
@@ -374,6 +382,17 @@ class Engine:
         if self.fold.gap and not self._alarmed:
             log.error("gap: %s; nothing is released until `veilstream gap rewind|accept`", "; ".join(self.gaps()))
         self._alarmed = self.fold.gap
+
+    def _watch_clock(self, at: int) -> None:
+        """The fold's clock never goes back: a tick of a clock that was set back moves nothing until it is there."""
+        now = self.fold.now
+        behind = now is not None and at < now - (0 if self.behind else BEHIND_NS)
+        if behind and not self.behind:
+            log.error(
+                "the wall clock was set back by %d s: what goes by the wall clock rests until it is where it was",
+                ((now or 0) - at) // 1_000_000_000,
+            )
+        self.behind = behind
 
     def _watch_keys(self) -> None:
         if self.fold.state.foreign and not self._warned:

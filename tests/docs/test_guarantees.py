@@ -36,7 +36,8 @@ def test_every_line_of_the_tables_has_a_test() -> None:
 def test_every_fault_on_the_broker_is_on_the_page() -> None:
     """A fault that is tested and not promised is a promise somebody looks for."""
     wanted = set()
-    for name in ("test_crashes", "test_faults", "test_rebalance", "test_operation", "test_failover"):
+    files = ("crashes", "faults", "rebalance", "operation", "failover", "lost_logs", "own_topics", "hosts")
+    for name in (f"test_{one}" for one in files):
         path = f"tests/kafka/{name}.py"
         text = (ROOT / path).read_text()
         wanted |= {f"{path}::{one}" for one in re.findall(r"^def (test_\w+)\(", text, re.MULTILINE)}

@@ -59,15 +59,16 @@ def secure_broker() -> SecureBroker:
 
 def certificates(folder: Path) -> None:
     """`ca.pem`; `broker` and `client` as `-cert.pem`, `-key.pem` and `-chain.pem` (key and certificate in one file);
-    `stranger.pem`, an authority that signed nothing here."""
+    `stranger.pem`, an authority that signed nothing here; `forged` as `client`, signed by the stranger."""
     key = ec.generate_private_key(ec.SECP256R1())
     authority = _certificate("test authority", key, None)
     (folder / "ca.pem").write_bytes(_pem(authority))
     other = ec.generate_private_key(ec.SECP256R1())
-    (folder / "stranger.pem").write_bytes(_pem(_certificate("another authority", other, None)))
-    for name in ("broker", "client"):
+    stranger = _certificate("another authority", other, None)
+    (folder / "stranger.pem").write_bytes(_pem(stranger))
+    for name, issuer in (("broker", (authority, key)), ("client", (authority, key)), ("forged", (stranger, other))):
         own = ec.generate_private_key(ec.SECP256R1())
-        signed = _pem(_certificate(name, own, (authority, key)))
+        signed = _pem(_certificate(name, own, issuer))
         private = own.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )

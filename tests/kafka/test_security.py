@@ -82,19 +82,20 @@ def _source(broker: SecureBroker, way: str, table: dict[str, Any]) -> Source:
         ("oauthbearer", {"token_file": "expired"}),
         ("tls", {"ca_file": "stranger"}),
         ("tls", {"cert_file": None, "key_file": None}),
+        ("tls", {"cert_file": "forged-cert", "key_file": "forged-key"}),
     ],
 )
 def test_what_does_not_belong_is_one_line_without_the_secret(
     secure: SecureBroker, tmp_path: Path, way: str, change: dict[str, str | None]
 ) -> None:
-    """A wrong password, an expired token, a broker of an unknown authority, no client certificate."""
+    """A wrong password, an expired token, a broker of an unknown authority, no client certificate, a forged one."""
     files = {"wrong": "not-the-password", "expired": unsecured_token(USER, -60)}
     table = tables(secure, tmp_path)[way]
     with admin(_source(secure, way, table), 10) as client:
         assert client.list_topics() is not None  # the same settings without the change
     for key, value in change.items():
-        if value == "stranger":
-            table[key] = f"{secure.folder}/stranger.pem"
+        if value in ("stranger", "forged-cert", "forged-key"):
+            table[key] = f"{secure.folder}/{value}.pem"
         elif value is None:
             del table[key]
         else:
@@ -108,3 +109,47 @@ def test_what_does_not_belong_is_one_line_without_the_secret(
     assert "source.security" in str(error.value)
     assert error.value.exit_code == 1  # to the client it looks like a broker that is away
     assert not any(text in str(error.value) for text in files.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "code"),
+    [
+        ({"ca_file": "stranger.pem"}, "no broker answers us", 1),
+        ({"cert_file": "forged-cert.pem", "key_file": "forged-key.pem"}, "no broker answers us", 1),
+        ({"host": "localhost"}, "no broker answers us", 1),
+        ({"ca_file": "password"}, "source.security: TLS files cannot be used", 2),
+        ({"key_file": "forged-key.pem"}, "source.security: TLS files cannot be used", 2),
+        ({"ca_file": "nowhere.pem"}, "source.security: TLS files cannot be used", 2),
+    ],
+    ids=["stranger", "forged", "other host name", "no certificate", "other key", "no file"],
+)
+def test_the_daemon_does_not_start_with_a_wrong_certificate(
+    secure: SecureBroker,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: dict[str, str],
+    line: str,
+    code: int,
+) -> None:
+    """One line that names the setting: 1 where a broker and we do not trust each other, which may pass, 2 where a file
+    is of no use. A certificate for another name than the one that was dialled is refused."""
+    table = tables(secure, tmp_path)["tls"]
+    (secure.folder / "password").write_text(PASSWORD)
+    host = change.pop("host", "127.0.0.1")
+    table |= {key: f"{secure.folder}/{value}" for key, value in change.items()}
+    monkeypatch.setenv("VEILSTREAM_SOURCE__BOOTSTRAP", secure.tls_bootstrap.replace("127.0.0.1", host))
+    lines = "\n".join(f'{key} = "{value}"' for key, value in table.items())
+    one = Site(
+        secure.bootstrap,
+        name,
+        tmp_path,
+        publication("plain", "{ new_cases = 10 }"),
+        source=f"[source.security]\n{lines}",
+        topics=False,
+    )
+    error = one.command("run", "--role", "ingest", "-c", str(one.config), "-o", str(tmp_path / "a"), expect=code)
+    (shown,) = [text for text in error.splitlines() if not text.startswith("{")]
+    assert line in shown
+    assert "source.security" in shown
+    assert PASSWORD not in error

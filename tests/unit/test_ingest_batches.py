@@ -101,7 +101,8 @@ class Log:
     topic, epochs, end = "first", ((0, 0),), 99
 
     def leaders(self, _topics: Any) -> dict[Any, Leader]:
-        return {tuple(PLACE): Leader(self.topic, self.epochs[-1][0], 1)}
+        own = {(f"veilstream.p.{kind}", 0): Leader("own", 0, 1) for kind in ("delta", "dlq")}
+        return {tuple(PLACE): Leader(self.topic, self.epochs[-1][0], 1), **own}
 
     def lineages(self, _places: Any) -> dict[Any, Lineage]:
         return {tuple(PLACE): Lineage(self.topic, self.epochs, self.end)}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
 from connectors.kafka.source import Source
-from stream.daemon.publisher import Announcer
+from models.eventlog import Column, EventLog
+from stream.daemon.publisher import Announcer, frames
 
 LOGS = {
     "log.csv.gz": "case:concept:name,concept:name,time:timestamp\n",
@@ -32,3 +36,83 @@ def test_a_release_without_events_is_told(tmp_path: Path, name: str) -> None:
     begin, end = sent[1][1], sent[2][1]
     assert (begin["t"], begin["cases"], begin["events"], begin["sequence"]) == ("begin", 0, 0, 3)
     assert (end["t"], end["events"], end["sha256"]) == ("end", 0, hashlib.sha256().hexdigest())
+
+
+def _log(events: int, size: int) -> EventLog:
+    """One case an event, each with an attribute of so many bytes."""
+    values = tuple(f"{case:0{size}d}" for case in range(events))
+    log = EventLog.from_events(
+        [f"c{case}" for case in range(events)], ["a"] * events, np.arange(events) * 10**9, [None] * events, {}
+    )
+    return replace(log, case_attributes={"Diagnose": Column(np.arange(events, dtype=np.int32), values)})
+
+
+@pytest.mark.parametrize(("events", "size"), [(2500, 10), (400, 4000), (3, 600_000)])
+def test_frames_are_cut_by_rows_and_by_bytes(events: int, size: int) -> None:
+    """None above the megabyte that a broker takes, none above a thousand rows; the digest is of the rows as sent."""
+    told = list(frames("research", 1, _log(events, size)))
+    assert max(len(frame) for frame in told) < 1_000_000
+    decoded = [json.loads(frame) for frame in told]
+    inner = [frame for frame in decoded if frame["t"] == "events"]
+    assert all(len(frame["rows"]) <= 1000 for frame in inner)
+    assert [frame["first"] for frame in inner] == [
+        sum(len(before["rows"]) for before in inner[:place]) for place in range(len(inner))
+    ]
+    assert [row[0] for frame in inner for row in frame["rows"]] == [f"c{case}" for case in range(events)]
+    digest = hashlib.sha256()
+    for frame in told[1:-1]:
+        digest.update(frame[frame.index(b'"rows":') + 7 : -1])
+    assert decoded[-1] == decoded[-1] | {"events": events, "sha256": digest.hexdigest()}
+
+
+@pytest.mark.parametrize(
+    ("failures", "raised", "told"),
+    [
+        ([MessageSizeTooLargeError()], False, ["not_streamed"]),
+        ([KafkaTimeoutError()], False, [None]),
+        ([KafkaTimeoutError(), KafkaTimeoutError()], False, ["not_streamed"]),
+        ([MessageSizeTooLargeError(), MessageSizeTooLargeError()], False, []),
+        ([KafkaTimeoutError()] * 3, True, []),
+    ],
+    ids=["too large", "a broker that comes back", "frames that time out", "not even the manifest", "no broker"],
+)
+def test_what_cannot_be_told_is_said_and_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, failures: list[Exception], raised: bool, told: list[str | None]
+) -> None:
+    """Only a broker that is away ends the process: the next start tells the release again."""
+    announce, sent = _announcer(tmp_path, failures)
+    manifest = {"files": [{"path": "log.csv.gz"}]}
+    if raised:
+        with pytest.raises(KafkaTimeoutError):
+            announce("statistics", 3, manifest, str(tmp_path))
+    else:
+        announce("statistics", 3, manifest, str(tmp_path))
+    heads = [json.loads(value) for to, _, value in sent if to == "veilstream.p.releases"]
+    assert [head.get("events") for head in heads] == told
+    assert ("could not be streamed" in caplog.text) == (told != [None] and not raised)
+
+
+def test_a_release_that_cannot_be_read_back_is_announced_without_its_events(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The folder is gone, or its store does not answer: the release is sealed, and others wait behind it."""
+    announce, sent = _announcer(tmp_path, [])
+    announce("statistics", 3, {"files": [{"path": "log.csv.gz"}]}, str(tmp_path / "gone"))
+    assert [json.loads(value).get("events") for _, _, value in sent] == ["not_streamed"]
+    assert "release 3 of statistics is sealed and in the store" in caplog.text
+
+
+def _announcer(folder: Path, failures: list[Exception]) -> tuple[Announcer, list[Any]]:
+    """An announcer whose broker fails so often, over a release without events."""
+    import gzip
+
+    (folder / "log.csv.gz").write_bytes(gzip.compress(LOGS["log.csv.gz"].encode()))
+    sent: list[Any] = []
+    left = list(failures)
+
+    def send(records: Any) -> None:
+        if left:
+            raise left.pop(0)
+        sent.extend(records)
+
+    return Announcer("p", Source.model_validate({"topics": ["t"], "bootstrap": "b:1"}), send), sent

@@ -1,0 +1,108 @@
+"""Hosts as they are in the field: a clock that is set, a second host on the same folder or on one of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.broker import Broker, ForeignBroker
+from tests.kafka.site import PATIENCE, Site, publication
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+
+AnyBroker = Broker | ForeignBroker
+
+
+def _events(prefix: str, count: int, when: datetime) -> list[bytes | None]:
+    return [
+        json.dumps(
+            {
+                "case:concept:name": f"{prefix}-{number}",
+                "concept:name": "a",
+                "time:timestamp": (when + timedelta(seconds=number)).isoformat(),
+            }
+        ).encode()
+        for number in range(count)
+    ]
+
+
+def _seals(one: Site, name: str) -> int:
+    return sum(entry["publication"] == name for entry in one.ledger("published"))
+
+
+def test_a_clock_set_forth_and_back_loses_nothing(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """Two hours forth: windows by the wall clock close as after a pause. Back: they rest, and the log says so; events
+    go on, and one whose time the clock has not reached goes to the dlq as `future`. Forth again: they go on."""
+    clock = tmp_path / "clock"
+    clock.write_text("0")
+    windows = publication("hourly", '{ every = "1h", time = "wall" }') + publication("counted", "{ new_cases = 5 }")
+    one = Site(broker.bootstrap, name, tmp_path, windows)
+    past = datetime(2024, 1, 1, tzinfo=UTC)
+    try:
+        workers = [one.start(role, TEST_CLOCK=str(clock)) for role in ("ingest", "coordinator")]
+        one.send(_events("first", 5, past), 0)
+        one.wait(lambda: _seals(one, "counted") == 1, "a release by count")
+        clock.write_text("7200")
+        one.wait(lambda: _seals(one, "hourly") >= 1, "the hour, passed at once")
+        hours = _seals(one, "hourly")
+        clock.write_text("-7200")
+        one.wait(lambda: "the wall clock was set back by" in one.logs(), "the line about the clock")
+        one.send(_events("second", 5, past), 0)
+        one.send(_events("now", 1, datetime.now(UTC)), 0)
+        one.wait(lambda: _seals(one, "counted") == 2, "a release by count under the clock that was set back")
+        one.wait(lambda: len(one.json("dlq")) == 1, "the event of the future")
+        assert one.json("dlq")[0][1]["error"] == "future"
+        assert _seals(one, "hourly") == hours
+        clock.write_text("14400")
+        one.wait(lambda: _seals(one, "hourly") > hours, "the next hour")
+        manifests = [record["manifest"] for _, record in one.json("releases")]
+        assert [one["counts"]["cases"] for one in manifests if one["publication"] == "counted"] == [5, 10]
+        assert one.stop(*workers) == [0, 0]
+    finally:
+        one.close()
+    assert one.logs().count("the wall clock was set back by") == 1
+
+
+def test_a_second_host_on_the_same_folder_goes_on_and_one_on_another_refuses(
+    broker: AnyBroker, name: str, tmp_path: Path
+) -> None:
+    """Of three coordinators one is active. The one that shares its folder takes over; one with a folder of its own and
+    no store between them has nothing to audit against, and ends with 4 instead of beginning anew."""
+    one = Site(broker.bootstrap, name, tmp_path, publication("counted", "{ new_cases = 5 }"))
+    past = datetime(2024, 1, 1, tzinfo=UTC)
+    try:
+        one.start("ingest")
+        first = one.start("coordinator")
+        one.wait(lambda: "coordinator is active" in one.logs(), "an active coordinator")
+        second = one.start("coordinator")
+        one.wait(lambda: one.logs().count("coordinator is standing by") == 1, "a standby")
+        one.send(_events("first", 5, past), 0)
+        one.wait(lambda: _seals(one, "counted") == 1, "a release")
+        first.kill()
+        one.send(_events("second", 5, past), 0)
+        one.wait(lambda: _seals(one, "counted") == 2, "a release of the second host")
+        # the key of the first host: with one of its own the third would refuse for that
+        (one.output("b") / "operator").mkdir(parents=True)
+        (one.output("b") / "operator" / "key").write_bytes((one.output() / "operator" / "key").read_bytes())
+        (one.output("b") / "operator" / "key").chmod(0o600)
+        third = one.start("coordinator", "b")
+        one.wait(lambda: one.logs().count("coordinator is standing by") == 2, "another standby")
+        time.sleep(2)
+        assert second.poll() is None
+        second.kill()
+        assert third.wait(PATIENCE) == 4
+        assert "was published and is gone from the store" in one.logs()
+        assert not (one.output("b") / "public" / "counted").exists() or not list(
+            (one.output("b") / "public" / "counted").glob("release-*")
+        )
+        one.start("coordinator")
+        one.send(_events("third", 5, past), 0)
+        one.wait(lambda: _seals(one, "counted") == 3, "a release of a host with the folder")
+        assert [entry["sequence"] for entry in one.ledger("seal")] == [1, 2, 3]
+        one.stop()
+    finally:
+        one.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from models.dp.budget import Charge
+from models.dp.budget import Charge, shown
 from stream.release.contract import Build, Mechanism
 from stream.release.gate import GatePolicy
 
@@ -83,9 +83,9 @@ def _budget(charge: Charge, spent: Charge, policy: GatePolicy) -> dict[str, Any]
         return None
     limit = policy.max_epsilon
     return {
-        "epsilon": float(charge.epsilon),
-        "delta": float(charge.delta),
-        "spent": {"epsilon": float(spent.epsilon), "delta": float(spent.delta)},
+        "epsilon": shown(charge.epsilon),
+        "delta": shown(charge.delta),
+        "spent": {"epsilon": shown(spent.epsilon), "delta": shown(spent.delta)},
         "limit": None if limit is None else float(limit),
     }
 

@@ -6,12 +6,15 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
+
+DIGITS = 40
 
 Matrix = Sequence[Sequence[float]]
 Row = dict[tuple[str, ...], Fraction]
@@ -48,6 +51,37 @@ def by_linear_programs(matrices: Sequence[Matrix], alphas: Sequence[float]) -> l
         best[number] = max(best[number], math.log(value))
         start += len(q) + 1
     return best
+
+
+def exact_step(matrix: Matrix | None, alpha: Fraction) -> Fraction:
+    """AL(alpha) to DIGITS digits by all subsets; the floats of the matrix count as what they are. None: keeps all."""
+    if matrix is None:
+        return alpha
+    with localcontext() as context:
+        context.prec = DIGITS
+        t, best = _decimal(alpha).exp() - 1, Decimal(0)
+        for q, d in itertools.permutations([[Fraction(float(v)) for v in row] for row in matrix], 2):
+            for size in range(1, len(q) + 1):
+                for J in itertools.combinations(range(len(q)), size):
+                    Q, D = (_decimal(sum((row[j] for j in J), Fraction(0))) for row in (q, d))
+                    best = max(best, ((Q * t + 1) / (D * t + 1)).ln())
+        return Fraction(best) * (1 - Fraction(1, 10 ** (DIGITS - 5)))
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def exact_series(
+    epsilon: Sequence[Fraction], backward: Sequence[Matrix | None], forward: Sequence[Matrix | None]
+) -> tuple[list[Fraction], list[Fraction], list[Fraction]]:
+    """(BPL, FPL, TPL) by the recursions as printed, to DIGITS digits (a hair below)."""
+    n = len(epsilon)
+    bpl, fpl = [epsilon[0]], [epsilon[-1]]
+    for i in range(1, n):
+        bpl.append(exact_step(backward[i - 1], bpl[-1]) + epsilon[i])
+        fpl.insert(0, exact_step(forward[n - 1 - i], fpl[0]) + epsilon[n - 1 - i])
+    return bpl, fpl, [b + f - e for b, f, e in zip(bpl, fpl, epsilon, strict=True)]
 
 
 def _ratio_limits(m: int, alpha: float) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -131,6 +131,35 @@ def _mean(rows: Sequence[Row]) -> Row:
         for state, p in row.items():
             total[state] = total.get(state, Fraction(0)) + p / len(rows)
     return total
+
+
+def coarse(
+    traces: Sequence[Sequence[str]], states: Callable[[tuple[str, ...]], object], direction: str, scenario: str, x: int
+) -> list[list[float]]:
+    """Rows of the chain whose states are `states(prefix)` (prefixes with artificial events, the empty one included):
+    S1 the x-th power, S2 the mean of the powers 0..x; a state that leads nowhere stays."""
+    moves: Counter[tuple[object, object]] = Counter()
+    for trace in traces:
+        passed = [states(tuple(trace[:k])) for k in range(len(trace) + 1)]
+        moves.update(itertools.pairwise(passed if direction == "forward" else passed[::-1]))
+    names = list(dict.fromkeys(state for pair in moves for state in pair))
+
+    def step(row: dict[object, Fraction]) -> dict[object, Fraction]:
+        after: dict[object, Fraction] = {}
+        for state, p in row.items():
+            ways = {target: count for (source, target), count in moves.items() if source == state} or {state: 1}
+            for target, count in ways.items():
+                after[target] = after.get(target, Fraction(0)) + p * Fraction(count, sum(ways.values()))
+        return after
+
+    result = []
+    for name in names:
+        powers: list[dict[object, Fraction]] = [{name: Fraction(1)}]
+        for _ in range(x):
+            powers.append(step(powers[-1]))
+        chosen = powers[-1:] if scenario == "certain" else powers
+        result.append([float(sum((p.get(c, Fraction(0)) for p in chosen), Fraction(0)) / len(chosen)) for c in names])
+    return result
 
 
 def dense(rows: dict[tuple[str, ...], Row]) -> list[list[float]]:

@@ -149,6 +149,31 @@ def test_a_tree_needs_only_its_depth_and_leaves(
             assert not set(first) & set(second)
 
 
+def set_state(prefix: tuple[str, ...]) -> object:
+    """`prefix`, END or a set of activities: the empty prefix is a state of its own, so is the one after the start."""
+    return prefix if not prefix else END if prefix[-1] == END else frozenset(prefix)
+
+
+def last_state(prefix: tuple[str, ...]) -> object:
+    return prefix[-1:]
+
+
+COARSE = {"set": set_state, "last": last_state}
+
+
+@settings(max_examples=40, deadline=None)
+@given(logs(), st.sampled_from(list(COARSE)), st.sampled_from(["certain", "uncertain"]), st.integers(1, 4))
+@example([(START, "a", "a", "b"), (START, "b", "a")], "last", "uncertain", 2)
+def test_coarse_states_begin_with_the_empty_prefix(
+    log: list[tuple[str, ...]], states: str, scenario: Any, x: int
+) -> None:
+    """AL_B and AL_F by last activity and by set are those of a chain written out prefix by prefix, in fractions."""
+    for direction, found in zip(("backward", "forward"), steps(system_of(log, states), scenario, x), strict=True):
+        rows = oracle.coarse(log, COARSE[states], direction, scenario, x)
+        for alpha in (0.01, 1.0):
+            assert float(found(alpha)) == pytest.approx(leakage_step(np.array(rows), alpha), rel=1e-9, abs=1e-12)
+
+
 @settings(max_examples=50, deadline=None)
 @given(logs(), logs(), st.sampled_from(["prefix", "last", "suffix-2", "set", "multiset"]))
 def test_the_automaton_is_the_same_in_any_order(first: Any, second: Any, states: str) -> None:

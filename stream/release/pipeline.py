@@ -178,7 +178,7 @@ class Pipeline:
 
     def _before_noise(self, attempt: Attempt, asked: Charge) -> list[str]:
         """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added."""
-        already = self.account.charges.get(attempt.cut, Charge())
+        already = self.account.paid(attempt.cut)
         spent = Charge(self.account.spent.epsilon - already.epsilon, self.account.spent.delta - already.delta)
         leakage = [
             reason
@@ -200,7 +200,7 @@ class Pipeline:
     def _charge(self, cut: str, asked: Charge) -> list[str]:
         """Commit the charge of a cut. Reasons to refuse where a crashed attempt paid less for it, the configuration
         having changed since: the ledger keeps the first charge of a cut, and would under-count this one."""
-        paid = charge_of(self.account.append(charge_entry(self.name, cut, asked)))
+        paid = charge_of(self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])))
         return [
             f"{name}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
             f"{float(before):g}; the next cut is charged anew"

@@ -1,7 +1,8 @@
 """What a restart finds between two durable steps, and what it does (docs/guarantees.md).
 
 * seal row and temporary folder: the rename is done now;
-* seal row without bytes: the number is burned, its charge stays;
+* seal row without bytes: the number is burned, its charge stays, and what is drawn in its place is charged anew, since
+  nobody knows whether the bytes were seen before they went;
 * a folder without a seal row: somebody else's, or a restored ledger: refuse to release;
 * a temporary folder that no seal speaks of: quarantined, since nobody has seen it;
 * a seal row and a release, but no files of the operator (a host that takes over): they come from the mirror.

@@ -1,6 +1,7 @@
 """The ledger: what was charged, sealed, withheld and published, in order, for ever.
 
-Entries are appended and never changed. A charge is keyed by its cut, a seal by its number: the first one wins, an
+Entries are appended and never changed. A charge is keyed by its cut (and by how often what was sealed for it was lost:
+that may have been seen, so what is drawn in its place is charged anew), a seal by its number: the first one wins, an
 appender is told which entry stands. SQLite (WAL, synchronous=FULL) keeps them here; in the daemon the truth is the
 ledger topic and this file is its copy, entry for entry.
 """
@@ -8,6 +9,7 @@ ledger topic and this file is its copy, entry for entry.
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
@@ -55,10 +57,11 @@ class Ledger(Protocol):
 def key_of(entry: Entry) -> str | None:
     """What makes an entry the only one of its kind; None for entries that may repeat.
 
-    One charge and one refusal per cut; one seal and one publication per number.
+    One charge a cut, and one more for each number that the cut lost (`charge_key`); one refusal per cut; one seal and
+    one publication per number.
     """
     if entry.kind == "charge":
-        return f"charge/{entry.cut}"
+        return charge_key(entry.cut, int(entry.body.get("redraw", 0)))
     if entry.kind == "seal":
         return f"number/{entry.publication}/{entry.sequence}"
     if entry.kind == "withheld":
@@ -66,6 +69,11 @@ def key_of(entry: Entry) -> str | None:
     if entry.kind == "published":
         return f"published/{entry.publication}/{entry.sequence}"
     return None
+
+
+def charge_key(cut: str, redraw: int) -> str:
+    """Key of what pays for a draw of a cut. `redraw`: how many numbers of this cut were burned before."""
+    return f"charge/{cut}/{redraw}" if redraw else f"charge/{cut}"
 
 
 class SqliteLedger:
@@ -163,6 +171,9 @@ class Account:
     def __init__(self, ledger: Ledger, publication: str) -> None:
         self.ledger, self.publication = ledger, publication
         self.charges: dict[str, Charge] = {}
+        """By key: what was paid for each draw."""
+        self.redraws: Counter[str] = Counter()
+        """Numbers that each cut lost after their seal: their bytes may have been seen."""
         self.seals: dict[int, Entry] = {}
         self.sealed_cuts: dict[str, Entry] = {}
         self.withheld: dict[str, Entry] = {}
@@ -181,7 +192,7 @@ class Account:
 
     def _fold(self, entry: Entry) -> None:
         if entry.kind == "charge":
-            self.charges[entry.cut] = charge_of(entry)
+            self.charges[key_of(entry) or ""] = charge_of(entry)
         elif entry.kind == "seal":
             self.seals[entry.sequence] = entry
             self.sealed_cuts[entry.cut] = entry
@@ -190,6 +201,7 @@ class Account:
         elif entry.kind == "burned":
             self.burned[entry.sequence] = entry
             self.sealed_cuts.pop(entry.cut, None)
+            self.redraws[entry.cut] += 1
         elif entry.kind == "published":
             self.published.add(entry.sequence)
         elif entry.kind == "erased":
@@ -206,6 +218,13 @@ class Account:
         """Numbers of the releases that exist, in order."""
         return sorted(set(self.seals) - set(self.burned))
 
+    def paid(self, cut: str) -> Charge:
+        """What was charged for the draw of a cut that comes next, by an attempt that a crash ended before its seal.
+
+        What was sealed may have been seen, also where its bytes are gone since: it is paid, and pays for nothing else.
+        """
+        return self.charges.get(charge_key(cut, self.redraws[cut]), Charge())
+
     @property
     def spent(self) -> Charge:
         """Sum of all charges, also of withheld and burned attempts: the ledger never under-counts."""
@@ -217,7 +236,9 @@ def charge_of(entry: Entry) -> Charge:
     return Charge(Fraction(entry.body["epsilon"]), Fraction(entry.body["delta"]))
 
 
-def charge_entry(publication: str, cut: str, charge: Charge) -> Entry:
-    """The entry that commits a charge before the draw."""
-    body = {"epsilon": str(charge.epsilon), "delta": str(charge.delta)}
+def charge_entry(publication: str, cut: str, charge: Charge, redraw: int = 0) -> Entry:
+    """The entry that commits a charge before the draw. `redraw`: see `charge_key`."""
+    body: dict[str, Any] = {"epsilon": str(charge.epsilon), "delta": str(charge.delta)}
+    if redraw:
+        body["redraw"] = redraw
     return Entry(kind="charge", publication=publication, cut=cut, body=body)

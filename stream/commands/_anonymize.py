@@ -71,7 +71,7 @@ def release_once(mechanism_: Mechanism, exposure: Exposure, *, keep_resources: b
     build = mechanism_.build(exposure)
     seconds = time.perf_counter() - begin
     if not keep_resources:
-        build = replace(build, log=pseudonymous_resources(build.log, Pseudonyms(secrets.token_bytes(32))))
+        build = replace(build, log=pseudonymous_resources(build.log, Pseudonyms(secrets.token_bytes(32)), None))
     return build, seconds
 
 

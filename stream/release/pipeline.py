@@ -30,7 +30,7 @@ from stream.release.prior_releases import Earlier, reach
 from stream.release.public_view import outside, pseudonymous_resources
 from stream.storage import variants
 from stream.storage.folder import OperatorFolder, replace_with, write_json
-from stream.storage.ledger import Account, Entry, Ledger, charge_entry, charge_of
+from stream.storage.ledger import RESOURCE_FORM, Account, Entry, Ledger, charge_entry, charge_of
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
 from stream.values.pseudonym import Pseudonyms
@@ -235,7 +235,10 @@ class Pipeline:
 
     def _named(self, log: EventLog) -> EventLog:
         """The log with its resources as releases name them."""
-        return log if self.settings.process.raw_resources else pseudonymous_resources(log, self.pseudonyms)
+        if self.settings.process.raw_resources:
+            return log
+        process = self.settings.process.name if self.account.resource_form == "process" else None
+        return pseudonymous_resources(log, self.pseudonyms, process)
 
     def _record(self, build: Build, exposure: Exposure) -> Record:
         """The candidate as audits see it: source pseudonyms in place of case ids."""
@@ -275,6 +278,7 @@ class Pipeline:
         number = candidate.sequence
         mechanism = self.publication.build_mechanism
         public = self._manifest(build, number)
+        audit["resources"] = documents.resources(self.account.resource_form, raw=self.settings.process.raw_resources)
         audit.update(documents.of_cut(attempt), counts=documents.accounting(attempt, build, mechanism))
         released = outside(build)
         writers = documents.writers(self.publication.formats, released, build, mechanism)
@@ -308,6 +312,7 @@ class Pipeline:
             "manifest": prepared.manifest_sha256,
             "temporary": prepared.name,
             "operator": temporary.name,
+            RESOURCE_FORM: self.account.resource_form,
         }
         entry = Entry(kind="seal", publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
         standing = self.account.append(entry)

@@ -15,12 +15,12 @@ from stream.values.pseudonym import Pseudonyms
 SECOND = 1_000_000_000
 
 
-def pseudonymous_resources(log: EventLog, pseudonyms: Pseudonyms) -> EventLog:
-    """The log with its resources replaced by keyed pseudonyms, the same in every release.
+def pseudonymous_resources(log: EventLog, pseudonyms: Pseudonyms, process: str | None) -> EventLog:
+    """The log with its resources replaced by keyed pseudonyms, the same in every release (`process`: see `resource`).
 
     Employees are not protected by case-perspective mechanisms (semantics of the attacks, "Other operations").
     """
-    names = tuple(pseudonyms.resource(str(name)) for name in log.resource.values)
+    names = tuple(pseudonyms.resource(str(name), process) for name in log.resource.values)
     return replace(log, resource=Column(log.resource.codes, names))
 
 

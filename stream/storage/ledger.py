@@ -23,6 +23,9 @@ from models.errors import RefusedError
 
 VERSION = 1
 
+RESOURCE_FORM = "resources"
+"""Key of a seal's body: what `Account.resource_form` was at that seal; absent in older ledgers."""
+
 EntryKind = Literal["charge", "seal", "withheld", "burned", "published", "erased", "note"]
 
 
@@ -224,6 +227,13 @@ class Account:
         What was sealed may have been seen, also where its bytes are gone since: it is paid, and pays for nothing else.
         """
         return self.charges.get(charge_key(cut, self.redraws[cut]), Charge())
+
+    @property
+    def resource_form(self) -> Literal["process", "key"]:
+        """How releases of this publication name resources: by key and process, or by the key alone where the series
+        began with a program that knew nothing else. Seals say it, so that every host goes on as the series began."""
+        former = any(seal.body.get(RESOURCE_FORM) != "process" for seal in self.seals.values())
+        return "key" if former else "process"
 
     @property
     def spent(self) -> Charge:

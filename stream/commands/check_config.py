@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """Check a configuration file; warn of claims that cannot hold."""
     from stream.config import sources
-    from stream.config.lint import warnings
+    from stream.config.lint import notes, warnings
 
     loaded = sources.load(file)
     found = warnings(loaded)
@@ -30,6 +30,7 @@ def command(
         "publications": [publication.name for publication in loaded.publication],
         "config_digest": loaded.digest,
         "warnings": found,
+        "notes": notes(loaded),
     }
     if json:
         emit_json(body)
@@ -39,3 +40,5 @@ def command(
     console.print(f"{file}: valid; process {loaded.process.name}, publications {names}")
     for warning in found:
         console.print(f"warning: {warning}")
+    for note in body["notes"]:
+        console.print(f"note: {note}")

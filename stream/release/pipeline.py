@@ -24,7 +24,7 @@ from stream.release import audit_document as documents
 from stream.release import gate, repair
 from stream.release.candidate import Candidate
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
-from stream.release.manifest import audit_document, manifest
+from stream.release.manifest import ProcessAccount, audit_document, manifest
 from stream.release.mechanisms import kinds
 from stream.release.prior_releases import Earlier, reach
 from stream.release.public_view import outside, pseudonymous_resources
@@ -60,6 +60,8 @@ class Pipeline:
     mirror: Mirror | None = None
     spent_elsewhere: Callable[[], Charge] = Charge
     """Charges of the process's other publications: the process-level budget caps them together."""
+    sealed_elsewhere: Callable[[bool], int] = lambda _charged: 0
+    """How many numbers the process's other publications have sealed; only those that were charged, where asked."""
 
     def __post_init__(self) -> None:
         from stream.release.recovery import recover
@@ -329,6 +331,20 @@ class Pipeline:
             self.publish(self.name, number, public, self.store.location(self.name, number))
         self.account.append(Entry(kind="published", publication=self.name, sequence=number))
 
+    def _chain(self) -> dict[str, Any]:
+        """What ties the release to those before it: the digest of the last one's manifest, and how many numbers the
+        process has sealed, this one included.
+
+        Where nothing in the manifest may depend on the data, only releases that were paid for count elsewhere: how
+        many of the others there are, the data decided.
+        """
+        standing = self.account.standing
+        elsewhere = self.sealed_elsewhere(not self.publication.build_mechanism.reads_data_in_gate)
+        return {
+            "previous_manifest": self.account.seals[standing[-1]].body["manifest"] if standing else None,
+            "releases": len(self.account.seals) + elsewhere + 1,
+        }
+
     def _manifest(self, build: Build, number: int) -> dict[str, Any]:
         standing = self.account.standing
         return manifest(
@@ -341,6 +357,12 @@ class Pipeline:
             policy=self.publication.gate,
             build=build,
             spent=self.account.spent,
+            process_budget=ProcessAccount(
+                self.account.spent + self.spent_elsewhere(),
+                self.settings.process.budget.max_epsilon,
+                self.settings.process.budget.max_delta,
+            ),
+            chain=self._chain(),
             config_digest=self.settings.digest,
             accepted_gaps=self.gaps_accepted,
         )

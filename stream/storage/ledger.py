@@ -228,6 +228,11 @@ class Account:
         """
         return self.charges.get(charge_key(cut, self.redraws[cut]), Charge())
 
+    def sealed(self, *, charged: bool = False) -> int:
+        """How many numbers were sealed, burned ones included; only those whose cut was charged, where asked."""
+        seals = self.seals.values()
+        return sum(charge_key(seal.cut, 0) in self.charges for seal in seals) if charged else len(seals)
+
     @property
     def resource_form(self) -> Literal["process", "key"]:
         """How releases of this publication name resources: by key and process, or by the key alone where the series

@@ -120,7 +120,7 @@ def _lost(before: int | None, after: int | None) -> float | None:
 
 def result(given: Pair, table: Walk, n: int, best: Ints, worst: npt.NDArray[Any]) -> Result:
     """A finished search, with symbols in place of codes."""
-    matching = {
+    matching: dict[str, int | None] = {
         name: _matching(given.later if name != "fa" else given.earlier, given.n_known, table, codes[codes >= 0], n)
         for name, codes, value in zip(MEASURES, worst, best, strict=True)
         if name in ("fa", "ca", "ba") and value < FAR

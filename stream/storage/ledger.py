@@ -175,6 +175,7 @@ class Account:
         self.ledger, self.publication = ledger, publication
         self.charges: dict[str, Charge] = {}
         """By key: what was paid for each draw."""
+        self.charged_cuts: set[str] = set()
         self.redraws: Counter[str] = Counter()
         """Numbers that each cut lost after their seal: their bytes may have been seen."""
         self.seals: dict[int, Entry] = {}
@@ -196,6 +197,7 @@ class Account:
     def _fold(self, entry: Entry) -> None:
         if entry.kind == "charge":
             self.charges[key_of(entry) or ""] = charge_of(entry)
+            self.charged_cuts.add(entry.cut)
         elif entry.kind == "seal":
             self.seals[entry.sequence] = entry
             self.sealed_cuts[entry.cut] = entry
@@ -231,7 +233,7 @@ class Account:
     def sealed(self, *, charged: bool = False) -> int:
         """How many numbers were sealed, burned ones included; only those whose cut was charged, where asked."""
         seals = self.seals.values()
-        return sum(charge_key(seal.cut, 0) in self.charges for seal in seals) if charged else len(seals)
+        return sum(seal.cut in self.charged_cuts for seal in seals) if charged else len(seals)
 
     @property
     def resource_form(self) -> Literal["process", "key"]:
@@ -239,6 +241,15 @@ class Account:
         began with a program that knew nothing else. Seals say it, so that every host goes on as the series began."""
         former = any(seal.body.get(RESOURCE_FORM) != "process" for seal in self.seals.values())
         return "key" if former else "process"
+
+    @property
+    def unfinished(self) -> set[str]:
+        """Cuts whose next draw is paid for, and which have no decision: an attempt is on its way, or died."""
+        return {cut for cut in self.charged_cuts if self._is_open(cut)}
+
+    def _is_open(self, cut: str) -> bool:
+        decided = cut in self.sealed_cuts or cut in self.withheld
+        return not decided and charge_key(cut, self.redraws[cut]) in self.charges
 
     @property
     def spent(self) -> Charge:

@@ -18,7 +18,7 @@ import json
 import re
 import shutil
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -73,6 +73,7 @@ class Store(Protocol):
     def location(self, publication: str, sequence: int) -> str: ...
     def exists(self, publication: str, sequence: int) -> bool: ...
     def releases(self, publication: str) -> list[int]: ...
+    def publications(self) -> list[str]: ...
     def read_manifest(self, publication: str, sequence: int) -> dict[str, Any]: ...
     def manifest_sha256(self, publication: str, sequence: int) -> str: ...
     def quarantine(self, prepared: Prepared) -> Path: ...
@@ -162,6 +163,11 @@ def release_number(name: str) -> int | None:
     """12 of `release-000012`, None of any other name."""
     match = _RELEASE.fullmatch(name)
     return int(match[1]) if match else None
+
+
+def names_only(found: Iterable[str]) -> list[str]:
+    """Those that can be names of publications, sorted."""
+    return sorted(name for name in found if _NAME.fullmatch(name))
 
 
 def folder_names(folder: Path) -> list[str]:

@@ -18,6 +18,7 @@ from connectors.store.base import (
     folder_names,
     is_sealed,
     leftovers_in,
+    names_only,
     parse_manifest,
     refused,
     release_name,
@@ -86,6 +87,10 @@ class LocalStore:
     def exists(self, publication: str, sequence: int) -> bool:
         """Whether the release's folder is there (a foreign folder of that name counts: it must not be hidden)."""
         return os.path.lexists(self._release(publication, sequence))
+
+    def publications(self) -> list[str]:
+        """Names of the publications that have a folder here, of whatever process."""
+        return names_only(folder_names(self.root / "public"))
 
     def releases(self, publication: str) -> list[int]:
         """Numbers of the releases that are visible, ascending."""

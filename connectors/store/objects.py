@@ -16,6 +16,7 @@ from connectors.store.base import (
     check_name,
     is_sealed,
     leftovers_in,
+    names_only,
     parse_manifest,
     refused,
     release_name,
@@ -104,6 +105,15 @@ class ObjectStore:
     def exists(self, publication: str, sequence: int) -> bool:
         """Whether the release's manifest is there."""
         return bool(self._fs.exists(f"{self._release(publication, sequence)}/{MANIFEST}"))
+
+    def publications(self) -> list[str]:
+        """Names of the publications that have objects here, of whatever process."""
+        self._fs.invalidate_cache()
+        try:
+            found = self._fs.ls(f"{self._root}/public", detail=False)
+        except FileNotFoundError:
+            return []
+        return names_only(entry.rstrip("/").rpartition("/")[2] for entry in found)
 
     def releases(self, publication: str) -> list[int]:
         """Numbers of the releases whose manifest is there, ascending."""

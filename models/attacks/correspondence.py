@@ -94,7 +94,7 @@ class Audit:
             best, worst = least(self.given, self.table, base, self.bk_length, self.minimum)
         else:
             best, worst = enumerated(judge, self.bk_length, self.minimum)
-        found = result(self.given, base.n, best, worst)
+        found = result(self.given, self.table, base.n, best, worst)
         for attack in ("fa", "ca", "ba"):
             if found.worst[attack]:
                 codes = worst[MEASURES.index(attack)]
@@ -154,13 +154,16 @@ def enumerated(judge: Judge, bk_length: int, minimum: Minimum, exactly: bool | N
         valid = (codes[:, -1] >= 0) if exactly else (codes[:, 0] >= 0)
         both = valid & (ms1 > 0) & (ms2 > 0)
         own = both if judge.method == "reference" else valid
-        counted = both if floor == 0 or judge.method == "reference" else own
+        counted = {1: own, 0: valid & ((ms1 > 0) | (ms2 > 0)), -1: both}[floor]
+        counted = both if judge.method == "reference" else counted
         columns = (
             (ms1, own & (ms1 > 0)), (ms2, own & (ms2 > 0)), (ms1, both), (ms2, both),
             (ms1 - f, counted), (ms2 - c, counted), (ms2 - b, counted),
         )  # fmt: skip
         for at, (numbers, allowed) in enumerate(columns):
-            _take_least(best, worst, at, numbers, allowed & ((numbers >= 1) if floor or at < 4 else allowed), codes)
+            _take_least(
+                best, worst, at, numbers, allowed & ((numbers >= 1) if floor == 1 or at < 4 else allowed), codes
+            )
     return best, worst
 
 

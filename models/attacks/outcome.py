@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from models.attacks.flows import FAR
 from models.attacks.linker import Obstacle
-from models.attacks.pairs import Pair
+from models.attacks.matching import Walk, unmatched
+from models.attacks.pairs import Pair, Rows
 from models.attacks.search import MEASURES
 from models.errors import InputError
 from models.eventlog import Ints
@@ -19,11 +20,12 @@ Method = Literal["exact", "sound", "paper", "reference"]
 """exact: Def. 10-12 over all linkers; sound: group formulas that never over-state a crack; paper: Theorems 3-5 as
 printed; reference: what the authors' program computes."""
 
-Minimum = Literal["realisable", "all"]
+Minimum = Literal["realisable", "all", "common"]
 """realisable: the least value >= 1 (exact 0 means that no case can be the victim);
-all: the least, also 0, over the background knowledge with two non-empty matching sets."""
+all: the least, also 0, over the background knowledge that matches in one of the releases, so never above `realisable`;
+common: the same over the background knowledge that matches in both."""
 
-FLOOR: dict[Minimum, int] = {"realisable": 1, "all": 0}
+FLOOR: dict[Minimum, int] = {"realisable": 1, "all": 0, "common": -1}
 
 LONGEST_BK = 32
 MOST_N = 127
@@ -33,8 +35,9 @@ MOST_N = 127
 class Result:
     """One n. Values are None where `linker` is "none", or where no background knowledge gives one.
 
-    `worst`: background knowledge that attains each minimum; `groups`: for fa, ca and ba the sensitive value with the
-    most cracked records there; `obstacles`: why there is no linker.
+    `worst`: background knowledge that attains each minimum; `matching`: for fa, ca and ba the records that match it in
+    the attacked release (the earlier one for fa, else the later one); `groups`: for fa, ca and ba the sensitive value
+    with the most cracked records there; `obstacles`: why there is no linker.
     """
 
     n: int
@@ -43,6 +46,7 @@ class Result:
     worst: dict[str, list[Any] | None] = field(default_factory=dict)
     groups: dict[str, Any] = field(default_factory=dict)
     obstacles: list[Obstacle] = field(default_factory=list)
+    matching: dict[str, int | None] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> int | None:
         try:
@@ -58,7 +62,12 @@ class Result:
 
     def json(self) -> dict[str, Any]:
         """The entry of `results` (DESIGN section 5)."""
-        body: dict[str, Any] = {"n": self.n, "linker": self.linker, **self.values, **proportions(self.values)}
+        body: dict[str, Any] = {
+            "n": self.n,
+            "linker": self.linker,
+            **self.values,
+            **proportions(self.values, self.matching),
+        }
         body["worst"] = {name: self.worst.get(name) for name in ("fa", "ca", "ba", "ka1", "ka2")}
         body["groups"] = self.groups
         if self.linker == "none":
@@ -95,21 +104,27 @@ class Anonymity:
         return body
 
 
-def proportions(values: dict[str, int | None]) -> dict[str, float | None]:
-    """Proportions of cracked cases (section 5): FC, CC, BC. They mix minima of different background knowledge."""
-    return {
-        "fc": _lost(values.get("ka1"), values.get("fa")),
-        "cc": _lost(values.get("ka2"), values.get("ca")),
-        "bc": _lost(values.get("ka2"), values.get("ba")),
-    }
+def proportions(values: Mapping[str, int | None], matching: Mapping[str, int | None]) -> dict[str, float | None]:
+    """Proportions of cracked cases: FC, CC, BC, each of the one background knowledge in `worst`, so between 0 and 1
+    where cracks are counted exactly.
+
+    The paper (section 5) divides by the least KA, which another background knowledge attains: as printed, a proportion
+    can be negative.
+    """
+    return {f"{name[0]}c": _lost(matching.get(name), values.get(name)) for name in ("fa", "ca", "ba")}
 
 
 def _lost(before: int | None, after: int | None) -> float | None:
     return None if not before or after is None else (before - after) / before
 
 
-def result(given: Pair, n: int, best: Ints, worst: npt.NDArray[Any]) -> Result:
+def result(given: Pair, table: Walk, n: int, best: Ints, worst: npt.NDArray[Any]) -> Result:
     """A finished search, with symbols in place of codes."""
+    matching: dict[str, int | None] = {
+        name: _matching(given.later if name != "fa" else given.earlier, given.n_known, table, codes[codes >= 0], n)
+        for name, codes, value in zip(MEASURES, worst, best, strict=True)
+        if name in ("fa", "ca", "ba") and value < FAR
+    }
     return Result(
         n,
         "exists",
@@ -118,7 +133,13 @@ def result(given: Pair, n: int, best: Ints, worst: npt.NDArray[Any]) -> Result:
             name: [given.alphabet[code] for code in codes if code >= 0] if value < FAR else None
             for name, codes, value in zip(MEASURES, worst, best, strict=True)
         },
+        matching=matching,
     )
+
+
+def _matching(rows: Rows, variants: int, table: Walk, bk: npt.NDArray[Any], n: int) -> int:
+    """|ms| of one release."""
+    return int(rows.per_known(variants)[unmatched(table, bk.tolist()) <= n].sum())
 
 
 def unlinkable(n: int, found: list[Obstacle]) -> Result:

@@ -59,8 +59,8 @@ def search(
     `weights`: int64[known variants, 4], records of the earlier and of the later release, records that the base linker
     leaves free, whether some linker can leave one free; `loose`: int64[P, 3], pairs of the base linker that may leave
     the matching sets (known variant, known variant or -1, records); `surplus`: |L2| - |L1|; `floor`: least value that
-    counts (1: realisable, 0: all); `ask(M or BA, which known variants are in, enough)`: resolves the gap between the
-    base linker and the best one (None: the base linker is the true one).
+    counts (1: realisable, 0: all, -1: all that match in both releases); `ask(M or BA, which known variants are in,
+    enough)`: resolves the gap between the base linker and the best one (None: the base linker is the true one).
     """
     variants, symbols = len(table.first), table.symbols
     best, worst = nothing_found(length)

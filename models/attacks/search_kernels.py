@@ -20,8 +20,9 @@ linker leaves free; whether some linker can leave one free."""
 
 DEPTH, PLACE, ASKED, M, BA, N, LENGTH, LIMIT, SURPLUS, NODES, FLOWS, WITNESS, LAST, PAUSE = range(14)
 """Entries of `cursor`: depth; next child to value; what was asked (M, BA, or DONE); the answers (-1: not asked);
-n; longest bk; least value that counts; |L2| - |L1| (-1: no flows); counts; witnesses so far;
-the one that answered last; the count of nodes at which to stop for a moment (nothing is asked then)."""
+n; longest bk; least value that counts (-1: 0, but of bk that matches in both releases only); |L2| - |L1| (-1: no
+flows); counts; witnesses so far; the one that answered last; the count of nodes at which to stop for a moment
+(nothing is asked then)."""
 
 CELLS, DONE = 14, -1
 
@@ -184,7 +185,7 @@ def _value(  # type: ignore[no-untyped-def]
         least, counts = 1, value > 0 and (measure < 2 or both)
         if measure >= 4:
             value = ba if measure == 6 else m
-            least, counts = floor, c2 > 0 and (floor > 0 or c1 > 0)
+            least, counts = max(floor, 0), both or (floor >= 0 and c1 + c2 > 0)
         if counts and least <= value < best[measure]:
             best[measure] = value
             for d in range(worst.shape[1]):
@@ -206,7 +207,8 @@ def _promising(best, floor, stat):  # type: ignore[no-untyped-def]
         return True
     if floor > 0:
         return (m > 0 and max(core_m, 1) < max(best[4], best[5])) or (most > 0 and max(core_ba, 1) < best[6])
-    return c1 > 0 and c2 > 0 and (core_m < max(best[4], best[5]) or core_ba < best[6])
+    matches = c1 > 0 and c2 > 0 if floor < 0 else c1 + c2 > 0
+    return matches and (core_m < max(best[4], best[5]) or core_ba < best[6])
 
 
 @part

@@ -75,7 +75,7 @@ def least(given: Pair, table: Walk, links: Ints, leaving: Ints, n: int, bk_lengt
     before, after = given.earlier.per_known(variants), given.later.per_known(variants)
     weights = np.column_stack((before, after, after - taken, np.zeros_like(taken)))
     best, worst, _ = search(table, weights, leaving, n, bk_length, FLOOR[minimum])
-    return result(given, n, best, worst)
+    return result(given, table, n, best, worst)
 
 
 def behind(given: Pair, table: Walk, partner: Ints, bk: Sequence[Any], n: int) -> dict[str, int]:

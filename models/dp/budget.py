@@ -42,6 +42,13 @@ def exact(value: Any, name: str = "epsilon") -> Fraction:
     return number
 
 
+def shown(spent: Fraction) -> float:
+    """The float that stands for an exact amount in a document: the nearest one, or the next above where its decimals
+    would read as less. 3/10 is 0.3; 1/3 is 0.33333333333333337."""
+    nearest = float(spent)
+    return nearest if Fraction(repr(nearest)) >= spent else math.nextafter(nearest, math.inf)
+
+
 def _extreme(value: str | Decimal) -> bool:
     """Whether a text is long, or its power of ten is: as a fraction 1e999999999 would be a gigabyte of digits."""
     if isinstance(value, str) and len(value) > LONGEST:

@@ -12,6 +12,10 @@ leak 2 eps under replacement (`under_replacement`). The recursion bounds an adve
 the correlations given to it; it says nothing for states that the correlations never saw, for mechanisms that are
 not pure epsilon (add those up: `method = "composition"`), nor for a chain that is not Markov.
 Every TPL_i lies between e_i and the sum of all e (sequential composition).
+
+Rounding is towards safety: sums are of fractions, AL is taken as a fraction that is never below the true value
+(`Step.above`), and a sweep goes back until a value stays the same. So `max_tpl() <= bound` is never true by an accident
+of floats.
 """
 
 from __future__ import annotations
@@ -22,15 +26,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
+from models.dp.budget import shown
 from models.errors import InputError
-from models.leakage.steps import Leakage, Step, leakage_step
+from models.leakage.steps import Step, leakage_step
 
 MOST_DIGITS = 300
 """Decimal exponent beyond which a budget is refused: floats end there."""
-
-SETTLED = 1e-14
-"""Relative change at which a backward sweep stops. AL never widens a change, so that a mixing chain forgets what is
-left out (under 1e-13 in all); at 0 each sweep would spend a tenth of its evaluations on the last bits."""
 
 __all__ = ["TemporalLeakage", "batch", "composition", "epsilon_of", "leakage_step", "reference", "under_replacement"]
 
@@ -70,12 +71,12 @@ class TemporalLeakage:
     """
 
     epsilon: list[Fraction] = field(default_factory=list)
-    bpl: list[Leakage] = field(default_factory=list)
+    bpl: list[Fraction] = field(default_factory=list)
     forward: list[Step] = field(default_factory=list)
     backward_extreme: list[bool] = field(default_factory=list)
     sums: list[Fraction] = field(default_factory=lambda: [Fraction(0)])
-    before: list[Leakage] = field(default_factory=list)
-    lead: Leakage | None = None
+    before: list[Fraction] = field(default_factory=list)
+    lead: Fraction | None = None
     """Largest BPL_i - (e_1 + .. + e_i) of the run: the largest TPL of the run is this plus the sum of all e."""
     evaluations: int = 0
 
@@ -91,15 +92,15 @@ class TemporalLeakage:
     def sum_epsilon(self) -> Fraction:
         return self.sums[-1]
 
-    def fpl(self) -> list[Leakage]:
+    def fpl(self) -> list[Fraction]:
         """FPL_i of every release, as of the newest one."""
         return [*self.before, *(self.sum_epsilon - start for start in self.sums[self.run : -1])]
 
-    def tpl(self) -> list[Leakage]:
+    def tpl(self) -> list[Fraction]:
         """TPL_i of every release, as of the newest one; exactly the sum of e where all steps are extreme."""
         return [b + f - e for b, f, e in zip(self.bpl, self.fpl(), self.epsilon, strict=True)]
 
-    def max_tpl(self) -> Leakage:
+    def max_tpl(self) -> Fraction:
         """The largest TPL_i, without building the lists of the run."""
         if self.lead is None:
             return Fraction(0)
@@ -132,26 +133,25 @@ class TemporalLeakage:
         else:
             own = self.bpl[-1] - self.sum_epsilon
             self.lead = own if self.lead is None else max(self.lead, own)
-        later: Leakage = self.sum_epsilon - self.sums[self.run]
+        later = self.sum_epsilon - self.sums[self.run]
         for i in range(self.run - 1, -1, -1):
             value = self._apply(self.forward[i], later) + self.epsilon[i]
-            settled = value - self.before[i] <= SETTLED * value
-            self.before[i] = later = value
-            if settled:
+            if value <= self.before[i]:  # less by rounding alone: a further release lowers nothing
                 return
+            self.before[i] = later = value
 
     def _end_run(self, last: int) -> None:
         total = self.sums[last]
         self.before += [total - start for start in self.sums[self.run : last]]
         self.lead = self.bpl[-1] - self.sum_epsilon
 
-    def _apply(self, step: Step, value: Leakage) -> Leakage:
+    def _apply(self, step: Step, value: Fraction) -> Fraction:
         already = step.evaluations
-        result = step(value)
+        result = step.above(value)
         self.evaluations += step.evaluations - already
         return result
 
-    def preview(self, epsilon: Fraction, backward: Step | None, forward: Step | None) -> Leakage:
+    def preview(self, epsilon: Fraction, backward: Step | None, forward: Step | None) -> Fraction:
         """The largest TPL of all releases if one more with `epsilon` followed; nothing is changed."""
         trial = TemporalLeakage(
             list(self.epsilon),
@@ -168,14 +168,14 @@ class TemporalLeakage:
 
 def batch(
     epsilon: Sequence[Fraction], backward: Sequence[Step], forward: Sequence[Step]
-) -> tuple[list[Leakage], list[Leakage], list[Leakage]]:
+) -> tuple[list[Fraction], list[Fraction], list[Fraction]]:
     """(BPL, FPL, TPL) of a whole series by the recursions as printed; `backward[i]`, `forward[i]`: step i+1 -> i+2."""
-    bpl: list[Leakage] = [epsilon[0]]
+    bpl = [epsilon[0]]
     for e, step in zip(epsilon[1:], backward, strict=True):
-        bpl.append(step(bpl[-1]) + e)
-    fpl: list[Leakage] = [epsilon[-1]]
+        bpl.append(step.above(bpl[-1]) + e)
+    fpl = [epsilon[-1]]
     for e, step in zip(reversed(epsilon[:-1]), reversed(forward), strict=True):
-        fpl.append(step(fpl[-1]) + e)
+        fpl.append(step.above(fpl[-1]) + e)
     fpl.reverse()
     return bpl, fpl, [b + f - e for b, f, e in zip(bpl, fpl, epsilon, strict=True)]
 
@@ -187,9 +187,9 @@ def composition(charges: Sequence[tuple[Fraction, Fraction]]) -> dict[str, objec
     """
     return {
         "method": "composition",
-        "sum_epsilon": float(sum(epsilon for epsilon, _ in charges)),
-        "sum_delta": float(sum(delta for _, delta in charges)),
-        "max_tpl": float(sum(epsilon for epsilon, _ in charges)),
+        "sum_epsilon": shown(sum((epsilon for epsilon, _ in charges), Fraction(0))),
+        "sum_delta": shown(sum((delta for _, delta in charges), Fraction(0))),
+        "max_tpl": shown(sum((epsilon for epsilon, _ in charges), Fraction(0))),
     }
 
 

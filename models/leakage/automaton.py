@@ -92,8 +92,7 @@ class Automaton:
     def begin(self, case: str) -> None:
         """A case starts (the artificial start event)."""
         self.at[case] = 0
-        if self.function.tree:
-            self._move(case, START)
+        self._move(case, START)
 
     def observe(self, case: str, activity: str) -> None:
         """The next event of a case; an unknown case starts with it."""

@@ -7,7 +7,8 @@ aB = AL_B(aB) + e and aF = AL_F(aF) + e, and TPL to aB + aF - e. Solved for TPL 
 * horizon T known: aB first, e between, aF last: TPL_i = alpha at every i.
 
 If a step is extreme (always so on prefix automata of useful depth) the only fixed point is e = 0: only a finite
-total works, alpha / T or a geometric series. Budgets are exact fractions; they are rounded down, never up.
+total works, alpha / T or a geometric series. Budgets are exact fractions. They are held to the bound in fractions, with
+AL never below its true value, and lowered until they keep it.
 All e are under replacement of a case's state (see `accumulation`).
 """
 
@@ -22,8 +23,12 @@ from models.leakage.accumulation import epsilon_of
 from models.leakage.steps import Step
 
 BITS = 48
-"""Budgets are cut to this many significant bits: 3.6e-15 relative. It swallows the rounding of the evaluations, so
-that the bound holds exactly as computed, and keeps the numbers in the ledger short."""
+"""Budgets are cut to this many significant bits: it keeps the numbers in the ledger short. Other values keep the bound
+as well."""
+
+LEAST_STEP = Fraction(1, 2**47)
+"""By how much of alpha the roots are lowered first; doubled until the budgets keep the bound. Larger: budget is given
+away; smaller: some more attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,25 @@ def allocate(backward: Step, forward: Step, alpha: Fraction) -> Allocation:
         return other - float(forward(other)) - (a - float(backward(a)))
 
     first = _root(gap, bound)
-    kept = float(backward(first))
-    return Allocation(alpha, _down(first), _down(first - kept), _down(bound - kept))
+    last, lower = bound - float(backward(first)), alpha * LEAST_STEP
+    while lower < alpha:
+        found = _kept(backward, forward, alpha, _down(first, lower), _down(last, lower))
+        if found is not None:
+            return found
+        lower *= 2
+    return Allocation(alpha, Fraction(0), Fraction(0), Fraction(0))
+
+
+def _kept(backward: Step, forward: Step, alpha: Fraction, first: Fraction, last: Fraction) -> Allocation | None:
+    """The allocation with these ends, None where it does not keep the bound for every T.
+
+    With aB = first, aF = last and e no more than aB - AL_B(aB) and aF - AL_F(aF), every BPL_i is at most aB and every
+    FPL_i at most aF (AL never falls), so TPL_i <= aB + aF - e between, and less at the ends.
+    """
+    constant = _down(min(first - backward.above(first), last - forward.above(last)))
+    if constant <= 0 or first + last - constant > alpha:
+        return None
+    return Allocation(alpha, first, constant, last)
 
 
 def _root(gap: Callable[[float], float], bound: float) -> float:
@@ -66,11 +88,11 @@ def _root(gap: Callable[[float], float], bound: float) -> float:
     return float(brentq(gap, 0.0, bound, xtol=5e-324, rtol=8.9e-16, maxiter=500))
 
 
-def _down(value: float) -> Fraction:
-    """`value` cut to BITS significant bits, towards zero; nothing negative."""
-    if value <= 0:
+def _down(value: Fraction | float, lower: Fraction = Fraction(0)) -> Fraction:
+    """`value` less `lower`, cut to BITS significant bits, towards zero; nothing negative."""
+    exact = Fraction(value) - lower
+    if exact <= 0:
         return Fraction(0)
-    exact = Fraction(value)
     scale = Fraction(2) ** (BITS - (exact.numerator.bit_length() - exact.denominator.bit_length()))
     return Fraction(int(exact * scale)) / scale
 

@@ -116,7 +116,7 @@ def run(log: EventLog, settings: Settings) -> Outcome:
 
 
 def _items(log: EventLog, settings: Settings) -> list[tuple[str, Column]]:
-    columns = {"resource": log.resource, **log.event_attributes}
+    columns = {"resource": log.resource, "org:resource": log.resource, **log.event_attributes}
     unknown = [name for name in settings.attributes if name not in columns]
     if unknown:
         raise InputError(f"event attribute {unknown[0]!r} is not in the log; it has {', '.join(sorted(columns))}")

@@ -1,7 +1,8 @@
 """The leakage of a publication as JSON, so that a restart goes on where the last release left it.
 
 Kept: e_i and BPL_i, FPL_i before the run of extreme steps (after it they follow from sums), AL_F of each step by its
-points, the flags. Exact values are written as fractions ("1/10"), others as numbers.
+points, the flags. Values are written as fractions ("1/10"). States of earlier programs also hold numbers: they were
+rounded to the nearest, and are read as a little more.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from models.errors import RefusedError
 from models.leakage.accumulation import TemporalLeakage
-from models.leakage.steps import Leakage, Point, Step
+from models.leakage.steps import ROUNDING, Point, Step
 
 VERSION = 1
 
@@ -23,9 +24,9 @@ def to_state(leakage: TemporalLeakage) -> dict[str, Any]:
     return {
         "v": VERSION,
         "epsilon": [str(e) for e in leakage.epsilon],
-        "bpl": [_write(value) for value in leakage.bpl],
-        "fpl_before": [_write(value) for value in leakage.before],
-        "lead": None if leakage.lead is None else _write(leakage.lead),
+        "bpl": [str(value) for value in leakage.bpl],
+        "fpl_before": [str(value) for value in leakage.before],
+        "lead": None if leakage.lead is None else str(leakage.lead),
         "backward_extreme": list(leakage.backward_extreme),
         "forward": [[[point.Q, point.D] for point in step.complete().points] for step in leakage.forward],
     }
@@ -61,9 +62,5 @@ def _read_state(state: Mapping[str, Any]) -> TemporalLeakage:
     )
 
 
-def _write(value: Leakage) -> str | float:
-    return str(value) if isinstance(value, Fraction) else float(value)
-
-
-def _read(value: str | float) -> Leakage:
-    return Fraction(value) if isinstance(value, str) else float(value)
+def _read(value: str | float) -> Fraction:
+    return Fraction(value) if isinstance(value, str) else Fraction(value) + Fraction(abs(value)) * Fraction(ROUNDING)

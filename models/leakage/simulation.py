@@ -38,7 +38,7 @@ class Paths:
 def paths(log: EventLog, function: StateFunction, ended: npt.NDArray[np.bool_], items: Column | None = None) -> Paths:
     """The states of every case over its activities (or over `items`, another event column; missing is an item)."""
     space = StateSpace(function)
-    begin = [0, space.follow(0, START)] if function.tree else [0, 0]
+    begin = [0, space.follow(0, START)]
     column = items or log.activity
     called = [plain(str(item)) for item in (*column.values, None)]
     names = [called[code] for code in column.codes.tolist()]
@@ -66,9 +66,8 @@ def transition_system(
     if complete_only:
         ends = np.asarray(found.space.ends, dtype=np.bool_)
         shown = np.where(ends[found.state[found.offsets[:-1] + shown]], shown, 0)
-    first = 1 if found.space.function.tree else 2
     position = np.arange(len(found.state)) - np.repeat(found.offsets[:-1], found.full + 1)
-    moves = np.flatnonzero((position >= first) & (position <= np.repeat(shown, found.full + 1)))
+    moves = np.flatnonzero((position >= 1) & (position <= np.repeat(shown, found.full + 1)))
     system = from_moves(found.space, found.state[moves - 1], found.state[moves], int((shown > 0).sum()))
     return system if least_cases == 1 else system.at_least(least_cases)
 

@@ -5,8 +5,8 @@ are coarser. A coarser state is legitimate only where the released query is at t
 activity, say) and its chain is accepted as Markov: the numbers hold for such a query alone.
 
 Positions of a trace: 1 is the artificial start, the activities follow, and complete traces end with the artificial
-end; both count as events for a window. The prefix automaton also has position 0, the empty prefix. Coarse states
-begin at position 1 (no activity yet) and share one end state.
+end; both count as events for a window. Position 0 is the empty prefix, a state of its own: merged with the state after
+the start, a chain would seem to forget what it does not. Coarse states share one end state.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ START = "▶"
 END = "■"
 
 ESCAPE = "\\"
+
+EMPTY = None
+"""Key of the empty prefix of coarse states: before the artificial start."""
 
 
 def plain(activity: str) -> str:
@@ -64,14 +67,16 @@ class StateFunction:
         """The automaton is a tree: one way to each state."""
         return self.kind == "prefix"
 
-    def first(self) -> Hashable:
-        """Key of the state before any activity."""
+    def _started(self) -> Hashable:
+        """Key of the state after the artificial start, before any activity."""
         if self.kind == "set":
             return frozenset()
         return (START,) if self.kind == "suffix" else ()
 
     def follow(self, key: Hashable, activity: str) -> Hashable:
         """Key of the state after `activity` (an activity, START or END). Not for `prefix`, whose keys are chained."""
+        if key is EMPTY:
+            return self._started()
         if activity == END:
             return END
         if isinstance(key, frozenset):
@@ -104,7 +109,7 @@ class StateSpace:
 
     def __post_init__(self) -> None:
         if not self.function.tree:
-            self.keys, self.numbers = [self.function.first()], {self.function.first(): 0}
+            self.keys, self.numbers = [EMPTY], {EMPTY: 0}
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -130,9 +135,11 @@ class StateSpace:
         return len(self.parent) - 1
 
     def label(self, state: State) -> list[str]:
-        """The state in words: its activities (for `prefix` with START and END)."""
+        """The state in words: its activities (for `prefix` with START and END); START alone where there is none yet."""
         if not self.function.tree:
             key = self.keys[state]
+            if not key:
+                return [] if key is EMPTY else [START]
             return sorted(key) if isinstance(key, frozenset) else [str(part) for part in _parts(key)]
         names: list[str] = []
         while state > 0:

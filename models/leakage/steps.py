@@ -38,11 +38,25 @@ MOST_ROWS = 2_000
 """Distinct rows beyond which a matrix without a disjoint pair is refused: the work grows with their square
 times the columns (2,000 rows of 2,000 columns take minutes)."""
 
+ROUNDING = 2.0**-48
+"""What an evaluation of AL can be wrong by, as a share of alpha: sixteen units of the last place, where a row's sums,
+two exponentials, a division and a logarithm make up to about ten. A bound that is compared exactly needs a value that
+is never too small (`Step.above`)."""
+
+KEPT_BITS = 47
+"""Bits of a value that is rounded up. More: a backward sweep runs on for changes in bits that no bound depends on."""
+
 MOST_KNOWN = 4_096
 """Values remembered by one step; a sweep of a mixing chain asks for under a hundred."""
 
 BLOCK = 1 << 20
 """Entries compared at once: bounds the memory of the comparison of all pairs (8 MiB a temporary)."""
+
+
+def float_above(value: Fraction) -> float:
+    """The least float that is not below `value`."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,21 @@ class Step:
             self.evaluations += 1
             self.known[alpha] = self._maximum(alpha)
         return self.known[alpha]
+
+    def above(self, alpha: Fraction) -> Fraction:
+        """AL(alpha) as an exact number that is never below the true one: what a series adds up and a gate compares.
+
+        `alpha` itself where the step is extreme; else it depends on `float_above(alpha)` alone, and does not exceed it.
+        Cut to KEPT_BITS, upwards: so a sweep ends where a change is in the last bits, and nothing of it is left out.
+        """
+        if self.extreme:
+            return alpha
+        least = float_above(alpha)
+        value = float(self(least))
+        if value == 0.0:
+            return Fraction(0)
+        mantissa, exponent = math.frexp(math.nextafter(value + ROUNDING * least, math.inf))
+        return Fraction(min(least, math.ldexp(math.ceil(mantissa * 2**KEPT_BITS), exponent - KEPT_BITS)))
 
     def _maximum(self, alpha: float) -> float:
         best = max((point.value(alpha) for point in self.points), default=0.0)

@@ -34,6 +34,9 @@ resources, Sepsis three quarters of its laboratory values."""
 
 ACTIVITY, TIME, RESOURCE = "activity", "time", "resource"
 
+XES_RESOURCE = "org:resource"
+"""What files call the resource: a reader makes a column of it, so no event attribute has that name."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -80,6 +83,23 @@ def lacking(projection: Projection, event_attributes: Sequence[str], case_attrib
     if projection in "BDF" and not case_attributes:
         return f"projection {projection} needs case attributes and none is chosen or recorded"
     return ""
+
+
+def chosen_event_attributes(log: EventLog, names: Sequence[str]) -> tuple[str, ...]:
+    """`names` as a view knows them, each once: the resource column is `resource`, also where its XES name is given,
+    unless an event attribute has that name. InputError for what the log does not have."""
+    found = tuple(dict.fromkeys(_event_attribute(log, name) for name in names))
+    if RESOURCE in found and not np.any(log.resource.codes >= 0):
+        raise InputError("the log has no resource that could be known as an event attribute")
+    return found
+
+
+def _event_attribute(log: EventLog, name: str) -> str:
+    if name in log.event_attributes or name in (ACTIVITY, TIME, RESOURCE):
+        return name
+    if name == XES_RESOURCE:
+        return RESOURCE
+    raise InputError(f"the log has no event attribute {name!r}")
 
 
 def default_event_attributes(log: EventLog) -> tuple[str, ...]:

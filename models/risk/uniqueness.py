@@ -23,6 +23,7 @@ from models.risk.points import (
     Projection,
     Semantics,
     by_resource,
+    chosen_event_attributes,
     default_case_attributes,
     default_event_attributes,
     lacking,
@@ -112,7 +113,10 @@ def trace_uniqueness(
     persons = as_read(by_resource(log) if unit == "resource" else log, semantics)
     if not persons.n_cases:
         raise InputError("the log has no cases; uniqueness has no meaning")
-    events = tuple(event_attributes) if event_attributes is not None else default_event_attributes(persons)
+    if event_attributes is None:
+        events = default_event_attributes(persons)
+    else:
+        events = chosen_event_attributes(persons, event_attributes)
     cases = tuple(case_attributes) if case_attributes is not None else _default_cases(persons, sensitive, unit)
     reason = lacking(projection, events, cases)
     measured: tuple[PointUniqueness, ...] = ()

@@ -32,7 +32,9 @@ def command(
     bk_length: Annotated[int, typer.Option("--bk-length", help="Longest background knowledge.")] = 2,
     n: Annotated[str, typer.Option("--n", help="Events removed from a case at most: 1..5 or 0,1.")] = "0,1",
     method: Annotated[str, typer.Option("--method", help="exact, sound, paper or reference.")] = "exact",
-    minimum: Annotated[str, typer.Option("--minimum", help="realisable (least value >= 1) or all.")] = "realisable",
+    minimum: Annotated[
+        str, typer.Option("--minimum", help="realisable (least value >= 1), all or common.")
+    ] = "realisable",
     bk: Annotated[
         list[str] | None, typer.Option("--bk", metavar="A,B,..", help="A named candidate; may be repeated.")
     ] = None,

@@ -19,10 +19,10 @@ def command(
 ) -> None:
     """Check a configuration file; warn of claims that cannot hold."""
     from stream.config import sources
-    from stream.config.lint import warnings
+    from stream.config.lint import notes, warnings
 
     loaded = sources.load(file)
-    found = warnings(loaded)
+    found, hints = warnings(loaded), notes(loaded)
     body = {
         "file": str(file),
         "valid": True,
@@ -30,6 +30,7 @@ def command(
         "publications": [publication.name for publication in loaded.publication],
         "config_digest": loaded.digest,
         "warnings": found,
+        "notes": hints,
     }
     if json:
         emit_json(body)
@@ -39,3 +40,5 @@ def command(
     console.print(f"{file}: valid; process {loaded.process.name}, publications {names}")
     for warning in found:
         console.print(f"warning: {warning}")
+    for note in hints:
+        console.print(f"note: {note}")

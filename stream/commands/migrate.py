@@ -40,7 +40,7 @@ def command(
                 item.action,
                 version if item.version == item.newest else f"{version} -> {item.newest}",
                 lies if item.protection == item.wanted else f"{lies} -> {item.wanted}",
-                f"{item.name}{': ' if item.problem else ''}{item.problem}",
+                f"{item.name}{': ' if item.problem or item.note else ''}{item.problem or item.note}",
             )
         console.print(table)
     return 4 if any(item.problem for item in items) else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,7 +53,8 @@ def command(
     amounts = [checked(part) for part in options.split(points)]
     if not wanted or not amounts:
         raise InputError("--projection and --points each need a value")
-    events = read_log(log, options.columns(columns), timezone or None)
+    names = options.columns(columns)
+    events = read_log(log, names, timezone or None)
     asked: dict[str, Any] = {
         "resolution": resolution,
         "draws": draws,
@@ -63,7 +64,7 @@ def command(
         "adversary": adversary,
         "sensitive": options.split(sensitive),
         "case_attributes": options.split(case_attributes) or None,
-        "event_attributes": options.split(event_attributes) or None,
+        "event_attributes": _by_role(options.split(event_attributes), names) or None,
     }
     if plot is not None:
         from stream.commands._plot import check
@@ -80,6 +81,11 @@ def command(
         emit_json(_document(rows, resolution, estimate))
     else:
         _print(log.name, found, estimate)
+
+
+def _by_role(attributes: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """The file's column of resources as `resource`: no event attribute has its name any more."""
+    return ["resource" if name == names.get("resource") else name for name in attributes]
 
 
 def _measure(

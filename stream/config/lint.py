@@ -16,6 +16,32 @@ def warnings(settings: Settings) -> list[str]:
     return [warning for each in found for warning in each(settings)]
 
 
+def notes(settings: Settings) -> list[str]:
+    """What holds of any such configuration and is easily overlooked: nothing is wrong."""
+    return list(_rename(settings))
+
+
+def _rename(settings: Settings) -> Iterator[str]:
+    """A publication's name is its series."""
+    if settings.publication:
+        yield (
+            "a publication that is renamed begins a new series from release 1: no audit compares it with what went out "
+            "under the former name, though the same people may hold both"
+        )
+    spends = [publication for publication in settings.publication if _spends(publication)]
+    limit = settings.process.budget.max_epsilon
+    if spends:
+        held = (
+            "which is not set: nothing holds the new name to what is left"
+            if limit is None
+            else f"max_epsilon = {float(limit):g}"
+        )
+        yield (
+            "a renamed publication that spends epsilon gets a max_epsilon of its own; what was spent under the former "
+            f"name stays in the ledger and counts against process.budget, {held} (manifests carry both)"
+        )
+
+
 def _none(settings: Settings) -> Iterator[str]:
     if not settings.publication:
         yield "no [[publication]]: nothing will be released"

@@ -291,13 +291,14 @@ class Publication(_Table):
 
     def _refuse_vacuous_bounds(self, where: str) -> None:
         """n >= bk_length lets every record match, so a bound would pass without meaning anything; and the least of
-        `all` is 0 nearly always, where no case can be the victim: a gate passes over it."""
+        `all` or `common` is 0 nearly always, where no case can be the victim: a gate passes over it."""
         for audit in self.build_audits:
             ns, length = getattr(audit, "n", ()), getattr(audit, "bk_length", None)
-            if self.gate.anonymity_bounds and getattr(audit, "minimum", None) == "all":
+            minimum = getattr(audit, "minimum", "realisable")
+            if self.gate.anonymity_bounds and minimum != "realisable":
                 raise InputError(
-                    f'{where}: audit.minimum = "all" is for reports: its least values are mostly 0, which no case is '
-                    'behind, and the gate would pass whatever is released; use "realisable"'
+                    f'{where}: audit.minimum = "{minimum}" is for reports: its least values are mostly 0, which no '
+                    'case is behind, and the gate would pass whatever is released; use "realisable"'
                 )
             if self.gate.anonymity_bounds and length is not None and max(ns, default=0) >= length:
                 raise InputError(

@@ -21,7 +21,7 @@ from connectors.output import replacing
 from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
 from stream.storage.folder import UNFINISHED
-from stream.storage.ledger import Entry, open_readonly
+from stream.storage.ledger import Account, Entry, SqliteLedger, open_readonly
 
 VERSION = 1
 PATIENCE = 5.0
@@ -91,7 +91,8 @@ def restore(source: Path, output: Path, store: str | None = None) -> dict[str, A
     """Unpack a backup into the (absent or empty) operator folder of `output`.
 
     RefusedError where the store holds a release that the backup's ledger does not know: the backup is older than
-    what was published, and going on would publish numbers twice.
+    what was published, and going on would publish numbers twice. Charges of attempts that had not come to their seal
+    pay for nothing more: what they paid for may have been sealed, seen and lost since.
     """
     operator = output / "operator"
     if operator.exists() and any(operator.iterdir()):
@@ -100,6 +101,7 @@ def restore(source: Path, output: Path, store: str | None = None) -> dict[str, A
         unpacked = Path(folder)
         about = _unpack(source, unpacked)
         _refuse_behind(unpacked / "ledger.sqlite", output, store)
+        _give_up_open_charges(unpacked / "ledger.sqlite")
         operator.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in sorted(unpacked.rglob("*")):
             _place(path, operator / path.relative_to(folder))
@@ -165,6 +167,26 @@ def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:
                     f"release {number} of {name} is in the store but not in this backup: the backup is behind; "
                     "restore a newer one"
                 )
+
+
+def _give_up_open_charges(path: Path) -> None:
+    """Burn what was charged and neither sealed nor withheld when the backup was made: number 0, since none was known.
+
+    Not in the copy of a ledger topic: the topic knows what came of them.
+    """
+    with closing(sqlite3.connect(path)) as db:
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        (process,) = db.execute("SELECT process FROM about").fetchone()
+    if "topic" in tables:
+        return
+    ledger = SqliteLedger(path, process)
+    try:
+        for name in sorted({entry.publication for entry in ledger.entries() if entry.kind == "charge"}):
+            account = Account(ledger, name)
+            for cut in sorted(account.unfinished):
+                account.append(Entry(kind="burned", publication=name, cut=cut))
+    finally:
+        ledger.close()
 
 
 def _place(path: Path, target: Path) -> None:

@@ -21,6 +21,7 @@ from models.errors import InputError, RefusedError
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.snapshot import STATE_VERSION
+from stream.release.audit_document import SHARED
 from stream.runtime.service import mirror_of
 from stream.storage import checkpoints as checkpoint
 from stream.storage import ledger, mirror, variants
@@ -40,12 +41,16 @@ class Item:
     protection: Protection | None = None
     wanted: Protection | None = None
     problem: str = ""
+    note: str = ""
+    """Why it is kept as it is, though not of the newest version."""
 
     @property
     def action(self) -> str:
         """`refuse`, `rewrite` or `keep`."""
         if self.problem:
             return "refuse"
+        if self.note:
+            return "keep"
         return "rewrite" if self.version != self.newest or self.protection != self.wanted else "keep"
 
     def json(self) -> dict[str, Any]:
@@ -90,6 +95,7 @@ def _steps(settings: Settings, output: Path, folder: OperatorFolder | None = Non
     _refuse_none(output)
     operator, keys = output / "operator", settings.storage_keys
     yield _only_read(_ledger(operator / "ledger.sqlite"))
+    yield from _series(settings, operator / "ledger.sqlite")
     for path in sorted(operator.glob("*/*/variants.parquet")):
         yield _only_read(_variants(path))
     for name in (checkpoint.PREVIOUS, checkpoint.CURRENT):  # what is left by a crash in between opens with both keys
@@ -183,6 +189,27 @@ def _ledger(path: Path) -> Item:
     except (sqlite3.DatabaseError, TypeError) as error:
         return Item(str(path), None, ledger.VERSION, problem=f"cannot be read ({type(error).__name__})")
     return Item(str(path), version, ledger.VERSION, problem=_newer(version, ledger.VERSION))
+
+
+def _series(settings: Settings, path: Path) -> Iterator[_Step]:
+    """Running series whose resources are named as they began: said, and never changed, since a person who changes the
+    name between two releases breaks the series and its audits."""
+    entries = _readable_entries(path)
+    for publication in settings.publication:
+        marks = [one.body.get(ledger.RESOURCE_FORM) for one in entries if _seals(one, publication.name)]
+        if not settings.process.raw_resources and any(mark != "process" for mark in marks):
+            yield _only_read(Item(f"resource pseudonyms of publication {publication.name}", 1, 2, note=SHARED))
+
+
+def _readable_entries(path: Path) -> list[ledger.Entry]:
+    try:
+        return ledger.open_readonly(path)
+    except RefusedError:  # `_ledger` says so
+        return []
+
+
+def _seals(entry: ledger.Entry, publication: str) -> bool:
+    return entry.kind == "seal" and entry.publication == publication
 
 
 def _variants(path: Path) -> Item:

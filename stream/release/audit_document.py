@@ -27,6 +27,18 @@ def of_cut(attempt: Attempt) -> dict[str, Any]:
     }
 
 
+SHARED = (
+    "this series began when resource pseudonyms depended on the key alone, and keeps them: another process under the "
+    "same key names the same persons alike; a publication of a new name gets pseudonyms of this process"
+)
+
+
+def resources(form: str, *, raw: bool) -> dict[str, str]:
+    """How the release names resources: `raw`, or pseudonyms by `process` and key, or by `key` alone."""
+    named = "raw" if raw else form
+    return {"named_by": named, "note": SHARED if named == "key" else ""}
+
+
 def accounting(attempt: Attempt, build: Build, mechanism: Mechanism) -> dict[str, int | None]:
     """seen = released + suppressed_events + pending + late, for mechanisms that only remove.
 

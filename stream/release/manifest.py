@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from models.dp.budget import Charge
+from models.dp.budget import Charge, shown
 from stream.release.contract import Build, Mechanism
 from stream.release.gate import GatePolicy
 
@@ -32,6 +34,8 @@ def manifest(
     policy: GatePolicy,
     build: Build,
     spent: Charge,
+    process_budget: ProcessAccount,
+    chain: Mapping[str, Any],
     config_digest: str,
     accepted_gaps: int = 0,
     simulated: bool = False,
@@ -47,10 +51,11 @@ def manifest(
         "publication": publication,
         "sequence": sequence,
         "previous": previous,
+        "chain": dict(chain),
         "published": published,
         "mechanism": {"kind": mechanism.kind, "parameters": parameters, **build.public},
         "promise": promise(mechanism, build),
-        "budget": _budget(mechanism.charge(), spent, policy),
+        "budget": _budget(mechanism.charge(), spent, policy, process_budget),
         "time_basis": build.time_basis,
         "carries": [*build.carries, *build.attributes],
         "config_digest": config_digest,
@@ -81,15 +86,32 @@ def public_counts(build: Build) -> dict[str, int]:
     return {"cases": log.n_cases, "events": log.n_events, "variants": len(variants)}
 
 
-def _budget(charge: Charge, spent: Charge, policy: GatePolicy) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True)
+class ProcessAccount:
+    """What all publications of the process spent together, former names included, and what caps them."""
+
+    spent: Charge
+    max_epsilon: Fraction | None
+    max_delta: Fraction | None
+
+    def json(self) -> dict[str, Any]:
+        limits = {"epsilon": self.max_epsilon, "delta": self.max_delta}
+        return {
+            "spent": {"epsilon": shown(self.spent.epsilon), "delta": shown(self.spent.delta)},
+            "limit": {name: None if limit is None else float(limit) for name, limit in limits.items()},
+        }
+
+
+def _budget(charge: Charge, spent: Charge, policy: GatePolicy, process_budget: ProcessAccount) -> dict[str, Any] | None:
     if charge == Charge():
         return None
     limit = policy.max_epsilon
     return {
-        "epsilon": float(charge.epsilon),
-        "delta": float(charge.delta),
-        "spent": {"epsilon": float(spent.epsilon), "delta": float(spent.delta)},
+        "epsilon": shown(charge.epsilon),
+        "delta": shown(charge.delta),
+        "spent": {"epsilon": shown(spent.epsilon), "delta": shown(spent.delta)},
         "limit": None if limit is None else float(limit),
+        "process": process_budget.json(),
     }
 
 

@@ -26,14 +26,14 @@ from stream.release import gate, repair
 from stream.release.attributes import with_attributes
 from stream.release.candidate import Candidate
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
-from stream.release.manifest import audit_document, manifest
+from stream.release.manifest import ProcessAccount, audit_document, manifest
 from stream.release.mechanisms import kinds
 from stream.release.prior_releases import Earlier, reach
 from stream.release.public_view import outside, pseudonymous_resources
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.storage import variants
 from stream.storage.folder import OperatorFolder, replace_with, write_json
-from stream.storage.ledger import Account, Entry, Ledger, charge_entry, charge_of
+from stream.storage.ledger import RESOURCE_FORM, Account, Entry, Ledger, charge_entry, charge_of
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
 from stream.values.duration import SECOND
@@ -66,6 +66,8 @@ class Pipeline:
     """Charges of the process's other publications: the process-level budget caps them together."""
     clock: ReleaseClock = field(default_factory=RealClock)
     """When a release that has a moment becomes visible."""
+    sealed_elsewhere: Callable[[bool], int] = lambda _charged: 0
+    """How many numbers the process's other publications have sealed; only those that were charged, where asked."""
 
     def __post_init__(self) -> None:
         from stream.release.recovery import recover
@@ -191,7 +193,7 @@ class Pipeline:
 
     def _before_noise(self, attempt: Attempt, asked: Charge) -> list[str]:
         """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added."""
-        already = self.account.charges.get(attempt.cut, Charge())
+        already = self.account.paid(attempt.cut)
         spent = Charge(self.account.spent.epsilon - already.epsilon, self.account.spent.delta - already.delta)
         leakage = [
             reason
@@ -213,7 +215,7 @@ class Pipeline:
     def _charge(self, cut: str, asked: Charge) -> list[str]:
         """Commit the charge of a cut. Reasons to refuse where a crashed attempt paid less for it, the configuration
         having changed since: the ledger keeps the first charge of a cut, and would under-count this one."""
-        paid = charge_of(self.account.append(charge_entry(self.name, cut, asked)))
+        paid = charge_of(self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])))
         return [
             f"{name}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
             f"{float(before):g}; the next cut is charged anew"
@@ -260,8 +262,10 @@ class Pipeline:
 
     def _named(self, log: EventLog) -> EventLog:
         """The log with its resources as releases name them."""
-        raw = self.settings.process.raw_resources
-        return log if raw else pseudonymous_resources(log, self.pseudonyms, named=True)
+        if self.settings.process.raw_resources:
+            return log
+        process = self.settings.process.name if self.account.resource_form == "process" else None
+        return pseudonymous_resources(log, self.pseudonyms, process, named=True)
 
     def _record(self, build: Build, exposure: Exposure) -> Record:
         """The candidate as audits see it: source pseudonyms in place of case ids."""
@@ -303,6 +307,7 @@ class Pipeline:
         number = candidate.sequence
         mechanism = self.publication.build_mechanism
         public = self._manifest(build, number, slot)
+        audit["resources"] = documents.resources(self.account.resource_form, raw=self.settings.process.raw_resources)
         audit.update(documents.of_cut(attempt), counts=documents.accounting(attempt, build, mechanism))
         released = outside(build)
         writers = documents.writers(self.publication.formats, released, build, mechanism)
@@ -360,6 +365,7 @@ class Pipeline:
             "temporary": prepared.name,
             "operator": temporary.name,
             **({} if prepared.moment is None else {"publish_at": prepared.moment}),
+            RESOURCE_FORM: self.account.resource_form,
         }
         entry = Entry(kind="seal", publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
         standing = self.account.append(entry)
@@ -376,6 +382,20 @@ class Pipeline:
             self.publish(self.name, number, public, self.store.location(self.name, number))
         self.account.append(Entry(kind="published", publication=self.name, sequence=number))
 
+    def _chain(self) -> dict[str, Any]:
+        """What ties the release to those before it: the digest of the last one's manifest, and how many numbers the
+        process has sealed, this one included.
+
+        Where nothing in the manifest may depend on the data, only releases that were paid for count elsewhere: how
+        many of the others there are, the data decided.
+        """
+        standing = self.account.standing
+        elsewhere = self.sealed_elsewhere(not self.publication.build_mechanism.reads_data_in_gate)
+        return {
+            "previous_manifest": self.account.seals[standing[-1]].body["manifest"] if standing else None,
+            "releases": len(self.account.seals) + elsewhere + 1,
+        }
+
     def _manifest(self, build: Build, number: int, slot: Slot | None) -> dict[str, Any]:
         standing = self.account.standing
         published = datetime.now(UTC) if slot is None else datetime.fromtimestamp(slot.moment // SECOND, UTC)
@@ -391,6 +411,12 @@ class Pipeline:
             policy=self.publication.gate,
             build=build,
             spent=self.account.spent,
+            process_budget=ProcessAccount(
+                self.account.spent + self.spent_elsewhere(),
+                self.settings.process.budget.max_epsilon,
+                self.settings.process.budget.max_delta,
+            ),
+            chain=self._chain(),
             config_digest=self.settings.digest,
             accepted_gaps=self.gaps_accepted,
             simulated=self.clock.simulated and (walls or (slot is not None and slot.simulated)),

@@ -20,16 +20,21 @@ PSEUDONYM = re.compile(r"r-[0-9a-f]{16}")
 ingest and replay replace whatever comes."""
 
 
-def pseudonymous_resources(log: EventLog, pseudonyms: Pseudonyms, *, named: bool = False) -> EventLog:
+def pseudonymous_resources(
+    log: EventLog, pseudonyms: Pseudonyms, process: str | None = None, *, named: bool = False
+) -> EventLog:
     """The log with its resources replaced by keyed pseudonyms, the same in every release. `named`: it comes from the
-    fold, and what has the form of a pseudonym is one.
+    fold, and what has the form of a pseudonym is one; it is the inner name, of which a publication of a process shows a
+    pseudonym of its own (`process`, see `Pseudonyms.resource`; None: series that began without it show the inner one).
 
     Employees are not protected by case-perspective mechanisms (semantics of the attacks, "Other operations").
     """
-    names = tuple(
-        str(name) if named and PSEUDONYM.fullmatch(str(name)) else pseudonyms.resource(str(name))
-        for name in log.resource.values
-    )
+
+    def shown(name: str) -> str:
+        inner = name if named and PSEUDONYM.fullmatch(name) else pseudonyms.resource(name)
+        return inner if process is None else pseudonyms.resource(inner, process)
+
+    names = tuple(shown(str(name)) for name in log.resource.values)
     return replace(log, resource=Column(log.resource.codes, names))
 
 

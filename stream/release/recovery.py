@@ -1,7 +1,8 @@
 """What a restart finds between two durable steps, and what it does (docs/guarantees.md).
 
 * seal row and temporary folder: the rename is done now, or at its moment where that has not come;
-* seal row without bytes: the number is burned, its charge stays;
+* seal row without bytes: the number is burned, its charge stays, and what is drawn in its place is charged anew, since
+  nobody knows whether the bytes were seen before they went;
 * a folder without a seal row: somebody else's, or a restored ledger: refuse to release;
 * a temporary folder that no seal speaks of: quarantined, since nobody has seen it;
 * a seal row and a release, but no files of the operator (a host that takes over): they come from the mirror.
@@ -9,19 +10,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from models.errors import RefusedError
-from stream.storage.ledger import Entry
+from connectors.store.base import Store
+from models.errors import InputError, RefusedError
+from stream.storage.ledger import Entry, Ledger
 
 if TYPE_CHECKING:
     from stream.release.pipeline import Pipeline
+
+
+def compare(ledger: Ledger, store: Store, process: str, configured: Collection[str]) -> None:
+    """Hold the store against the whole ledger, publications included that the configuration does not name (any more).
+
+    RefusedError where the store has a release of this process that the ledger does not know, or one that counts more
+    releases of the process than the ledger does: the ledger is not the one that these releases were charged to, and
+    what they spent would be forgotten. (A release that the ledger knows and the store lacks: `recover`.)
+    """
+    sealed = {(entry.publication, entry.sequence) for entry in ledger.entries() if entry.kind == "seal"}
+    for name in store.publications():
+        numbers = store.releases(name)
+        if not numbers:
+            continue
+        unknown = [number for number in numbers if (name, number) not in sealed]
+        if name in configured and unknown:
+            continue  # said by `recover`, whatever its manifest says
+        last = (unknown or numbers)[-1]
+        try:
+            manifest = store.read_manifest(name, last)
+        except InputError:  # somebody's folder without a manifest; one that the ledger sealed is said by `recover`
+            continue
+        if manifest.get("process") != process:
+            continue
+        if unknown:
+            raise RefusedError(
+                f"release {unknown[0]} of {name} stands in the store and is of this process, but the ledger does not "
+                "know it: the ledger is another one, or older than the store; restore the ledger of these releases"
+            )
+        counted = (manifest.get("chain") or {}).get("releases", 0)
+        if counted > len(sealed):
+            raise RefusedError(
+                f"release {last} of {name} in the store is number {counted} of its process, but the ledger knows only "
+                f"{len(sealed)}: the ledger is older than the store, or lacks entries; restore the newer ledger"
+            )
 
 
 def recover(pipeline: Pipeline) -> None:
     """Bring store, operator folder and ledger of one publication to agreement, or raise RefusedError."""
     account = pipeline.account
     _refuse_unknown(pipeline)
+    _refuse_broken_chain(pipeline)
     for number, seal in sorted(account.seals.items()):
         if number in account.burned:
             continue
@@ -51,6 +90,20 @@ def _refuse_unknown(pipeline: Pipeline) -> None:
         raise RefusedError(
             f"release {unknown[0]} of {pipeline.name} stands in the store, but the ledger does not know it: "
             "the ledger is older than the store; restore the newer ledger"
+        )
+
+
+def _refuse_broken_chain(pipeline: Pipeline) -> None:
+    """The last release names the digest of the one before it; releases of earlier programs name none."""
+    seals, numbers = pipeline.account.seals, pipeline.store.releases(pipeline.name)
+    if not numbers:
+        return
+    manifest = pipeline.store.read_manifest(pipeline.name, numbers[-1])
+    before, digest = manifest.get("previous"), (manifest.get("chain") or {}).get("previous_manifest")
+    if digest is not None and (before not in seals or seals[before].body["manifest"] != digest):
+        raise RefusedError(
+            f"release {numbers[-1]} of {pipeline.name} follows a release {before} that is not the one in the ledger: "
+            "store and ledger do not belong together; restore the ledger of these releases"
         )
 
 

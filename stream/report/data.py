@@ -5,6 +5,7 @@ A measure that does not apply to a mechanism keeps its `status` and `reason`; it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -197,8 +198,14 @@ def _budget(name: str, found: Sequence[Entry], last: Mapping[str, Any]) -> dict[
     charged = [one for one in found if one.publication == name and one.kind == "charge"]
     if not charged:
         return None
-    outcome = {one.cut: one.kind for one in found if one.publication == name and one.kind in ("seal", "withheld")}
-    charges = [_charge(entry, outcome.get(entry.cut)) for entry in charged]
+    account = [one for one in found if one.publication == name]
+    redraws: Counter[str] = Counter()
+    outcome: dict[tuple[str, int], str] = {}
+    for one in account:
+        if one.kind in ("seal", "withheld", "burned"):
+            outcome[one.cut, redraws[one.cut]] = one.kind
+        redraws[one.cut] += one.kind == "burned"
+    charges = [_charge(entry, outcome.get((entry.cut, int(entry.body.get("redraw", 0))))) for entry in charged]
     stated = last.get("budget") or {}
     return {"charges": charges, "spent": stated.get("spent"), "limit": stated.get("limit")}
 
@@ -207,7 +214,7 @@ def _charge(entry: Entry, became: str | None) -> dict[str, Any]:
     from stream.storage.ledger import charge_of
 
     charge = charge_of(entry)
-    names = {"seal": "released", "withheld": "withheld", None: "not finished"}
+    names = {"seal": "released", "withheld": "withheld", "burned": "burned", None: "not finished"}
     return {"cut": entry.cut, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "became": names[became]}
 
 

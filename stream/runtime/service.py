@@ -28,6 +28,7 @@ from stream.fold.rules import FoldRules, PublicationRules
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
 from stream.release.erasure import erase, finish
 from stream.release.pipeline import Pipeline, Publisher
+from stream.release.recovery import compare
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.folder import OperatorFolder
@@ -77,6 +78,8 @@ class Office:
             self.store = open_store(settings.store or output, ops, self.folder.path)
             self.mirror = mirror_of(settings, output, ops) if mirrored else None
             self.ledger = make_ledger(self.folder.ledger, settings.process.name)
+            configured = [publication.name for publication in settings.publication]
+            compare(self.ledger, self.store, settings.process.name, configured)
             self.pipelines = {
                 publication.name: Pipeline(
                     settings=settings,
@@ -90,6 +93,7 @@ class Office:
                     mirror=self.mirror,
                     spent_elsewhere=self._spent_elsewhere(publication.name),
                     clock=self.clock,
+                    sealed_elsewhere=self._sealed_elsewhere(publication.name),
                 )
                 for publication in settings.publication
             }
@@ -242,15 +246,29 @@ class Office:
 
     def _spent_elsewhere(self, name: str) -> Callable[[], Charge]:
         """Also of publications that the configuration no longer names: what they spent stays spent."""
-        configured = {publication.name for publication in self.settings.publication}
-        former = {entry.publication for entry in self.ledger.entries() if entry.kind == "charge"} - configured
-        gone = sum((Account(self.ledger, one).spent for one in sorted(former)), Charge())
+        gone = sum((account.spent for account in self._former()), Charge())
 
         def spent() -> Charge:
             others = (pipeline for other, pipeline in self.pipelines.items() if other != name)
             return sum((pipeline.account.spent for pipeline in others), gone)
 
         return spent
+
+    def _sealed_elsewhere(self, name: str) -> Callable[[bool], int]:
+        former = self._former()
+
+        def sealed(charged: bool) -> int:
+            others = [pipeline.account for other, pipeline in self.pipelines.items() if other != name]
+            return sum(account.sealed(charged=charged) for account in [*former, *others])
+
+        return sealed
+
+    def _former(self) -> list[Account]:
+        """Accounts of publications that the configuration no longer names, a renamed one under its former name."""
+        configured = {publication.name for publication in self.settings.publication}
+        kinds = ("charge", "seal")
+        names = {entry.publication for entry in self.ledger.entries() if entry.kind in kinds} - configured
+        return [Account(self.ledger, name) for name in sorted(names)]
 
 
 def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:

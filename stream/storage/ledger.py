@@ -1,6 +1,7 @@
 """The ledger: what was charged, sealed, withheld and published, in order, for ever.
 
-Entries are appended and never changed. A charge is keyed by its cut, a seal by its number: the first one wins, an
+Entries are appended and never changed. A charge is keyed by its cut (and by how often what was sealed for it was lost:
+that may have been seen, so what is drawn in its place is charged anew), a seal by its number: the first one wins, an
 appender is told which entry stands. SQLite (WAL, synchronous=FULL) keeps them here; in the daemon the truth is the
 ledger topic and this file is its copy, entry for entry.
 """
@@ -8,6 +9,7 @@ ledger topic and this file is its copy, entry for entry.
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from fractions import Fraction
@@ -20,6 +22,9 @@ from models.dp.budget import Charge
 from models.errors import RefusedError, UnavailableError, VeilstreamError
 
 VERSION = 1
+
+RESOURCE_FORM = "resources"
+"""Key of a seal's body: what `Account.resource_form` was at that seal; absent in older ledgers."""
 
 EntryKind = Literal["charge", "seal", "withheld", "burned", "published", "erased", "note"]
 
@@ -55,10 +60,11 @@ class Ledger(Protocol):
 def key_of(entry: Entry) -> str | None:
     """What makes an entry the only one of its kind; None for entries that may repeat.
 
-    One charge and one refusal per cut; one seal and one publication per number.
+    One charge a cut, and one more for each number that the cut lost (`charge_key`); one refusal per cut; one seal and
+    one publication per number.
     """
     if entry.kind == "charge":
-        return f"charge/{entry.cut}"
+        return charge_key(entry.cut, int(entry.body.get("redraw", 0)))
     if entry.kind == "seal":
         return f"number/{entry.publication}/{entry.sequence}"
     if entry.kind == "withheld":
@@ -66,6 +72,11 @@ def key_of(entry: Entry) -> str | None:
     if entry.kind == "published":
         return f"published/{entry.publication}/{entry.sequence}"
     return None
+
+
+def charge_key(cut: str, redraw: int) -> str:
+    """Key of what pays for a draw of a cut. `redraw`: how many numbers of this cut were burned before."""
+    return f"charge/{cut}/{redraw}" if redraw else f"charge/{cut}"
 
 
 class SqliteLedger:
@@ -171,6 +182,10 @@ class Account:
     def __init__(self, ledger: Ledger, publication: str) -> None:
         self.ledger, self.publication = ledger, publication
         self.charges: dict[str, Charge] = {}
+        """By key: what was paid for each draw."""
+        self.charged_cuts: set[str] = set()
+        self.redraws: Counter[str] = Counter()
+        """Numbers that each cut lost after their seal: their bytes may have been seen."""
         self.seals: dict[int, Entry] = {}
         self.sealed_cuts: dict[str, Entry] = {}
         self.withheld: dict[str, Entry] = {}
@@ -189,7 +204,8 @@ class Account:
 
     def _fold(self, entry: Entry) -> None:
         if entry.kind == "charge":
-            self.charges[entry.cut] = charge_of(entry)
+            self.charges[key_of(entry) or ""] = charge_of(entry)
+            self.charged_cuts.add(entry.cut)
         elif entry.kind == "seal":
             self.seals[entry.sequence] = entry
             self.sealed_cuts[entry.cut] = entry
@@ -198,6 +214,7 @@ class Account:
         elif entry.kind == "burned":
             self.burned[entry.sequence] = entry
             self.sealed_cuts.pop(entry.cut, None)
+            self.redraws[entry.cut] += 1
         elif entry.kind == "published":
             self.published.add(entry.sequence)
         elif entry.kind == "erased":
@@ -214,6 +231,34 @@ class Account:
         """Numbers of the releases that exist, in order."""
         return sorted(set(self.seals) - set(self.burned))
 
+    def paid(self, cut: str) -> Charge:
+        """What was charged for the draw of a cut that comes next, by an attempt that a crash ended before its seal.
+
+        What was sealed may have been seen, also where its bytes are gone since: it is paid, and pays for nothing else.
+        """
+        return self.charges.get(charge_key(cut, self.redraws[cut]), Charge())
+
+    def sealed(self, *, charged: bool = False) -> int:
+        """How many numbers were sealed, burned ones included; only those whose cut was charged, where asked."""
+        seals = self.seals.values()
+        return sum(seal.cut in self.charged_cuts for seal in seals) if charged else len(seals)
+
+    @property
+    def resource_form(self) -> Literal["process", "key"]:
+        """How releases of this publication name resources: by key and process, or by the key alone where the series
+        began with a program that knew nothing else. Seals say it, so that every host goes on as the series began."""
+        former = any(seal.body.get(RESOURCE_FORM) != "process" for seal in self.seals.values())
+        return "key" if former else "process"
+
+    @property
+    def unfinished(self) -> set[str]:
+        """Cuts whose next draw is paid for, and which have no decision: an attempt is on its way, or died."""
+        return {cut for cut in self.charged_cuts if self._is_open(cut)}
+
+    def _is_open(self, cut: str) -> bool:
+        decided = cut in self.sealed_cuts or cut in self.withheld
+        return not decided and charge_key(cut, self.redraws[cut]) in self.charges
+
     @property
     def spent(self) -> Charge:
         """Sum of all charges, also of withheld and burned attempts: the ledger never under-counts."""
@@ -225,7 +270,9 @@ def charge_of(entry: Entry) -> Charge:
     return Charge(Fraction(entry.body["epsilon"]), Fraction(entry.body["delta"]))
 
 
-def charge_entry(publication: str, cut: str, charge: Charge) -> Entry:
-    """The entry that commits a charge before the draw."""
-    body = {"epsilon": str(charge.epsilon), "delta": str(charge.delta)}
+def charge_entry(publication: str, cut: str, charge: Charge, redraw: int = 0) -> Entry:
+    """The entry that commits a charge before the draw. `redraw`: see `charge_key`."""
+    body: dict[str, Any] = {"epsilon": str(charge.epsilon), "delta": str(charge.delta)}
+    if redraw:
+        body["redraw"] = redraw
     return Entry(kind="charge", publication=publication, cut=cut, body=body)

@@ -101,7 +101,8 @@ def _bytes(left: Left) -> Iterator[str]:
 
 
 def _charges(left: Left) -> Iterator[str]:
-    """The ledger never under-counts: a charge stands before whatever was drawn for its cut."""
+    """The ledger never under-counts: a charge stands before whatever was drawn for its cut, one for each draw that was
+    sealed, also where its bytes were lost then (somebody may have them)."""
     charged: dict[str, Fraction] = {}
     spent: Counter[str] = Counter()
     for entry in left.entries:
@@ -113,6 +114,8 @@ def _charges(left: Left) -> Iterator[str]:
             spent[name] += charged[cut]  # type: ignore[assignment]
         if entry["kind"] == "seal":
             yield from _covered(left, entry, charged, Fraction(spent[name]))
+        if entry["kind"] == "burned":
+            charged.pop(cut, None)
     for audit in _unsealed(left):
         asked = (audit.get("budget") or {}).get("epsilon", 0)
         cut = audit["cut"]["id"]
@@ -126,7 +129,7 @@ def _covered(left: Left, seal: dict[str, Any], charged: dict[str, Fraction], spe
     budget = manifest.get("budget")
     if not budget:
         return
-    if seal["cut"] not in charged:
+    if seal["cut"] not in charged:  # never, or for a draw that was burned since
         yield f"cut {seal['cut']} was sealed before it was charged"
     elif float(spent) < budget["spent"]["epsilon"] - 1e-12 or float(charged[seal["cut"]]) < budget["epsilon"] - 1e-12:
         yield f"release {seal['sequence']} of {seal['publication']} says that more was spent than was charged"

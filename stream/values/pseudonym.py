@@ -42,9 +42,14 @@ class Pseudonyms:
         """The pseudonym of an event id: producers put names of people into those too."""
         return self._digest(b"event\0" + event_id.encode("utf-8", "surrogatepass"))
 
-    def resource(self, name: str) -> str:
-        """The published pseudonym of a resource: the same in every release, so that handovers can be followed."""
-        return "r-" + self._digest(b"resource\0" + name.encode("utf-8", "surrogatepass"))[:16]
+    def resource(self, name: str, process: str | None = None) -> str:
+        """The published pseudonym of a resource: the same in every release, so that handovers can be followed.
+
+        `process`: part of the message, so that one key for two processes links nobody between them. None: the form of
+        series that began without it; a pseudonym that changed between releases would break them.
+        """
+        whose = b"resource\0" if process is None else b"resource of\0" + process.encode("utf-8") + b"\0"
+        return "r-" + self._digest(whose + name.encode("utf-8", "surrogatepass"))[:16]
 
     def _digest(self, message: bytes) -> str:
         mac = self._inner.copy()

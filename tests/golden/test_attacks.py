@@ -91,13 +91,13 @@ def test_log_level_minima(kind: str, lengths: str) -> None:
         for level in one["log_level"]:
             expected = level[f"{kind}_{lengths}"]
             linkable = relation_edges(given, level["n"], kind)
-            audit = Audit(given, level["bk_length"], [level["n"]], "exact", "all")
+            audit = Audit(given, level["bk_length"], [level["n"]], "exact", "common")
             (base,) = base_linkers(given, audit.linkable, [level["n"]])
             if kind == "exact" and not base.exists:
                 assert expected is None
                 continue
             judge = Judge(given, audit.table, kind, level["n"], linkable, base)
-            best, _ = enumerated(judge, level["bk_length"], "all", exactly=lengths == "exactly_L")
+            best, _ = enumerated(judge, level["bk_length"], "common", exactly=lengths == "exactly_L")
             found = [int(number) if number < 1 << 30 else None for number in best]
             wanted = [expected[key] if expected else None for key in ("KA1", "KA2", "FA", "CA", "BA")]
             assert found[2:] == wanted
@@ -108,7 +108,7 @@ def test_branch_and_bound_minima() -> None:
     for one in VECTORS["random"]:
         for level in one["log_level"]:
             found = anonymity(
-                simple(one["L1"]), simple(one["L2"]), bk_length=level["bk_length"], n=[level["n"]], minimum="all"
+                simple(one["L1"]), simple(one["L2"]), bk_length=level["bk_length"], n=[level["n"]], minimum="common"
             ).results[0]
             expected = level["exact_up_to_L"]
             names = {"KA1": "ka1_common", "KA2": "ka2_common", "FA": "fa", "CA": "ca", "BA": "ba"}

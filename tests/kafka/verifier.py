@@ -204,9 +204,12 @@ def _charges(site: Site, noisy: str | None) -> Iterator[str]:
             paid.add(entry["cut"])
         elif entry["kind"] == "seal" and entry["cut"] not in paid:
             yield f"{noisy}: release {entry['sequence']} was sealed before its charge"
+        elif entry["kind"] == "burned":  # somebody may have seen it: its charge pays for nothing else
+            paid.discard(entry["cut"])
     amounts: dict[str, set[str]] = {}
     for entry in site.ledger("charge"):
-        amounts.setdefault(entry["cut"], set()).add(json.dumps(entry["body"], sort_keys=True))
+        redraw = entry["body"].get("redraw", 0)
+        amounts.setdefault(f"{entry['cut']}, draw {redraw + 1}", set()).add(json.dumps(entry["body"], sort_keys=True))
     for cut, bodies in amounts.items():
         if len(bodies) > 1:
             yield f"{noisy}: {cut} was charged with two amounts"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
+
+DIGITS = 40
 
 Matrix = Sequence[Sequence[float]]
 Row = dict[tuple[str, ...], Fraction]
@@ -48,6 +51,37 @@ def by_linear_programs(matrices: Sequence[Matrix], alphas: Sequence[float]) -> l
         best[number] = max(best[number], math.log(value))
         start += len(q) + 1
     return best
+
+
+def exact_step(matrix: Matrix | None, alpha: Fraction) -> Fraction:
+    """AL(alpha) to DIGITS digits by all subsets; the floats of the matrix count as what they are. None: keeps all."""
+    if matrix is None:
+        return alpha
+    with localcontext() as context:
+        context.prec = DIGITS
+        t, best = _decimal(alpha).exp() - 1, Decimal(0)
+        for q, d in itertools.permutations([[Fraction(float(v)) for v in row] for row in matrix], 2):
+            for size in range(1, len(q) + 1):
+                for J in itertools.combinations(range(len(q)), size):
+                    Q, D = (_decimal(sum((row[j] for j in J), Fraction(0))) for row in (q, d))
+                    best = max(best, ((Q * t + 1) / (D * t + 1)).ln())
+        return Fraction(best) * (1 - Fraction(1, 10 ** (DIGITS - 5)))
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def exact_series(
+    epsilon: Sequence[Fraction], backward: Sequence[Matrix | None], forward: Sequence[Matrix | None]
+) -> tuple[list[Fraction], list[Fraction], list[Fraction]]:
+    """(BPL, FPL, TPL) by the recursions as printed, to DIGITS digits (a hair below)."""
+    n = len(epsilon)
+    bpl, fpl = [epsilon[0]], [epsilon[-1]]
+    for i in range(1, n):
+        bpl.append(exact_step(backward[i - 1], bpl[-1]) + epsilon[i])
+        fpl.insert(0, exact_step(forward[n - 1 - i], fpl[0]) + epsilon[n - 1 - i])
+    return bpl, fpl, [b + f - e for b, f, e in zip(bpl, fpl, epsilon, strict=True)]
 
 
 def _ratio_limits(m: int, alpha: float) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -97,6 +131,35 @@ def _mean(rows: Sequence[Row]) -> Row:
         for state, p in row.items():
             total[state] = total.get(state, Fraction(0)) + p / len(rows)
     return total
+
+
+def coarse(
+    traces: Sequence[Sequence[str]], states: Callable[[tuple[str, ...]], object], direction: str, scenario: str, x: int
+) -> list[list[float]]:
+    """Rows of the chain whose states are `states(prefix)` (prefixes with artificial events, the empty one included):
+    S1 the x-th power, S2 the mean of the powers 0..x; a state that leads nowhere stays."""
+    moves: Counter[tuple[object, object]] = Counter()
+    for trace in traces:
+        passed = [states(tuple(trace[:k])) for k in range(len(trace) + 1)]
+        moves.update(itertools.pairwise(passed if direction == "forward" else passed[::-1]))
+    names = list(dict.fromkeys(state for pair in moves for state in pair))
+
+    def step(row: dict[object, Fraction]) -> dict[object, Fraction]:
+        after: dict[object, Fraction] = {}
+        for state, p in row.items():
+            ways = {target: count for (source, target), count in moves.items() if source == state} or {state: 1}
+            for target, count in ways.items():
+                after[target] = after.get(target, Fraction(0)) + p * Fraction(count, sum(ways.values()))
+        return after
+
+    result = []
+    for name in names:
+        powers: list[dict[object, Fraction]] = [{name: Fraction(1)}]
+        for _ in range(x):
+            powers.append(step(powers[-1]))
+        chosen = powers[-1:] if scenario == "certain" else powers
+        result.append([float(sum((p.get(c, Fraction(0)) for p in chosen), Fraction(0)) / len(chosen)) for c in names])
+    return result
 
 
 def dense(rows: dict[tuple[str, ...], Row]) -> list[list[float]]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from models.attacks.candidates import by_value, value
-from models.attacks.correspondence import Audit, anonymity, every_candidate
+from models.attacks.correspondence import Audit, anonymity, enumerated, every_candidate
 from models.attacks.linkability import edges, least_n
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import encode, pair
@@ -165,6 +165,57 @@ def test_bounds_of_exact(logs: tuple[list[oracle.Record], list[oracle.Record]], 
     assert all(sound[name] <= found[name] for name in ("f", "c", "b"))
     parts = by_value(audits["exact"].judge(base), codes[0]).sum(axis=0)
     assert parts.tolist() == [found["f"], found["c"], found["b"]]
+
+
+@RELAXED
+@given(releases(), st.integers(0, 2))
+@example(([("ab", "X")], [("ab", "X"), ("cb", "X")]), 0)
+def test_all_takes_what_matches_in_one_release(logs: tuple[list[oracle.Record], list[oracle.Record]], n: int) -> None:
+    """`all` is the least over every bk with a case in one of the releases, so never above `realisable`, by search and
+    by list; `common` is the least over those with cases in both."""
+    letters = "".join(sorted({letter for trace, _ in logs[0] + logs[1] for letter in trace}))
+    rows = [
+        found
+        for size in (1, 2)
+        for bk in product(letters, repeat=size)
+        if (found := oracle.cracks(*logs, "".join(bk), n, letters)) is not None
+    ]
+    found = {
+        minimum: anonymity(simple(logs[0]), simple(logs[1]), bk_length=2, n=[n], minimum=minimum).results[0]
+        for minimum in ("realisable", "all", "common")
+    }
+    if not rows:
+        return
+    for name in ("fa", "ca", "ba"):
+        left = LEFT[name]
+        assert found["all"].values[name] == min((left(row) for row in rows if row[0] or row[1]), default=None)
+        assert found["common"].values[name] == min((left(row) for row in rows if row[0] and row[1]), default=None)
+        least = found["realisable"].values[name]
+        assert least is None or found["all"].values[name] <= least
+    given = pair(simple(logs[0]), simple(logs[1]))
+    audit = Audit(given, 2, [n], "exact", "all")
+    (base,) = base_linkers(given, audit.linkable, [n])
+    best, _ = enumerated(audit.judge(base), 2, "all")
+    assert [int(v) for v in best[4:]] == [found["all"].values[name] for name in ("fa", "ca", "ba")]
+
+
+@RELAXED
+@given(releases(), st.integers(0, 2))
+@example(([("ba", "X"), ("aaaa", "Y")], [("a", "X"), ("aaa", "Y")]), 1)
+def test_proportions_are_of_one_background_knowledge(
+    logs: tuple[list[oracle.Record], list[oracle.Record]], n: int
+) -> None:
+    """fc, cc and bc are the cracked share of the matching set of the bk that `worst` names."""
+    letters = "".join(sorted({letter for trace, _ in logs[0] + logs[1] for letter in trace}))
+    row = anonymity(simple(logs[0]), simple(logs[1]), bk_length=2, n=[n]).results[0].json()
+    for name, own, crack in (("fa", 0, 2), ("ca", 1, 3), ("ba", 1, 4)):
+        if row["worst"][name] is None:
+            assert row[f"{name[0]}c"] is None
+            continue
+        found = oracle.cracks(*logs, "".join(row["worst"][name]), n, letters)
+        assert found is not None
+        assert 0 <= row[f"{name[0]}c"] < 1
+        assert row[f"{name[0]}c"] == pytest.approx(found[crack] / found[own])
 
 
 @RELAXED

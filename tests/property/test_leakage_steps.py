@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from models.leakage.accumulation import TemporalLeakage, batch, epsilon_of, leakage_step, reference
@@ -65,6 +65,11 @@ def system_of(log: list[tuple[str, ...]], states: str = "prefix") -> TransitionS
             else:
                 automaton.observe(str(number), activity)
     return automaton.system()
+
+
+def rows_of(one: Step) -> Any:
+    """The matrix for the oracle: None where the step keeps everything, one row where it keeps nothing."""
+    return None if one.extreme else [[1.0]] if one.rows is None else one.rows
 
 
 def series(epsilon: list[Fraction], backward: list[Step], forward: list[Step]) -> TemporalLeakage:
@@ -144,6 +149,31 @@ def test_a_tree_needs_only_its_depth_and_leaves(
             assert not set(first) & set(second)
 
 
+def set_state(prefix: tuple[str, ...]) -> object:
+    """`prefix`, END or a set of activities: the empty prefix is a state of its own, so is the one after the start."""
+    return prefix if not prefix else END if prefix[-1] == END else frozenset(prefix)
+
+
+def last_state(prefix: tuple[str, ...]) -> object:
+    return prefix[-1:]
+
+
+COARSE = {"set": set_state, "last": last_state}
+
+
+@settings(max_examples=40, deadline=None)
+@given(logs(), st.sampled_from(list(COARSE)), st.sampled_from(["certain", "uncertain"]), st.integers(1, 4))
+@example([(START, "a", "a", "b"), (START, "b", "a")], "last", "uncertain", 2)
+def test_coarse_states_begin_with_the_empty_prefix(
+    log: list[tuple[str, ...]], states: str, scenario: Any, x: int
+) -> None:
+    """AL_B and AL_F by last activity and by set are those of a chain written out prefix by prefix, in fractions."""
+    for direction, found in zip(("backward", "forward"), steps(system_of(log, states), scenario, x), strict=True):
+        rows = oracle.coarse(log, COARSE[states], direction, scenario, x)
+        for alpha in (0.01, 1.0):
+            assert float(found(alpha)) == pytest.approx(leakage_step(np.array(rows), alpha), rel=1e-9, abs=1e-12)
+
+
 @settings(max_examples=50, deadline=None)
 @given(logs(), logs(), st.sampled_from(["prefix", "last", "suffix-2", "set", "multiset"]))
 def test_the_automaton_is_the_same_in_any_order(first: Any, second: Any, states: str) -> None:
@@ -199,8 +229,14 @@ def test_extreme_steps_compose_exactly(cents: list[int]) -> None:
     assert leakage.evaluations == 0
 
 
+SIXTHS = [np.array(rows) / 6 for rows in ([[1.0, 5], [2, 4]], [[2.0, 4], [3, 3]])]
+FIFTHS = [np.array(rows) / 5 for rows in ([[1.0, 4], [1, 4]], [[2.0, 3], [4, 1]])]
+
+
 @settings(max_examples=30, deadline=None)
 @given(matrices(), matrices(), st.sampled_from([Fraction(1, 10), Fraction(1), Fraction(3)]), st.integers(1, 8))
+@example(*SIXTHS, Fraction(1, 10), 2)
+@example(*FIFTHS, Fraction(1, 10), 5)
 def test_budgets_keep_their_bound(backward: Any, forward: Any, alpha: Fraction, T: int) -> None:
     """No series of the allocation passes alpha; a known horizon uses it up at every release."""
     b, f = step(backward), step(forward)
@@ -211,6 +247,21 @@ def test_budgets_keep_their_bound(backward: Any, forward: Any, alpha: Fraction, 
         assert [float(v) for v in known.tpl()] == pytest.approx([float(alpha)] * T, rel=1e-9)
         constant = series([found.constant] * (4 * T), [b] * (4 * T - 1), [f] * (4 * T - 1))
         assert constant.max_tpl() <= alpha
+
+
+@settings(max_examples=30, deadline=None)
+@given(chains())
+@example(([Fraction(1, 10)] * 4, [step(FIFTHS[1])] * 3, [step(FIFTHS[1])] * 3))
+def test_no_leakage_is_below_the_true_one(chain: tuple[list[Fraction], list[Step], list[Step]]) -> None:
+    """BPL, FPL and TPL are at least what forty digits give, and above it by rounding alone, release after release."""
+    epsilon, backward, forward = chain
+    leakage, most = TemporalLeakage(), sum(epsilon)
+    for n in range(1, len(epsilon) + 1):
+        leakage.release(epsilon[n - 1], *((backward[n - 2], forward[n - 2]) if n > 1 else ()))
+        curves = oracle.exact_series(epsilon[:n], *([rows_of(one) for one in side] for side in (backward, forward)))
+        for found, true in zip((leakage.bpl, leakage.fpl(), leakage.tpl()), curves, strict=True):
+            assert all(0 <= a - b <= most * Fraction(1, 10**12) for a, b in zip(found, true, strict=True))
+        assert leakage.max_tpl() == max(leakage.tpl())
 
 
 @settings(max_examples=50, deadline=None)

@@ -16,10 +16,11 @@ from stream.commands import execute as veilstream
 from stream.config import sources
 from stream.operations import backup as backups
 from stream.storage.folder import read_key
+from stream.storage.ledger import open_readonly
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from stream.values.pseudonym import Pseudonyms
-from tests.replay.crashing import replay
+from tests.replay.crashing import configuration, replay
 
 
 @pytest.fixture(autouse=True)
@@ -134,3 +135,25 @@ def test_a_backup_from_before_an_erasure_brings_the_case_back(world: Path, monke
         assert any(pseudonym in path.read_bytes() for path in (world / name).rglob("fold.checkpoint*")) == expected
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"case3\n")))
         assert veilstream(["erase", "-c", str(world / "config3.toml"), "-o", str(world / "out")]) == 0
+
+
+@pytest.mark.parametrize(("reached", "charges"), [("charged", 2), ("sealed", 1)])
+def test_a_restored_charge_pays_for_nothing_more(world: Path, reached: str, charges: int) -> None:
+    """The backup is made between charge and seal; the release goes out, then both folders are lost. What is
+    drawn after the restore is charged anew. (A seal in the backup has its bytes there, or burns its number.)"""
+    configuration(world, 1)
+    with pytest.raises(Aborted):
+        replay(world, publications=1, at=at_nth(reached, 1, abort))
+    assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz"), "--with-key"]) == 0
+    if reached == "charged":
+        replay(world, publications=1)
+        shutil.rmtree(world / "out" / "public")
+    shutil.rmtree(world / "out" / "operator")
+    assert veilstream(["restore", str(world / "b.tar.gz"), str(world / "out")]) == 0
+    with pytest.raises(Aborted):
+        replay(world, publications=1, at=at_nth("published", 1, abort))
+    entries = open_readonly(world / "out" / "operator" / "ledger.sqlite")
+    cut = next(entry.cut for entry in entries if entry.kind == "charge")
+    assert sum(entry.kind == "charge" and entry.cut == cut for entry in entries) == charges
+    replay(world, publications=1)
+    assert verifier.verify(world / "out") == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from models.dp.budget import exact, positive, probability
+from models.dp.budget import exact, positive, probability, shown
 from models.errors import InputError
 from stream.values.exact import exact as configured
 
@@ -61,3 +61,11 @@ def test_ranges() -> None:
         with pytest.raises(InputError, match="delta_dp"):
             probability(value)
     assert probability("1e-6") == Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize("spent", [Fraction(3, 10), Fraction(1, 3), Fraction(2, 3), Fraction(10**17 + 1, 10**17)])
+def test_a_shown_amount_never_reads_as_less(spent: Fraction) -> None:
+    """Its decimals are the amount, or the next float above: a third is not printed as .3333333333333333."""
+    assert Fraction(repr(shown(spent))) >= spent
+    assert float(spent) <= shown(spent) <= math.nextafter(float(spent), math.inf)
+    assert shown(Fraction("0.3")) == 0.3

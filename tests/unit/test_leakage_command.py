@@ -81,11 +81,11 @@ def test_budgets_as_printed_keep_the_bound(log: str, capfd: pytest.CaptureFixtur
 
 
 def test_budgets_are_for_every_chain(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The last activity mixes within three events; the ward tells every event apart, so only a finite total is safe."""
+    """The last activity mixes within five events; the ward tells every event apart, so only a finite total is safe."""
     path = tmp_path / "wards.csv"
     rows = [f"{row},{ward}" for row, ward in zip(ROWS[1:], "pqrst" * 3, strict=True)]
     path.write_text("\n".join([f"{ROWS[0]},ward", *rows]) + "\n", encoding="utf-8")
-    asked = [str(path), "--split", "0.1", "--window", "3", "--states", "last", "--bound", "0.04"]
+    asked = [str(path), "--split", "0.1", "--window", "5", "--states", "last", "--bound", "0.04"]
     alone, both = (result(capfd, *asked, *more)["bound"] for more in ([], ["--attribute", "ward"]))
     assert (alone["unknown_horizon"] > 0, both["unknown_horizon"]) == (True, 0)
     assert all(e <= other for e, other in zip(both["known_horizon"], alone["known_horizon"], strict=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -24,13 +26,13 @@ def _attempt() -> Attempt:
 
 
 def _decide(
-    folder: Path, epsilon: str, delta_dp: str = "1e-6", at: Callable[[str], None] = lambda _name: None
+    folder: Path, epsilon: str, delta_dp: str = "1e-6", at: Callable[[str], None] = lambda _name: None, gate: str = ""
 ) -> tuple[Decision, Charge]:
     """One attempt at the same cut under a configuration, and what the ledger says was spent."""
     config = folder / "config.toml"
     config.write_text(
         '[[publication]]\nname = "p"\nwindow = { manual = true }\naudit = { risk = false, utility = false }\n'
-        f'mechanism = {{ kind = "dp-variants", epsilon = {epsilon}, delta_dp = {delta_dp} }}\n'
+        f'mechanism = {{ kind = "dp-variants", epsilon = {epsilon}, delta_dp = {delta_dp} }}\n{gate}'
     )
     office = Office(sources.load(config), folder / "out", at=at)
     try:
@@ -62,3 +64,40 @@ def test_a_cut_that_was_charged_enough_is_drawn(tmp_path: Path, epsilon: str) ->
     decision, spent = _decide(tmp_path, epsilon)
     assert decision.status == "sealed"
     assert spent == Charge(Fraction(1), Fraction(1, 10**6))
+
+
+def test_what_is_drawn_for_a_burned_number_is_charged_anew(tmp_path: Path) -> None:
+    """Three draws that were visible, two of them lost before anybody noted that they were published: three charges, and
+    the third manifest says so."""
+    for _ in range(2):
+        with pytest.raises(Aborted):
+            _decide(tmp_path, "0.5", at=at_nth("renamed", 1, abort))
+        shutil.rmtree(tmp_path / "out" / "public" / "p")
+    decision, spent = _decide(tmp_path, "0.5")
+    assert (decision.status, decision.sequence) == ("sealed", 3)
+    assert spent == Charge(Fraction(3, 2), Fraction(3, 10**6))
+    (manifest,) = (tmp_path / "out" / "public" / "p").glob("*/manifest.json")
+    assert json.loads(manifest.read_text())["budget"]["spent"]["epsilon"] == 1.5
+    again, still = _decide(tmp_path, "0.5")
+    assert (again.sequence, still) == (3, spent)
+
+
+def test_a_crash_before_the_seal_of_a_redraw_reuses_its_charge(tmp_path: Path) -> None:
+    """Nothing of it was sealed, so nobody can have seen it: one charge for the lost draw, one for what replaces it."""
+    with pytest.raises(Aborted):
+        _decide(tmp_path, "0.5", at=at_nth("renamed", 1, abort))
+    shutil.rmtree(tmp_path / "out" / "public" / "p")
+    with pytest.raises(Aborted):
+        _decide(tmp_path, "0.5", at=at_nth("built", 1, abort))
+    decision, spent = _decide(tmp_path, "0.5")
+    assert (decision.sequence, spent.epsilon) == (2, 1)
+
+
+def test_a_redraw_that_the_budget_does_not_cover_is_withheld(tmp_path: Path) -> None:
+    """The lost draw has used the budget up."""
+    with pytest.raises(Aborted):
+        _decide(tmp_path, "0.5", at=at_nth("renamed", 1, abort), gate="gate = { max_epsilon = 0.9 }\n")
+    shutil.rmtree(tmp_path / "out" / "public" / "p")
+    decision, spent = _decide(tmp_path, "0.5", gate="gate = { max_epsilon = 0.9 }\n")
+    assert (decision.status, decision.reasons) == ("withheld", ["epsilon: spent 0.5, asked 0.5, limit 0.9"])
+    assert spent.epsilon == Fraction(1, 2)

@@ -33,6 +33,30 @@ def test_risk_json_of_one_projection(log: str, capfd: pytest.CaptureFixture[str]
     assert found["population"] is None
 
 
+@pytest.mark.parametrize("asked", ["org:resource", "resource", "org:resource,resource"])
+def test_the_resource_is_known_by_its_name_in_the_file(log: str, asked: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """`org:resource` is the resource column: the figures of the default, where it is the one event attribute."""
+    given = []
+    for more in ([], ["--event-attributes", asked]):
+        assert execute(["risk", log, "--projection", "C", "--points", "1,all", "--json", *more]) == 0
+        given.append(json.loads(capfd.readouterr().out))
+    assert given[0]["event_attributes"] == given[1]["event_attributes"] == ["resource"]
+    assert given[0]["points"] == given[1]["points"]
+    assert given[0]["points"][1]["unique_mean"] > 0
+
+
+def test_a_resource_column_of_another_name(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What --columns names the resource can be named in --event-attributes; a log without resources has none."""
+    path = tmp_path / "log.csv"
+    path.write_text("c,a,t,who\n1,x,2020-01-01T10:00:00Z,p\n2,x,2020-01-02T10:00:00Z,q\n", encoding="utf-8")
+    command = ["risk", str(path), "--projection", "C", "--points", "all", "--json", "--event-attributes", "who"]
+    assert execute([*command, "--columns", "case=c,activity=a,time=t,resource=who"]) == 0
+    assert json.loads(capfd.readouterr().out)["points"][0]["unique_mean"] == 1.0
+    command[-1] = "org:resource"
+    assert execute([*command, "--columns", "case=c,activity=a,time=t"]) == 2
+    assert "no resource" in capfd.readouterr().err
+
+
 def test_risk_json_of_all(log: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Six projections in order, each in the shape of one, with the population beside."""
     assert execute(["risk", log, "--population", "30", "--json"]) == 0

@@ -44,7 +44,8 @@ class CorrespondenceAudit(Audit):
     method: Method = "exact"
     """How crack sizes are counted; all but `exact` are there to compare (docs/limitations.md)."""
     minimum: Minimum = "realisable"
-    """The least value that is at least 1 (`realisable`), or the least (`all`, for reports)."""
+    """The least value that is at least 1 (`realisable`); or, for reports, the least over what matches in one of the
+    releases (`all`) or in both (`common`)."""
     against: Literal["all", "last"] | int = "all"
     """All earlier releases, the last one, or how many of the last."""
     bk_on: tuple[Literal["activity", "resource", "relative_time"], ...] | None = None

@@ -18,13 +18,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from models.dp.budget import Charge
+from models.dp.budget import Charge, shown
 from models.leakage.accumulation import TemporalLeakage, composition, under_replacement
 from models.leakage.correlations import MOST_EVENTS, Scenario, steps
 from models.leakage.persistence import from_state, to_state
 from models.leakage.simulation import paths, transition_system
 from models.leakage.states import StateFunction
-from models.leakage.steps import EXTREME, Step
+from models.leakage.steps import EXTREME, Step, float_above
 from stream.release.contract import Audit, AuditContext, Reads
 
 
@@ -79,13 +79,13 @@ class Leakage(Audit):
             "scenario": self.scenario,
             "window": self.window,
             "abstraction": self.states,
-            "epsilon": [float(e) for e in leakage.epsilon],
+            "epsilon": [shown(e) for e in leakage.epsilon],
             "releases": [
-                {"release": i, "bpl": float(b), "fpl": float(f), "tpl": float(t)}
+                {"release": i, "bpl": shown(b), "fpl": shown(f), "tpl": shown(t)}
                 for i, (b, f, t) in enumerate(zip(leakage.bpl, leakage.fpl(), leakage.tpl(), strict=True), start=1)
             ],
-            "max_tpl": float(leakage.max_tpl()),
-            "sum_epsilon": float(leakage.sum_epsilon),
+            "max_tpl": shown(leakage.max_tpl()),
+            "sum_epsilon": shown(leakage.sum_epsilon),
             "states": len(system.states),
             "extreme": {"backward": backward.extreme, "forward": forward.extreme},
             "witness": {
@@ -107,23 +107,24 @@ class Leakage(Audit):
         spent = context_free.get("spent") or sum(charges, Charge())
         e = under_replacement(spent.epsilon + charge.epsilon)
         state = ((context_free.get("audits") or {}).get(self.name) or {}).get("state")
-        reached: Fraction | float = e
+        reached = e
         if state and not (charge.delta or spent.delta):
             leakage, worst = from_state(state), Step(points=[EXTREME])
             reached = leakage.preview(e - leakage.sum_epsilon, worst, worst)
         if reached <= bound:
             return []
-        return [f"tpl: this release could raise it to {float(reached):g} under replacement, bound {float(bound):g}"]
+        return [f"tpl: this release could raise it to {shown(reached):g} under replacement, bound {float(bound):g}"]
 
 
 def _two_changes(charge: Charge) -> Fraction:
     """delta of two changes, at most 1 (beyond that the claim is empty, whatever the exponential says)."""
     if charge.epsilon > 700:  # exp of more is no float
         return Fraction(1 if charge.delta else 0)
-    return min(Fraction(1), charge.delta * (1 + Fraction(math.exp(charge.epsilon))))
+    grown = math.nextafter(math.exp(float_above(charge.epsilon)) * (1 + 2.0**-51), math.inf)  # never below e^epsilon
+    return min(Fraction(1), charge.delta * (1 + Fraction(grown)))
 
 
 def _composed(charges: Sequence[Charge]) -> dict[str, Any]:
     """(e, delta) under replacement, by group privacy of two changes: (2 eps, (1 + e^eps) delta) each, added up."""
     pairs = [(under_replacement(c.epsilon), _two_changes(c)) for c in charges]
-    return {"epsilon": [float(e) for e, _ in pairs], **composition(pairs)}
+    return {"epsilon": [shown(e) for e, _ in pairs], **composition(pairs)}

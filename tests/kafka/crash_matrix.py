@@ -37,9 +37,11 @@ def test_fault(broker: AnyBroker, name: str, tmp_path: Path, ingest: list[str], 
 WHERE = {
     "skip_high_water_mark": ("coordinator", "", "does not hold the events"),
     "acknowledge_before_durable": ("ingest", "", "lost: source event"),
+    "acknowledge_early": ("ingest", "taken:1", "lost: source event"),
     "draw_again": ("coordinator", "published:3", "decisions"),
     "drop_dead_letters": ("ingest", "", "is not in the dlq"),
     "charge_late": ("coordinator", "", "before its charge"),
+    "forget_charge": ("coordinator", "", "before its charge"),
     "rename_first": ("coordinator", "", "stand, the ledger sealed"),
     "cut_twice": ("coordinator", "", "nothing calls for"),
 }
@@ -74,7 +76,7 @@ def test_planted_bug_is_caught(broker: AnyBroker, name: str, tmp_path: Path, bug
 
 def _over(one: scenario.Site, sent: int, keepers: list[Keeper], bug: str) -> bool:
     """The scenario is settled, or the process died of its bug as often as it had it: what is lost never settles."""
-    if bug in ("acknowledge_before_durable", "rename_first"):
+    if bug in ("acknowledge_before_durable", "acknowledge_early", "rename_first"):
         return any(len(keeper.codes) >= PLANTED for keeper in keepers)
     return scenario.settled(one, sent)
 

@@ -11,7 +11,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ from tests.kafka.chaos.world import ChaosBroker, World, chaos_broker
 HANG_SECONDS = 180.0
 """After this long without rest a run counts as hung: the daemon's own check ends a process that hangs after 60 s, and
 the one behind it may hang in its turn. Not a bound that the daemon promises."""
+
+MOST_LINES = 5
+"""Of one kind of failure many lines say the same."""
 
 FENCED = ("another coordinator has taken over", "is using this folder")
 """A refusal that costs nothing but a standby: a person starts it again."""
@@ -124,7 +127,7 @@ class Round:
             if self.found(self.rest()):
                 return False
             self.outcome.recovery.append(time.monotonic() - begin)
-            found = self.found(judge.disagreements(self.world.site))
+            found = self.found(judge.disagreements(self.world.site)[:MOST_LINES])
         say(f"  at rest after {time.monotonic() - begin:.1f} s, {len(self.world.site.ledger('seal'))} releases")
         return not found
 
@@ -145,7 +148,14 @@ class Round:
         for unit in self.world.units:
             unit.send(signal.SIGUSR1)
         time.sleep(2)
-        return [*refused, f"hung: after {HANG_SECONDS:g} s {missing}"]
+        return [*refused, f"hung: after {HANG_SECONDS:g} s {missing}", *self.explained()]
+
+    def explained(self) -> list[str]:
+        """What of it the verifier has a name for, where it can look at all."""
+        try:
+            return judge.disagreements(self.world.site)[:MOST_LINES]
+        except Exception as error:
+            return [f"the verifier cannot look: {type(error).__name__}: {error}"]
 
     def missing(self) -> str:
         """What keeps the site from rest; empty where nothing does."""
@@ -241,6 +251,7 @@ def one_round(
     until: float,
     most: int,
     bug: str,
+    look: Callable[[World], None],
 ) -> None:
     """A round; it ends early where the time is over or the daemon is broken."""
     world = World(broker, f"chaos{uuid.uuid4().hex[:8]}", folder, rate=RATE, bug=bug)
@@ -250,6 +261,7 @@ def one_round(
         for faults in strikes(outcome.seed, number, kinds):
             if not sound or time.monotonic() > until or outcome.faults.total() >= most:
                 break
+            faults = faults[: most - outcome.faults.total()]
             sound = here.strike_with(faults)
             if CATALOGUE[faults[0].kind].place == "last":
                 last = faults[0].kind
@@ -258,6 +270,7 @@ def one_round(
         if sound and last not in JUDGED_BY_REFUSAL:
             here.found(here.ended())
         here.count()
+        look(world)
     finally:
         world.close()
 
@@ -270,11 +283,11 @@ def run(
     most: int = 1_000_000,
     rounds: Iterable[int] = range(1, 1_000_000),
     bug: str = "",
-    broker: ChaosBroker | None = None,
+    look: Callable[[World], None] = lambda _world: None,
 ) -> dict[str, Any]:
-    """Rounds until the time is over; the summary. Folders of rounds with findings stay."""
+    """Rounds until the time is over; the summary. Folders with findings stay. `look` sees each round's end."""
     begin, outcome = time.monotonic(), Outcome(seed)
-    own = broker or chaos_broker()
+    broker = chaos_broker()
     top = Path(tempfile.mkdtemp(prefix="veilstream-chaos-"))
     try:
         for number in rounds:
@@ -283,14 +296,14 @@ def run(
             say(f"round {number} of seed {seed}")
             before = len(outcome.findings)
             folder = top / f"round-{number}"
-            one_round(own, outcome, number, kinds, folder, until=begin + seconds, most=most, bug=bug)
+            until = begin + seconds
+            one_round(broker, outcome, number, kinds, folder, until=until, most=most, bug=bug, look=look)
             if len(outcome.findings) == before:
                 shutil.rmtree(folder)
     finally:
-        if broker is None:
-            own.close()
-        if not outcome.findings:
-            shutil.rmtree(top, ignore_errors=True)
+        broker.close()
+    if not outcome.findings:
+        shutil.rmtree(top, ignore_errors=True)
     return outcome.summary(time.monotonic() - begin)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from kafka.errors import KafkaError
 
 from stream.testing import armed
 from stream.testing.proxy import Proxy
@@ -32,6 +33,9 @@ PARTITIONS = 4
 
 REFUSALS = (2, 4)
 """Exit codes after which a service manager leaves a process down (deploy/systemd)."""
+
+EAGER = {"reconnect_backoff_max_ms": 500}
+"""For the test's own clients: kafka-python would wait up to 30 s before it tries a broker again that was away."""
 
 STOP_SECONDS = 60.0
 """A stop takes at most 20 s by itself; a machine that does much else needs more."""
@@ -132,6 +136,7 @@ class Witness(Site):
                     enable_auto_commit=False,
                     auto_offset_reset="earliest",
                     isolation_level="read_committed",
+                    **EAGER,
                 )
                 parts = [TopicPartition(self.topic, number) for number in range(PARTITIONS)]
                 parts += [TopicPartition(name, 0) for name in self.own_topics]
@@ -303,15 +308,24 @@ class Pump:
     BAD_EVERY = 37
 
     def __init__(self, site: Site, rate: float) -> None:
-        from kafka import KafkaProducer
-
         self.sent = 0
-        self._rate, self._topic = rate, site.topic
-        self._producer = KafkaProducer(bootstrap_servers=site.bootstrap, acks="all", linger_ms=5, retries=100)
+        self._rate, self._site = rate, site
+        self._producer = self._made()
         self._events, self._lock = self._stream(), threading.RLock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pump", daemon=True)
         self._thread.start()
+
+    def _made(self) -> Any:
+        from kafka import KafkaProducer
+
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return KafkaProducer(bootstrap_servers=self._site.bootstrap, acks="all", linger_ms=5, **EAGER)
+            except KafkaError:
+                if time.monotonic() > deadline:
+                    raise
 
     def _stream(self) -> Iterator[tuple[int, bytes | None]]:
         start, count = datetime(2024, 1, 1, tzinfo=UTC), 0
@@ -337,14 +351,21 @@ class Pump:
         """So many events at once."""
         with self._lock:
             for partition, value in itertools.islice(self._events, count):
-                self._producer.send(self._topic, value, partition=partition, key=b"k" if value is None else None)
-                self.sent += 1
+                with suppress(KafkaError):  # the broker is away for long: what the topic has is what counts
+                    key = b"k" if value is None else None
+                    self._producer.send(self._site.topic, value, partition=partition, key=key)
+                    self.sent += 1
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Nothing is sent by itself meanwhile, and what was sent has arrived."""
         with self._lock:
-            self._producer.flush(timeout=60)
+            try:
+                self._producer.flush(timeout=20)
+            except KafkaError:  # kafka-python may wait for ever on a broker that was restarted
+                with suppress(KafkaError):
+                    self._producer.close(timeout=1)
+                self._producer = self._made()
             yield
 
     def close(self) -> None:
@@ -374,6 +395,7 @@ class World:
         self.units = [Unit(self, "coordinator", host) for host in HOSTS]
         self.units += [Unit(self, "ingest", host) for host in INGEST]
         self.pump = Pump(self.site, rate)
+        self.pump.burst(60)
 
     def spawn(self, role: str, host: str) -> subprocess.Popen[bytes]:
         """A process of a role on a host: behind its proxy, under orders from `armoury`."""

@@ -32,6 +32,7 @@ class Proxy:
     def start(self, host: str, port: int) -> None:
         """Begin to pass connections on to this address."""
         self._target = (host, port)
+        self._socket.listen()
         self._thread.start()
 
     def cut(self) -> None:

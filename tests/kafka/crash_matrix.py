@@ -12,6 +12,7 @@ import pytest
 
 from tests.kafka import scenario
 from tests.kafka.bugs import BUGS
+from tests.kafka.chaos import run as chaos
 from tests.kafka.scenario import Keeper
 from tests.kafka.site import PATIENCE
 from tests.kafka.test_crashes import AnyBroker, run
@@ -87,3 +88,20 @@ def _repeat(one: scenario.Site, values: list[bytes | None]) -> None:
     ingest = one.start("ingest", fault="sent:1")
     scenario.send(one, values[: scenario.WINDOW - 1])
     ingest.wait(PATIENCE)
+
+
+IN_CHAOS = {
+    "acknowledge_early": ("kill-ingest", "lost"),
+    "cut_twice": ("kill-coordinator", "doubled"),
+    "forget_charge": ("kill-coordinator", "under-counted"),
+}
+
+
+@pytest.mark.parametrize("bug", sorted(IN_CHAOS))
+def test_chaos_finds_a_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With this bug in the daemon, `make chaos` ends with a finding of its kind."""
+    kind, finding = IN_CHAOS[bug]
+    monkeypatch.setattr(chaos, "HANG_SECONDS", 60.0)
+    figures = chaos.run(18, [kind], seconds=240, most=12, rounds=[1], bug=bug)
+    assert figures["verdict"] == "broken"
+    assert finding in {one["kind"] for one in figures["findings"]}, figures

@@ -480,15 +480,15 @@ def _(world: World, draw: Draw) -> None:
 
 @kind("unread-source-records-deleted", "a gap: alarm, no release, until `gap accept`", place="last")
 def _(world: World, draw: Draw) -> None:
-    with world.down(world.of("ingest")):
-        with world.pump.held():
+    with world.pump.held():
+        world.site.all_read()
+        with world.down(world.of("ingest")):
             before = _ends(world, world.site.topic, PARTITIONS)
-            unread = {number: end + 1 + int(3 * draw.u) for number, (_, end) in before.items()}
             world.pump.burst(60)
-        with world.pump.held():
-            ends = _ends(world, world.site.topic, PARTITIONS)
-            gone = {number: at for number, at in unread.items() if at <= ends[number][1]}
-            _delete_records(world, world.site.topic, gone)
+            with world.pump.held():
+                ends = _ends(world, world.site.topic, PARTITIONS)
+            unread = {number: end + 1 + int(3 * draw.u) for number, (_, end) in before.items()}
+            _delete_records(world, world.site.topic, {n: at for n, at in unread.items() if at <= ends[n][1]})
     _accept_all(world)
 
 
@@ -640,6 +640,8 @@ def _recreate(world: World, name: str) -> None:
 
     topic = world.site.topic if name == "source" else _topic(world, name)
     with world.pump.held():
+        if name == "source" and all(unit.pid for unit in world.of("ingest")):
+            world.site.all_read()
         world.site.look()
         with _admin(world) as client:
             client.delete_topics([topic])
@@ -671,9 +673,11 @@ def _(world: World, draw: Draw) -> None:
 
 @kind("source-recreated-while-stopped", "a gap until `gap accept`; every new event counts", place="last")
 def _(world: World, draw: Draw) -> None:
-    with world.down(world.units):
-        _recreate(world, "source")
-        world.pump.burst(20 + int(100 * draw.u))
+    with world.pump.held():
+        world.site.all_read()
+        with world.down(world.units):
+            _recreate(world, "source")
+            world.pump.burst(20 + int(100 * draw.u))
     _accept_all(world)
 
 
@@ -688,6 +692,7 @@ def _(world: World, draw: Draw) -> None:
 def _(world: World, draw: Draw) -> None:
     """The broker comes back without its last records, which were read; new ones take their offsets."""
     with world.lock, world.pump.held():
+        world.site.all_read()
         world.broker.kill()
         for number in range(PARTITIONS):
             world.broker.cut_tail(world.site.topic, number, 1 + int(3 * draw.u))

@@ -108,6 +108,8 @@ class Round:
         for thread in threads:
             thread.join(400)
         self.world.heal()
+        told += self.world.hung
+        self.world.hung = []
         return not self.found(told)
 
     def _one(self, fault: Fault, told: list[str]) -> None:
@@ -160,13 +162,8 @@ class Round:
     def missing(self) -> str:
         """What keeps the site from rest; empty where nothing does."""
         site = self.world.site
-        sent = {(partition, offset) for partition, offset, _ in site.records(site.topic)}
-        for _, record in site.json("delta"):
-            if record["t"] == "delta":
-                sent.difference_update((record["p"], row[0]) for row in record["rows"])
-                sent.difference_update((record["p"], offset) for offset in record["dlq"])
-        if sent:
-            return f"{len(sent)} source records are in no delta, {min(sent)} the first"
+        if unread := site.unread():
+            return f"{len(unread)} source records are in no delta, {min(unread)} the first"
         return "" if scenario.settled(site, 0) else "not every cut is decided and told"
 
     def revived(self) -> list[str]:

@@ -150,6 +150,26 @@ class Witness(Site):
                 for part, found in self._reader.poll(timeout_ms=200).items():
                     self._seen[part.topic] += [(part.partition, record.offset, record.value) for record in found]
 
+    def unread(self) -> set[tuple[int, int]]:
+        """(partition, offset) of source records that were seen and are in no delta."""
+        left = {(partition, offset) for partition, offset, _ in self._seen[self.topic]}
+        for _, record in self.json("delta"):
+            if record["t"] == "delta":
+                left.difference_update((record["p"], row[0]) for row in record["rows"])
+                left.difference_update((record["p"], offset) for offset in record["dlq"])
+        return left
+
+    def all_read(self, seconds: float = 60.0) -> None:
+        """Wait until every source record that is there now is in a delta."""
+        deadline = time.monotonic() + seconds
+        while True:
+            self.look()
+            if not self.unread():
+                return
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{len(self.unread())} source records are in no delta")
+            time.sleep(0.2)
+
     def forget(self, topic: str) -> list[tuple[int, int, bytes | None]]:
         """The topic was deleted and is created again: begin anew. What was seen of the former one."""
         with self._reading:
@@ -388,6 +408,8 @@ class World:
         self.site = Witness(broker.bootstrap, name, folder, scenario.publications(), partitions=PARTITIONS, top=top)
         self.crashes: Counter[str] = Counter()
         """Last words of processes that ended by themselves, to be started again."""
+        self.hung: list[str] = []
+        """Processes that did not end when they were asked to."""
         self.former: list[list[tuple[int, int, bytes | None]]] = []
         """What the source topic held in its former lives."""
         self.lock = threading.Lock()
@@ -440,7 +462,7 @@ class World:
     @contextmanager
     def down(self, units: Sequence[Unit]) -> Iterator[None]:
         """Their services are stopped meanwhile, as by an operator."""
-        self.stop_all(units)
+        self.hung += [line for line in self.stop_all(units) if line.startswith("hung:")]
         try:
             yield
         finally:

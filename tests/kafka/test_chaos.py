@@ -71,14 +71,15 @@ def test_ten_seeded_faults_lose_nothing_and_their_judge_can_say_no() -> None:
     said: dict[str, set[str]] = {}
 
     def look(world: World) -> None:
+        before = {*judge.disagreements(world.site)}  # the release that was ordered at the end is no cut of a window
         for name, (spoil, _) in SPOILS.items():
-            said[name] = {judge.kind_of(line) for line in _spoiled(world.site, spoil)}
+            said[name] = {judge.kind_of(line) for line in {*_spoiled(world.site, spoil)} - before}
 
     figures = run(SEED, allowed(), seconds=300, most=FAULTS, rounds=[1], look=look)
     assert figures["findings"] == []
     assert figures["verdict"] == "sound"
     assert figures["struck"] >= FAULTS - 1  # one may find that another has taken away what it needs
-    assert figures["events"]["folded"] + figures["events"]["dlq"] >= figures["events"]["produced"] > 0
+    assert figures["events"]["folded"] + figures["events"]["dlq"] == figures["events"]["produced"] > 0
     assert figures["releases"] > 0
     for name, (_, kind) in SPOILS.items():
         assert kind in said[name], (name, said[name])

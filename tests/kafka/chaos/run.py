@@ -197,6 +197,9 @@ class Round:
             try:
                 world.site.look()
                 seals = len(self.plain())
+                world.pump.burst(3)  # a release of nothing new may be skipped
+                with world.pump.held():
+                    time.sleep(1)
                 world.site.command("release", "-c", str(world.site.config), "plain")
                 patience = time.monotonic() + 20
                 while len(self.plain()) == seals and time.monotonic() < patience:
@@ -225,7 +228,7 @@ class Round:
         """Figures of the round."""
         site, outcome = self.world.site, self.outcome
         outcome.rounds += 1
-        outcome.events["produced"] += self.world.pump.sent
+        outcome.events["produced"] += sum(map(len, (*self.world.former, list(site.records(site.topic)))))
         rows = {
             (record["p"], row[0])
             for _, record in site.json("delta")

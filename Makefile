@@ -59,6 +59,10 @@ changelog: $(VENV)/.checked ## CHANGELOG.md as the next version would have it, f
 crash: $(VENV)/.checked ## the long crash matrix on a real broker, planted bugs included (not in CI)
 	$(BIN)/pytest tests/kafka/crash_matrix.py
 
+.PHONY: chaos
+chaos: $(VENV)/.checked ## random faults on a running daemon (HOURS=1 SEED=.. MORE='--also waiting'; not in CI)
+	$(BIN)/python -m tests.kafka.chaos --hours $(or $(HOURS),1) $(if $(SEED),--seed $(SEED)) $(MORE)
+
 .PHONY: soak
 soak: $(VENV)/.checked ## ten minutes under a steady stream, memory and descriptors flat (MINUTES=10; not in CI)
 	$(BIN)/python -m tests.kafka.soak --minutes $(or $(MINUTES),10)

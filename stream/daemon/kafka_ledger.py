@@ -165,7 +165,7 @@ class TopicLedger(SqliteLedger):
             )
         self._consumer.seek(self._partition, 0)
         self._known = known
-        told: dict[Any, Entry] = {}
+        told: dict[str | int, Entry] = {}
         self._told = told
         self._read_until(end)
         if self._next <= known[0]:

@@ -1,4 +1,4 @@
-"""Seven bugs, planted on purpose: a verifier that does not see them is no verifier."""
+"""Bugs, planted on purpose: a verifier that does not see them is no verifier."""
 
 from __future__ import annotations
 
@@ -32,6 +32,24 @@ def acknowledge_before_durable() -> None:
         die()
 
     Ingest.batch = batch  # type: ignore[method-assign]
+
+
+def acknowledge_early() -> None:
+    """Source events are acknowledged and committed a while before their deltas are sent. The process lives on: only
+    one that dies in between loses something."""
+    import asyncio
+
+    from stream.daemon.ingest import Ingest
+
+    batch = Ingest.batch
+
+    async def early(self: Any, events: Any) -> None:
+        for event in events:
+            event.ack()
+        await asyncio.sleep(2)
+        await batch(self, events)
+
+    Ingest.batch = early  # type: ignore[method-assign]
 
 
 def draw_again() -> None:
@@ -79,6 +97,21 @@ def charge_late() -> None:
     Account.append = appended  # type: ignore[method-assign]
 
 
+def forget_charge() -> None:
+    """The charge of a draw is known to the process, and in no ledger."""
+    from stream.storage.ledger import Account
+
+    append = Account.append
+
+    def appended(self: Any, entry: Any) -> Any:
+        if entry.kind == "charge":
+            self._fold(entry)
+            return entry
+        return append(self, entry)
+
+    Account.append = appended  # type: ignore[method-assign]
+
+
 def rename_first() -> None:
     """The bytes get their number before the seal; the process dies between the two."""
     from stream.release.pipeline import Pipeline
@@ -112,9 +145,11 @@ def cut_twice() -> None:
 BUGS = {
     "skip_high_water_mark": skip_high_water_mark,
     "acknowledge_before_durable": acknowledge_before_durable,
+    "acknowledge_early": acknowledge_early,
     "draw_again": draw_again,
     "drop_dead_letters": drop_dead_letters,
     "charge_late": charge_late,
+    "forget_charge": forget_charge,
     "rename_first": rename_first,
     "cut_twice": cut_twice,
 }

@@ -12,6 +12,7 @@ import pytest
 
 from tests.kafka import scenario
 from tests.kafka.bugs import BUGS
+from tests.kafka.chaos import run as chaos
 from tests.kafka.scenario import Keeper
 from tests.kafka.site import PATIENCE
 from tests.kafka.test_crashes import AnyBroker, run
@@ -37,9 +38,11 @@ def test_fault(broker: AnyBroker, name: str, tmp_path: Path, ingest: list[str], 
 WHERE = {
     "skip_high_water_mark": ("coordinator", "", "does not hold the events"),
     "acknowledge_before_durable": ("ingest", "", "lost: source event"),
+    "acknowledge_early": ("ingest", "taken:1", "lost: source event"),
     "draw_again": ("coordinator", "published:3", "decisions"),
     "drop_dead_letters": ("ingest", "", "is not in the dlq"),
     "charge_late": ("coordinator", "", "before its charge"),
+    "forget_charge": ("coordinator", "", "before its charge"),
     "rename_first": ("coordinator", "", "stand, the ledger sealed"),
     "cut_twice": ("coordinator", "", "nothing calls for"),
 }
@@ -74,7 +77,7 @@ def test_planted_bug_is_caught(broker: AnyBroker, name: str, tmp_path: Path, bug
 
 def _over(one: scenario.Site, sent: int, keepers: list[Keeper], bug: str) -> bool:
     """The scenario is settled, or the process died of its bug as often as it had it: what is lost never settles."""
-    if bug in ("acknowledge_before_durable", "rename_first"):
+    if bug in ("acknowledge_before_durable", "acknowledge_early", "rename_first"):
         return any(len(keeper.codes) >= PLANTED for keeper in keepers)
     return scenario.settled(one, sent)
 
@@ -85,3 +88,20 @@ def _repeat(one: scenario.Site, values: list[bytes | None]) -> None:
     ingest = one.start("ingest", fault="sent:1")
     scenario.send(one, values[: scenario.WINDOW - 1])
     ingest.wait(PATIENCE)
+
+
+IN_CHAOS = {
+    "acknowledge_early": ("kill-ingest", "lost"),
+    "cut_twice": ("kill-coordinator", "doubled"),
+    "forget_charge": ("kill-coordinator", "under-counted"),
+}
+
+
+@pytest.mark.parametrize("bug", sorted(IN_CHAOS))
+def test_chaos_finds_a_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With this bug in the daemon, `make chaos` ends with a finding of its kind."""
+    kind, finding = IN_CHAOS[bug]
+    monkeypatch.setattr(chaos, "HANG_SECONDS", 60.0)
+    figures = chaos.run(18, [kind], seconds=240, most=12, rounds=[1], bug=bug)
+    assert figures["verdict"] == "broken"
+    assert finding in {one["kind"] for one in figures["findings"]}, figures

@@ -1,6 +1,7 @@
 """The daemon with a fault planted: `python -m tests.kafka.driver ROLE CONFIG OUTPUT [BOUNDARY:N | batch:N | ...]`.
 
-At the N-th time that the named point is reached the process kills itself as kill -9 would.
+At the N-th time that the named point is reached the process kills itself as kill -9 would. `armed FOLDER`: it takes its
+orders from there while it runs (`stream.testing.armed`).
 """
 
 from __future__ import annotations
@@ -111,14 +112,17 @@ KINDS = {
 def plant_in_ingest(fault: str) -> None:
     """`sent:N`: the deltas of batch N are with the broker, its events are not acknowledged; `taken:N`: neither.
     Others: see `KINDS`."""
-    from stream.daemon import ingest
-
     if fault in KINDS:
         for plant in KINDS[fault]:
             plant()
         return
+    hook_ingest(counter(fault))
 
-    at = counter(fault)
+
+def hook_ingest(at: Callable[[str], None]) -> None:
+    """`at("taken")` with each batch in hand, `at("sent")` before each acknowledgement of an event."""
+    from stream.daemon import ingest
+
     batch, write = ingest.Ingest.batch, ingest.Ingest._write
 
     async def planted(self, events):  # type: ignore[no-untyped-def]
@@ -155,6 +159,20 @@ def set_clock(path: str) -> None:
     time.time = lambda: time_ns() / 1_000_000_000
 
 
+def obey(role: str, config: Path, output: Path, folder: Path) -> int:
+    """The role under orders from `folder`."""
+    from stream.daemon import roles
+    from stream.testing.armed import Armed
+
+    armed = Armed(folder)
+    armed.arm_disk()
+    armed.arm_clock()
+    if role == "ingest":
+        hook_ingest(armed.at)
+        return roles.run_ingest(config, output)
+    return roles.run_coordinator(config, output, armed.at)
+
+
 def main(role: str, config: str, output: str, fault: str = "") -> int:
     from stream.daemon import logs, roles
 
@@ -167,6 +185,8 @@ def main(role: str, config: str, output: str, fault: str = "") -> int:
         _, bug, *rest = fault.split(" ")
         BUGS[bug]()
         fault = " ".join(rest)
+    if fault.startswith("armed "):
+        return obey(role, Path(config), Path(output), Path(fault.removeprefix("armed ")))
     if role == "ingest":
         if fault:
             plant_in_ingest(fault)

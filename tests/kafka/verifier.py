@@ -61,7 +61,7 @@ def source_events(site: Site) -> tuple[dict[tuple[int, int], dict[str, Any]], se
             assert event["concept:name"]
             assert event["time:timestamp"] < "2090"
             good[partition, offset] = event
-        except (ValueError, KeyError, TypeError, AssertionError):
+        except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
             bad.add((partition, offset))
     return good, bad
 

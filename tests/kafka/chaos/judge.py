@@ -1,0 +1,114 @@
+"""What an outsider finds wrong: the independent verifier of topics and store, and a few looks of our own.
+
+Nothing here knows which fault struck. A line is of one of these kinds: lost, doubled, under-counted, hung, refused (a
+process is down until a person comes), wrong (anything else).
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from contextlib import closing
+from fractions import Fraction
+from typing import Any
+
+from tests.kafka import scenario, verifier
+from tests.kafka.chaos.world import HOSTS, Witness
+
+KINDS = ("lost", "doubled", "under-counted", "hung", "refused", "wrong")
+
+WORDS = {
+    "lost": ("lost:", "has 0 decisions", "sealed and never told", "no whole frame"),
+    "doubled": ("doubled:", "decisions", "contents", "nothing calls for"),
+    "under-counted": ("before its charge", "two amounts", "under-counted:"),
+    "hung": ("hung:",),
+    "refused": ("refused:",),
+}
+
+
+def kind_of(line: str) -> str:
+    """Which kind a line of the verifier is of."""
+    return next((kind for kind, words in WORDS.items() if any(word in line for word in words)), "wrong")
+
+
+def disagreements(site: Witness) -> list[str]:
+    """Of a settled site: the verifier's lines and those of the budget."""
+    return [*scenario.disagreements(site, "shared"), *_budget(site), *_copies(site)]
+
+
+def _budget(site: Witness) -> Iterator[str]:
+    """A release says that at least as much was spent as the ledger topic had charged when it was sealed."""
+    spent: dict[str, Fraction] = defaultdict(Fraction)
+    charged: set[str] = set()
+    sealed: set[tuple[str, int]] = set()
+    for entry in site.ledger():
+        name, place = entry["publication"], (entry["publication"], entry.get("sequence", 0))
+        if entry["kind"] == "charge" and entry["cut"] not in charged:
+            charged.add(entry["cut"])
+            spent[name] += Fraction(entry["body"]["epsilon"])
+        if entry["kind"] == "seal" and place not in sealed:
+            sealed.add(place)
+            path = site.output("shared") / "public" / name / f"release-{place[1]:06d}" / "manifest.json"
+            budget = json.loads(path.read_bytes()).get("budget") if path.exists() else None
+            told = (budget or {}).get("spent", {}).get("epsilon", 0)
+            if told < float(spent[name]) - 1e-9:
+                yield f"under-counted: {place} says that {told} was spent, the ledger had charged {float(spent[name])}"
+
+
+def _copies(site: Witness) -> Iterator[str]:
+    """The SQLite copy of a host is a part of the ledger topic from its begin: no entry is missing, none is other."""
+    keyed: set[str] = set()
+    topic = [entry for entry in site.ledger() if _first(entry, keyed)]
+    for host in HOSTS:
+        path = site.output(host) / "operator" / "ledger.sqlite"
+        if not path.exists():
+            continue
+        try:
+            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+                copy = [json.loads(body) for (body,) in db.execute("SELECT body FROM entries ORDER BY id")]
+        except sqlite3.Error:
+            continue  # its coordinator is just making it
+        if copy != topic[: len(copy)]:
+            yield f"the ledger's copy of host {host} is not what the topic says"
+
+
+def _first(entry: dict[str, Any], seen: set[str]) -> bool:
+    """Whether the copy takes this entry: of several with one key it keeps the first."""
+    key = {
+        "charge": f"charge/{entry.get('cut')}",
+        "withheld": f"withheld/{entry.get('cut')}",
+        "seal": f"number/{entry['publication']}/{entry.get('sequence')}",
+        "published": f"published/{entry['publication']}/{entry.get('sequence')}",
+    }.get(entry["kind"])
+    if key is None:
+        return True
+    fresh = key not in seen
+    seen.add(key)
+    return fresh
+
+
+Trace = tuple[str, ...]
+
+
+def truth(events: Collection[dict[str, Any]]) -> Counter[Trace]:
+    """The traces of these source events, each event at its own time."""
+    cases: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for event in events:
+        cases[event["case:concept:name"]].append((event["time:timestamp"], event["concept:name"]))
+    return Counter(tuple(activity for _, activity in sorted(one)) for one in cases.values())
+
+
+def tally(site: Witness, number: int, events: Collection[dict[str, Any]]) -> list[str]:
+    """Whether the plain release of this number holds exactly these events, whatever happened to topics before."""
+    path = site.output("shared") / "public" / "plain" / f"release-{number:06d}" / "log.xes.gz"
+    released, wanted = verifier._traces(path), truth(events)
+    there, due = (sum(len(trace) * count for trace, count in bag.items()) for bag in (released, wanted))
+    if released == wanted:
+        return []
+    lacking, surplus = sum((wanted - released).values()), sum((released - wanted).values())
+    word = "lost" if there < due else "doubled"
+    return [
+        f"{word}: the last release has {there} events of {due}; {lacking} traces are not there, {surplus} are other"
+    ]

@@ -143,7 +143,9 @@ def _session(chosen: dict[str, Any], tests: list[str], write: int) -> None:
         os.write(write, (json.dumps(record) + "\n").encode())
 
     def report(path: str, function: str, mutant: Any, outcome: str, seconds: float) -> None:
-        send({"path": path, "number": numbers[id(mutant)], "function": function, "outcome": outcome, "seconds": seconds})
+        send(
+            {"path": path, "number": numbers[id(mutant)], "function": function, "outcome": outcome, "seconds": seconds}
+        )
 
     session = Session(chosen, report, lambda text: send({"say": text}))
     silent = os.open(OUT / "session.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -179,7 +181,9 @@ def _verdict(results: list[dict[str, Any]]) -> int:
     total = sum(counted.total() for counted in by_module.values())
     print(f"all: {dead} of {total} killed ({dead / max(total, 1):.1%}); {len(open_ones)} survivors without explanation")
     for result in open_ones:
-        print(f"  {result['module']}:{result['line']} {result['function']}\n    - {result['before']}\n    + {result['after']}")
+        print(
+            f"  {result['module']}:{result['line']} {result['function']}\n    - {result['before']}\n    + {result['after']}"
+        )
     return 0 if dead >= LEAST * total and not open_ones else 1
 
 

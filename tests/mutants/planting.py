@@ -31,9 +31,7 @@ def _places(one: types.CodeType, other: types.CodeType) -> Iterator[str]:
 
 def same(one: types.CodeType, other: types.CodeType) -> bool:
     """Whether two functions do the same, apart from where they stand."""
-    return _shape(one) == _shape(other) and all(
-        same(a, b) for a, b in zip(_codes(one), _codes(other), strict=True)
-    )
+    return _shape(one) == _shape(other) and all(same(a, b) for a, b in zip(_codes(one), _codes(other), strict=True))
 
 
 def _codes(code: types.CodeType) -> list[types.CodeType]:
@@ -93,9 +91,9 @@ def plant(module: types.ModuleType, name: str, code: types.CodeType) -> bool:
 
 def _plant_kernel(module: types.ModuleType, name: str, code: types.CodeType) -> None:
     """Compile all kernels of the module anew, without the cache on disk: callers hold compiled code of the old one."""
-    from models import compiled
-
     import numba
+
+    from models import compiled
 
     old = {key: value for key, value in vars(module).items() if hasattr(value, "py_func")}
     own = {key: value for key, value in old.items() if value.py_func.__module__ == module.__name__}
@@ -118,7 +116,9 @@ class AtImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.name, self.path, self.source = name, path, source
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        return importlib.util.spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
+        return (
+            importlib.util.spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
+        )
 
     def exec_module(self, module: types.ModuleType) -> None:
         import numba

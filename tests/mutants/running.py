@@ -100,7 +100,9 @@ class Session:
 
     def _later(self, path: str, mutant: Mutant, reached: Iterable[int]) -> None:
         ordered = self._ordered(reached)
-        self.at_import.append((path, mutant, [self.items[i].nodeid for i in ordered], sum(self.took[i] for i in ordered)))
+        self.at_import.append(
+            (path, mutant, [self.items[i].nodeid for i in ordered], sum(self.took[i] for i in ordered))
+        )
 
     def _ordered(self, reached: Iterable[int]) -> list[int]:
         return sorted(reached, key=self.took.__getitem__)

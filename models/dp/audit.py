@@ -111,8 +111,8 @@ def audit(pair: Pair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, eve
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """What an audit can see at all. `epsilon`: the largest bound that it can report, for an event that always happens on
-    one log and never on the other; `probability`: how often an event that never happens on the other
+    """What an audit can see at all. `epsilon`: the largest bound that it can report, that of an event which always
+    happens on one log and never on the other; `probability`: how often an event that never happens on the other
     log must have been seen to refute the claim, None where even always is too seldom."""
 
     epsilon: float

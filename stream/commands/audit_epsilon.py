@@ -199,7 +199,7 @@ def _table(document: dict[str, Any]) -> None:
     tables().print(table)
     chances = [row["power"]["least_probability"] for row in document["pairs"]]
     if claimed is not None:
-        needed = (
-            "no event" if None in chances else f"an event of frequency {max(chances):.2f} on one log and 0 on the other"
+        event = (
+            f"an event of frequency {max(chances):.2f} on one log and 0 on the other" if all(chances) else "no event"
         )
-        tables().print(f"power at {document['runs']} runs: {needed} refutes the claim")
+        tables().print(f"power at {document['runs']} runs: {event} refutes the claim")

@@ -181,9 +181,8 @@ def _verdict(results: list[dict[str, Any]]) -> int:
     total = sum(counted.total() for counted in by_module.values())
     print(f"all: {dead} of {total} killed ({dead / max(total, 1):.1%}); {len(open_ones)} survivors without explanation")
     for result in open_ones:
-        print(
-            f"  {result['module']}:{result['line']} {result['function']}\n    - {result['before']}\n    + {result['after']}"
-        )
+        print(f"  {result['module']}:{result['line']} {result['function']}")
+        print(f"    - {result['before']}\n    + {result['after']}")
     return 0 if dead >= LEAST * total and not open_ones else 1
 
 

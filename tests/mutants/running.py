@@ -1,4 +1,4 @@
-"""Runs the tests of a group once, then each mutant in a fork of that process, with the tests that reach its function."""
+"""Runs the tests of a group once, then each mutant in a fork of it with the tests that reach its function."""
 
 from __future__ import annotations
 

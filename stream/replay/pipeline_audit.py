@@ -91,8 +91,9 @@ class Scene:
         return by_hour
 
 
-def small_configuration(mechanism: Mapping[str, Any]) -> Settings:
-    """The configuration that is audited where none is given: a release a day, cases leave a day after their end."""
+def small_configuration(mechanism: Mapping[str, Any], **keys: Any) -> Settings:
+    """The configuration that is audited: a release a day, cases leave a day after their end; `keys` of the publication
+    besides."""
     publication: dict[str, Any] = {
         "name": "statistics",
         "window": {"every": "1d", "time": "wall"},
@@ -100,6 +101,7 @@ def small_configuration(mechanism: Mapping[str, Any]) -> Settings:
     }
     if "start" in Publication.model_fields:
         publication["start"] = "2024-01-01T00:00:00Z"
+    publication.update(keys)
     process = {"name": "audit", "retention": "1d", "completion": {"inactivity": "6h"}}
     return Settings.model_validate({"process": process, "publication": [publication], "min_free_bytes": 0})
 

@@ -26,8 +26,8 @@ from stream.replay.pipeline_audit import (
 MECHANISM = {"kind": "dp-variants", "epsilon": "0.1", "delta_dp": "0.01"}
 RUNS, EVENTS = 40, 5
 ALPHA = 1e-3
-"""Bound on the chance that a right pipeline is flagged, for each pair. It is far smaller: with so few runs only an event
-that nearly always happens on one log and nearly never on the other refutes the claim."""
+"""Bound on the chance that a right pipeline is flagged, for each pair. It is far smaller: with so few runs only an
+event that nearly always happens on one log and nearly never on the other refutes the claim."""
 
 AMONG, NEW_VARIANT, BEFORE, AFTER = VICTIMS
 

@@ -65,6 +65,8 @@ def test_the_grid_has_two_hundred_steps_from_the_least_to_the_largest() -> None:
     assert np.all(values <= found * step * (1 + 1e-12))
     assert (found[0], found[-1]) == (values[0], values[-1])
     assert len(np.unique(grid_down(values, steps=10))) == 11
+    gap = np.append(np.geomspace(0.3, 1.0, 1000), 7.1)  # steps are those of the whole range, also where nothing lies
+    assert len(np.unique(grid_down(gap))) == 1 + 1 + int(np.log(1.0 / 0.3) / np.log(step))
 
 
 def test_nothing_is_drawn_for_nothing() -> None:
@@ -110,6 +112,9 @@ def test_numbers_at_the_edge_of_a_float() -> None:
     for below in (math.nextafter(least, 0), Fraction(least) / 2, "1e-320", Decimal("1e-320")):
         with pytest.raises(InputError, match="subnormal"):
             exact(below)
+    for subnormal in (5e-324, -5e-324, math.nextafter(least, 0)):
+        with pytest.raises(InputError, match="is a subnormal number"):
+            exact(subnormal)
     assert exact(10**300) == exact("1e300") == 10**300
     for above in (10**300 + 1, "1e301", 1e301):
         with pytest.raises(InputError, match="too large"):

@@ -6,8 +6,10 @@ random noise could.
 
 from __future__ import annotations
 
+import decimal
 from collections import Counter
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -191,6 +193,14 @@ def test_cases_are_in_order_of_their_released_start_and_ties_at_random() -> None
     assert [trace for trace, _ in _released(log, Scripted(), BOUNDS)] == ["c", "ab", "b"]
 
 
+def test_an_empty_case_begins_in_1970_like_others_without_a_start() -> None:
+    """Its place among cases that begin at 0 is chance (here the reverse of the variants), not first nor last."""
+    for log in (((), ("a",)), (("a",), ())):
+        source = EventLog.from_traces([(trace, None) for trace in log])
+        released = release_log(source, bounds=TimeBounds(DAY), draw=Scripted(), **EASY).log
+        assert released.traces() == list(reversed(log))
+
+
 def test_empty_cases_come_first_and_hold_nothing() -> None:
     """The variant without events is a variant; its cases have no start, and no noise is drawn for them."""
     log = EventLog.from_traces([((), None), ((), None), (("a",), None)])
@@ -233,6 +243,27 @@ def test_no_threshold_above_a_hundred_thousand(least: int) -> None:
     else:
         with pytest.raises(InputError, match=f"would need {least} cases"):
             least_count(middle, delta)
+
+
+def test_a_threshold_that_is_too_large_is_refused_by_both_mechanisms() -> None:
+    """Before anything is drawn."""
+    draw = Scripted()
+    for mechanism in (release_variants, release_log):
+        _refused(
+            "epsilon is too small",
+            lambda one=mechanism: one(_log(("a", (0,))), epsilon="1e-5", delta_dp="1e-9", draw=draw),
+        )
+    assert draw.asked == []
+
+
+def test_a_tie_within_forty_digits_counts_as_above_delta() -> None:
+    """At epsilon = ln 2 and delta = 1/3 the tail of k = 1 is delta exactly. Just above, by h, it is below delta by less
+    than is computed: the slack of 10^-40 in the logarithm takes k = 2 up to h = 1.5 10^-40, and k = 1 from there."""
+    with decimal.localcontext() as context:
+        context.prec = 90
+        log_two = Fraction(Decimal(2).ln())
+    for hair, least in ((Fraction(14, 10), 3), (Fraction(16, 10), 2)):
+        assert threshold(log_two + hair / 10**40, Fraction(1, 3)) == least
 
 
 def test_noise_of_no_scale_is_refused_before_it_is_drawn() -> None:
@@ -358,6 +389,9 @@ def test_threshold_asks_for_terms_that_can_be() -> None:
         (Fraction(20), Fraction(1, 2), 1, 2),  # e^-20 / (1 + e^-20) <= 1/2 needs k = 1: 1/(1 + e^-20) is above 1/2
         (Fraction(20), Fraction(999, 1000), 1, 2),
         (Fraction(20), Fraction(9999999999, 10**10), 1, 1),
+        (Fraction(1, 10), Fraction(9, 10), 1, 1),  # a delta so large asks for nothing: still a case must be seen
+        # two cases in one new variant at scale 1/3 each: e^-9 / (1 + e^-3) is .00012, e^-6 / (1 + e^-3) .0024
+        (Fraction(6), Fraction(1, 1000), 2, 5),
         # several cases: never below the cases themselves, so that one person alone fills no variant
         (Fraction(60), Fraction(9999999999, 10**10), 3, 3),
     ],

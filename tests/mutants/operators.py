@@ -82,6 +82,8 @@ def mutants(source: str) -> Iterator[Mutant]:
         line, before, after = _change(source, mutated)
         if before == after or before.startswith(NOT_BEHAVIOUR):
             continue
+        if operator == "ReplaceBinaryOperator_BitOr_BitAnd" and _bare(source) == _bare(mutated):
+            continue  # int | None in an annotation
         seen[before, after] += 1
         yield Mutant(operator, line, before, after, seen[before, after], mutated)
 
@@ -152,6 +154,20 @@ def _with(source: str, node: ast.expr | ast.stmt, text: str) -> str:
     begin = starts[node.lineno - 1] + node.col_offset
     end = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
     return (raw[:begin] + text.encode() + raw[end:]).decode()
+
+
+def _bare(source: str) -> str:
+    """The program without its annotations."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg():
+                node.annotation = None
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                node.returns = None
+            case ast.AnnAssign():
+                node.annotation = ast.Constant(None)
+    return ast.dump(tree)
 
 
 def _change(source: str, mutated: str) -> tuple[int, str, str]:

@@ -317,6 +317,12 @@ def test_bounds_at_their_edges() -> None:
     _refused("max_events", lambda: TimeBounds(1, None, 0))
 
 
+def test_bounds_that_are_not_said() -> None:
+    """30 days between two events, no starts, 20 values a case (docs/dp.md); one case a person."""
+    assert TimeBounds() == TimeBounds(30 * DAY, None, 20)
+    assert Terms.of(1, "0.1") == Terms(Fraction(1), Fraction(1, 10)) == Terms(Fraction(1), Fraction(1, 10), 1)
+
+
 def test_scales_of_bounds_are_checked_before_anything_is_drawn() -> None:
     """The widest range at the smallest share must fit 64 bits, and the narrowest at the whole epsilon must be noise."""
     wide, narrow = 2**39, 2**10

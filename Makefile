@@ -38,6 +38,11 @@ coverage: $(VENV)/.checked ## branch coverage of models and stream by every test
 	$(BIN)/pytest --cov --cov-report= --numprocesses 2 --dist loadfile
 	$(BIN)/coverage report
 
+.PHONY: mutants
+mutants: $(VENV)/.checked ## mutation testing of models/dp, gate, ledger, triggers, pipeline (FILES=models/dp/strict.py; not in CI)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[mutants]'
+	$(BIN)/python -m tests.mutants $(FILES)
+
 .PHONY: check
 check: $(VENV)/.checked ## ruff, mypy, import-linter, deptry, and the API pages build
 	$(BIN)/ruff check .

@@ -23,6 +23,9 @@ from models.errors import InputError
 Observe = Callable[[], Iterable[Hashable]]
 """One run of a mechanism: the events that happened in its output."""
 
+EVENTS = 20
+"""Events that an audit chooses on its first half and counts on its second."""
+
 NO_CLAIM = 1.0 - 1e-12
 """A delta at which nothing can be refuted."""
 
@@ -83,7 +86,7 @@ def upper_bound(hits: int, runs: int, alpha: float) -> float:
     return float(betaincinv(hits + 1, runs - hits, 1.0 - alpha)) if hits < runs else 1.0
 
 
-def audit(pair: Pair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, events: int = 20) -> Finding:
+def audit(pair: Pair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, events: int = EVENTS) -> Finding:
     """Bound epsilon from below over `runs` runs on each of the two logs (half to choose events, half to count)."""
     if runs < 20 or not 0.0 <= delta < 1.0 or not 0.0 < alpha < 1.0:
         raise InputError("an audit needs at least 20 runs, delta_dp in [0, 1) and alpha in (0, 1)")
@@ -104,6 +107,31 @@ def audit(pair: Pair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, eve
         if bound > best.epsilon:
             best = Finding(pair.name, bound, False, _shown(event), runs)
     return best
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """What an audit can see at all. `epsilon`: the largest bound that it can report, that of an event which always
+    happens on one log and never on the other; `probability`: how often an event that never happens on the other
+    log must have been seen to refute the claim, None where even always is too seldom."""
+
+    epsilon: float
+    probability: float | None
+
+
+def power(
+    runs: int, claimed: float, *, delta: float = 0.0, alpha: float = 0.01, events: int = EVENTS, steps: int = 1
+) -> Power:
+    """The power of `audit` at so many runs against a claim of (claimed, delta) per step; delta is that of all steps."""
+    half = runs // 2
+    error = alpha / (4 * events)
+
+    def bound(hits: int) -> float:
+        likely = lower_bound(hits, half, error) - delta
+        return math.log(likely / upper_bound(0, half, error)) if likely > 0.0 else -math.inf
+
+    enough = next((hits for hits in range(half + 1) if bound(hits) > claimed * steps), None)
+    return Power(max(bound(half), 0.0), None if enough is None else enough / half)
 
 
 def _counted(observe: Observe, runs: int) -> Counter[Hashable]:

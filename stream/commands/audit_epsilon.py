@@ -1,4 +1,5 @@
-"""`veilstream audit-epsilon`: run a mechanism on neighbouring logs and bound epsilon from below by what is seen."""
+"""`veilstream audit-epsilon`: run a mechanism, or the whole pipeline around it, on neighbouring logs and bound epsilon
+from below by what is seen."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, tables
 
 if TYPE_CHECKING:
-    from models.dp.audit import Finding, Pair
+    from models.dp.audit import Finding, Pair, Power
+    from models.dp.budget import Charge
     from stream.release.contract import Mechanism
 
 PANEL = "Measure"
@@ -23,11 +25,18 @@ TAKES = {"amun": ("delta", "variant"), "dp-log": ("epsilon", "delta_dp"), "dp-va
 
 def command(
     mechanism: Annotated[str, typer.Option(help="amun, dp-log or dp-variants.")] = "dp-variants",
-    epsilon: Annotated[str, typer.Option(help="epsilon of dp-log and dp-variants.")] = "1",
+    epsilon: Annotated[
+        str | None, typer.Option(help="epsilon of dp-log and dp-variants (default 1; with --pipeline 0.1 a release).")
+    ] = None,
     delta_dp: Annotated[str, typer.Option("--delta-dp", help="delta of dp-log and dp-variants.")] = "0.01",
     delta: Annotated[float, typer.Option(help="Guessing advantage of amun.")] = 0.2,
     variant: Annotated[str, typer.Option(help="Design of amun: sampling, filtering or oversampling.")] = "sampling",
-    runs: Annotated[int, typer.Option(help="Runs on each of the two logs of a pair.")] = 1000,
+    pipeline: Annotated[
+        bool, typer.Option("--pipeline", help="Audit the whole pipeline: moments, withheld attempts, manifests, files.")
+    ] = False,
+    runs: Annotated[
+        int | None, typer.Option(help="Runs on each of the two logs of a pair (default 1000; with --pipeline 200).")
+    ] = None,
     alpha: Annotated[float, typer.Option(help="Chance that the bound is too high.")] = 0.01,
     json: options.Json = False,
 ) -> int:
@@ -35,13 +44,13 @@ def command(
 
     A bound below the claim proves nothing; one above it, or support that the neighbour cannot have, refutes it.
     """
-    built = _mechanism(mechanism, {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant})
+    runs = (200 if pipeline else 1000) if runs is None else runs
     if runs < 20 or not 0 < alpha < 1:
         raise InputError("--runs must be at least 20 and --alpha between 0 and 1")
-    charge = built.charge()
-    claimed = float(charge.epsilon) if charge.epsilon else None
-    found = _findings(built, runs, alpha)
-    document = _document(built, claimed, found, runs, alpha)
+    epsilon = ("0.1" if pipeline else "1") if epsilon is None else epsilon
+    built = _mechanism(mechanism, {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant})
+    staged, claim = _pipeline(built) if pipeline else (_staged(built), built.charge())
+    document = _document(built, claim, staged, runs, alpha, pipeline=pipeline)
     if json:
         emit_json(document)
     else:
@@ -57,29 +66,58 @@ def _mechanism(kind: str, given: dict[str, Any]) -> Mechanism:
     return chosen(kind, {name: given[name] for name in TAKES[kind]})
 
 
-def _findings(built: Mechanism, runs: int, alpha: float) -> list[tuple[Pair, Finding]]:
-    from models.dp.audit import audit, group_delta
+def _staged(built: Mechanism) -> list[Pair]:
     from models.dp.neighbours import pairs
 
-    staged = pairs(
+    return pairs(
         lambda log: _run(built, log), _stage(built), times=built.kind != "dp-variants", rule=built.kind == "amun"
     )
-    found, charge = [], built.charge()
+
+
+def _pipeline(built: Mechanism) -> tuple[list[Pair], Charge]:
+    """Runs of the whole pipeline, and what all releases of a run are charged."""
+    from stream.replay.pipeline_audit import Scene, claimed, pipeline_pairs, small_configuration
+
+    if built.charge().epsilon == 0:
+        raise InputError(f"--pipeline needs a mechanism with a promise for a whole release, not {built.kind}")
+    settings = small_configuration(built.model_dump(mode="json"))
+    scene = Scene(common=max(100, 2 * _least(built)))
+    return pipeline_pairs(settings, scene), claimed(settings, scene)
+
+
+def _findings(staged: list[Pair], claim: Charge, runs: int, alpha: float) -> list[tuple[Pair, Finding, Power]]:
+    from models.dp.audit import audit, power
+
+    found = []
     with progress() as bar:
         task = bar.add_task("neighbouring logs", total=len(staged))
         for pair in staged:
-            delta = group_delta(float(charge.epsilon), float(charge.delta), pair.steps)
-            found.append((pair, audit(pair, runs, delta=delta, alpha=alpha / len(staged))))
+            delta, each = _delta(claim, pair), alpha / len(staged)
+            finding = audit(pair, runs, delta=delta, alpha=each)
+            seen = power(runs, float(claim.epsilon), delta=delta, alpha=each, steps=pair.steps)
+            found.append((pair, finding, seen))
             bar.advance(task)
     return found
+
+
+def _delta(claim: Charge, pair: Pair) -> float:
+    from models.dp.audit import group_delta
+
+    return group_delta(float(claim.epsilon), float(claim.delta), pair.steps)
 
 
 def _stage(built: Mechanism) -> Any:
     """As many cases as make the common variant pass a threshold, with room for the noise."""
     from models.dp.neighbours import Stage
 
-    least = built.build(_exposure(Stage().log(1))).public.get("threshold", 0) if built.kind != "amun" else 0
-    return Stage(common=max(20, least + 6))
+    return Stage(common=max(20, _least(built) + 6))
+
+
+def _least(built: Mechanism) -> int:
+    """The threshold of counts, 0 where there is none."""
+    from models.dp.neighbours import Stage
+
+    return int(built.build(_exposure(Stage().log(1))).public.get("threshold", 0)) if built.kind != "amun" else 0
 
 
 def _run(built: Mechanism, log: Any) -> Any:
@@ -95,16 +133,21 @@ def _exposure(log: Any) -> Any:
 
 
 def _document(
-    built: Mechanism, claimed: float | None, found: list[tuple[Pair, Finding]], runs: int, alpha: float
+    built: Mechanism, claim: Charge, staged: list[Pair], runs: int, alpha: float, *, pipeline: bool
 ) -> dict[str, Any]:
-    unbounded = any(finding.unbounded for _, finding in found)
-    refuted = claimed is not None and any(finding.refutes(claimed, pair.steps) for pair, finding in found)
+    claimed = float(claim.epsilon) if claim.epsilon else None
+    if pipeline:
+        _refuse_blindness(claim, staged, runs, alpha)
+    found = _findings(staged, claim, runs, alpha)
+    unbounded = any(finding.unbounded for _, finding, _ in found)
+    refuted = claimed is not None and any(finding.refutes(claimed, pair.steps) for pair, finding, _ in found)
     verdict = (
         "refuted" if refuted else "unbounded" if unbounded else "consistent" if claimed is not None else "no claim"
     )
     return {
         "mechanism": {**built.model_dump(mode="json")},
-        "claimed": None if claimed is None else {"epsilon": claimed, "delta": float(built.charge().delta)},
+        "audited": "pipeline" if pipeline else "mechanism",
+        "claimed": None if claimed is None else {"epsilon": claimed, "delta": float(claim.delta)},
         "runs": runs,
         "alpha": alpha,
         "pairs": [
@@ -114,24 +157,49 @@ def _document(
                 "epsilon_lower": None if math.isinf(finding.epsilon) else finding.epsilon,
                 "unbounded": finding.unbounded,
                 "witness": finding.witness,
+                "power": {
+                    "largest_epsilon": seen.epsilon,
+                    "least_probability": None if claimed is None else seen.probability,
+                },
             }
-            for pair, finding in found
+            for pair, finding, seen in found
         ],
-        "epsilon_lower": None if unbounded else max(finding.epsilon / pair.steps for pair, finding in found),
+        "epsilon_lower": None if unbounded else max(finding.epsilon / pair.steps for pair, finding, _ in found),
         "unbounded": unbounded,
         "verdict": verdict,
     }
+
+
+def _refuse_blindness(claim: Charge, staged: list[Pair], runs: int, alpha: float) -> None:
+    """An audit that could not even see a certain event says "consistent" of everything."""
+    from models.dp.audit import power
+
+    pair = staged[0]
+    most = power(runs, float(claim.epsilon), delta=_delta(claim, pair), alpha=alpha / len(staged), steps=pair.steps)
+    if most.probability is None:
+        raise InputError(
+            f"--runs {runs} show an epsilon of {most.epsilon:.2f} at most, and the releases of a run claim "
+            f"{float(claim.epsilon):g} together: nothing could be refuted; raise --runs or lower --epsilon"
+        )
 
 
 def _table(document: dict[str, Any]) -> None:
     from rich.table import Table
 
     claimed = document["claimed"]
-    table = Table(title=f"{document['mechanism']['kind']}: {document['verdict']}", title_justify="left")
-    for name in ("neighbours", "epsilon >=", "may be", "witness"):
+    kind, audited = document["mechanism"]["kind"], document["audited"]
+    named = kind if audited == "mechanism" else f"pipeline of {kind}"
+    table = Table(title=f"{named}: {document['verdict']}", title_justify="left")
+    for name in ("neighbours", "epsilon >=", "may be", "seen up to", "witness"):
         table.add_column(name)
     for row in document["pairs"]:
         bound = "unbounded" if row["unbounded"] else f"{row['epsilon_lower']:.3f}"
         allowed = "no claim" if claimed is None else f"{claimed['epsilon'] * row['steps']:g}"
-        table.add_row(row["pair"], bound, allowed, row["witness"])
+        table.add_row(row["pair"], bound, allowed, f"{row['power']['largest_epsilon']:.2f}", row["witness"])
     tables().print(table)
+    chances = [row["power"]["least_probability"] for row in document["pairs"]]
+    if claimed is not None:
+        event = (
+            f"an event of frequency {max(chances):.2f} on one log and 0 on the other" if all(chances) else "no event"
+        )
+        tables().print(f"power at {document['runs']} runs: {event} refutes the claim")

@@ -1,0 +1,211 @@
+"""Neighbouring logs through the whole pipeline: fold, cut, gate, mechanism, files. The stage of
+`veilstream audit-epsilon --pipeline`.
+
+A mechanism can keep its promise and the pipeline around it break it: by the moment of a release, by whether it comes at
+all, by what a window exposes. So the output that is audited is all that an outsider can see of a run: how many attempts
+there were, when each was and whether it was withheld, the manifest, the sizes of the files, and what they contain.
+
+The logs are our own, and time is simulated: ticks come by the hour whatever the events do, as in the daemon, and the
+run ends at the same hour with and without the victim. Not seen: how long a build takes, and so what the machine's clock
+says in a manifest (`published`); digests and ids, which are fresh in every run.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connectors import read_log
+from connectors.files import FileOps
+from models.dp.audit import Pair
+from models.dp.budget import Charge
+from models.dp.neighbours import observed
+from models.errors import NoEventsError
+from models.eventlog import EventLog
+from stream.config.settings import Publication, Settings
+from stream.fold.fold import Fold
+from stream.fold.records import Delta, PlainRow, Row, Tick
+from stream.runtime.service import Office
+
+HOUR_NS = 3_600 * 1_000_000_000
+DAY_NS = 24 * HOUR_NS
+
+BEGIN_NS = 1_704_067_200 * 1_000_000_000
+"""2024-01-01T00:00:00Z: the public start of the simulated time."""
+
+HOURS = 73
+"""Ticks of a run: three windows of a day, and the hour in which the third one closes."""
+
+FLEETING = ("published",)
+"""Keys of the manifest that say what the machine's clock said."""
+
+COUNT_STEP = 5
+"""Numbers of cases are told apart in steps of so many."""
+
+SIZE_STEP = 64
+"""And bytes of files in steps of so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """The person who is or is not there: `trace`, one activity an hour from hour `at` of the run."""
+
+    name: str
+    trace: str
+    at: int
+
+
+VICTIMS = (
+    Victim("a case among the others", "AB", 36),
+    Victim("a case of a new variant", "XYZ", 36),
+    Victim("a case before all others", "AB", 2),
+    Victim("a case after all others", "AB", 60),
+)
+"""Persons whose presence moves what a pipeline may read: a count, a variant, the first event, the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """`common` cases of A B whose starts are spread over the second day; the victim comes, or does not."""
+
+    common: int = 100
+
+    def rows(self, victim: Victim | None, pseudonym: Callable[[str], str]) -> dict[int, list[PlainRow]]:
+        """Rows by the hour in which they arrive, offsets in order of arrival."""
+        events: list[tuple[int, int, str, str]] = []
+        for number in range(self.common):
+            start = DAY_NS + number * 22 * HOUR_NS // self.common
+            events += [(start + step * HOUR_NS, number, f"case-{number}", name) for step, name in enumerate("AB")]
+        if victim is not None:
+            start = victim.at * HOUR_NS + HOUR_NS // 2
+            events += [(start + step * HOUR_NS, -1, "victim", name) for step, name in enumerate(victim.trace)]
+        by_hour: dict[int, list[PlainRow]] = defaultdict(list)
+        for offset, (time, _, case, activity) in enumerate(sorted(events)):
+            by_hour[time // HOUR_NS].append(tuple(Row(offset, pseudonym(case), activity, BEGIN_NS + time)))
+        return by_hour
+
+
+def small_configuration(mechanism: Mapping[str, Any], **keys: Any) -> Settings:
+    """The configuration that is audited: a release a day, cases leave a day after their end; `keys` of the publication
+    besides."""
+    publication: dict[str, Any] = {
+        "name": "statistics",
+        "window": {"every": "1d", "time": "wall"},
+        "mechanism": dict(mechanism),
+    }
+    if "start" in Publication.model_fields:
+        publication["start"] = "2024-01-01T00:00:00Z"
+    publication.update(keys)
+    process = {"name": "audit", "retention": "1d", "completion": {"inactivity": "6h"}}
+    return Settings.model_validate({"process": process, "publication": [publication], "min_free_bytes": 0})
+
+
+class _Fleeting(FileOps):
+    """Files of a run that nobody keeps need not outlive a crash."""
+
+    def fsync(self, path: Path) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the pipeline on the scene's log, with or without a victim."""
+
+    settings: Settings
+    scene: Scene
+    victim: Victim | None
+
+    def __call__(self) -> Iterator[Hashable]:
+        """The events that happened in the output."""
+        yield from self.output()[0]
+
+    def output(self) -> tuple[list[Hashable], Charge]:
+        """What an outsider sees, and what the ledger was charged."""
+        folder = Path(tempfile.mkdtemp(prefix="audit-"))
+        try:
+            return self._through(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _through(self, folder: Path) -> tuple[list[Hashable], Charge]:
+        seen: list[Hashable] = []
+        attempts: Counter[str] = Counter()
+        office = Office(self.settings, folder, ops=_Fleeting())
+        try:
+            fold = Fold(office.rules(embedded=False))
+            for position, record in enumerate(self._records(office)):
+                for cut in fold.apply(position, record):
+                    decision = office.decide(fold, cut)
+                    attempts[cut.publication] += 1
+                    which = f"{cut.publication} attempt {attempts[cut.publication]}"
+                    hours = (cut.time_ns - BEGIN_NS) / HOUR_NS
+                    seen += [(which, decision.status), (which, f"at hour {hours:g}")]
+                    if decision.status == "sealed":
+                        place = folder / "public" / cut.publication / f"release-{decision.sequence:06d}"
+                        seen += (_told(which, one) for one in visible(place, self.scene.common))
+            spent = sum((pipeline.account.spent for pipeline in office.pipelines.values()), Charge())
+        finally:
+            office.close()
+        names = [publication.name for publication in self.settings.publication]
+        seen += [(f"{name} attempts", attempts[name]) for name in names]
+        return seen, spent
+
+    def _records(self, office: Office) -> Iterator[Delta | Tick]:
+        rows = self.scene.rows(self.victim, office.pseudonyms.case)
+        last = -1
+        yield Tick(at=BEGIN_NS)
+        for hour in range(HOURS):
+            part = rows.get(hour, [])
+            if part:
+                first, last = last, part[-1][0]
+                yield Delta(src="audit", p=0, prev=first, last=last, n=len(part), key=office.pseudonyms.id, rows=part)
+            yield Tick(at=BEGIN_NS + (hour + 1) * HOUR_NS)
+
+
+def _told(which: str, event: tuple[Any, ...]) -> Hashable:
+    return (which, *event)
+
+
+def visible(folder: Path, common: int) -> Iterator[tuple[Any, ...]]:
+    """What a release shows: its manifest key by key, the size of each file, and its contents (`common`: about how many
+    cases a variant has in the source)."""
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    for file in manifest.pop("files"):
+        yield "bytes", file["path"], (folder / file["path"]).stat().st_size // SIZE_STEP
+    for key, value in manifest.items():
+        if key not in FLEETING:
+            yield "manifest", key, json.dumps(value, sort_keys=True)
+    for path in sorted(folder.glob("log.*"))[:1]:
+        try:
+            log = read_log(path)
+        except NoEventsError:
+            yield ("no events",)
+            continue
+        yield from contents(log, common)
+
+
+def contents(log: EventLog, common: int) -> Iterator[tuple[Any, ...]]:
+    """Variants, how many cases of each, and times, as `models.dp.neighbours.observed` tells them apart; and counts up
+    to twice the common ones in steps of COUNT_STEP."""
+    for event in observed(log, common):
+        yield event if isinstance(event, tuple) else (event,)
+    for trace, count in Counter(log.traces()).items():
+        for bound in range(COUNT_STEP, 2 * common, COUNT_STEP):
+            yield ("at least" if count >= bound else "fewer than"), trace, bound
+
+
+def pipeline_pairs(settings: Settings, scene: Scene, victims: tuple[Victim, ...] = VICTIMS) -> list[Pair]:
+    """The scene without and with each victim, as runs of the pipeline; one step of the claim each."""
+    return [Pair(one.name, Run(settings, scene, None), Run(settings, scene, one)) for one in victims]
+
+
+def claimed(settings: Settings, scene: Scene) -> Charge:
+    """What the releases on the common cases alone are charged together. The moments of dp releases are public, so a
+    run with a victim is charged the same; a run that is charged more shows by its number of attempts."""
+    return Run(settings, scene, None).output()[1]

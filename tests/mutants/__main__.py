@@ -1,0 +1,190 @@
+"""`python -m tests.mutants [FILE ...]`: plant every mutant, run its tests, and list those that live."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import json
+import os
+import sys
+import tempfile
+import tomllib
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+OUT = ROOT / "out" / "mutants"
+LEAST = 0.95
+"""Share of mutants that must be killed in all the modules together."""
+
+WARM = (
+    "numpy", "pandas", "numba", "scipy.special", "scipy.stats", "scipy.sparse", "opendp.prelude", "lxml.etree",
+    "pydantic", "msgspec", "typer", "rich.table", "rich.progress", "pyarrow.parquet", "cryptography.fernet", "jinja2",
+    "fsspec", "structlog", "prometheus_client", "cosmic_ray.mutating",
+)  # fmt: skip
+"""What every test imports, and no module of the project: mutants of constants fork from here."""
+
+
+def main() -> int:
+    """Run the groups of the named files (all without names); 0 where every survivor is explained and 95 % are dead."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
+    parser.add_argument("files", nargs="*", help="modules, such as models/dp/strict.py (default: all of targets.toml)")
+    parser.add_argument("--fresh", action="store_true", help="also run what was killed before and has not changed")
+    parser.add_argument("--list", action="store_true", help="only say what is known from the last runs")
+    arguments = parser.parse_args()
+    os.chdir(ROOT)
+    groups = tomllib.loads((HERE / "targets.toml").read_text(encoding="utf-8"))["group"]
+    wanted = [os.path.relpath(path, ROOT) for path in arguments.files]
+    unknown = set(wanted) - {path for group in groups for path in group["modules"]}
+    if unknown:
+        parser.error(f"not in targets.toml: {', '.join(sorted(unknown))}")
+    results = []
+    for group in groups:
+        modules = [path for path in group["modules"] if not wanted or path in wanted]
+        if modules:
+            if not arguments.list:
+                _run(modules, group["tests"], arguments.fresh)
+            results += [result for path in modules for result in _known(path).values()]
+    return _verdict(results)
+
+
+def _file(path: str) -> Path:
+    return OUT / f"{path.replace('/', '.')}.json"
+
+
+def _known(path: str) -> dict[str, dict[str, Any]]:
+    file = _file(path)
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def _run(modules: list[str], tests: list[str], fresh: bool) -> None:
+    from tests.mutants.operators import mutants
+
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = tempfile.mkdtemp()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    OUT.mkdir(parents=True, exist_ok=True)
+    chosen: dict[str, Any] = {}
+    keys: dict[int, str] = {}
+    known: dict[str, dict[str, Any]] = {}
+    for path in modules:
+        text = Path(path).read_text(encoding="utf-8")
+        known[path] = {}
+        chosen[path] = []
+        before = {} if fresh else _known(path)
+        for mutant in mutants(text):
+            key = _key(text, mutant)
+            keys[id(mutant)] = key
+            if before.get(key, {}).get("outcome") in {"killed", "timeout"}:
+                known[path][key] = {**before[key], "line": mutant.line}
+            else:
+                chosen[path].append(mutant)
+        print(f"{path}: {len(chosen[path])} mutants to run, {len(known[path])} known to die", flush=True)
+    for name in WARM:
+        importlib.import_module(name)
+
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        _session(chosen, tests, write)
+    os.close(write)
+    late: list[Any] = []
+    everything = {(path, number): mutant for path, found in chosen.items() for number, mutant in enumerate(found)}
+
+    def note(path: str, function: str, mutant: Any, outcome: str, seconds: float) -> None:
+        known[path][keys[id(mutant)]] = {
+            "module": path, "function": function, "line": mutant.line, "operator": mutant.operator,
+            "before": mutant.before, "after": mutant.after, "outcome": outcome, "seconds": round(seconds, 2),
+        }  # fmt: skip
+        if outcome in {"survived", "no test"}:
+            print(f"{outcome}: {path}:{mutant.line} {function}\n  - {mutant.before}\n  + {mutant.after}", flush=True)
+        _file(path).write_text(json.dumps(known[path], indent=0), encoding="utf-8")
+
+    from tests.mutants.running import at_import
+
+    with os.fdopen(read, encoding="utf-8") as lines:
+        for line in lines:
+            record = json.loads(line)
+            if "say" in record:
+                print(record["say"], flush=True)
+                continue
+            mutant = everything[record["path"], record["number"]]
+            if "tests" in record:
+                late.append((record["path"], mutant, record["tests"], record["took"]))
+            else:
+                note(record["path"], record["function"], mutant, record["outcome"], record["seconds"])
+    _, status = os.waitpid(pid, 0)
+    if os.waitstatus_to_exitcode(status) != 0:
+        raise SystemExit("the tests fail without a mutant, or the session ended early")
+    for path, mutant, reached, took in late:
+        outcome, seconds = at_import(path, mutant, reached, took)
+        note(path, "", mutant, outcome, seconds)
+
+
+def _key(text: str, mutant: Any) -> str:
+    """What was killed stays killed while its surroundings (20 lines on each side) stay as they are."""
+    lines = text.splitlines()
+    around = "\n".join(lines[max(0, mutant.line - 20) : mutant.line + 20])
+    return hashlib.sha256(f"{around}\0{mutant.before}\0{mutant.after}\0{mutant.operator}".encode()).hexdigest()[:16]
+
+
+def _session(chosen: dict[str, Any], tests: list[str], write: int) -> None:
+    import pytest
+
+    from tests.mutants.running import ARGUMENTS, Session
+
+    numbers = {id(mutant): number for found in chosen.values() for number, mutant in enumerate(found)}
+
+    def send(record: dict[str, Any]) -> None:
+        os.write(write, (json.dumps(record) + "\n").encode())
+
+    def report(path: str, function: str, mutant: Any, outcome: str, seconds: float) -> None:
+        send(
+            {"path": path, "number": numbers[id(mutant)], "function": function, "outcome": outcome, "seconds": seconds}
+        )
+
+    session = Session(chosen, report, lambda text: send({"say": text}))
+    silent = os.open(OUT / "session.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    code = 1
+    try:
+        code = int(pytest.main([*ARGUMENTS, *tests], plugins=[session]))
+        for path, mutant, reached, took in session.at_import:
+            send({"path": path, "number": numbers[id(mutant)], "tests": reached, "took": took})
+        code = 1 if session.failed else code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _verdict(results: list[dict[str, Any]]) -> int:
+    explained = tomllib.loads((HERE / "survivors.toml").read_text(encoding="utf-8")).get("survivor", [])
+    reasons = {(one["module"], one["before"], one["after"]): one["why"] for one in explained}
+    by_module: dict[str, Counter[str]] = {}
+    open_ones = []
+    for result in results:
+        alive = result["outcome"] in {"survived", "no test"}
+        by_module.setdefault(result["module"], Counter())["alive" if alive else "dead"] += 1
+        if alive and (result["module"], result["before"], result["after"]) not in reasons:
+            open_ones.append(result)
+    for module, counted in by_module.items():
+        print(f"{module}: {counted['dead']} of {counted.total()} killed")
+    dead = sum(counted["dead"] for counted in by_module.values())
+    total = sum(counted.total() for counted in by_module.values())
+    print(f"all: {dead} of {total} killed ({dead / max(total, 1):.1%}); {len(open_ones)} survivors without explanation")
+    for result in open_ones:
+        print(f"  {result['module']}:{result['line']} {result['function']}")
+        print(f"    - {result['before']}\n    + {result['after']}")
+    return 0 if dead >= LEAST * total and not open_ones else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""How a mutant gets into a process: into the functions as they are, or at the import of its module."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+FUNCTION = 0x1  # CO_OPTIMIZED: a function's body, not a module's or a class's
+
+
+def places(original: types.CodeType, mutated: types.CodeType) -> list[str]:
+    """Qualified names of the outermost functions whose bodies differ; "" where a module's or class's own code does."""
+    return sorted(set(_places(original, mutated)))
+
+
+def _places(one: types.CodeType, other: types.CodeType) -> Iterator[str]:
+    inner = [(a, b) for a, b in zip(_codes(one), _codes(other), strict=False)]
+    if _shape(one) != _shape(other):
+        yield ""
+    for a, b in inner:
+        if a.co_flags & FUNCTION:
+            if not same(a, b):
+                yield a.co_qualname
+        else:
+            yield from _places(a, b)
+
+
+def same(one: types.CodeType, other: types.CodeType) -> bool:
+    """Whether two functions do the same, apart from where they stand."""
+    return _shape(one) == _shape(other) and all(same(a, b) for a, b in zip(_codes(one), _codes(other), strict=True))
+
+
+def _codes(code: types.CodeType) -> list[types.CodeType]:
+    return [const for const in code.co_consts if isinstance(const, types.CodeType)]
+
+
+def _shape(code: types.CodeType) -> tuple[Any, ...]:
+    consts = tuple(
+        ("code", const.co_qualname) if isinstance(const, types.CodeType) else (type(const), repr(const))
+        for const in code.co_consts
+    )
+    return (
+        code.co_name, code.co_code, consts, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
+        code.co_flags, code.co_argcount, code.co_exceptiontable,
+    )  # fmt: skip
+
+
+def function_code(code: types.CodeType, name: str) -> types.CodeType | None:
+    """The code of the function of this qualified name."""
+    for inner in _codes(code):
+        if inner.co_flags & FUNCTION:
+            if inner.co_qualname == name:
+                return inner
+        elif (found := function_code(inner, name)) is not None:
+            return found
+    return None
+
+
+def is_kernel(module: types.ModuleType, name: str) -> bool:
+    return hasattr(vars(module).get(name), "py_func")
+
+
+def plant(module: types.ModuleType, name: str, code: types.CodeType) -> bool:
+    """Give a function of an imported module another body; False where it cannot be found."""
+    if is_kernel(module, name):
+        _plant_kernel(module, name, code)
+        return True
+    owner: Any = module
+    *path, last = name.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    found = vars(owner).get(last)
+    if isinstance(found, property):
+        found = found.fget
+    found = getattr(found, "__func__", found)
+    if hasattr(found, "cache_clear"):
+        found.cache_clear()
+    found = getattr(found, "wrapped", found)  # pydantic's proxy of a validator
+    found = getattr(found, "__func__", found)
+    while hasattr(found, "__wrapped__"):
+        found = found.__wrapped__
+    if not isinstance(found, types.FunctionType) or found.__code__.co_freevars != code.co_freevars:
+        return False
+    found.__code__ = code
+    return True
+
+
+def _plant_kernel(module: types.ModuleType, name: str, code: types.CodeType) -> None:
+    """Compile all kernels of the module anew, without the cache on disk: callers hold compiled code of the old one."""
+    import numba
+
+    from models import compiled
+
+    old = {key: value for key, value in vars(module).items() if hasattr(value, "py_func")}
+    own = {key: value for key, value in old.items() if value.py_func.__module__ == module.__name__}
+    for key, dispatcher in own.items():
+        function = dispatcher.py_func
+        if key == name:
+            function = types.FunctionType(code, vars(module), key, function.__defaults__)
+            function.__module__ = module.__name__
+        fresh = compiled._compiled_once(numba.njit(function))
+        for other in list(sys.modules.values()):
+            for held, value in list(getattr(other, "__dict__", {}).items()):
+                if value is dispatcher:
+                    setattr(other, held, fresh)
+
+
+class AtImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from another text than its file's; its kernels are compiled anew."""
+
+    def __init__(self, name: str, path: str, source: str) -> None:
+        self.name, self.path, self.source = name, path, source
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        return (
+            importlib.util.spec_from_file_location(fullname, self.path, loader=self) if fullname == self.name else None
+        )
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        import numba
+
+        from models import compiled
+
+        cached = compiled._compiled
+
+        def anew(function: Any, **options: Any) -> Any:
+            if function.__module__ != self.name:
+                return cached(function, **options)
+            return compiled._compiled_once(numba.njit(**options)(function))
+
+        compiled._compiled = anew  # type: ignore[assignment]
+        exec(compile(self.source, self.path, "exec"), vars(module))

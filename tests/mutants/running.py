@@ -1,0 +1,194 @@
+"""Runs the tests of a group once, then each mutant in a fork of it with the tests that reach its function."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import threading
+import time
+import types
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from tests.mutants import planting
+from tests.mutants.operators import Mutant
+
+PATIENCE = 20.0
+"""Seconds that a mutant may take beyond four times what its tests take."""
+
+MEMORY = 6 << 30
+"""Bytes that a mutant may hold: one that asks for more is killed by that."""
+
+Report = Callable[[str, str, Mutant, str, float], None]
+"""(path, function, mutant, outcome, seconds)."""
+
+
+def name_of(path: str) -> str:
+    return path.removesuffix(".py").replace("/", ".")
+
+
+class Session:
+    """pytest plugin whose test loop runs everything once with a trace, then the mutants.
+
+    `reports`: item -> outcome of the clean run must be no failure; mutants of constants are left in `at_import`.
+    """
+
+    def __init__(self, chosen: dict[str, list[Mutant]], report: Report, say: Callable[[str], None]) -> None:
+        self.chosen, self.report, self.say = chosen, report, say
+        self.failed = False
+        self.at_import: list[tuple[str, Mutant, list[str], float]] = []
+        self.hits: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self.took: list[float] = []
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.failed |= report.failed
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        self.items = session.items
+        paths = {os.path.abspath(path): path for path in self.chosen}
+        for number, item in enumerate(self.items):
+            begin = time.monotonic()
+            with _traced(paths, self.hits, number):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            self.took.append(time.monotonic() - begin)
+            if self.failed:
+                self.say(f"fails without a mutant: {item.nodeid}")
+                return True
+        self.say(f"{len(self.items)} tests pass in {sum(self.took):.0f} s")
+        for path, mutants in self.chosen.items():
+            self._module(path, mutants)
+        return True
+
+    def _module(self, path: str, mutants: list[Mutant]) -> None:
+        module = importlib.import_module(name_of(path))
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        original = compile(text, os.path.abspath(path), "exec", dont_inherit=True)
+        everything = set().union(*(numbers for (one, _), numbers in self.hits.items() if one == path), set())
+        for mutant in mutants:
+            try:
+                mutated = compile(mutant.source, os.path.abspath(path), "exec", dont_inherit=True)
+            except SyntaxError:
+                continue
+            where = planting.places(original, mutated)
+            if not where:
+                continue  # an annotation
+            if where == [""] or len(where) > 1:
+                self._later(path, mutant, everything)
+                continue
+            code = planting.function_code(mutated, where[0])
+            assert code is not None
+            kernel = planting.is_kernel(module, where[0])
+            reached = self._callers(module, where[0]) | everything if kernel else self.hits[path, where[0]]
+            self._one(path, where[0], mutant, reached, module, code)
+
+    def _callers(self, module: types.ModuleType, name: str) -> set[int]:
+        """Tests of the modules that import a kernel: compiled code is not traced."""
+        kernel = vars(module)[name]
+        holders = {m.__name__ for m in list(sys.modules.values()) if vars(m).get(name) is kernel} if kernel else set()
+        return set().union(
+            *(numbers for (one, _), numbers in self.hits.items() if name_of(one) in holders), self._tests_of(holders)
+        )
+
+    def _tests_of(self, holders: set[str]) -> set[int]:
+        return {number for number, item in enumerate(self.items) if item.module.__name__ in holders}
+
+    def _later(self, path: str, mutant: Mutant, reached: Iterable[int]) -> None:
+        ordered = self._ordered(reached)
+        self.at_import.append(
+            (path, mutant, [self.items[i].nodeid for i in ordered], sum(self.took[i] for i in ordered))
+        )
+
+    def _ordered(self, reached: Iterable[int]) -> list[int]:
+        return sorted(reached, key=self.took.__getitem__)
+
+    def _one(
+        self, path: str, name: str, mutant: Mutant, reached: Iterable[int], module: types.ModuleType,
+        code: types.CodeType,
+    ) -> None:  # fmt: skip
+        ordered = self._ordered(reached)
+        if not ordered:
+            self.report(path, name, mutant, "no test", 0.0)
+            return
+
+        def body() -> bool:
+            if not planting.plant(module, name, code):
+                return False
+            self.failed = False
+            for number in ordered:
+                item = self.items[number]
+                item._initrequest()
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                if self.failed:
+                    return True
+            return False
+
+        outcome, seconds = forked(body, PATIENCE + 4 * sum(self.took[i] for i in ordered))
+        self.report(path, name, mutant, outcome, seconds)
+
+
+def forked(body: Callable[[], bool], limit: float) -> tuple[str, float]:
+    """Run `body` in a fork: killed where it says so, dies or does not end; survived otherwise."""
+    begin = time.monotonic()
+    pid = os.fork()
+    if pid == 0:
+        _child(body)
+    while True:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        took = time.monotonic() - begin
+        if done:
+            return ("survived" if os.waitstatus_to_exitcode(status) == 0 else "killed"), took
+        if took > limit:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return "timeout", took
+        time.sleep(0.005)
+
+
+def _child(body: Callable[[], bool]) -> None:
+    import resource
+
+    code = 1
+    try:
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        code = 1 if body() else 0
+    finally:
+        os._exit(code)
+
+
+def at_import(path: str, mutant: Mutant, tests: list[str], took: float) -> tuple[str, float]:
+    """A mutant of a constant, a default or a class: a fork that has imported nothing of the project imports it."""
+
+    def body() -> bool:
+        sys.meta_path.insert(0, planting.AtImport(name_of(path), os.path.abspath(path), mutant.source))
+        return pytest.main([*ARGUMENTS, "-x", *tests]) != 0
+
+    return forked(body, PATIENCE + 15 + 4 * took) if tests else ("no test", 0.0)
+
+
+ARGUMENTS = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-r", "N")
+
+
+class _traced:
+    """Notes which functions of the chosen files run, under the number of a test."""
+
+    def __init__(self, paths: dict[str, str], hits: dict[tuple[str, str], set[int]], number: int) -> None:
+        self.paths, self.hits, self.number = paths, hits, number
+
+    def _called(self, frame: types.FrameType, event: str, _: Any) -> None:
+        path = self.paths.get(frame.f_code.co_filename)
+        if path is not None:
+            self.hits[path, frame.f_code.co_qualname.split(".<locals>")[0]].add(self.number)
+
+    def __enter__(self) -> None:
+        threading.settrace(self._called)
+        sys.settrace(self._called)
+
+    def __exit__(self, *_: Any) -> None:
+        sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]

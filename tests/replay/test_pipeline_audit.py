@@ -1,0 +1,148 @@
+"""The audit of the whole pipeline: the faults that it was made for are planted, and it flags each; the pipeline as it
+stands is not flagged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.dp.audit import Finding, audit, power
+from stream.config import settings as configuration
+from stream.config.settings import Publication, Settings
+from stream.fold.cutting import Cutter
+from stream.fold.triggers import PublicationState
+from stream.replay.pipeline_audit import (
+    VICTIMS,
+    Run,
+    Scene,
+    Victim,
+    claimed,
+    pipeline_pairs,
+    small_configuration,
+)
+
+MECHANISM = {"kind": "dp-variants", "epsilon": "0.1", "delta_dp": "0.01"}
+RUNS, EVENTS = 40, 5
+ALPHA = 1e-3
+"""Bound on the chance that a right pipeline is flagged, for each pair. It is far smaller: with so few runs only an
+event that nearly always happens on one log and nearly never on the other refutes the claim."""
+
+AMONG, NEW_VARIANT, BEFORE, AFTER = VICTIMS
+
+
+def _flagged(settings: Settings, victim: Victim, runs: int = RUNS) -> Finding | None:
+    """The finding, where it refutes what the releases were charged."""
+    scene = Scene()
+    claim = claimed(settings, scene)
+    epsilon, delta = float(claim.epsilon), float(claim.delta)
+    seen = power(runs, epsilon, delta=delta, alpha=ALPHA, events=EVENTS)
+    assert seen.probability is not None, "so few runs could refute nothing"
+    pair = pipeline_pairs(settings, scene, (victim,))[0]
+    finding = audit(pair, runs, delta=delta, alpha=ALPHA, events=EVENTS)
+    return finding if finding.refutes(epsilon) else None
+
+
+MENDED = "start" in Publication.model_fields
+"""Whether windows have a public start and retention asks each case: before, the audit flags two persons rightly."""
+
+
+@pytest.mark.parametrize("victim", VICTIMS if MENDED else VICTIMS[:2], ids=lambda victim: victim.name)
+def test_the_pipeline_as_it_stands_is_not_flagged(victim: Victim) -> None:
+    """Negative control: no person is seen beyond what the releases of the run are charged."""
+    finding = _flagged(small_configuration(MECHANISM), victim)
+    assert finding is None, finding
+
+
+def test_a_gate_that_reads_raw_data_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted fault 1: `min_utility` with `charge_withheld`; one case of a new variant decides what comes."""
+    monkeypatch.setattr(configuration, "refuse_impossible", lambda *_: None)
+    finding = _flagged(small_configuration(MECHANISM, gate={"min_utility": 1.0, "charge_withheld": True}), NEW_VARIANT)
+    assert finding is not None
+    assert "withheld" in finding.witness or "sealed" in finding.witness
+
+
+def test_a_first_release_after_so_many_events_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted fault 2: `first.new_events`; one case more brings the first release forward."""
+    monkeypatch.setattr(Publication, "_refuse_data_cuts", lambda *_: None)
+    count = 2 * Scene().common + 1
+    finding = _flagged(small_configuration(MECHANISM, first={"new_events": count}), AMONG)
+    assert finding is not None
+    assert "attempt" in finding.witness
+
+
+def _opened_by_the_first_event(self: PublicationState, rules: Any, clock: Any, earliest: int | None, **_: Any) -> None:
+    """`PublicationState.open_windows` of commit d56300e."""
+    every = rules.window.every
+    if every is None or self.window_end is not None or earliest is None:
+        return
+    known = clock.watermark if rules.window.tumbling else clock.now
+    if known is not None:
+        begin = min(earliest, known) if rules.window.tumbling else known
+        self.window_end = begin // every * every + every
+
+
+def test_windows_that_begin_at_the_first_event_are_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted fault 3: a person who comes before all others brings a release more."""
+    monkeypatch.setattr(PublicationState, "open_windows", _opened_by_the_first_event)
+    finding = _flagged(small_configuration(MECHANISM), BEFORE)
+    assert finding is not None
+    assert "attempt" in finding.witness
+
+
+def _retired_by_the_watermark(self: Cutter) -> None:
+    """`Cutter.retire` of commit d56300e."""
+    from stream.fold.cases import PENDING
+    from stream.fold.completion import complete_now
+
+    state, retention = self.state, self.rules.retention
+    watermark = self.clock().watermark
+    if watermark is None or retention is None:
+        return
+    leave = complete_now(state.cases, self.rules.inactivity, self.clock())
+    leave &= state.cases["last"] <= watermark - retention
+    for name in self.publications:
+        leave[state.events["case"][state.events[f"flag:{name}"] == PENDING]] = False
+    if np.any(leave):
+        self._remove(~leave)
+        self._restage = True
+
+
+def test_retention_by_the_watermark_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted fault 4: the last event of one person takes others out of the exposure."""
+    monkeypatch.setattr(Cutter, "retire", _retired_by_the_watermark)
+    monkeypatch.setattr(Cutter, "_retire_for", lambda *_: None, raising=False)
+    finding = _flagged(small_configuration(MECHANISM), AFTER, 60)  # a count tells, and noise hides some of it
+    assert finding is not None
+    assert "('A', 'B')" in finding.witness
+
+
+def test_a_run_sees_all_that_an_outsider_sees() -> None:
+    """Attempts, moments, manifest, sizes and contents are in the output, and nothing that is fresh in every run."""
+    output, charge = Run(small_configuration(MECHANISM), Scene(), None).output()
+    assert charge == claimed(small_configuration(MECHANISM), Scene())
+    what = {event[1] if isinstance(event[1], str) else event[0] for event in output if isinstance(event, tuple)}
+    assert {"sealed", "at hour 48", "bytes", "manifest", "variant", "at least", "statistics attempts"} <= what
+    assert not any("published" in event for event in output if isinstance(event, tuple))
+    again, _ = Run(small_configuration(MECHANISM), Scene(), None).output()
+    manifests = [
+        [event for event in one if isinstance(event, tuple) and "manifest" in event] for one in (output, again)
+    ]
+    assert manifests[0] == manifests[1]
+
+
+def test_power_says_what_so_many_runs_can_see() -> None:
+    """An event that is certain on one log and impossible on the other gives exactly the bound that `power` names, and
+    one of the named frequency refutes while one hit fewer does not."""
+    from models.dp.audit import Pair, lower_bound, upper_bound
+
+    seen = power(100, 0.5, delta=0.01, alpha=0.01, events=1)
+    pair = Pair("certain", lambda: ["here"], list)
+    assert audit(pair, 100, delta=0.01, alpha=0.01, events=1).epsilon == pytest.approx(seen.epsilon)
+    assert seen.probability is not None
+    hits = round(seen.probability * 50)
+    error = 0.01 / 4
+    bounds = [np.log((lower_bound(count, 50, error) - 0.01) / upper_bound(0, 50, error)) for count in (hits - 1, hits)]
+    assert bounds[0] <= 0.5 < bounds[1]
+    assert power(20, 3.0, events=20).probability is None

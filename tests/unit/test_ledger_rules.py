@@ -1,0 +1,174 @@
+"""What the ledger keeps apart, what it answers with, and what an account reads out of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from models.dp.budget import Charge
+from models.errors import RefusedError
+from stream.storage.ledger import (
+    Account,
+    Entry,
+    EntryKind,
+    SqliteLedger,
+    charge_entry,
+    charge_of,
+    key_of,
+    open_readonly,
+)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> SqliteLedger:
+    return SqliteLedger(tmp_path / "ledger.sqlite", "demo")
+
+
+def _entry(kind: EntryKind, cut: str = "a", sequence: int = 1, publication: str = "p", owner: str = "") -> Entry:
+    return Entry(kind=kind, publication=publication, cut=cut, sequence=sequence, owner=owner)
+
+
+@pytest.mark.parametrize(
+    ("kind", "by_cut", "by_number"),
+    [
+        ("charge", True, False),
+        ("withheld", True, False),
+        ("seal", False, True),
+        ("published", False, True),
+        ("burned", False, False),
+        ("erased", False, False),
+        ("note", False, False),
+    ],
+)
+def test_what_makes_an_entry_the_only_one(ledger: SqliteLedger, kind: EntryKind, by_cut: bool, by_number: bool) -> None:
+    """One charge and one refusal a cut, one seal and one announcement a number and publication; others repeat."""
+    first = _entry(kind, owner="first")
+    assert ledger.append(first) == first
+    same_cut = ledger.append(_entry(kind, sequence=2, owner="second"))
+    assert same_cut.owner == ("first" if by_cut else "second")
+    same_number = ledger.append(_entry(kind, cut="b", sequence=1, owner="third"))
+    assert same_number.owner == ("first" if by_number else "third")
+    assert ledger.append(_entry(kind, cut="c", sequence=1, publication="q", owner="fourth")).owner == "fourth"
+    assert ledger.append(_entry(kind, cut="d", sequence=4, owner="fifth")).owner == "fifth"
+    assert ledger.count() == 5 - by_cut - by_number
+
+
+def test_kinds_do_not_stand_in_each_others_way() -> None:
+    """The same cut and number give every kind a key of its own."""
+    keys = [key_of(_entry(kind)) for kind in ("charge", "seal", "withheld", "published")]
+    assert len(set(keys)) == 4
+    assert None not in keys
+
+
+def test_entries_come_in_order_of_all_or_of_one(ledger: SqliteLedger) -> None:
+    """Also across publications, and as they went in."""
+    given = [_entry("note", publication=name, cut=str(place)) for place, name in enumerate("pqpq")]
+    for entry in given:
+        ledger.append(entry)
+    assert list(ledger.entries()) == given
+    assert list(ledger.entries("q")) == [given[1], given[3]]
+    assert list(ledger.entries("r")) == []
+    assert (ledger.count(), len(open_readonly(ledger.path))) == (4, 4)
+
+
+def test_every_entry_is_on_the_disk_before_the_answer(ledger: SqliteLedger) -> None:
+    """synchronous = FULL (2) with a write-ahead log: what `append` answered survives a loss of power."""
+    assert ledger._db.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert ledger._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_full_disk_refuses_the_release(ledger: SqliteLedger) -> None:
+    """What cannot be written is not released; the line names the file."""
+    ledger._db.execute("PRAGMA query_only = ON")
+    with pytest.raises(RefusedError, match=r"ledger\.sqlite: the ledger cannot be written .* nothing is released"):
+        ledger.append(_entry("seal"))
+    ledger.close()
+
+
+def test_a_ledger_without_an_owner_is_refused(ledger: SqliteLedger) -> None:
+    """A file whose `about` is empty, or that some other program made, is never written to."""
+    ledger._db.execute("DELETE FROM about")
+    ledger.close()
+    with pytest.raises(RefusedError, match="does not say whose it is"):
+        SqliteLedger(ledger.path, "demo")
+
+
+def test_the_version_of_this_program_is_read_and_older_ones(ledger: SqliteLedger) -> None:
+    """This version and what came before; one more is refused, with both numbers."""
+    path = ledger.path
+    for version in (1, 0):
+        ledger._db.execute("UPDATE about SET version = ?", (version,))
+        ledger.close()
+        ledger = SqliteLedger(path, "demo")
+    newest = 2
+    ledger._db.execute("UPDATE about SET version = ?", (newest,))
+    ledger.close()
+    with pytest.raises(RefusedError, match=r"ledger version 2 is newer than this program reads \(1\)"):
+        SqliteLedger(path, "demo")
+    with sqlite3.connect(path) as db:  # a refusal changed nothing, and left the file free
+        assert db.execute("SELECT version, process FROM about").fetchall() == [(2, "demo")]
+    db.close()
+
+
+def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
+    """What SQLite cannot open, and what a reader does not find, is one clear refusal."""
+    (tmp_path / "ledger.sqlite").mkdir()
+    with pytest.raises(RefusedError, match="the ledger cannot be read"):
+        SqliteLedger(tmp_path / "ledger.sqlite", "demo")
+    with pytest.raises(RefusedError, match="the ledger cannot be read"):
+        open_readonly(tmp_path / "missing.sqlite")
+
+
+def test_an_account_knows_its_own_publication_only(ledger: SqliteLedger) -> None:
+    """Entries of another publication are not in the sums nor in the numbers."""
+    for publication, number in (("p", 1), ("q", 7)):
+        ledger.append(charge_entry(publication, publication, Charge(Fraction(number), Fraction(number, 100))))
+        ledger.append(_entry("seal", cut=publication, sequence=number, publication=publication))
+    account = Account(ledger, "p")
+    assert account.spent == Charge(Fraction(1), Fraction(1, 100))
+    assert (account.standing, account.last_number) == ([1], 1)
+    assert (Account(ledger, "r").standing, Account(ledger, "r").last_number, Account(ledger, "r").spent) == (
+        [],
+        0,
+        Charge(),
+    )
+
+
+def test_what_each_kind_means_to_an_account(ledger: SqliteLedger) -> None:
+    """Live and after a restart alike: charges add up, burned numbers are used up, erasures count their cases."""
+    account = Account(ledger, "p")
+    account.append(charge_entry("p", "a", Charge(Fraction(1, 3), Fraction(1, 7))))
+    account.append(_entry("seal", cut="a", sequence=1))
+    account.append(_entry("seal", cut="b", sequence=2))
+    account.append(_entry("burned", cut="b", sequence=2))
+    account.append(_entry("burned", cut="z", sequence=5))
+    account.append(_entry("withheld", cut="c"))
+    account.append(_entry("published", sequence=1))
+    account.append(Entry(kind="erased", publication="p", body={"cases": 3, "releases": [1, 2]}))
+    account.append(Entry(kind="erased", publication="p", body={"releases": [2, 4]}))
+    for one in (account, Account(ledger, "p")):
+        assert one.charges == {"a": Charge(Fraction(1, 3), Fraction(1, 7))}
+        assert (one.standing, one.last_number) == ([1], 5)
+        assert (set(one.seals), set(one.burned), one.published) == ({1, 2}, {2, 5}, {1})
+        assert (set(one.sealed_cuts), set(one.withheld)) == ({"a"}, {"c"})
+        assert (one.erased, one.erased_releases) == (4, {1, 2, 4})
+
+
+def test_an_account_takes_in_what_stands(ledger: SqliteLedger) -> None:
+    """The loser of a race for a number knows the winner's seal, not its own."""
+    ledger.append(_entry("seal", cut="a", owner="winner"))
+    account = Account(SqliteLedger(ledger.path, "demo"), "p")
+    assert account.append(_entry("seal", cut="b", owner="loser")).owner == "winner"
+    assert account.seals[1].owner == "winner"
+    assert set(account.sealed_cuts) == {"a"}
+
+
+def test_charges_are_exact_in_the_file() -> None:
+    """Thirds stay thirds, epsilon and delta each in its place."""
+    entry = charge_entry("p", "a", Charge(Fraction(1, 3), Fraction(2, 7)))
+    assert entry.body == {"epsilon": "1/3", "delta": "2/7"}
+    assert (entry.kind, entry.publication, entry.cut) == ("charge", "p", "a")
+    assert charge_of(entry) == Charge(Fraction(1, 3), Fraction(2, 7))

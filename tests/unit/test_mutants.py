@@ -1,0 +1,96 @@
+"""The harness of mutation testing: what it plants, how it plants it, and the reasons for what survives."""
+
+from __future__ import annotations
+
+import tomllib
+import types
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.mutants import planting
+
+SURVIVORS = tomllib.loads((ROOT / "tests/mutants/survivors.toml").read_text(encoding="utf-8")).get("survivor", [])
+GROUPS = tomllib.loads((ROOT / "tests/mutants/targets.toml").read_text(encoding="utf-8"))["group"]
+
+SOURCE = """LIMIT = 3
+
+
+class Bounded:
+    @property
+    def least(self):
+        return min(self.value, LIMIT)
+
+
+def bounded(value: int | None) -> int:
+    if value < LIMIT:
+        raise ValueError
+    value += 1
+    return value
+"""
+
+
+@pytest.mark.parametrize("one", SURVIVORS, ids=lambda one: f"{one['module']}: {one['after'][:60]}")
+def test_a_survivor_that_is_explained_is_one_of_the_program(one: dict[str, str]) -> None:
+    """Its line still stands in its module, and the reason is a sentence."""
+    text = " ".join((ROOT / one["module"]).read_text(encoding="utf-8").split())
+    assert one["before"] in text
+    assert one["before"] != one["after"]
+    assert len(one["why"].split()) >= 4
+
+
+def test_targets_are_there() -> None:
+    """Every module and every test file of the targets exists, and every module of models/dp is a target."""
+    named = {path for group in GROUPS for path in (*group["modules"], *group["tests"])}
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+    of_dp = {str(path.relative_to(ROOT)) for path in (ROOT / "models/dp").glob("*.py") if path.name != "__init__.py"}
+    assert of_dp <= named
+
+
+def test_faults_that_are_planted() -> None:
+    """Numbers, comparisons, bounds and statements; never an annotation alone."""
+    pytest.importorskip("cosmic_ray")
+    from tests.mutants.operators import mutants
+
+    found = {(one.before, one.after) for one in mutants(SOURCE)}
+    assert {
+        ("LIMIT = 3", "LIMIT = 4"),
+        ("return min(self.value, LIMIT)", "return (self.value)"),
+        ("return min(self.value, LIMIT)", "return (LIMIT)"),
+        ("if value < LIMIT:", "if value <= LIMIT:"),
+        ("if value < LIMIT:", "if value >= LIMIT:"),
+        ("raise ValueError", "pass"),
+        ("value += 1", "pass"),
+    } <= found
+    original = compile(SOURCE, "bounded.py", "exec", dont_inherit=True)
+    where = {
+        one.after: planting.places(original, compile(one.source, "bounded.py", "exec", dont_inherit=True))
+        for one in mutants(SOURCE)
+    }
+    assert where["return (LIMIT)"] == ["Bounded.least"]
+    assert where["pass"] == ["bounded"]
+    assert where["LIMIT = 4"] == [""]
+
+
+def test_a_fault_is_planted_into_what_others_hold() -> None:
+    """The function that callers imported before, a property, a method and a cached function get the new body."""
+    import functools
+
+    text = SOURCE + "\n\n@cache\ndef cached():\n    return 1\n"
+    module = types.ModuleType("bounded")
+    vars(module)["cache"] = functools.cache
+    exec(compile(text, "bounded.py", "exec", dont_inherit=True), vars(module))
+    held, kept = module.bounded, module.Bounded()
+    kept.value = 9
+    assert (held(5), kept.least, module.cached()) == (6, 3, 1)
+    mutated = compile(
+        text.replace("value += 1", "value += 2").replace("min(", "max(").replace("return 1", "return 2"),
+        "bounded.py",
+        "exec",
+        dont_inherit=True,
+    )
+    for name in ("bounded", "Bounded.least", "cached"):
+        code = planting.function_code(mutated, name)
+        assert code is not None
+        assert planting.plant(module, name, code)
+    assert (held(5), kept.least, module.cached()) == (7, 9, 2)

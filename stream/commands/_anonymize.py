@@ -13,6 +13,7 @@ import numpy as np
 
 from connectors import write_log
 from models.anonymize.tlkc import Problem
+from models.anonymize.values import written
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import NANOSECONDS, perspective
@@ -39,11 +40,9 @@ def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
 
 
 def exposure_of(log: EventLog, sensitive: Sequence[str]) -> Exposure:
-    """The whole log, all its cases complete."""
+    """The whole log with its values as they are written, all its cases complete."""
     last = int(log.time.max()) if log.n_events else 0
-    for name in sensitive:
-        log.case_values(name)
-    return Exposure(log, np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last)
+    return Exposure(written(log, sensitive), np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last)
 
 
 def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> Problem | None:

@@ -91,6 +91,8 @@ class Build:
     * `applies`: by name of audit, where the answer is not plain "ok".
     * `held`: (cases, events) exposed and kept back for a later release: pending, not suppressed.
     * `immutable`: released cases never change again; an adversary's time is their first publication.
+    * `weakened`: erasure or retention took cases away that the promise had counted; it then holds of the others as
+      far as it still can, and `not_guaranteed` says so.
     """
 
     log: EventLog
@@ -107,6 +109,7 @@ class Build:
     applies: Mapping[str, Applicability] = field(default_factory=dict)
     held: tuple[int, int] = (0, 0)
     immutable: bool = False
+    weakened: bool = False
 
 
 class Mechanism(BaseModel, ABC):
@@ -155,6 +158,13 @@ class Mechanism(BaseModel, ABC):
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
         """The item to suppress next: most of the `worst` background knowledge per event lost; None: none is left."""
         return None
+
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        """What of the promise does not hold on a release as it is read back from its file, where that can be checked.
+
+        `released.log` comes from the reader; `exposure` only says which class a sensitive value belongs to.
+        """
+        return []
 
     def check_log(self, log: EventLog) -> None:
         """InputError where a whole log lacks what the parameters ask for (a stream is not known as a whole)."""

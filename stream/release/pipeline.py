@@ -21,7 +21,7 @@ from models.errors import BoundError, InputError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
 from stream.release import audit_document as documents
-from stream.release import gate, repair
+from stream.release import final_bytes, gate, repair
 from stream.release.candidate import Candidate
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
 from stream.release.manifest import audit_document, manifest
@@ -278,7 +278,17 @@ class Pipeline:
         audit.update(documents.of_cut(attempt), counts=documents.accounting(attempt, build, mechanism))
         released = outside(build)
         writers = documents.writers(self.publication.formats, released, build, mechanism)
+        started = time.monotonic()
         prepared = self.store.prepare(self.name, number, writers, public)
+        self.stages["files"] = time.monotonic() - started
+        faults = final_bytes.faults(
+            prepared.tmp, self.publication.formats, build, mechanism, attempt.exposure, candidate
+        )
+        self.stages["read_back"] = time.monotonic() - started - self.stages["files"]
+        if faults:
+            self.store.quarantine(prepared)
+            audit["gate"] = {"decision": "withheld", "reasons": faults}
+            return self._withhold(attempt, faults, audit)
         public = {**public, "files": list(prepared.files)}
         document = audit_document(public, **audit)
         operator_files = {

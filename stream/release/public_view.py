@@ -51,7 +51,10 @@ def outside(build: Build) -> EventLog:
 
 def _named_by(resource: Column) -> Column:
     codes = np.where(resource.codes < 0, len(resource.values), resource.codes).astype(np.int32)
-    return Column(codes, (*resource.values, "unknown"))
+    unknown = "unknown"
+    while unknown in resource.values:  # one who is called so is somebody
+        unknown = f"({unknown})"
+    return Column(codes, (*resource.values, unknown))
 
 
 def _shuffled(count: int, draw: Callable[[int], int] = secrets.randbelow) -> list[int]:

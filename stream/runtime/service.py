@@ -16,6 +16,7 @@ import numpy as np
 
 from connectors.files import FileOps
 from connectors.store.open import open_store
+from models.anonymize.values import written
 from models.dp.budget import Charge
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
@@ -133,7 +134,9 @@ class Office:
         projection = fold.exposed(cut)
         accounting = fold.accounting(cut.publication)
         exposure = Exposure(
-            log=_with_sensitive(projection.log, self.settings.process.sensitive),
+            log=written(
+                _with_sensitive(projection.log, self.settings.process.sensitive), self.settings.process.sensitive
+            ),
             complete=projection.complete,
             sensitive=self.settings.process.sensitive,
             time_ns=cut.time_ns,

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from models.anonymize.result import Anonymized
+from models.anonymize.values import written
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog, Ints
 from stream.release.contract import Exposure
@@ -83,6 +84,11 @@ class Published:
         """By cohort."""
         return [one.n_actual for one in self.cohorts]
 
+    @property
+    def size(self) -> int:
+        """Cases that were ever published."""
+        return sum(one.size for one in self.cohorts)
+
     def queue(self, exposure: Exposure) -> Ints:
         """Completed cases that are not out: indices in the exposed log."""
         waiting = [name not in self.of_case for name in exposure.log.case_ids]
@@ -124,16 +130,19 @@ class Published:
         cases = [self.of_case[names[i]] for i in origin]
         lengths = [len(case.time) for case in cases]
         events = sum(lengths)
-        log = EventLog(
-            case_ids=tuple(names[i] for i in origin),
-            starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-            activity=Column.encode(value for case in cases for value in case.activity),
-            time=np.fromiter(itertools.chain.from_iterable(case.time for case in cases), np.int64, count=events),
-            resource=Column.encode(value for case in cases for value in case.resource),
-            row=np.arange(events, dtype=np.int64),
-            case_attributes={
-                name: Column.encode(case.sensitive.get(name) for case in cases) for name in exposure.sensitive
-            },
+        log = written(
+            EventLog(
+                case_ids=tuple(names[i] for i in origin),
+                starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+                activity=Column.encode(value for case in cases for value in case.activity),
+                time=np.fromiter(itertools.chain.from_iterable(case.time for case in cases), np.int64, count=events),
+                resource=Column.encode(value for case in cases for value in case.resource),
+                row=np.arange(events, dtype=np.int64),
+                case_attributes={
+                    name: Column.encode(case.sensitive.get(name) for case in cases) for name in exposure.sensitive
+                },
+            ),
+            exposure.sensitive,
         )
         return log, origin
 

@@ -75,6 +75,7 @@ class TlkcCohorts(TlkcMechanism):
             n_actual=max(known.n_actual),
             held=known.held(exposure),
             immutable=True,
+            weakened=known.size > log.n_cases,
             public=_public(known, fresh),
             not_guaranteed=self.local_risks,
             operator={

@@ -15,7 +15,9 @@ from models.anonymize.violations import Bounds
 from models.errors import BoundError
 from models.knowledge import Attribute, Knowledge
 from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.mechanisms.reading import faults
 from stream.release.mechanisms.suppression import removed
+from stream.storage.release_record import Record
 
 
 class LcsStart(Mechanism):
@@ -73,6 +75,10 @@ class LcsStart(Mechanism):
             return False
         shown = Problem(problem.log.select_events(kept), problem.knowledge, problem.bounds, {})
         return not any(fresh_violations(shown, cases, self.K, self.L) for cases in earlier)
+
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        """Of each release alone; what earlier releases add stands in `build`."""
+        return faults(released, exposure, ("seq",), Bounds.of(self.L, self.K, self.C), self.bins)
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:

@@ -15,7 +15,9 @@ from models.anonymize.violations import Bounds
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import Attribute, Knowledge, Structure, Unit
-from stream.release.contract import Mechanism
+from stream.release.contract import Exposure, Mechanism
+from stream.release.mechanisms.reading import faults
+from stream.storage.release_record import Record
 
 
 class TlkcMechanism(Mechanism):
@@ -89,6 +91,11 @@ class TlkcMechanism(Mechanism):
             "that a case is among those that match what is known of it (its own events may be missing)",
             *values,
         )
+
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        """By the checker that shares nothing with the search, for the knowledge itself and every weaker kind of it that
+        is promised."""
+        return faults(released, exposure, (self.knowledge,), self.bounds, self.bins)
 
     def check_log(self, log: EventLog) -> None:
         unit = coarser_unit(log, self.T) if self.knowledge == "rel" else None

@@ -33,13 +33,14 @@ class Exposure:
 
     `log`: exposed events, case ids are the pseudonyms of the fold; `complete`: bool[C]; `sensitive`: names of the
     case-level sensitive attributes (read them with `log.case_values(name)` or `log.sensitive(names)`);
-    `time_ns`: time of the cut.
+    `time_ns`: time of the cut; `publication`: which one releases.
     """
 
     log: EventLog
     complete: npt.NDArray[np.bool_]
     sensitive: tuple[str, ...]
     time_ns: int
+    publication: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,9 @@ class Mechanism(BaseModel, ABC):
     remembers: ClassVar[bool] = False
     """Whether a promise rests on what the publication's earlier releases left in its memory."""
 
+    shares_memory: ClassVar[bool] = False
+    """Whether the publications of one audience continue each other's memory."""
+
     kind: str
 
     def charge(self) -> Charge:
@@ -139,6 +143,21 @@ class Mechanism(BaseModel, ABC):
 
         Raises BoundError where no release can satisfy the parameters: the attempt is then withheld, with the reason.
         """
+
+    @property
+    def perspective(self) -> tuple[str, ...] | None:
+        """What releases carry, with the accuracy of times, so that publications of one audience can be compared; None
+        where records are no persons."""
+        return None
+
+    def claim(self) -> Mapping[str, Any]:
+        """What publications that share a memory must have in common for the promise to hold of all of them."""
+        return {}
+
+    @classmethod
+    def owned(cls, memory: Any, publication: str) -> Any:
+        """The memory that a release of `publication` left; one of an older version does not say so itself."""
+        return memory
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:

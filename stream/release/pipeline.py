@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,14 +22,14 @@ from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
+from stream.release.audience import Audience
 from stream.release.candidate import Candidate
-from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
+from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure, Mechanism
 from stream.release.manifest import audit_document, manifest
-from stream.release.mechanisms import kinds
-from stream.release.prior_releases import Earlier, reach
+from stream.release.prior_releases import Earlier
 from stream.release.public_view import outside, pseudonymous_resources
 from stream.storage import variants
-from stream.storage.folder import OperatorFolder, replace_with, write_json
+from stream.storage.folder import OperatorFolder, write_json
 from stream.storage.ledger import Account, Entry, Ledger, charge_entry, charge_of
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
@@ -60,6 +60,8 @@ class Pipeline:
     mirror: Mirror | None = None
     spent_elsewhere: Callable[[], Charge] = Charge
     """Charges of the process's other publications: the process-level budget caps them together."""
+    audience: Audience = field(init=False)
+    """The series that this publication's releases belong to; `join` sets it, once all publications are recovered."""
 
     def __post_init__(self) -> None:
         from stream.release.recovery import recover
@@ -69,14 +71,11 @@ class Pipeline:
         self.gaps_accepted = 0
         self.stages: dict[str, float] = {}
         recover(self)
-        repairs = self.publication.gate.on_violation == "repair"
-        far = None if repairs else reach(self.publication.build_audits)
-        self.earlier = Earlier(self._read, self.account.standing, far)
 
-    def _read(self, number: int) -> Record:
-        record = variants.read(self.folder.release(self.name, number) / "variants.parquet")
-        record.audit = self.audit_of(number)
-        return record
+    @property
+    def earlier(self) -> Earlier:
+        """The releases that audits look back at: all of the audience."""
+        return self.audience.earlier
 
     def attempt(self, attempt: Attempt) -> Decision:
         """Decide one cut, durably. Called again for a decided cut (after a crash), it answers as before."""
@@ -156,18 +155,6 @@ class Pipeline:
         decoded: dict[str, Any] = documents.read(self.folder.release(self.name, sequence) / "audit.json")
         return decoded
 
-    def forget(self, sequence: int, cases: Collection[str]) -> None:
-        """Take erased cases out of what the mechanism remembers of a release."""
-        folder = self.folder.release(self.name, sequence)
-        memory = documents.read_memory(folder)
-        rest = kinds()[self._made_by(sequence)].forget(memory, cases)
-        if rest != memory:
-            replace_with(self.folder.ops, folder / "memory.json", write_json(rest))
-
-    def _made_by(self, sequence: int) -> str:
-        """Kind of the mechanism of a release: a configuration that changed since may name another."""
-        return str(self.audit_of(sequence)["mechanism"]["kind"])
-
     def _check_space(self) -> None:
         free = self.store.free_bytes()
         if free is not None and free < self.settings.min_free_bytes:
@@ -220,15 +207,23 @@ class Pipeline:
         return self.audit_of(standing[-1]) if standing else {}
 
     def _build(self, attempt: Attempt) -> Build:
-        memory, mechanism = None, self.publication.build_mechanism
-        if self.account.standing:
-            memory = documents.read_memory(self.folder.release(self.name, self.account.standing[-1]))
-            made_by = self._made_by(self.account.standing[-1])
-            if made_by != mechanism.kind and (memory is not None or mechanism.remembers):
-                raise BoundError(
-                    f"the releases of {self.name} were made by {made_by}; give {mechanism.kind} its own publication"
-                )
-        return self._outer(mechanism.build(attempt.exposure, memory))
+        mechanism = self.publication.build_mechanism
+        memory = self._memory(mechanism)
+        return self._outer(mechanism.build(replace(attempt.exposure, publication=self.name), memory))
+
+    def _memory(self, mechanism: Mechanism) -> Any:
+        """What the last release left: of the audience where its publications share a memory, else of this one."""
+        found = self.audience.memory(None if mechanism.shares_memory else self.name)
+        if found is None:
+            return None
+        memory, last = found
+        made_by = self.audience.made_by(last)
+        if made_by != mechanism.kind and (memory is not None or mechanism.remembers):
+            whose = f"the releases of {self.name}"
+            if mechanism.shares_memory and last[0] != self.name:
+                whose = f"the releases of {last[0]} to the same audience"
+            raise BoundError(f"{whose} were made by {made_by}; give {mechanism.kind} its own publication")
+        return mechanism.owned(memory, last[0])
 
     def _outer(self, build: Build) -> Build:
         return replace(build, log=self._named(build.log))
@@ -241,7 +236,8 @@ class Pipeline:
         """The candidate as audits see it: source pseudonyms in place of case ids."""
         ids = tuple("" if case < 0 else exposure.log.case_ids[case] for case in build.origin)
         log = replace(build.log, case_ids=ids)
-        return Record(self.account.last_number + 1, log, build.carries, build.T, exposure.sensitive)
+        number = self.account.last_number + 1
+        return Record(number, log, build.carries, build.T, exposure.sensitive, publication=self.name)
 
     def _audit(self, attempt: Attempt, build: Build, candidate: Record) -> dict[str, Any]:
         context = AuditContext(
@@ -308,7 +304,7 @@ class Pipeline:
         self.announce(number, public)
         self.at("published")
         candidate.audit = document
-        self.earlier.append(candidate)
+        self.audience.append(candidate, seal)
         return Decision(attempt.cut, "sealed", seal.sequence, audit=document)
 
     def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> Entry:
@@ -319,6 +315,8 @@ class Pipeline:
             "temporary": prepared.name,
             "operator": temporary.name,
         }
+        if self.audience.name is not None:
+            body["audience"] = self.audience.name
         entry = Entry(kind="seal", publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
         standing = self.account.append(entry)
         if standing.owner != owner:
@@ -339,6 +337,7 @@ class Pipeline:
         return manifest(
             process=self.settings.process.name,
             publication=self.name,
+            audience=self.publication.audience,
             sequence=number,
             previous=standing[-1] if standing else None,
             published=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -20,13 +20,15 @@ from models.anonymize.values import written
 from models.dp.budget import Charge
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
-from stream.config.settings import Settings
+from stream.config.settings import Publication, Settings
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.release.audience import Audience, refuse_apart
 from stream.release.contract import Attempt, Decision, Exposure
 from stream.release.erasure import erase, finish
 from stream.release.pipeline import Pipeline, Publisher
+from stream.release.prior_releases import reach
 from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.folder import OperatorFolder
 from stream.storage.ledger import Account, Ledger, SqliteLedger
@@ -89,6 +91,10 @@ class Office:
                 )
                 for publication in settings.publication
             }
+            self.audiences = self._audiences()
+            for audience in self.audiences:
+                for name in audience.members:
+                    self.pipelines[name].audience = audience
             finish(self)
         except BaseException:
             if hasattr(self, "ledger"):
@@ -189,6 +195,28 @@ class Office:
             "pending": accounting["seen"] - accounting["late"] - exposed + (counts.get("held") or 0),
             "late": accounting["late"],
         }
+
+    def _audiences(self) -> list[Audience]:
+        """One series for each audience, over the publications whose records are cases; the others have their own."""
+        linked: dict[str, list[Publication]] = {}
+        alone = []
+        for publication in self.settings.publication:
+            if publication.build_mechanism.perspective is None:
+                alone.append(publication)
+            else:
+                linked.setdefault(publication.audience, []).append(publication)
+        series = [self._audience(name, members) for name, members in linked.items()]
+        return [*series, *(self._audience(None, [publication]) for publication in alone)]
+
+    def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
+        repairs = any(publication.gate.on_violation == "repair" for publication in members)
+        far = None if repairs else reach(audit for publication in members for audit in publication.build_audits)
+        names = [publication.name for publication in members]
+        audience = Audience(name, names, self.ledger, self.folder, far=far, mirror=self.mirror)
+        if name is not None:
+            sharing = [one.name for one in members if one.build_mechanism.shares_memory]
+            refuse_apart(audience.seals, name, sharing)
+        return audience
 
     def _spent_elsewhere(self, name: str) -> Callable[[], Charge]:
         """Also of publications that the configuration no longer names: what they spent stays spent."""

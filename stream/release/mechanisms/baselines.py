@@ -21,6 +21,10 @@ class Baseline1(Mechanism):
     kind: Literal["baseline-1"] = "baseline-1"
     K: int = Field(ge=1)
 
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        return ("activity",)
+
     def promise(self) -> Mapping[str, Any]:
         return {
             "guaranteed": f"every released trace is shared by at least {self.K} cases of the release",
@@ -45,6 +49,10 @@ class Baseline2(Mechanism):
     kind: Literal["baseline-2"] = "baseline-2"
     K: int = Field(ge=1)
 
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        return ("activity",)
+
     def promise(self) -> Mapping[str, Any]:
         return _shortening(self.K)
 
@@ -61,6 +69,10 @@ class Pretsa(Mechanism):
 
     kind: Literal["pretsa"] = "pretsa"
     K: int = Field(ge=1)
+
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        return ("activity",)
 
     def promise(self) -> Mapping[str, Any]:
         return {

@@ -1,4 +1,9 @@
-"""What a publication of cohorts remembers: every case exactly as it was first published (the file memory.json)."""
+"""What the cohorts of an audience are: every case exactly as it was first published (the file memory.json).
+
+All publications of cohorts to one audience continue one registry: a case that one of them released is in no cohort of
+another. A publication shows the cohorts that it made, and whole cohorts of others as soon as its own window exposes all
+their cases: a part of a cohort would promise nothing. Every release is a union of whole cohorts.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,8 @@ from models.errors import RefusedError
 from models.eventlog import Column, EventLog, Ints
 from stream.release.contract import Exposure
 
-VERSION = 1
+VERSION = 2
+"""1 did not say which publications show a cohort."""
 
 
 class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
@@ -31,11 +37,12 @@ class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cohort(msgspec.Struct, frozen=True):
-    """Cases by pseudonym, and the most events removed from one of them."""
+    """Cases by pseudonym, and the most events removed from one of them. `shown`: the publications that show it."""
 
     cases: dict[str, PublishedCase]
     n_actual: int
     size: int
+    shown: tuple[str, ...] = ()
 
 
 class _Memory(msgspec.Struct, frozen=True):
@@ -48,7 +55,7 @@ class _Memory(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class Published:
     """The cohorts that are out, oldest first; `alphabet`: the common items, where there is one; `claim`: what was
-    promised of them (None: not said)."""
+    promised of them (None: not said). `of_case`: index of their cases."""
 
     cohorts: tuple[Cohort, ...] = ()
     alphabet: tuple[Any, ...] | None = None
@@ -89,6 +96,35 @@ class Published:
         """Cases that were ever published."""
         return sum(one.size for one in self.cohorts)
 
+    @property
+    def shown(self) -> list[tuple[str, ...]]:
+        """The publications that show each cohort."""
+        return [one.shown for one in self.cohorts]
+
+    def of_publication(self, name: str) -> Published:
+        """The cohorts that a publication shows."""
+        return Published.of([one for one in self.cohorts if name in one.shown], self.alphabet, self.claim)
+
+    def owned(self, publication: str) -> Published:
+        """With cohorts that nobody is said to show ascribed to a publication."""
+        cohorts = [one if one.shown else msgspec.structs.replace(one, shown=(publication,)) for one in self.cohorts]
+        return Published.of(cohorts, self.alphabet, self.claim)
+
+    def taken_over(self, exposure: Exposure) -> Published:
+        """With the cohorts of other publications that this one can show from now on: it exposes all their cases, and no
+        fewer events of them than they had when they were published."""
+        lengths = dict(zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True))
+        name = exposure.publication
+        cohorts = [
+            msgspec.structs.replace(one, shown=(*one.shown, name))
+            if name not in one.shown
+            and len(one.cases) == one.size
+            and all(lengths.get(case, 0) >= known.exposed for case, known in one.cases.items())
+            else one
+            for one in self.cohorts
+        ]
+        return Published.of(cohorts, self.alphabet, self.claim)
+
     def queue(self, exposure: Exposure) -> Ints:
         """Completed cases that are not out: indices in the exposed log."""
         waiting = [name not in self.of_case for name in exposure.log.case_ids]
@@ -112,7 +148,8 @@ class Published:
             )
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
         }
-        return Published.of([*self.cohorts, Cohort(cases, fresh.n_actual, len(cases))], alphabet, claim)
+        newest = Cohort(cases, fresh.n_actual, len(cases), (exposure.publication,))
+        return Published.of([*self.cohorts, newest], alphabet, claim)
 
     def without(self, cases: Collection[str]) -> Published:
         """Erased cases taken out."""
@@ -172,7 +209,7 @@ class Published:
 
 def replace_cases(one: Cohort, cases: dict[str, PublishedCase]) -> Cohort:
     """The cohort with fewer cases; its size stays what it was."""
-    return Cohort(cases, one.n_actual, one.size)
+    return msgspec.structs.replace(one, cases=cases)
 
 
 def _item(value: Any) -> Any:

@@ -25,6 +25,7 @@ class TlkcCohorts(TlkcMechanism):
     """Cases are published once, when complete, in a cohort that satisfies TLKC on its own; the rest waits."""
 
     remembers: ClassVar[bool] = True
+    shares_memory: ClassVar[bool] = True
 
     kind: Literal["tlkc-cohorts"] = "tlkc-cohorts"
     alphabet: Alphabet = "per-cohort"
@@ -38,38 +39,43 @@ class TlkcCohorts(TlkcMechanism):
         combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"
         return {
             "guaranteed": f"whatever at most {self.L} items ({self.knowledge}, {self.attribute}) one knows of a case, "
-            f"in every release and between any two releases, none or at least {self.K} cases match that no "
-            "correspondence attack (F, C, B) can exclude, and no value of a sensitive attribute has more than "
-            f"{self.C:g} of the matching cases of a release",
+            f"in every release to this audience and between any two of them, none or at least {self.K} cases "
+            "match that no correspondence attack (F, C, B) can exclude, and no value of a sensitive attribute has more "
+            f"than {self.C:g} of the matching cases of a release",
             "to_whom": "released cases",
-            "against_whom": f"a recipient of all releases who knows at most {self.L} items of a case and when it was "
-            "first published",
+            "against_whom": f"a recipient of all releases to this audience who knows at most {self.L} items of a "
+            "case and when it was first published",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": f"more knowledge than that; when a case started;{combined} what the moment of "
+            "not_guaranteed": f"more knowledge than that; what releases to other audiences, or of kinds "
+            f"whose records are no persons, add; when a case started;{combined} what the moment of "
             "publication tells (a class that is too frequent waits); cohorts that erasure or retention made smaller",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         """The published cases as they were, and a new cohort. BoundError where the queue has to wait: a release that
         repeats the last one would be no release."""
-        published, claim = Published.read(memory), self._claim(exposure)
+        before, claim = Published.read(memory), self._claim(exposure)
+        published = before.taken_over(exposure)
         if published.claim not in (None, claim):
             raise BoundError(
                 f"tlkc-cohorts: the cohorts that are out promise {_changed(published.claim, claim)}; other bounds "
                 "need a publication of their own"
             )
         queue = published.queue(exposure)
-        fresh = self._cohort(exposure, queue, published.alphabet)
-        common = None
-        if self.alphabet == "common":
-            common = published.alphabet if published.alphabet is not None else fresh.items.values
-        known = published.joined(exposure, fresh, common, claim)
+        fresh = self._fresh(exposure, queue, published.alphabet, taken=published.shown != before.shown)
+        registry = published
+        if fresh is not None:
+            common = None
+            if self.alphabet == "common":
+                common = published.alphabet if published.alphabet is not None else fresh.items.values
+            registry = published.joined(exposure, fresh, common, claim)
+        known = registry.of_publication(exposure.publication)
         log, origin = known.log(exposure)
         return Build(
             log=log,
             origin=origin,
-            carries=fresh.knowledge.carries,
+            carries=self.known.carries,
             time_basis="relative" if self.knowledge == "rel" else "ordinal",
             T=self.T,
             n_actual=max(known.n_actual),
@@ -79,18 +85,32 @@ class TlkcCohorts(TlkcMechanism):
             public=_public(known, fresh),
             not_guaranteed=self.local_risks,
             operator={
-                **operator_view(fresh),
+                **({} if fresh is None else operator_view(fresh)),
                 "cohorts": known.summary(),
                 "late_lost": known.late(exposure),
             },
-            memory=known.json(),
+            memory=registry.json(),
         )
 
-    def _claim(self, exposure: Exposure) -> dict[str, Any]:
+    def claim(self) -> Mapping[str, Any]:
         """What each cohort must promise for their union to promise it."""
         names = {"knowledge", "attribute", "L", "K", "C", "bins", "alphabet"}
         names |= {"T"} if self.knowledge == "rel" else set()
-        return {**self.model_dump(mode="json", include=names), "sensitive": sorted(exposure.sensitive)}
+        return self.model_dump(mode="json", include=names)
+
+    def _claim(self, exposure: Exposure) -> dict[str, Any]:
+        return {**self.claim(), "sensitive": sorted(exposure.sensitive)}
+
+    def _fresh(
+        self, exposure: Exposure, queue: Ints, alphabet: Collection[Any] | None, *, taken: bool
+    ) -> Anonymized | None:
+        """A new cohort; None where the queue has to wait, but cohorts of another publication were taken over."""
+        try:
+            return self._cohort(exposure, queue, alphabet)
+        except BoundError:
+            if taken:
+                return None
+            raise
 
     def _cohort(self, exposure: Exposure, queue: Ints, alphabet: Collection[Any] | None) -> Anonymized:
         if not len(queue):
@@ -116,6 +136,11 @@ class TlkcCohorts(TlkcMechanism):
         )
 
     @classmethod
+    def owned(cls, memory: Any, publication: str) -> Any:
+        """Cohorts from before audiences shared them: those of the publication that remembers them."""
+        return Published.read(memory).owned(publication).json() if memory else memory
+
+    @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
         """Without the erased cases: they leave every later release, and their cohort is that much smaller."""
         return Published.read(memory).without(cases).json() if memory else memory
@@ -126,18 +151,17 @@ def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value!r}" for name, value in (before or {}).items() if now.get(name) != value)
 
 
-def _public(known: Published, fresh: Anonymized) -> dict[str, Any]:
+def _public(known: Published, fresh: Anonymized | None) -> dict[str, Any]:
+    body: dict[str, Any] = {"cohorts": len(known.cohorts), "n_actual": known.n_actual, "newest": None}
+    if fresh is None:
+        return body
     lost = fresh.source.lengths - fresh.kept_per_case
-    body: dict[str, Any] = {
-        "cohorts": len(known.cohorts),
-        "n_actual": known.n_actual,
-        "newest": {
-            "cases": len(fresh.origin),
-            "events": fresh.events,
-            "suppressed_events": int(np.sum(lost[fresh.origin])),
-            "suppressed_items": len(fresh.suppressed),
-            "why": fresh.details["violations"],
-        },
+    body["newest"] = {
+        "cases": len(fresh.origin),
+        "events": fresh.events,
+        "suppressed_events": int(np.sum(lost[fresh.origin])),
+        "suppressed_items": len(fresh.suppressed),
+        "why": fresh.details["violations"],
     }
     if fresh.warnings:
         body["warnings"] = list(fresh.warnings)

@@ -38,11 +38,15 @@ class LcsStart(Mechanism):
             check_edges(name, edges)
         return self
 
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        return Knowledge("seq", self.attribute).carries
+
     def promise(self) -> Mapping[str, Any]:
         return {
             "guaranteed": f"whatever at most {self.L} items one knows of a case, none or at least {self.K} released "
-            f"cases match, and of those that are not in an earlier release none or at least {self.K}; no value of a "
-            f"sensitive attribute has more than {self.C:g} of the matching cases",
+            "cases match, and of those that are not in an earlier release of this publication none or at least "
+            f"{self.K}; no value of a sensitive attribute has more than {self.C:g} of the matching cases",
             "to_whom": "released cases",
             "against_whom": f"a recipient of the releases who knows at most {self.L} items of a case",
             "relation": None,

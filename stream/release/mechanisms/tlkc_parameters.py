@@ -81,6 +81,10 @@ class TlkcMechanism(Mechanism):
         return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
 
     @property
+    def perspective(self) -> tuple[str, ...]:
+        return (*self.known.carries, self.T) if self.knowledge == "rel" else self.known.carries
+
+    @property
     def local_risks(self) -> tuple[str, ...]:
         """What a release by local suppression does not guarantee."""
         if self.suppression != "local":

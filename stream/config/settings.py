@@ -270,6 +270,13 @@ class Settings(_Table):
                     f"publication {publication.name!r}: mechanism.bins are given for {', '.join(unknown)}, which "
                     "process.sensitive does not name"
                 )
+        for publication in self.publication:
+            timed = publication.build_mechanism
+            if getattr(timed, "clock", "utc") == "log" and self.process.timezone is None:
+                raise InputError(
+                    f'publication {publication.name!r}: mechanism.clock = "log" needs process.timezone: events come '
+                    "without the clock that they were written by"
+                )
         for audience in {publication.audience: None for publication in self.publication}:
             refuse_impossible_audience(
                 audience, [publication for publication in self.publication if publication.audience == audience]

@@ -16,6 +16,7 @@ import numpy as np
 
 from connectors.files import FileOps
 from connectors.store.open import open_store
+from connectors.times import offsets
 from models.anonymize.values import written
 from models.dp.budget import Charge
 from models.errors import InputError, RefusedError
@@ -140,9 +141,7 @@ class Office:
         projection = fold.exposed(cut)
         accounting = fold.accounting(cut.publication)
         exposure = Exposure(
-            log=written(
-                _with_sensitive(projection.log, self.settings.process.sensitive), self.settings.process.sensitive
-            ),
+            log=self._read(projection.log, cut.publication),
             complete=projection.complete,
             sensitive=self.settings.process.sensitive,
             time_ns=cut.time_ns,
@@ -156,6 +155,16 @@ class Office:
             vector={f"{source}/{partition}": offset for source, partition, offset in cut.vector},
             certain=cut.certain is not False,
         )
+
+    def _read(self, log: EventLog, publication: str) -> EventLog:
+        """An exposed log as a mechanism reads it: values as they are written, and the clock of the process where it
+        counts by that (deltas carry moments, not clocks)."""
+        process = self.settings.process
+        whole = written(_with_sensitive(log, process.sensitive), process.sensitive)
+        clock = getattr(self.pipelines[publication].publication.build_mechanism, "clock", "utc")
+        if clock == "utc" or process.timezone is None:
+            return whole
+        return replace(whole, offset=offsets(whole.time, process.timezone))
 
     def checkpoint(self, fold: Fold) -> None:
         """Save the state between two records: every cut so far has its durable decision."""

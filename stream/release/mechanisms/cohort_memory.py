@@ -79,7 +79,10 @@ class Published:
         if kept.version > VERSION:
             raise RefusedError(f"memory.json of tlkc-cohorts: version {kept.version} is newer than this program")
         items = None if kept.alphabet is None else [_item(one) for one in kept.alphabet]
-        return cls.of(kept.cohorts, items, kept.claim)
+        claim = kept.claim
+        if claim is not None and claim.get("knowledge") == "rel":
+            claim = {"clock": "utc", **claim}  # earlier versions knew no other
+        return cls.of(kept.cohorts, items, claim)
 
     def json(self) -> Any:
         """For memory.json."""

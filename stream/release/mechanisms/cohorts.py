@@ -20,6 +20,8 @@ from stream.release.mechanisms.cohort_memory import Published
 from stream.release.mechanisms.suppression import operator_view
 from stream.release.mechanisms.tlkc_parameters import TlkcMechanism
 
+OLDER = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"
+
 
 class TlkcCohorts(TlkcMechanism):
     """Cases are published once, when complete, in a cohort that satisfies TLKC on its own; the rest waits."""
@@ -38,7 +40,7 @@ class TlkcCohorts(TlkcMechanism):
     def promise(self) -> Mapping[str, Any]:
         combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"
         return {
-            "guaranteed": f"whatever at most {self.L} items ({self.knowledge}, {self.attribute}) one knows of a case, "
+            "guaranteed": f"whatever at most {self.L} items ({self.known_words}) one knows of a case, "
             f"in every release to this audience and between any two of them, none or at least {self.K} cases "
             "match that no correspondence attack (F, C, B) can exclude, and no value of a sensitive attribute has more "
             f"than {self.C:g} of the matching cases of a release",
@@ -47,8 +49,8 @@ class TlkcCohorts(TlkcMechanism):
             "case and when it was first published",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": f"more knowledge than that; what releases to other audiences, or of kinds "
-            f"whose records are no persons, add; when a case started;{combined} what the moment of "
+            "not_guaranteed": f"more knowledge than that;{self.left_words} what releases to other audiences, or of "
+            f"kinds whose records are no persons, add; when a case started;{combined} what the moment of "
             "publication tells (a class that is too frequent waits); cohorts that erasure or retention made smaller",
         }
 
@@ -57,7 +59,8 @@ class TlkcCohorts(TlkcMechanism):
         repeats the last one would be no release."""
         before, claim = Published.read(memory), self._claim(exposure)
         published = before.taken_over(exposure)
-        if published.claim not in (None, claim):
+        checked = _checked(published, claim)
+        if published.claim not in (None, checked):
             raise BoundError(
                 f"tlkc-cohorts: the cohorts that are out promise {_changed(published.claim, claim)}; other bounds "
                 "need a publication of their own"
@@ -69,7 +72,7 @@ class TlkcCohorts(TlkcMechanism):
             common = None
             if self.alphabet == "common":
                 common = published.alphabet if published.alphabet is not None else fresh.items.values
-            registry = published.joined(exposure, fresh, common, claim)
+            registry = published.joined(exposure, fresh, common, checked)
         known = registry.of_publication(exposure.publication)
         log, origin = known.log(exposure)
         return Build(
@@ -81,9 +84,9 @@ class TlkcCohorts(TlkcMechanism):
             n_actual=max(known.n_actual),
             held=known.held(exposure),
             immutable=True,
-            weakened=known.size > log.n_cases,
+            weakened=checked != claim or known.size > log.n_cases,
             public=_public(known, fresh),
-            not_guaranteed=self.local_risks,
+            not_guaranteed=(*self.local_risks, *([OLDER] if checked != claim else [])),
             operator={
                 **({} if fresh is None else operator_view(fresh)),
                 "cohorts": known.summary(),
@@ -94,8 +97,8 @@ class TlkcCohorts(TlkcMechanism):
 
     def claim(self) -> Mapping[str, Any]:
         """What each cohort must promise for their union to promise it."""
-        names = {"knowledge", "attribute", "L", "K", "C", "bins", "alphabet"}
-        names |= {"T"} if self.knowledge == "rel" else set()
+        names = {"knowledge", "attribute", "L", "K", "C", "bins", "alphabet", "also"}
+        names |= {"T", "clock"} if self.knowledge == "rel" else set()
         return self.model_dump(mode="json", include=names)
 
     def _claim(self, exposure: Exposure) -> dict[str, Any]:
@@ -133,6 +136,7 @@ class TlkcCohorts(TlkcMechanism):
             self.known,
             self.bounds,
             {name: column.take(chosen) for name, column in classes.items()},
+            also=self.also,
         )
 
     @classmethod
@@ -144,6 +148,12 @@ class TlkcCohorts(TlkcMechanism):
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
         """Without the erased cases: they leave every later release, and their cohort is that much smaller."""
         return Published.read(memory).without(cases).json() if memory else memory
+
+
+def _checked(published: Published, claim: dict[str, Any]) -> dict[str, Any]:
+    """The claim as far as it holds of all cohorts: earlier versions did not check theirs for weaker knowledge."""
+    older = "also" not in (published.claim or {}) if published.cohorts else False
+    return {name: value for name, value in claim.items() if not (older and name == "also")}
 
 
 def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:

@@ -152,17 +152,24 @@ def _decimal(text: str, factor: int) -> int:
 
 def _parsed(series: pd.Series[Any], name: str, timezone: str | None, where: Where) -> Ints:
     parse = parser(timezone)
-    result = np.empty(len(series), dtype=np.int64)
-    for row, text in enumerate(series.tolist()):
+    distinct = Column.encode(series.tolist())  # times of releases repeat: each text is parsed once
+    result = np.empty(len(distinct.values), dtype=np.int64)
+    for code, text in enumerate(distinct.values):
         try:
-            result[row] = parse(text if isinstance(text, str) else str(text))
+            result[code] = parse(text if isinstance(text, str) else str(text))
         except ZonelessError:
-            raise zoneless(where(row), name) from None
+            raise zoneless(where(_first(distinct, code)), name) from None
         except ValueError:
             raise InputError(
-                f"{where(row)}: {name} is not a time; write it as 2026-01-31T12:00:00+01:00, or give the unit it counts"
+                f"{where(_first(distinct, code))}: {name} is not a time; write it as 2026-01-31T12:00:00+01:00, or "
+                "give the unit it counts"
             ) from None
-    return result
+    return np.asarray(result[distinct.codes])
+
+
+def _first(column: Column, code: int) -> int:
+    """The first row with a value."""
+    return int(np.argmax(column.codes == code))
 
 
 def zoneless(where: str, name: str) -> InputError:

@@ -11,7 +11,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
+import numpy as np
+
 from models.errors import InputError
+from models.eventlog import Codes, Ints
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000_000
@@ -47,6 +50,16 @@ def zone(name: str | None) -> tzinfo | None:
         raise InputError(
             f"timezone {name!r} is not known; use a name of the IANA list, such as Europe/Berlin"
         ) from error
+
+
+def offsets(time: Ints, name: str) -> Codes:
+    """Minutes by which the clocks of the named zone are ahead of UTC at each time (ns since 1970), int32."""
+    import pandas as pd
+
+    distinct, place = np.unique(time // (15 * 60 * SECOND), return_inverse=True)  # clocks change at quarters of hours
+    moments = pd.DatetimeIndex(distinct * (15 * 60 * SECOND), tz="UTC").tz_convert(zone(name))
+    ahead = (moments.tz_localize(None) - moments.tz_convert("UTC").tz_localize(None)) // pd.Timedelta(minutes=1)
+    return np.asarray(ahead, dtype=np.int32)[place]
 
 
 def nanoseconds(moment: datetime, extra: int = 0) -> int:

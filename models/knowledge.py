@@ -20,6 +20,12 @@ Structure = Literal["set", "mult", "seq", "rel"]
 Attribute = Literal["ac", "re", "ar"]
 """ac: activity; re: resource; ar: both."""
 
+WEAKER: dict[str, tuple[Structure, ...]] = {"set": (), "mult": ("set",), "seq": ("mult", "set"), "rel": ()}
+"""Structures that say less of the same items, strongest first. What says less than `rel` has other items: no times."""
+
+Clock = Literal["utc", "log"]
+"""By which clock days and hours begin: UTC, or the clock by which the log writes its times (`EventLog.offset`)."""
+
 Unit = Literal["seconds", "minutes", "hours", "days"]
 
 NANOSECONDS: dict[str, int] = {
@@ -32,17 +38,19 @@ NANOSECONDS: dict[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """Type x attribute, with the accuracy T of relative times (used by `rel` only)."""
+    """Type x attribute, with the accuracy T of relative times and its clock (used by `rel` only)."""
 
     structure: Structure = "seq"
     attribute: Attribute = "ac"
     T: Unit = "minutes"
+    clock: Clock = "utc"
 
     def __post_init__(self) -> None:
         for value, allowed, name in (
             (self.structure, get_args(Structure), "knowledge"),
             (self.attribute, get_args(Attribute), "attribute"),
             (self.T, get_args(Unit), "T"),
+            (self.clock, get_args(Clock), "clock"),
         ):
             if value not in allowed:
                 raise InputError(f"{name} = {value!r} is not one of {', '.join(allowed)}")
@@ -54,14 +62,21 @@ class Knowledge:
         return (*names, "relative_time") if self.structure == "rel" else names
 
 
-def relative_times(log: EventLog, T: Unit) -> Ints:
+def relative_times(log: EventLog, T: Unit, clock: Clock = "utc") -> Ints:
     """Relative time of each event to the start of its case in units of T, int64[E].
 
-    Truncate, then subtract (semantics of TLKC, `rel`): floor(t / T) - floor(t0 / T). InputError for an unknown unit.
+    Truncate, then subtract (semantics of TLKC, `rel`): floor(t / T) - floor(t0 / T). Days and hours begin by `clock`;
+    minutes and seconds begin together everywhere. InputError for an unknown unit, or a log that does not say how its
+    clock goes.
     """
     if T not in NANOSECONDS:
         raise InputError(f"T = {T!r} is not one of {', '.join(NANOSECONDS)}")
-    ticks = log.time // NANOSECONDS[T]
+    time = log.time
+    if clock == "log" and T in ("hours", "days"):
+        if log.offset is None:
+            raise InputError('clock = "log": this log does not say by which clock it was written; use "utc"')
+        time = time + log.offset.astype(np.int64) * NANOSECONDS["minutes"]
+    ticks = time // NANOSECONDS[T]
     return ticks - np.repeat(ticks[log.starts[:-1][log.lengths > 0]], log.lengths[log.lengths > 0])
 
 
@@ -70,10 +85,10 @@ def items(log: EventLog, knowledge: Knowledge) -> Column:
 
     A missing resource is the item value None (an adversary sees that there is none).
     """
-    return perspective(log, knowledge.carries, knowledge.T)
+    return perspective(log, knowledge.carries, knowledge.T, knowledge.clock)
 
 
-def perspective(log: EventLog, carries: tuple[str, ...], T: Unit = "minutes") -> Column:
+def perspective(log: EventLog, carries: tuple[str, ...], T: Unit = "minutes", clock: Clock = "utc") -> Column:
     """The joint item of each event over the named perspectives (`activity`, `resource`, `relative_time`).
 
     One perspective gives its plain values, several give tuples in the given order.
@@ -87,7 +102,7 @@ def perspective(log: EventLog, carries: tuple[str, ...], T: Unit = "minutes") ->
         elif name == "resource":
             parts.append(_resource(log))
         elif name == "relative_time":
-            parts.append(_numbers(relative_times(log, T)))
+            parts.append(_numbers(relative_times(log, T, clock)))
         else:
             raise InputError(f"unknown perspective {name!r}")
     return joint(parts)

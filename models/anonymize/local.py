@@ -229,6 +229,7 @@ def suppress(
     bounds: Bounds,
     suppressed: Iterable[int],
     *,
+    bans: Sequence[tuple[int, ...]] = (),
     effort: int = 0,
     seed: int = 0,
     value_aware: bool = False,
@@ -236,7 +237,8 @@ def suppress(
 ) -> tuple[View, Projection]:
     """Local suppression of a view, with `effort` proposals of search; returns the view that the projection refers to.
 
-    `suppressed`: the items that global suppression would remove, which enter last.
+    `suppressed`: the items that global suppression would remove, which enter last; `bans`: candidates that no case may
+    match, whatever their counts.
     """
     from models.anonymize.local_search import improve
 
@@ -244,8 +246,8 @@ def suppress(
     if value_aware:
         view = one_case_per_row(view)
     events = events_at_positions(view)
-    state = close(view, bounds, priority, Bans(), events, value_aware=value_aware)
+    state = close(view, bounds, priority, Bans(tuple(bans)), events, value_aware=value_aware)
     generator = np.random.default_rng(seed)
     return view, improve(
-        view, bounds, state, events, effort, generator, value_aware=value_aware, progress=progress
+        view, bounds, state, events, effort, generator, fixed=bans, value_aware=value_aware, progress=progress
     ) if effort else state

@@ -44,12 +44,13 @@ def improve(
     effort: int,
     generator: np.random.Generator,
     *,
+    fixed: Collection[Ban] = (),
     value_aware: bool = False,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Projection:
     """The best of `start` and `effort` proposals; most cost less than closing from nothing, as they keep bans and are
     given up once they fall behind."""
-    lasting = unavoidable(view, bounds)
+    lasting = {**unavoidable(view, bounds), **dict.fromkeys(fixed)}
     reach = Reach(view)
     best = current = start
     for step in range(effort):

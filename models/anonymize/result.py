@@ -68,7 +68,8 @@ class Anonymized:
     @property
     def relative_ns(self) -> Ints:
         """Time of each released event to the start of its source case, truncated to T, in nanoseconds."""
-        return relative_times(self.source, self.knowledge.T)[self.kept] * NANOSECONDS[self.knowledge.T]
+        known = self.knowledge
+        return relative_times(self.source, known.T, known.clock)[self.kept] * NANOSECONDS[known.T]
 
     @property
     def events(self) -> int:

@@ -9,10 +9,11 @@ that a case's absence or shortening tells nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import permutations
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -36,7 +37,7 @@ from models.anonymize.view import View, view
 from models.anonymize.violations import BELOW_K, Bounds, Violations, minimal_violations
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
-from models.knowledge import Attribute, Knowledge, Structure, Unit
+from models.knowledge import Attribute, Clock, Knowledge, Structure, Unit
 
 Suppression = Literal["greedy", "pruned", "exact", "local"]
 
@@ -98,27 +99,37 @@ def anonymize(
     attribute: Attribute = "ac",
     T: Unit = "minutes",
     bins: Mapping[str, Edges] | None = None,
+    clock: Clock = "utc",
+    also: Sequence[Structure] = (),
     **options: Any,
 ) -> Anonymized:
     """Remove events until the log satisfies TLKC-privacy for `sensitive` attributes, each separately.
 
-    `knowledge`: the type (then `attribute` and `T` complete it) or the whole. `options`: the fields of `Options`.
+    `knowledge`: the type (then `attribute`, `T` and `clock` complete it) or the whole; `also`: weaker types for which
+    the bounds must hold too. `options`: the fields of `Options`.
     Raises InputError for infeasible K or C (before any work) and BoundError where nothing would be left.
     """
     if not isinstance(knowledge, Knowledge):
-        knowledge = Knowledge(knowledge, attribute, T)
-    problem = Problem(log, knowledge, Bounds.of(L, K, C), class_columns(log, sensitive, bins))
+        knowledge = Knowledge(knowledge, attribute, T, clock)
+    problem = Problem(log, knowledge, Bounds.of(L, K, C), class_columns(log, sensitive, bins), also=tuple(also))
     return problem.solve(Options(**options))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A log, what is known of it, the bounds, and the class of each case by sensitive attribute."""
+    """A log, what is known of it, the bounds, and the class of each case by sensitive attribute.
+
+    `also`: weaker structures of knowledge for which the bounds must hold too. Supports grow when knowledge weakens, so
+    K carries over; a share does not: of the sets of cases that two orders match, each may hold C and their union more.
+    `bans`: candidates (codes of `seen`) that no case may match, whatever their counts.
+    """
 
     log: EventLog
     knowledge: Knowledge
     bounds: Bounds
     classes: Mapping[str, Column]
+    also: tuple[Structure, ...] = field(default=(), kw_only=True)
+    bans: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
 
     @cached_property
     def seen(self) -> View:
@@ -133,7 +144,8 @@ class Problem:
     @cached_property
     def candidates(self) -> Candidates:
         """The same as plain tuples."""
-        return self.violations.candidates()
+        found = self.violations.candidates()
+        return [*found, *(ban for ban in self.bans if ban not in set(found))]
 
     def reasons(self) -> dict[str, int]:
         """How many minimal violating candidates of the source have fewer than K cases, and a share above C."""
@@ -147,9 +159,37 @@ class Problem:
     def solve(self, options: Options, progress: Callable[[int], None] = lambda _: None) -> Anonymized:
         """Feasibility, suppression, and the verdict of the independent checker on what stays."""
         self.refuse_infeasible()
-        if options.suppression == "local":
-            return self.verified(self._local(options, progress))
-        return self.verified(self.suppress(options))
+        problem = self
+        while True:
+            local = options.suppression == "local"
+            result = problem._local(options, progress) if local else problem.suppress(options)
+            weak = problem.weaker_violations(result)
+            if not weak:
+                return problem.verified(result)
+            problem = problem.banning(weak)
+
+    def banning(self, candidates: Iterable[tuple[int, ...]]) -> Problem:
+        """The same log with more bans; what was found of it stays known."""
+        again = replace(self, bans=(*self.bans, *candidates))
+        vars(again).update({name: vars(self)[name] for name in ("seen", "violations") if name in vars(self)})
+        return again
+
+    def weaker_violations(self, result: Anonymized) -> list[tuple[int, ...]]:
+        """Every way in which a case can match a candidate of `also` that violates in the result, as candidates of this
+        structure: all orders of its items."""
+        if not result.kept.any():
+            return []
+        shown = result.kept_per_case > 0
+        classes = {name: column.take(shown) for name, column in self.classes.items()}
+        code = {item: number for number, item in enumerate(self.seen.alphabet)}
+        found: dict[tuple[int, ...], None] = {}
+        for structure in self.also:
+            seen = view(result.log, replace(self.knowledge, structure=structure), classes)
+            for candidate in minimal_violations(seen, self.bounds).candidates():
+                items = sorted(code[item] for item in seen.decode(candidate))
+                orders = permutations(items) if self.knowledge.structure == "seq" else [tuple(items)]
+                found.update(dict.fromkeys(orders))
+        return list(found)
 
     def suppress(self, options: Options) -> Anonymized:
         """Whole items (or occurrences above a cap) go, so that no candidate is left; not verified yet."""
@@ -178,8 +218,8 @@ class Problem:
 
         caps, _ = _caps(self, options.whole_items)
         seen, state = suppress(
-            self.seen, self.bounds, caps, effort=options.effort, seed=options.seed, value_aware=options.value_aware,
-            progress=progress,
+            self.seen, self.bounds, caps, bans=self.bans, effort=options.effort, seed=options.seed,
+            value_aware=options.value_aware, progress=progress,
         )  # fmt: skip
         return Anonymized(
             self.log,
@@ -200,9 +240,11 @@ class Problem:
     def verified(self, result: Anonymized) -> Anonymized:
         """The result with the checker's verdict. BoundError where nothing is left or the promise does not hold."""
         refuse_empty(result, self.name)
-        found = violation_in(self, result.kept)
+        faults = (violation_in(self, result.kept, one) for one in (self.knowledge.structure, *self.also))
+        found = next((fault for fault in faults if fault is not None), None)
         if found is None:
-            return replace(result, satisfied=True)
+            told = {"also": {"structures": list(self.also), "bans": len(self.bans)}} if self.also else {}
+            return replace(result, satisfied=True, details={**result.details, **told})
         if found.candidate:
             raise BoundError(
                 f"{self.name}: the checker found a violating set of {len(found.candidate)} items; not released"
@@ -220,15 +262,15 @@ class Problem:
         )
 
 
-def violation_in(problem: Problem, kept: npt.NDArray[np.bool_]) -> Any:
-    """The first violation the independent checker finds in the kept events, or None."""
+def violation_in(problem: Problem, kept: npt.NDArray[np.bool_], structure: Structure | None = None) -> Any:
+    """The first violation the independent checker finds in the kept events, or None; `structure`: a weaker one."""
     released = Anonymized(problem.log, kept, problem.knowledge)
     starts = np.concatenate(([0], np.cumsum(released.kept_per_case))).astype(np.int64)
     bounds = problem.bounds
     return first_violation(
         starts,
         released.items,
-        problem.knowledge.structure,
+        structure or problem.knowledge.structure,
         list(problem.classes.values()),
         bounds.L,
         bounds.K,
@@ -264,6 +306,6 @@ def _greedy(problem: Problem, options: Options) -> list[int]:
     from models.anonymize.frequent import maximal_frequent
 
     known = problem.knowledge
-    ordered = Knowledge("rel" if known.structure == "rel" else "seq", known.attribute, known.T)
+    ordered = replace(known, structure="rel" if known.structure == "rel" else "seq")
     frequent = maximal_frequent(view(problem.log, ordered, {}), options.theta)
     return algorithm_1(candidates, frequent, len(seen.alphabet))

@@ -14,6 +14,7 @@ import numpy as np
 from connectors import write_log
 from models.anonymize.sensitive import refuse_identifying
 from models.anonymize.tlkc import Problem
+from models.anonymize.values import written
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import NANOSECONDS, perspective
@@ -41,15 +42,16 @@ def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
 
 
 def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str], mechanism_: Mechanism) -> Exposure:
-    """The whole log, all its cases complete. InputError for an attribute that the log lacks or that names cases, and
-    where the mechanism releases no attributes."""
+    """The whole log with its values as they are written, all its cases complete. InputError for an attribute that the
+    log lacks or that names cases, and where the mechanism releases no attributes."""
     last = int(log.time.max()) if log.n_events else 0
     if released and not mechanism_.releases_attributes:
         raise InputError(f"--release-attributes: {mechanism_.kind} releases no attributes of cases")
     if mechanism_.releases_attributes:
         refuse_identifying(log, tuple(dict.fromkeys((*sensitive, *released))), getattr(mechanism_, "bins", None))
     public = tuple(name for name in released if name not in sensitive)
-    return Exposure(log, np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last, public)
+    whole = written(log, tuple(dict.fromkeys((*sensitive, *released))))
+    return Exposure(whole, np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last, public)
 
 
 def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> Problem | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Literal
@@ -28,10 +28,11 @@ from pydantic import (
 from connectors.kafka.source import Source
 from connectors.times import nanoseconds as instant
 from connectors.times import zone
+from models.dp.budget import Charge
 from models.errors import InputError
 from stream.fold.window import Window
 from stream.release.audits import audits
-from stream.release.contract import Audit, Mechanism
+from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy, refuse_impossible
 from stream.release.mechanisms import mechanism
 from stream.release.schedule import LONGEST_BUILD
@@ -197,6 +198,9 @@ class Publication(_Table):
     """One stream of releases: window, mechanism, audit, gate."""
 
     name: str
+    audience: str = AUDIENCE
+    """Who receives the releases. What one audience holds is audited and gated as one series; by default all
+    publications go to one."""
     window: dict[str, Any]
     mechanism: dict[str, Any]
     audit: dict[str, Any] = {}
@@ -226,6 +230,11 @@ class Publication(_Table):
         if value in RESERVED:
             raise ValueError(f"publication name {value!r} is reserved")
         return _plain_name(value, "publication.name")
+
+    @field_validator("audience")
+    @classmethod
+    def _audience(cls, value: str) -> str:
+        return _plain_name(value, "publication.audience")
 
     @model_validator(mode="after")
     def _parts(self) -> Publication:
@@ -387,6 +396,17 @@ class Settings(_Table):
         self._check_identifiers()
         for publication in self.publication:
             self._check_released(publication)
+        for publication in self.publication:
+            timed = publication.build_mechanism
+            if getattr(timed, "clock", "utc") == "log" and self.process.timezone is None:
+                raise InputError(
+                    f'publication {publication.name!r}: mechanism.clock = "log" needs process.timezone: events come '
+                    "without the clock that they were written by"
+                )
+        for audience in {publication.audience: None for publication in self.publication}:
+            refuse_impossible_audience(
+                audience, [publication for publication in self.publication if publication.audience == audience]
+            )
         if self.checkpoint_key_former is not None and self.checkpoint_key is None:
             raise ValueError("checkpoint_key_former is set without checkpoint_key: nothing could be sealed")
         return self
@@ -476,6 +496,56 @@ def _meaning(model: BaseModel) -> dict[str, Any]:
         elif isinstance(value, BaseModel):
             body[name] = _meaning(value)
     return body
+
+
+def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> None:
+    """InputError where the publications of one audience cannot be one series: what they carry cannot be compared, or a
+    promise over all releases would not hold of the others."""
+    linked = [one for one in members if one.build_mechanism.perspective is not None]
+    for one in linked[1:]:
+        first = linked[0]
+        if one.build_mechanism.perspective != first.build_mechanism.perspective:
+            carried = [", ".join(each.build_mechanism.perspective or ()) for each in (first, one)]
+            raise InputError(
+                f"publications {first.name!r} and {one.name!r} go to one audience ({name}) and carry {carried[0]} and "
+                f"{carried[1]}: what they give away together cannot be counted; give one of them another audience"
+            )
+    remembering = [one for one in linked if one.build_mechanism.remembers]
+    for one in linked if remembering else ():
+        first = remembering[0]
+        if one is first:
+            continue
+        shared = one.build_mechanism.kind == first.build_mechanism.kind and one.build_mechanism.shares_memory
+        if not shared:
+            raise InputError(
+                f"publications {first.name!r} and {one.name!r} go to one audience ({name}): the promise of "
+                f"{first.build_mechanism.kind} is about all releases of its audience, and does not hold beside "
+                f"{one.build_mechanism.kind}; give one of them another audience"
+            )
+        theirs, own = first.build_mechanism.claim(), one.build_mechanism.claim()
+        if theirs != own:
+            differing = ", ".join(key for key in own if own[key] != theirs.get(key))
+            raise InputError(
+                f"publications {first.name!r} and {one.name!r} share their cohorts, since they go to one audience "
+                f"({name}), and differ in {differing}; make these equal, or give one of them another audience"
+            )
+    amun = [one for one in members if one.build_mechanism.perspective is None and not _spends(one)]
+    if remembering and amun:
+        raise InputError(
+            f"publications {remembering[0].name!r} and {amun[0].name!r} go to one audience ({name}): what "
+            f"{amun[0].build_mechanism.kind} shows beside {remembering[0].build_mechanism.kind} cannot be counted; "
+            "give one of them another audience"
+        )
+    for one in linked if len(linked) > 1 else ():
+        if one.gate.min_series is not None:
+            raise InputError(
+                f"publication {one.name!r}: gate.min_series is counted over releases with the same windows, and "
+                f"audience {name} receives other publications too; give it an audience of its own"
+            )
+
+
+def _spends(publication: Publication) -> bool:
+    return publication.build_mechanism.charge() != Charge()
 
 
 def _plain_name(value: str, where: str) -> str:

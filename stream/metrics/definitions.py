@@ -22,7 +22,7 @@ LABELS = {
     "reason": "a closed list: what the gate or the dead-letter queue names",
     "partition": "`topic/number` of a source partition; `log/0` in a replay",
     "n": "`audit.n` of the publication (a handful)",
-    "stage": "build, and the name of each audit",
+    "stage": "build, the name of each audit, files, read_back",
 }
 
 REASONS = (

@@ -37,10 +37,16 @@ def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mech
     for name in names:
         column = build.log.case_values(name)
         if name in exposure.sensitive:
-            classes = class_columns(build.log, [name], {name: bins[name]} if name in bins else None)[name]
-            column = common(classes, least, cohorts)
+            column = common(_classes(name, build, exposure, bins), least, cohorts)
         shown[name] = column
     return replace(build, attributes=shown, not_guaranteed=(*build.not_guaranteed, _beside(names)))
+
+
+def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Sequence[float]]) -> Column:
+    """The classes that C bounds: of the exposed cases, but of what was once published where that never changes."""
+    if name in bins or build.cohort is not None:
+        return class_columns(build.log, [name], {name: bins[name]} if name in bins else None)[name]
+    return class_columns(exposure.log, [name])[name].take(build.origin)
 
 
 def _beside(names: Sequence[str]) -> str:

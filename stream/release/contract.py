@@ -27,6 +27,9 @@ Reads = Literal["ledger", "release", "raw"]
 """What a decision may rest on: the ledger alone; the candidate as it would be released; anything beside them (the
 source, its pseudonyms, what was measured against it)."""
 
+AUDIENCE = "everyone"
+"""The audience of a publication that names none: all of them together."""
+
 TimeBasis = Literal["ordinal", "relative", "noised"]
 """ordinal: index of the event in seconds, says nothing; relative: to the start of the case; noised: by dp."""
 
@@ -37,7 +40,8 @@ class Exposure:
 
     `log`: exposed events, case ids are the pseudonyms of the fold; `complete`: bool[C]; `sensitive`: names of the
     case-level sensitive attributes (read them with `log.case_values(name)` or `log.sensitive(names)`);
-    `time_ns`: time of the cut; `public`: names of the public attributes that the publication releases.
+    `time_ns`: time of the cut; `public`: names of the public attributes that the publication releases;
+    `publication`: which one releases.
     """
 
     log: EventLog
@@ -45,6 +49,7 @@ class Exposure:
     sensitive: tuple[str, ...]
     time_ns: int
     public: tuple[str, ...] = ()
+    publication: str = ""
 
     @property
     def linked(self) -> tuple[str, ...]:
@@ -115,6 +120,8 @@ class Build:
     * `applies`: by name of audit, where the answer is not plain "ok".
     * `held`: (cases, events) exposed and kept back for a later release: pending, not suppressed.
     * `immutable`: released cases never change again; an adversary's time is their first publication.
+    * `weakened`: erasure or retention took cases away that the promise had counted; it then holds of the others as
+      far as it still can, and `not_guaranteed` says so.
     """
 
     log: EventLog
@@ -133,6 +140,7 @@ class Build:
     immutable: bool = False
     attributes: Mapping[str, Column] = field(default_factory=dict)
     cohort: Ints | None = None
+    weakened: bool = False
 
 
 class Mechanism(BaseModel, ABC):
@@ -150,6 +158,9 @@ class Mechanism(BaseModel, ABC):
     remembers: ClassVar[bool] = False
     """Whether a promise rests on what the publication's earlier releases left in its memory."""
 
+    shares_memory: ClassVar[bool] = False
+    """Whether the publications of one audience continue each other's memory."""
+
     kind: str
 
     def charge(self) -> Charge:
@@ -166,6 +177,21 @@ class Mechanism(BaseModel, ABC):
 
         Raises BoundError where no release can satisfy the parameters: the attempt is then withheld, with the reason.
         """
+
+    @property
+    def perspective(self) -> tuple[str, ...] | None:
+        """What releases carry, with the accuracy of times, so that publications of one audience can be compared; None
+        where records are no persons."""
+        return None
+
+    def claim(self) -> Mapping[str, Any]:
+        """What publications that share a memory must have in common for the promise to hold of all of them."""
+        return {}
+
+    @classmethod
+    def owned(cls, memory: Any, publication: str) -> Any:
+        """The memory that a release of `publication` left; one of an older version does not say so itself."""
+        return memory
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
@@ -185,6 +211,13 @@ class Mechanism(BaseModel, ABC):
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
         """The item to suppress next: most of the `worst` background knowledge per event lost; None: none is left."""
         return None
+
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        """What of the promise does not hold on a release as it is read back from its file, where that can be checked.
+
+        `released.log` comes from the reader; `exposure` only says which class a sensitive value belongs to.
+        """
+        return []
 
     def check_log(self, log: EventLog) -> None:
         """InputError where a whole log lacks what the parameters ask for (a stream is not known as a whole)."""

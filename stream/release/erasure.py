@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stream.fold.cases import digest
+from stream.release.audience import Audience
 from stream.release.pipeline import Pipeline
 from stream.storage import variants
 from stream.storage.folder import OperatorFolder, replace_with
@@ -28,6 +29,7 @@ class Releases(Protocol):
 
     ledger: Ledger
     pipelines: dict[str, Pipeline]
+    audiences: list[Audience]
     folder: OperatorFolder
     mirror: Mirror | None
 
@@ -40,14 +42,19 @@ def erase(office: Releases, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
     The caller then writes checkpoints until no generation holds the cases.
     """
     names = set(cases)
-    out = {
-        name: [record.sequence for record in pipeline.earlier if not names.isdisjoint(record.log.case_ids)]
-        for name, pipeline in office.pipelines.items()
-    }
+    out: dict[str, list[int]] = {name: [] for name in office.pipelines}
+    for audience in office.audiences:
+        for record in audience.earlier:
+            if not names.isdisjoint(record.log.case_ids):
+                out.setdefault(record.publication, []).append(record.sequence)
     stones = [digest(case).hex() for case in cases]
-    for name, pipeline in office.pipelines.items():
-        body = {"cases": len(cases), "tombstones": stones, "releases": out[name]}
-        pipeline.account.append(Entry(kind="erased", publication=name, body=body))
+    for name, releases in out.items():
+        body = {"cases": len(cases), "tombstones": stones, "releases": releases}
+        entry = Entry(kind="erased", publication=name, body=body)
+        if name in office.pipelines:
+            office.pipelines[name].account.append(entry)
+        else:
+            office.ledger.append(entry)
     known = fold.erase(list(cases))
     finish(office)
     return {"known": known, "releases": out}
@@ -70,20 +77,25 @@ def entomb(office: Releases, fold: Fold) -> None:
 def finish(office: Releases) -> None:
     """Take erased cases out of what is kept of earlier releases, as far as that is not done yet; the mirror last."""
     gone = tombstones(office)
-    for pipeline in office.pipelines.values() if gone else ():
-        for place, record in enumerate(pipeline.earlier):
-            cases = {case for case in record.log.case_ids if case and digest(case) in gone}
+    for audience in office.audiences if gone else ():
+        held = [{case for case in record.log.case_ids if case and digest(case) in gone} for record in audience.earlier]
+        known = set().union(*held)
+        if known:
+            # All memories before any variants, which say what there is to forget: the memory of one release may name
+            # a case that only another one shows.
+            for key in audience.seals:
+                audience.forget(key, known)
+        for place, cases in enumerate(held):
             if cases:
-                pipeline.forget(record.sequence, cases)  # before the variants, which say what there is to forget
-                pipeline.earlier[place] = _rewritten(office, pipeline.name, record, cases)
+                audience.earlier[place] = _rewritten(office, audience.earlier[place], cases)
     if office.mirror is not None:
         for pipeline in office.pipelines.values():
             office.mirror.renew(pipeline.name, pipeline.account, office.folder)
 
 
-def _rewritten(office: Releases, name: str, record: Record, cases: set[str]) -> Record:
+def _rewritten(office: Releases, record: Record, cases: set[str]) -> Record:
     rest = variants.without_cases(record, cases)
     rest.audit = record.audit
-    path = office.folder.release(name, record.sequence) / "variants.parquet"
+    path = office.folder.release(*record.key) / "variants.parquet"
     replace_with(office.folder.ops, path, partial(variants.write, record=rest))
     return rest

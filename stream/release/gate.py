@@ -155,15 +155,17 @@ def worst_anonymity(anonymity: Mapping[str, Any], name: str) -> int | None:
     """The least value of KA, FA, CA or BA over all earlier releases, all n, and both ways of counting.
 
     `anonymity`: {"ka": least KA of the release alone, "results": [{"earlier", "results": [{"n", "fa", ...}]}],
-    "true_linker": [{"earlier", "fa", "ca", "ba"}]}. None where nothing was measured (the first release has no FA,
-    CA, BA). An exact value counts only where the true count is at least 1: behind a true 0 there is no victim.
+    "true_linker": [{"earlier", "fa", "ca", "ba"}]}; rows about a release of another publication name it. None where
+    nothing was measured (the first release has no FA, CA, BA). An exact value counts only where the true count is at
+    least 1: behind a true 0 there is no victim.
     """
     if name == "ka":
         return _least([anonymity.get("ka")])
-    true = {pair["earlier"]: pair.get(name) for pair in anonymity.get("true_linker") or []}
+    pairs = anonymity.get("true_linker") or []
+    true = {(pair.get("publication"), pair["earlier"]): pair.get(name) for pair in pairs}
     found = [value for value in true.values() if value]
     for pair in anonymity.get("results") or []:
-        if true.get(pair["earlier"]) != 0:
+        if true.get((pair.get("publication"), pair["earlier"])) != 0:
             found += [row.get(name) for row in pair["results"] if row.get("linker") != "none" and _holds(row, name)]
     return _least(found)
 

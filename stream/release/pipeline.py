@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,17 +22,17 @@ from models.errors import BoundError, InputError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
 from stream.release import audit_document as documents
-from stream.release import gate, repair
+from stream.release import final_bytes, gate, repair
 from stream.release.attributes import with_attributes
+from stream.release.audience import Audience
 from stream.release.candidate import Candidate
-from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure
+from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure, Mechanism
 from stream.release.manifest import ProcessAccount, audit_document, manifest
-from stream.release.mechanisms import kinds
-from stream.release.prior_releases import Earlier, reach
-from stream.release.public_view import outside, pseudonymous_resources
+from stream.release.prior_releases import Earlier
+from stream.release.public_view import pseudonymous_resources, shuffled
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.storage import variants
-from stream.storage.folder import OperatorFolder, replace_with, write_json
+from stream.storage.folder import OperatorFolder, write_json
 from stream.storage.ledger import RESOURCE_FORM, Account, Entry, Ledger, charge_entry, charge_of
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
@@ -68,6 +68,8 @@ class Pipeline:
     """When a release that has a moment becomes visible."""
     sealed_elsewhere: Callable[[bool], int] = lambda _charged: 0
     """How many numbers the process's other publications have sealed; only those that were charged, where asked."""
+    audience: Audience = field(init=False)
+    """The series that this publication's releases belong to; `join` sets it, once all publications are recovered."""
 
     def __post_init__(self) -> None:
         from stream.release.recovery import recover
@@ -79,14 +81,11 @@ class Pipeline:
         self.waiting: dict[int, Entry] = {}
         """Seals of releases whose moment has not come, by number."""
         recover(self)
-        repairs = self.publication.gate.on_violation == "repair"
-        far = None if repairs else reach(self.publication.build_audits)
-        self.earlier = Earlier(self._read, self.account.standing, far)
 
-    def _read(self, number: int) -> Record:
-        record = variants.read(self.folder.release(self.name, number) / "variants.parquet")
-        record.audit = self.audit_of(number)
-        return record
+    @property
+    def earlier(self) -> Earlier:
+        """The releases that audits look back at: all of the audience."""
+        return self.audience.earlier
 
     def attempt(self, attempt: Attempt) -> Decision:
         """Decide one cut, durably. Called again for a decided cut (after a crash), it answers as before."""
@@ -171,18 +170,6 @@ class Pipeline:
         decoded: dict[str, Any] = documents.read(self.folder.release(self.name, sequence) / "audit.json")
         return decoded
 
-    def forget(self, sequence: int, cases: Collection[str]) -> None:
-        """Take erased cases out of what the mechanism remembers of a release."""
-        folder = self.folder.release(self.name, sequence)
-        memory = documents.read_memory(folder)
-        rest = kinds()[self._made_by(sequence)].forget(memory, cases)
-        if rest != memory:
-            replace_with(self.folder.ops, folder / "memory.json", write_json(rest))
-
-    def _made_by(self, sequence: int) -> str:
-        """Kind of the mechanism of a release: a configuration that changed since may name another."""
-        return str(self.audit_of(sequence)["mechanism"]["kind"])
-
     def _check_space(self) -> None:
         free = self.store.free_bytes()
         if free is not None and free < self.settings.min_free_bytes:
@@ -235,16 +222,25 @@ class Pipeline:
         return self.audit_of(standing[-1]) if standing else {}
 
     def _build(self, attempt: Attempt) -> Build:
-        memory, mechanism = None, self.publication.build_mechanism
-        if self.account.standing:
-            memory = documents.read_memory(self.folder.release(self.name, self.account.standing[-1]))
-            made_by = self._made_by(self.account.standing[-1])
-            if made_by != mechanism.kind and (memory is not None or mechanism.remembers):
-                raise BoundError(
-                    f"the releases of {self.name} were made by {made_by}; give {mechanism.kind} its own publication"
-                )
+        mechanism = self.publication.build_mechanism
+        memory = self._memory(mechanism)
         self._refuse_identifying(attempt.exposure)
-        return self._outer(mechanism.build(attempt.exposure, memory), attempt.exposure)
+        built = mechanism.build(replace(attempt.exposure, publication=self.name), memory)
+        return self._outer(built, attempt.exposure)
+
+    def _memory(self, mechanism: Mechanism) -> Any:
+        """What the last release left: of the audience where its publications share a memory, else of this one."""
+        found = self.audience.memory(None if mechanism.shares_memory else self.name)
+        if found is None:
+            return None
+        memory, last = found
+        made_by = self.audience.made_by(last)
+        if made_by != mechanism.kind and (memory is not None or mechanism.remembers):
+            whose = f"the releases of {self.name}"
+            if mechanism.shares_memory and last[0] != self.name:
+                whose = f"the releases of {last[0]} to the same audience"
+            raise BoundError(f"{whose} were made by {made_by}; give {mechanism.kind} its own publication")
+        return mechanism.owned(memory, last[0])
 
     def _refuse_identifying(self, exposure: Exposure) -> None:
         """Not for dp mechanisms: they release no attribute, and a refusal would read the data."""
@@ -271,7 +267,8 @@ class Pipeline:
         """The candidate as audits see it: source pseudonyms in place of case ids."""
         ids = tuple("" if case < 0 else exposure.log.case_ids[case] for case in build.origin)
         log = replace(build.log, case_ids=ids)
-        return Record(self.account.last_number + 1, log, build.carries, build.T, exposure.linked)
+        number = self.account.last_number + 1
+        return Record(number, log, build.carries, build.T, exposure.linked, publication=self.name)
 
     def _audit(self, attempt: Attempt, build: Build, candidate: Record) -> dict[str, Any]:
         context = AuditContext(
@@ -309,10 +306,26 @@ class Pipeline:
         public = self._manifest(build, number, slot)
         audit["resources"] = documents.resources(self.account.resource_form, raw=self.settings.process.raw_resources)
         audit.update(documents.of_cut(attempt), counts=documents.accounting(attempt, build, mechanism))
-        released = outside(build)
+        released, order = shuffled(build)
         writers = documents.writers(self.publication.formats, released, build, mechanism)
+        started = time.monotonic()
         prepared = self.store.prepare(self.name, number, writers, public)
         prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
+        self.stages["files"] = time.monotonic() - started
+        faults = final_bytes.faults(
+            prepared.tmp,
+            self.publication.formats,
+            build,
+            mechanism,
+            attempt.exposure,
+            candidate,
+            dict(zip(released.case_ids, order.tolist(), strict=True)),
+        )
+        self.stages["read_back"] = time.monotonic() - started - self.stages["files"]
+        if faults:
+            self.store.quarantine(prepared)
+            audit["gate"] = {"decision": "withheld", "reasons": faults}
+            return self._withhold(attempt, faults, audit)
         public = {**public, "files": list(prepared.files)}
         document = audit_document(public, **audit)
         operator_files = {
@@ -340,7 +353,7 @@ class Pipeline:
             self.announce(number, public)
             self.at("published")
         candidate.audit = document
-        self.earlier.append(candidate)
+        self.audience.append(candidate, seal)
         return Decision(attempt.cut, "sealed", seal.sequence, audit=document)
 
     def publish_due(self) -> None:
@@ -367,6 +380,8 @@ class Pipeline:
             **({} if prepared.moment is None else {"publish_at": prepared.moment}),
             RESOURCE_FORM: self.account.resource_form,
         }
+        if self.audience.name is not None:
+            body["audience"] = self.audience.name
         entry = Entry(kind="seal", publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
         standing = self.account.append(entry)
         if standing.owner != owner:
@@ -404,6 +419,7 @@ class Pipeline:
         return manifest(
             process=self.settings.process.name,
             publication=self.name,
+            audience=self.publication.audience,
             sequence=number,
             previous=standing[-1] if standing else None,
             published=published.isoformat(timespec="seconds"),

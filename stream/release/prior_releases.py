@@ -1,4 +1,4 @@
-"""The standing releases of a publication, as its audits look back at them."""
+"""The standing releases of an audience, as audits look back at them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import overload
 from stream.release.contract import Audit
 from stream.storage.release_record import Record
 
+Key = tuple[str, int]
+"""Publication and number of a release."""
+
 
 class Earlier(Sequence[Record]):
     """Oldest first. In memory are the last `reach` records (None: all); an older one is read anew when it is asked
     for, which only an erasure does: a daemon's memory does not grow with releases that nobody compares any more."""
 
-    def __init__(self, read: Callable[[int], Record], numbers: Iterable[int], reach: int | None) -> None:
+    def __init__(self, read: Callable[[Key], Record], keys: Iterable[Key], reach: int | None) -> None:
         self._read, self._reach = read, reach
-        self._numbers = list(numbers)
-        near = self._numbers if reach is None else self._numbers[max(0, len(self._numbers) - reach) :]
-        self._held = {number: read(number) for number in near}
+        self._keys = list(keys)
+        near = self._keys if reach is None else self._keys[max(0, len(self._keys) - reach) :]
+        self._held = {key: read(key) for key in near}
 
     def __len__(self) -> int:
-        return len(self._numbers)
+        return len(self._keys)
 
     @overload
     def __getitem__(self, place: int) -> Record: ...
@@ -29,20 +32,20 @@ class Earlier(Sequence[Record]):
     def __getitem__(self, place: int | slice) -> Record | Sequence[Record]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
-        number = self._numbers[place]
-        return self._held[number] if number in self._held else self._read(number)
+        key = self._keys[place]
+        return self._held[key] if key in self._held else self._read(key)
 
     def __setitem__(self, place: int, record: Record) -> None:
         """What is kept of a release has been written anew."""
-        if self._numbers[place] in self._held:
-            self._held[self._numbers[place]] = record
+        if self._keys[place] in self._held:
+            self._held[self._keys[place]] = record
 
     def append(self, record: Record) -> None:
         """The release that was sealed last."""
-        self._numbers.append(record.sequence)
-        self._held[record.sequence] = record
+        self._keys.append(record.key)
+        self._held[record.key] = record
         if self._reach is not None and len(self) > self._reach:
-            self._held.pop(self._numbers[-self._reach - 1], None)
+            self._held.pop(self._keys[-self._reach - 1], None)
 
 
 def reach(audits: Iterable[Audit]) -> int | None:

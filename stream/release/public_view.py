@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.eventlog import Column, EventLog
+from models.eventlog import Column, EventLog, Ints
 from stream.release.contract import Build
 from stream.values.pseudonym import Pseudonyms
 
@@ -39,7 +39,12 @@ def pseudonymous_resources(
 
 
 def outside(build: Build) -> EventLog:
-    """The log as recipients get it.
+    """The log as recipients get it."""
+    return shuffled(build)[0]
+
+
+def shuffled(build: Build) -> tuple[EventLog, Ints]:
+    """The log as recipients get it, and the case of the build that each of its cases is, int64[released cases].
 
     Cases come in random order under fresh random ids (a cryptographic source: the order of arrival and a stable id
     would both link releases). What the build does not carry is not there, nor any attribute that it does not show:
@@ -53,7 +58,7 @@ def outside(build: Build) -> EventLog:
     resource = log.resource if "resource" in build.carries else hidden
     activity = log.activity if "activity" in build.carries else _named_by(resource)
     within = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
-    return EventLog(
+    shown = EventLog(
         case_ids=ids,
         starts=log.starts,
         activity=activity,
@@ -62,11 +67,15 @@ def outside(build: Build) -> EventLog:
         row=np.arange(log.n_events, dtype=np.int64),
         case_attributes={name: column.take(order) for name, column in build.attributes.items()},
     )
+    return shown, order
 
 
 def _named_by(resource: Column) -> Column:
     codes = np.where(resource.codes < 0, len(resource.values), resource.codes).astype(np.int32)
-    return Column(codes, (*resource.values, "unknown"))
+    unknown = "unknown"
+    while unknown in resource.values:  # one who is called so is somebody
+        unknown = f"({unknown})"
+    return Column(codes, (*resource.values, unknown))
 
 
 def _shuffled(count: int, draw: Callable[[int], int] = secrets.randbelow) -> list[int]:

@@ -38,7 +38,7 @@ def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[Re
 
 def shown(earlier: Sequence[Record]) -> Shown:
     """What the releases showed of each case, carried on from release to release in the cache of the last one."""
-    numbers = [one.sequence for one in earlier]
+    numbers = [one.key for one in earlier]
     done, state = 0, Shown()
     for place in range(len(earlier), 0, -1):
         known, kept = earlier[place - 1].cache.pop("shown", ([], state))

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from stream.release.contract import AUDIENCE
 from stream.release.gate import worst_anonymity
 
 Word = Literal["SAFE", "LIMITED", "WITHHELD", "DP VOID"]
@@ -70,8 +71,21 @@ def verdicts(
     """One for each publication. `released`: audits of what stands, in order; `withheld`: reasons of each attempt that
     did not leave."""
     names = list(dict.fromkeys((*released, *withheld)))
-    plain = [name for name in names if any(not _private(audit) for audit in released.get(name, ()))]
-    return [_verdict(name, released.get(name, ()), withheld.get(name, ()), plain) for name in names]
+    plain = {name: _audience(released[name]) for name in names if not all(map(_private, released.get(name, ())))}
+    return [
+        _verdict(
+            name,
+            released.get(name, ()),
+            withheld.get(name, ()),
+            [other for other, audience in plain.items() if audience == _audience(released.get(name, ()))],
+        )
+        for name in names
+    ]
+
+
+def _audience(audits: Sequence[Mapping[str, Any]]) -> str:
+    """To whom the releases go; releases of earlier programs name nobody, which is everybody."""
+    return str(audits[-1].get("audience", AUDIENCE)) if audits else AUDIENCE
 
 
 def _private(audit: Mapping[str, Any]) -> bool:

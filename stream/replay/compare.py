@@ -17,6 +17,7 @@ from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
 from stream.release.contract import Decision
 from stream.release.gate import worst_anonymity
+from stream.release.pipeline import Pipeline
 from stream.replay.presets import default_publication, quartile_edges, series_gate, with_completion
 from stream.replay.replay import Outcome, Replay
 from stream.storage.release_record import Record
@@ -54,7 +55,15 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
 
     def one(name: str, table: Mapping[str, Any], gate: Mapping[str, Any]) -> Publication:
         return Publication.model_validate(
-            {"name": name, "window": base.window, "mechanism": table, "audit": base.audit, "gate": gate}
+            # an audience each: they are looked at side by side, and nobody receives them all
+            {
+                "name": name,
+                "audience": name,
+                "window": base.window,
+                "mechanism": table,
+                "audit": base.audit,
+                "gate": gate,
+            }
         )
 
     again = {**mechanism, "kind": "tlkc"}
@@ -77,9 +86,14 @@ def compare(replay: Replay, outcome: Outcome, log: EventLog) -> list[dict[str, A
     """
     starts = _starts(replay, log)
     return [
-        _row(name, [one for other, one in outcome.decisions if other == name], pipeline.earlier, starts)
+        _row(name, [one for other, one in outcome.decisions if other == name], _own(pipeline), starts)
         for name, pipeline in replay.office.pipelines.items()
     ]
+
+
+def _own(pipeline: Pipeline) -> list[Record]:
+    """The releases of this publication; its audience may hold others."""
+    return [record for record in pipeline.earlier if record.publication == pipeline.name]
 
 
 def _row(

@@ -17,6 +17,8 @@ import numpy as np
 
 from connectors.files import FileOps
 from connectors.store.open import open_store
+from connectors.times import offsets
+from models.anonymize.values import written
 from models.dp.budget import Charge
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
@@ -25,9 +27,11 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.release.audience import Audience, refuse_apart
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
 from stream.release.erasure import erase, finish
 from stream.release.pipeline import Pipeline, Publisher
+from stream.release.prior_releases import reach
 from stream.release.recovery import compare
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.storage.checkpoints import Checkpoints, FileOperations
@@ -97,6 +101,10 @@ class Office:
                 )
                 for publication in settings.publication
             }
+            self.audiences = self._audiences()
+            for audience in self.audiences:
+                for name in audience.members:
+                    self.pipelines[name].audience = audience
             finish(self)
         except BaseException:
             if hasattr(self, "ledger"):
@@ -170,7 +178,7 @@ class Office:
         accounting = fold.accounting(cut.publication)
         process, publication = self.settings.process, self.pipelines[cut.publication].publication
         exposure = Exposure(
-            log=_with_attributes(projection.log, process.kept),
+            log=self._read(projection.log, cut.publication),
             complete=projection.complete,
             sensitive=process.sensitive,
             time_ns=cut.time_ns,
@@ -192,6 +200,16 @@ class Office:
         window = self.pipelines[cut.publication].publication.build_window
         fixed = cut.trigger == "first" and window.first is not None and window.first.kind == "until"
         return fold.now if not fold.rules.embedded or cut.trigger == "every" or fixed else None
+
+    def _read(self, log: EventLog, publication: str) -> EventLog:
+        """An exposed log as a mechanism reads it: values as they are written, and the clock of the process where it
+        counts by that (deltas carry moments, not clocks)."""
+        process = self.settings.process
+        whole = written(_with_attributes(log, process.kept), process.kept)
+        clock = getattr(self.pipelines[publication].publication.build_mechanism, "clock", "utc")
+        if clock == "utc" or process.timezone is None:
+            return whole
+        return replace(whole, offset=offsets(whole.time, process.timezone))
 
     def checkpoint(self, fold: Fold) -> None:
         """Save the state between two records: every cut so far has its durable decision."""
@@ -243,6 +261,28 @@ class Office:
             "pending": accounting["seen"] - accounting["late"] - exposed + (counts.get("held") or 0),
             "late": accounting["late"],
         }
+
+    def _audiences(self) -> list[Audience]:
+        """One series for each audience, over the publications whose records are cases; the others have their own."""
+        linked: dict[str, list[Publication]] = {}
+        alone = []
+        for publication in self.settings.publication:
+            if publication.build_mechanism.perspective is None:
+                alone.append(publication)
+            else:
+                linked.setdefault(publication.audience, []).append(publication)
+        series = [self._audience(name, members) for name, members in linked.items()]
+        return [*series, *(self._audience(None, [publication]) for publication in alone)]
+
+    def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
+        repairs = any(publication.gate.on_violation == "repair" for publication in members)
+        far = None if repairs else reach(audit for publication in members for audit in publication.build_audits)
+        names = [publication.name for publication in members]
+        audience = Audience(name, names, self.ledger, self.folder, far=far, mirror=self.mirror)
+        if name is not None:
+            sharing = [one.name for one in members if one.build_mechanism.shares_memory]
+            refuse_apart(audience.seals, name, sharing)
+        return audience
 
     def _spent_elsewhere(self, name: str) -> Callable[[], Charge]:
         """Also of publications that the configuration no longer names: what they spent stays spent."""

@@ -27,6 +27,12 @@ class Record:
     sensitive: tuple[str, ...]
     audit: Mapping[str, Any] = field(default_factory=dict)
     cache: dict[str, Any] = field(default_factory=dict)
+    publication: str = ""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Which release of the process it is."""
+        return self.publication, self.sequence
 
     def items(self, carries: Sequence[str] | None = None) -> Column:
         """The joint item of each released event over `carries` (all that the release carries by default).

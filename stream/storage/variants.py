@@ -73,7 +73,8 @@ def read(path: Path) -> Record:
 def without_cases(record: Record, erased: set[str]) -> Record:
     """The record without the erased cases."""
     keep = np.asarray([case not in erased for case in record.log.case_ids], dtype=np.bool_)
-    return Record(record.sequence, record.log.select_cases(keep), record.carries, record.T, record.sensitive)
+    rest = record.log.select_cases(keep)
+    return Record(record.sequence, rest, record.carries, record.T, record.sensitive, publication=record.publication)
 
 
 def _values(log: EventLog, name: str) -> list[Any]:

@@ -50,7 +50,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[st
     rows = [f"c{i},{a},2025-01-01T0{t}:{i:02}:00Z,s{i % 2}" for i in range(40) for t, a in enumerate("ab")]
     (folder / "log.csv").write_text("\n".join(["case,act,time,sens", *rows]) + "\n")
     tables = [
-        f'[[publication]]\nname = "{kind}"\nwindow = {{ manual = true }}\n'
+        f'[[publication]]\nname = "{kind}"\naudience = "{kind}"\nwindow = {{ manual = true }}\n'
         f'mechanism = {{ kind = "{kind}"{", " * bool(PARAMETERS[kind])}{PARAMETERS[kind]} }}\n'
         for kind in kinds()
     ]

@@ -55,7 +55,7 @@ def test_a_memory_of_before_bounds_were_kept_is_read() -> None:
 def test_a_newer_memory_is_refused() -> None:
     """Never half understood."""
     with pytest.raises(RefusedError, match="newer"):
-        TlkcCohorts(K=4).build(exposure(16), {**memory(K=4), "version": 2})
+        TlkcCohorts(K=4).build(exposure(16), {**memory(K=4), "version": 3})
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_publication_of_cohorts_does_not_change_its_kind(tmp_path: Path, first
             case, kept, *_ = pipeline.earlier[0].log.case_ids
             memory = pipeline.folder.release("p", 1) / "memory.json"
             held = case in memory.read_text()
-            pipeline.forget(1, [case])
+            pipeline.audience.forget(("p", 1), [case])
             assert case not in memory.read_text()
             assert (kept in memory.read_text()) == held == (first.kind == "tlkc-cohorts")
 

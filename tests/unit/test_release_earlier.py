@@ -22,11 +22,11 @@ def test_what_is_out_of_reach_is_read_anew(far: int | None) -> None:
     """Two at the start, four later; every one can be asked for, and what is in reach is the same object each time."""
     reads: list[int] = []
 
-    def read(number: int) -> Record:
-        reads.append(number)
-        return record(number)
+    def read(key: tuple[str, int]) -> Record:
+        reads.append(key[1])
+        return record(key[1])
 
-    earlier = Earlier(read, [2, 3], far)
+    earlier = Earlier(read, [("", 2), ("", 3)], far)
     assert reads == [2, 3][2 - min(2, 2 if far is None else far) :]
     for number in (5, 6, 7, 8):
         earlier.append(record(number))
@@ -41,7 +41,7 @@ def test_what_is_out_of_reach_is_read_anew(far: int | None) -> None:
 
 def test_what_was_written_anew_takes_its_place() -> None:
     """In reach it replaces the record; out of reach the file is the record."""
-    earlier = Earlier(record, [1, 2, 3], 1)
+    earlier = Earlier(lambda key: record(key[1]), [("", 1), ("", 2), ("", 3)], 1)
     rest = record(3)
     earlier[2] = rest
     earlier[0] = record(1)

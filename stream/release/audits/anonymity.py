@@ -18,7 +18,7 @@ from pydantic import Field, field_validator
 
 from models.attacks.correspondence import Audit as Correspondence
 from models.attacks.matching import Walk, walk
-from models.attacks.outcome import MOST_N, Method, Minimum
+from models.attacks.outcome import MOST_N, Method, Minimum, Result
 from models.attacks.pairs import Pair, pair
 from models.attacks.taxonomy import ancestors
 from models.attacks.true_linker import behind, of_pair
@@ -97,19 +97,20 @@ class CorrespondenceAudit(Audit):
         applies = build.applies.get(self.name, Applicability())
         if applies.status == "not_applicable":
             return {"status": applies.status, "reason": applies.reason, "append_only": None, **body}
-        for earlier in self.chosen(context.earlier):
+        chosen = self.chosen(context.earlier)
+        for earlier in chosen:
             _one_perspective(earlier, candidate)
-        pairs = [self._pair(context, earlier, known) for earlier in self.chosen(context.earlier)]
+        own = [one for one in chosen if one.publication == candidate.publication]
+        others = [self._other(one, candidate, known) for one in chosen if one.publication != candidate.publication]
+        pairs = [self._pair(context, earlier, known) for earlier in own]
         status, reason = _worst([(applies.status, applies.reason), *((one["status"], one["reason"]) for one in pairs)])
-        body["append_only"] = build.immutable or not any(
-            inserted_since(context, one, candidate) for one in self.chosen(context.earlier)
-        )
+        body["append_only"] = build.immutable or not any(inserted_since(context, one, candidate) for one in own)
         if build.immutable:
             body.update(linker="identity", cohorts=[one["n_actual"] for one in build.operator.get("cohorts", ())])
         body["ka"] = self._ka(candidate, known)
         if status == "ok":
             body["results"] = [one["exact"] for one in pairs]
-        body["true_linker"] = [one["true"] for one in pairs]
+        body["true_linker"] = [*(one["true"] for one in pairs), *others]
         return {"status": status, "reason": reason, **body}
 
     @property
@@ -148,14 +149,7 @@ class CorrespondenceAudit(Audit):
         table = walk(given)
         actual = max(earlier.audit.get("n_actual") or 0, context.build.n_actual or 0)
         real = of_pair(given, table, partner, self.bk_length, self.n, self.minimum)
-        true: dict[str, Any] = {
-            "earlier": earlier.sequence,
-            "survivors": int(np.count_nonzero(partner >= 0)),
-            "worst": {},
-        }
-        for name in MEASURES:
-            found = [(value, one.worst[name]) for one in real.results if (value := one.values[name]) is not None]
-            true[name], true["worst"][name] = min(found, default=(0, None), key=itemgetter(0))
+        true = {"earlier": earlier.sequence, "survivors": int(np.count_nonzero(partner >= 0)), **_least(real.results)}
         exact: dict[str, Any] = {"earlier": earlier.sequence, "n_actual": actual, "results": []}
         if status == "ok":
             answer = Correspondence(given, self.bk_length, sorted(set(self.n)), self.method, self.minimum, table).run()
@@ -165,6 +159,34 @@ class CorrespondenceAudit(Audit):
             else:
                 exact["results"] = [_assumed(row, actual) for row in rows]
         return {"status": status, "reason": reason, "exact": exact, "true": true}
+
+    def _other(self, earlier: Record, candidate: Record, known: Sequence[str]) -> dict[str, Any]:
+        """The real partners of a release of another publication. Its windows are others, so either release may show
+        cases and events that the other one lacks: no linker is asked for, and what the earlier one shows alone is
+        counted as what the later one does (`ba` is the less of both)."""
+        function = knowledge_of(candidate.carries, known)
+        counted = []
+        for one, two in ((earlier, candidate), (candidate, earlier)):
+            given = pair(simple(one), simple(two), known=function, taxonomy=self.taxonomy)
+            partner = partners(one, two)
+            answer = of_pair(given, walk(given), partner, self.bk_length, self.n, self.minimum)
+            counted.append(_least(answer.results))
+        forth, back = counted
+        survivors = int(np.count_nonzero(partners(earlier, candidate) >= 0))
+        if back["ba"] and (not forth["ba"] or back["ba"] < forth["ba"]):
+            forth["ba"], forth["worst"]["ba"] = back["ba"], back["worst"]["ba"]
+        return {
+            "earlier": earlier.sequence, "publication": earlier.publication, "survivors": survivors, **forth
+        }  # fmt: skip
+
+
+def _least(results: Sequence[Result]) -> dict[str, Any]:
+    """FA, CA and BA: the least over all n, with the background knowledge that attains it."""
+    least: dict[str, Any] = {"worst": {}}
+    for name in MEASURES:
+        found = [(value, one.worst[name]) for one in results if (value := one.values[name]) is not None]
+        least[name], least["worst"][name] = min(found, default=(0, None), key=itemgetter(0))
+    return least
 
 
 def _behind(row: dict[str, Any], given: Pair, table: Walk, partner: Ints) -> dict[str, Any]:
@@ -222,8 +244,9 @@ def _words(record: Record) -> str:
 
 def inserted_since(context: AuditContext, earlier: Record, later: Record) -> int:
     """Late events that stand, in some release after `earlier` up to `later`, before events released already."""
-    since = takewhile(lambda one: one.sequence > earlier.sequence, reversed(context.earlier))
-    audits = [one.audit for one in since if one.sequence <= later.sequence]
+    since = takewhile(lambda one: one.key != earlier.key, reversed(context.earlier))
+    own = (one for one in since if one.publication == earlier.publication)
+    audits = [one.audit for one in own if one.sequence <= later.sequence]
     counts = [one.get("counts") or {} for one in audits]
     counts += [context.counts] if later is context.candidate else []
     return sum(one.get("non_append_insertions") or 0 for one in counts)

@@ -114,7 +114,9 @@ def _followed(log: EventLog, seen: View, earlier: Sequence[Record], candidate: R
     The last release keeps it too: a candidate that is withheld or repaired takes nothing with it.
     """
     key = f"risk.source.{seen}"
-    index = earlier[-1].cache.get(key) if earlier else None
+    own = (record for record in reversed(earlier) if record.publication == candidate.publication)
+    last = next(own, None)
+    index = None if last is None else last.cache.get(key)
     if index is None:
         index = TraceIndex.build(log, seen)
     else:

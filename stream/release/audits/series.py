@@ -47,6 +47,10 @@ class SeriesAudit(Audit):
         records = [*context.earlier[-self.last :], context.candidate]
         if len(records) < 3:
             return {"status": "ok", "reason": "a series begins with the third release", **nothing}
+        others = [one for one in records if one.publication != context.candidate.publication]
+        if others:
+            reason = f"release {others[0].sequence} of {others[0].publication} is of other windows"
+            return {"status": "not_incremental", "reason": reason, **nothing}
         for earlier, later in combinations(records, 2):
             status, reason = fits(context, earlier, later, partners(earlier, later))
             if status != "ok":

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
 from models.anonymize.baselines import baseline_1, baseline_2, pretsa
+from models.eventlog import EventLog
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.suppression import removed
+from stream.storage.release_record import Record
 
 
 class Baseline1(Mechanism):
@@ -17,6 +20,10 @@ class Baseline1(Mechanism):
 
     kind: Literal["baseline-1"] = "baseline-1"
     K: int = Field(ge=1)
+
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        return ("activity",)
 
     def promise(self) -> Mapping[str, Any]:
         return {
@@ -32,12 +39,19 @@ class Baseline1(Mechanism):
         result = baseline_1(exposure.log, self.K)
         return removed(result, exposure.linked)
 
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        return _shared(released.log, self.K)
+
 
 class Baseline2(Mechanism):
     """Shorten each rare variant to the most similar trace that K cases share."""
 
     kind: Literal["baseline-2"] = "baseline-2"
     K: int = Field(ge=1)
+
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        return ("activity",)
 
     def promise(self) -> Mapping[str, Any]:
         return _shortening(self.K)
@@ -46,12 +60,19 @@ class Baseline2(Mechanism):
         result = baseline_2(exposure.log, self.K)
         return removed(result, exposure.linked)
 
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        return _shared(released.log, self.K)
+
 
 class Pretsa(Mechanism):
     """PRETSA_case: every prefix of a released trace is shared by K cases, by removal only."""
 
     kind: Literal["pretsa"] = "pretsa"
     K: int = Field(ge=1)
+
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        return ("activity",)
 
     def promise(self) -> Mapping[str, Any]:
         return {
@@ -63,6 +84,21 @@ class Pretsa(Mechanism):
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         result = pretsa(exposure.log, self.K)
         return removed(result, exposure.linked)
+
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        return _shared(released.log, self.K, prefixes=True)
+
+
+def _shared(log: EventLog, K: int, *, prefixes: bool = False) -> list[str]:
+    """A line where a trace (or a prefix of one) belongs to fewer than K cases."""
+    traces = Counter(trace for trace in log.traces() if trace)
+    held = Counter[tuple[str, ...]]()
+    for trace, cases in traces.items():
+        for length in range(1 if prefixes else len(trace), len(trace) + 1):
+            held[trace[:length]] += cases
+    least = min(held.values(), default=K)
+    what = "prefix" if prefixes else "trace"
+    return [f"a {what} is shared by {least} cases (K = {K})"] if least < K else []
 
 
 def _shortening(K: int) -> dict[str, Any]:

@@ -1,4 +1,9 @@
-"""What a publication of cohorts remembers: every case exactly as it was first published (the file memory.json)."""
+"""What the cohorts of an audience are: every case exactly as it was first published (the file memory.json).
+
+All publications of cohorts to one audience continue one registry: a case that one of them released is in no cohort of
+another. A publication shows the cohorts that it made, and whole cohorts of others as soon as its own window exposes all
+their cases: a part of a cohort would promise nothing. Every release is a union of whole cohorts.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,13 @@ import msgspec
 import numpy as np
 
 from models.anonymize.result import Anonymized
+from models.anonymize.values import written
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog, Ints
 from stream.release.contract import Exposure
 
-VERSION = 1
+VERSION = 2
+"""1 did not say which publications show a cohort."""
 
 
 class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
@@ -30,11 +37,12 @@ class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cohort(msgspec.Struct, frozen=True):
-    """Cases by pseudonym, and the most events removed from one of them."""
+    """Cases by pseudonym, and the most events removed from one of them. `shown`: the publications that show it."""
 
     cases: dict[str, PublishedCase]
     n_actual: int
     size: int
+    shown: tuple[str, ...] = ()
 
 
 class _Memory(msgspec.Struct, frozen=True):
@@ -47,7 +55,7 @@ class _Memory(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class Published:
     """The cohorts that are out, oldest first; `alphabet`: the common items, where there is one; `claim`: what was
-    promised of them (None: not said)."""
+    promised of them (None: not said). `of_case`: index of their cases."""
 
     cohorts: tuple[Cohort, ...] = ()
     alphabet: tuple[Any, ...] | None = None
@@ -71,7 +79,10 @@ class Published:
         if kept.version > VERSION:
             raise RefusedError(f"memory.json of tlkc-cohorts: version {kept.version} is newer than this program")
         items = None if kept.alphabet is None else [_item(one) for one in kept.alphabet]
-        return cls.of(kept.cohorts, items, kept.claim)
+        claim = kept.claim
+        if claim is not None and claim.get("knowledge") == "rel":
+            claim = {"clock": "utc", **claim}  # earlier versions knew no other
+        return cls.of(kept.cohorts, items, claim)
 
     def json(self) -> Any:
         """For memory.json."""
@@ -82,6 +93,40 @@ class Published:
     def n_actual(self) -> list[int]:
         """By cohort."""
         return [one.n_actual for one in self.cohorts]
+
+    @property
+    def size(self) -> int:
+        """Cases that were ever published."""
+        return sum(one.size for one in self.cohorts)
+
+    @property
+    def shown(self) -> list[tuple[str, ...]]:
+        """The publications that show each cohort."""
+        return [one.shown for one in self.cohorts]
+
+    def of_publication(self, name: str) -> Published:
+        """The cohorts that a publication shows."""
+        return Published.of([one for one in self.cohorts if name in one.shown], self.alphabet, self.claim)
+
+    def owned(self, publication: str) -> Published:
+        """With cohorts that nobody is said to show ascribed to a publication."""
+        cohorts = [one if one.shown else msgspec.structs.replace(one, shown=(publication,)) for one in self.cohorts]
+        return Published.of(cohorts, self.alphabet, self.claim)
+
+    def taken_over(self, exposure: Exposure) -> Published:
+        """With the cohorts of other publications that this one can show from now on: it exposes all their cases, and no
+        fewer events of them than they had when they were published."""
+        lengths = dict(zip(exposure.log.case_ids, exposure.log.lengths.tolist(), strict=True))
+        name = exposure.publication
+        cohorts = [
+            msgspec.structs.replace(one, shown=(*one.shown, name))
+            if name not in one.shown
+            and len(one.cases) == one.size
+            and all(lengths.get(case, 0) >= known.exposed for case, known in one.cases.items())
+            else one
+            for one in self.cohorts
+        ]
+        return Published.of(cohorts, self.alphabet, self.claim)
 
     def queue(self, exposure: Exposure) -> Ints:
         """Completed cases that are not out: indices in the exposed log."""
@@ -106,7 +151,8 @@ class Published:
             )
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
         }
-        return Published.of([*self.cohorts, Cohort(cases, fresh.n_actual, len(cases))], alphabet, claim)
+        newest = Cohort(cases, fresh.n_actual, len(cases), (exposure.publication,))
+        return Published.of([*self.cohorts, newest], alphabet, claim)
 
     def without(self, cases: Collection[str]) -> Published:
         """Erased cases taken out."""
@@ -124,16 +170,19 @@ class Published:
         cases = [self.of_case[names[i]] for i in origin]
         lengths = [len(case.time) for case in cases]
         events = sum(lengths)
-        log = EventLog(
-            case_ids=tuple(names[i] for i in origin),
-            starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-            activity=Column.encode(value for case in cases for value in case.activity),
-            time=np.fromiter(itertools.chain.from_iterable(case.time for case in cases), np.int64, count=events),
-            resource=Column.encode(value for case in cases for value in case.resource),
-            row=np.arange(events, dtype=np.int64),
-            case_attributes={
-                name: Column.encode(case.sensitive.get(name) for case in cases) for name in exposure.linked
-            },
+        log = written(
+            EventLog(
+                case_ids=tuple(names[i] for i in origin),
+                starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
+                activity=Column.encode(value for case in cases for value in case.activity),
+                time=np.fromiter(itertools.chain.from_iterable(case.time for case in cases), np.int64, count=events),
+                resource=Column.encode(value for case in cases for value in case.resource),
+                row=np.arange(events, dtype=np.int64),
+                case_attributes={
+                    name: Column.encode(case.sensitive.get(name) for case in cases) for name in exposure.linked
+                },
+            ),
+            exposure.linked,
         )
         return log, origin
 
@@ -168,7 +217,7 @@ class Published:
 
 def replace_cases(one: Cohort, cases: dict[str, PublishedCase]) -> Cohort:
     """The cohort with fewer cases; its size stays what it was."""
-    return Cohort(cases, one.n_actual, one.size)
+    return msgspec.structs.replace(one, cases=cases)
 
 
 def _item(value: Any) -> Any:

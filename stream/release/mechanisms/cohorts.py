@@ -20,11 +20,14 @@ from stream.release.mechanisms.cohort_memory import Published
 from stream.release.mechanisms.suppression import operator_view
 from stream.release.mechanisms.tlkc_parameters import TlkcMechanism
 
+OLDER = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"
+
 
 class TlkcCohorts(TlkcMechanism):
     """Cases are published once, when complete, in a cohort that satisfies TLKC on its own; the rest waits."""
 
     remembers: ClassVar[bool] = True
+    shares_memory: ClassVar[bool] = True
 
     kind: Literal["tlkc-cohorts"] = "tlkc-cohorts"
     alphabet: Alphabet = "per-cohort"
@@ -37,61 +40,82 @@ class TlkcCohorts(TlkcMechanism):
     def promise(self) -> Mapping[str, Any]:
         combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"
         return {
-            "guaranteed": f"whatever at most {self.L} items ({self.knowledge}, {self.attribute}) one knows of a case, "
-            f"in every release and between any two releases, none or at least {self.K} cases match that no "
-            "correspondence attack (F, C, B) can exclude, and no value of a sensitive attribute has more than "
-            f"{self.C:g} of the matching cases of a release",
+            "guaranteed": f"whatever at most {self.L} items ({self.known_words}) one knows of a case, "
+            f"in every release to this audience and between any two of them, none or at least {self.K} cases "
+            "match that no correspondence attack (F, C, B) can exclude, and no value of a sensitive attribute has more "
+            f"than {self.C:g} of the matching cases of a release",
             "to_whom": "released cases",
-            "against_whom": f"a recipient of all releases who knows at most {self.L} items of a case and when it was "
-            "first published",
+            "against_whom": f"a recipient of all releases to this audience who knows at most {self.L} items of a "
+            "case and when it was first published",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": f"more knowledge than that; when a case started;{combined} what the moment of "
+            "not_guaranteed": f"more knowledge than that;{self.left_words} what releases to other audiences, or of "
+            f"kinds whose records are no persons, add; when a case started;{combined} what the moment of "
             "publication tells (a class that is too frequent waits); cohorts that erasure or retention made smaller",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         """The published cases as they were, and a new cohort. BoundError where the queue has to wait: a release that
         repeats the last one would be no release."""
-        published, claim = Published.read(memory), self._claim(exposure)
-        if published.claim not in (None, claim):
+        before, claim = Published.read(memory), self._claim(exposure)
+        published = before.taken_over(exposure)
+        checked = _checked(published, claim)
+        if published.claim not in (None, checked):
             raise BoundError(
                 f"tlkc-cohorts: the cohorts that are out promise {_changed(published.claim, claim)}; other bounds "
                 "need a publication of their own"
             )
         queue = published.queue(exposure)
-        fresh = self._cohort(exposure, queue, published.alphabet)
-        common = None
-        if self.alphabet == "common":
-            common = published.alphabet if published.alphabet is not None else fresh.items.values
-        known = published.joined(exposure, fresh, common, claim)
+        fresh = self._fresh(exposure, queue, published.alphabet, taken=published.shown != before.shown)
+        registry = published
+        if fresh is not None:
+            common = None
+            if self.alphabet == "common":
+                common = published.alphabet if published.alphabet is not None else fresh.items.values
+            registry = published.joined(exposure, fresh, common, checked)
+        known = registry.of_publication(exposure.publication)
         log, origin = known.log(exposure)
         return Build(
             log=log,
             origin=origin,
-            carries=fresh.knowledge.carries,
+            carries=self.known.carries,
             time_basis="relative" if self.knowledge == "rel" else "ordinal",
             T=self.T,
             n_actual=max(known.n_actual),
             held=known.held(exposure),
             immutable=True,
             cohort=known.cohort_of(exposure, origin),
+            weakened=checked != claim or known.size > log.n_cases,
             public=_public(known, fresh),
-            not_guaranteed=self.local_risks,
+            not_guaranteed=(*self.local_risks, *([OLDER] if checked != claim else [])),
             operator={
-                **operator_view(fresh),
+                **({} if fresh is None else operator_view(fresh)),
                 "cohorts": known.summary(),
                 "late_lost": known.late(exposure),
             },
-            memory=known.json(),
+            memory=registry.json(),
         )
 
-    def _claim(self, exposure: Exposure) -> dict[str, Any]:
+    def claim(self) -> Mapping[str, Any]:
         """What each cohort must promise for their union to promise it."""
-        names = {"knowledge", "attribute", "L", "K", "C", "bins", "alphabet"}
-        names |= {"T"} if self.knowledge == "rel" else set()
+        names = {"knowledge", "attribute", "L", "K", "C", "bins", "alphabet", "also"}
+        names |= {"T", "clock"} if self.knowledge == "rel" else set()
+        return self.model_dump(mode="json", include=names)
+
+    def _claim(self, exposure: Exposure) -> dict[str, Any]:
         public = {"public": sorted(exposure.public)} if exposure.public else {}
-        return {**self.model_dump(mode="json", include=names), "sensitive": sorted(exposure.sensitive), **public}
+        return {**self.claim(), "sensitive": sorted(exposure.sensitive), **public}
+
+    def _fresh(
+        self, exposure: Exposure, queue: Ints, alphabet: Collection[Any] | None, *, taken: bool
+    ) -> Anonymized | None:
+        """A new cohort; None where the queue has to wait, but cohorts of another publication were taken over."""
+        try:
+            return self._cohort(exposure, queue, alphabet)
+        except BoundError:
+            if taken:
+                return None
+            raise
 
     def _cohort(self, exposure: Exposure, queue: Ints, alphabet: Collection[Any] | None) -> Anonymized:
         if not len(queue):
@@ -114,7 +138,13 @@ class TlkcCohorts(TlkcMechanism):
             self.known,
             self.bounds,
             {name: column.take(chosen) for name, column in classes.items()},
+            also=self.also,
         )
+
+    @classmethod
+    def owned(cls, memory: Any, publication: str) -> Any:
+        """Cohorts from before audiences shared them: those of the publication that remembers them."""
+        return Published.read(memory).owned(publication).json() if memory else memory
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
@@ -122,23 +152,28 @@ class TlkcCohorts(TlkcMechanism):
         return Published.read(memory).without(cases).json() if memory else memory
 
 
+def _checked(published: Published, claim: dict[str, Any]) -> dict[str, Any]:
+    """The claim as far as it holds of all cohorts: earlier versions did not check theirs for weaker knowledge."""
+    older = "also" not in (published.claim or {}) if published.cohorts else False
+    return {name: value for name, value in claim.items() if not (older and name == "also")}
+
+
 def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
     """The parts of an earlier claim that are no more asked for."""
     return ", ".join(f"{name} = {value!r}" for name, value in (before or {}).items() if now.get(name) != value)
 
 
-def _public(known: Published, fresh: Anonymized) -> dict[str, Any]:
+def _public(known: Published, fresh: Anonymized | None) -> dict[str, Any]:
+    body: dict[str, Any] = {"cohorts": len(known.cohorts), "n_actual": known.n_actual, "newest": None}
+    if fresh is None:
+        return body
     lost = fresh.source.lengths - fresh.kept_per_case
-    body: dict[str, Any] = {
-        "cohorts": len(known.cohorts),
-        "n_actual": known.n_actual,
-        "newest": {
-            "cases": len(fresh.origin),
-            "events": fresh.events,
-            "suppressed_events": int(np.sum(lost[fresh.origin])),
-            "suppressed_items": len(fresh.suppressed),
-            "why": fresh.details["violations"],
-        },
+    body["newest"] = {
+        "cases": len(fresh.origin),
+        "events": fresh.events,
+        "suppressed_events": int(np.sum(lost[fresh.origin])),
+        "suppressed_items": len(fresh.suppressed),
+        "why": fresh.details["violations"],
     }
     if fresh.warnings:
         body["warnings"] = list(fresh.warnings)

@@ -20,6 +20,11 @@ class Identity(Mechanism):
     attribute: Attribute = "ac"
     T: Unit = "minutes"
 
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        carried = Knowledge(self.knowledge, self.attribute, self.T).carries
+        return (*carried, self.T) if self.knowledge == "rel" else carried
+
     def promise(self) -> Mapping[str, Any]:
         return {
             "guaranteed": "case identifiers are fresh in this release, and only the named perspectives and the "

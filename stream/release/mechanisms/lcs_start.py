@@ -15,7 +15,9 @@ from models.anonymize.violations import Bounds
 from models.errors import BoundError
 from models.knowledge import Attribute, Knowledge
 from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.mechanisms.reading import faults
 from stream.release.mechanisms.suppression import removed
+from stream.storage.release_record import Record
 
 
 class LcsStart(Mechanism):
@@ -36,11 +38,15 @@ class LcsStart(Mechanism):
             check_edges(name, edges)
         return self
 
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        return Knowledge("seq", self.attribute).carries
+
     def promise(self) -> Mapping[str, Any]:
         return {
             "guaranteed": f"whatever at most {self.L} items one knows of a case, none or at least {self.K} released "
-            f"cases match, and of those that are not in an earlier release none or at least {self.K}; no value of a "
-            f"sensitive attribute has more than {self.C:g} of the matching cases",
+            "cases match, and of those that are not in an earlier release of this publication none or at least "
+            f"{self.K}; no value of a sensitive attribute has more than {self.C:g} of the matching cases",
             "to_whom": "released cases",
             "against_whom": f"a recipient of the releases who knows at most {self.L} items of a case",
             "relation": None,
@@ -73,6 +79,10 @@ class LcsStart(Mechanism):
             return False
         shown = Problem(problem.log.select_events(kept), problem.knowledge, problem.bounds, {})
         return not any(fresh_violations(shown, cases, self.K, self.L) for cases in earlier)
+
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        """Of each release alone; what earlier releases add stands in `build`."""
+        return faults(released, exposure, ("seq",), Bounds.of(self.L, self.K, self.C), self.bins)
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:

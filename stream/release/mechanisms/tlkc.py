@@ -34,19 +34,19 @@ class Tlkc(TlkcMechanism):
     def problem(self, exposure: Exposure) -> Problem:
         """The log of a cut with these bounds, as the model takes it."""
         classes = class_columns(exposure.log, exposure.sensitive, self.bins)
-        return Problem(exposure.log, self.known, self.bounds, classes)
+        return Problem(exposure.log, self.known, self.bounds, classes, also=self.also)
 
     def promise(self) -> Mapping[str, Any]:
         return {
-            "guaranteed": f"whatever at most {self.L} items ({self.knowledge}, {self.attribute}) one knows of a case, "
+            "guaranteed": f"whatever at most {self.L} items ({self.known_words}) one knows of a case, "
             f"none or at least {self.K} released cases match, and no value of a sensitive attribute has more than "
             f"{self.C:g} of them",
             "to_whom": "released cases",
             "against_whom": f"a recipient of this one release who knows at most {self.L} items of a case",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": "more knowledge than that; what it tells that an item is missing; several releases "
-            "together, but for mechanism.repair.bounds where they stand",
+            "not_guaranteed": f"more knowledge than that;{self.left_words} what it tells that an item is missing; "
+            "several releases together, but for mechanism.repair.bounds where they stand",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:

@@ -14,8 +14,13 @@ from models.anonymize.tlkc import Options, Suppression
 from models.anonymize.violations import Bounds
 from models.errors import InputError
 from models.eventlog import EventLog
-from models.knowledge import Attribute, Knowledge, Structure, Unit
-from stream.release.contract import Mechanism
+from models.knowledge import WEAKER, Attribute, Clock, Knowledge, Structure, Unit
+from stream.release.contract import Exposure, Mechanism
+from stream.release.mechanisms.reading import faults
+from stream.storage.release_record import Record
+
+CLOCKS = {"utc": "UTC", "log": "the clock of the log"}
+"""Clocks, as promises say it."""
 
 
 class TlkcMechanism(Mechanism):
@@ -27,12 +32,17 @@ class TlkcMechanism(Mechanism):
     """Items are activities (`ac`), resources (`re`) or both (`ar`)."""
     T: Unit = "minutes"
     """Accuracy of relative times."""
+    clock: Clock = "utc"
+    """By which clock relative days and hours begin: UTC, or `log`, that of the log (of process.timezone, where events
+    come from a stream)."""
     L: int = Field(default=2, ge=1)
     """Items that an adversary knows."""
     K: int = Field(default=20, ge=1)
     """Cases that must match."""
     C: float = Field(default=0.5, gt=0, le=1)
     """Largest share of one value of a sensitive attribute among the cases that match."""
+    also: tuple[Structure, ...] = ()
+    """Weaker knowledge against which C holds too (K does by itself); by default all of it for `local` and cohorts."""
     suppression: Suppression = "exact"
     """How events are chosen; `local` shortens single cases, the others take items from all."""
     algorithm: Literal[1, 2] = 2
@@ -56,10 +66,23 @@ class TlkcMechanism(Mechanism):
     seed: int = 0
     """`local`: seed of the search."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _default_also(cls, given: Any) -> Any:
+        """Where single cases lose events, or cases of many cohorts are put together, shares are easily other ones."""
+        if not isinstance(given, Mapping) or "also" in given:
+            return given
+        local = cls.shares_memory or given.get("suppression") == "local"
+        return {**given, "also": WEAKER.get(str(given.get("knowledge", "seq")), ()) if local else ()}
+
     @model_validator(mode="after")
     def _meaningful(self) -> Self:
         """Refused when the file is read, not at the first cut."""
         self.options()
+        for structure in self.also:
+            if structure not in WEAKER[self.knowledge]:
+                weaker = ", ".join(WEAKER[self.knowledge]) or "nothing"
+                raise InputError(f"also = {structure!r} is not weaker than knowledge = {self.knowledge!r}; {weaker} is")
         for name, edges in self.bins.items():
             check_edges(name, edges)
         return self
@@ -67,7 +90,7 @@ class TlkcMechanism(Mechanism):
     @property
     def known(self) -> Knowledge:
         """What an adversary knows, as the models take it."""
-        return Knowledge(self.knowledge, self.attribute, self.T)
+        return Knowledge(self.knowledge, self.attribute, self.T, self.clock)
 
     @property
     def bounds(self) -> Bounds:
@@ -77,6 +100,29 @@ class TlkcMechanism(Mechanism):
     def options(self) -> Options:
         """How suppression chooses, as the model takes it."""
         return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        return (*self.known.carries, self.T, self.clock) if self.knowledge == "rel" else self.known.carries
+
+    @property
+    def known_words(self) -> str:
+        """What an adversary knows, as promises say it."""
+        time = f", times in {self.T} by {CLOCKS[self.clock]}" if self.knowledge == "rel" else ""
+        return f"{', '.join((self.knowledge, *self.also))}; {self.attribute}{time}"
+
+    @property
+    def left_words(self) -> str:
+        """What the promise leaves of weaker knowledge."""
+        left = [one for one in WEAKER[self.knowledge] if one not in self.also]
+        if self.knowledge == "rel":
+            zone = (
+                ""
+                if self.T in ("seconds", "minutes")
+                else f"; days and hours counted by another clock than {self.clock}"
+            )
+            return f" the share of a value for who knows the items without their times{zone};"
+        return f" the share of a value for who knows less of the items ({', '.join(left)});" if left else ""
 
     @property
     def local_risks(self) -> tuple[str, ...]:
@@ -89,6 +135,11 @@ class TlkcMechanism(Mechanism):
             "that a case is among those that match what is known of it (its own events may be missing)",
             *values,
         )
+
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        """By the checker that shares nothing with the search, for the knowledge itself and every weaker kind of it that
+        is promised."""
+        return faults(released, exposure, (self.knowledge, *self.also), self.bounds, self.bins)
 
     def check_log(self, log: EventLog) -> None:
         unit = coarser_unit(log, self.T) if self.knowledge == "rel" else None

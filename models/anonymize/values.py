@@ -1,0 +1,117 @@
+"""Values as they are written: two values that a file could show as one are one value before anything is solved.
+
+A bound is counted on values, and a recipient counts what stands in a file. Formats know fewer values than a log in
+memory: CSV writes the number 1 and the text "1" alike, and nothing for the empty text; XML has no control characters.
+So every value gets the form that all formats can hold, once, before the mechanism sees it:
+
+* activities and resources are texts; the values of an attribute are of one type: booleans, ints, floats, else texts;
+* a label holds no control character (C0, DEL, C1 with NEL), no surrogate, no character that Unicode leaves without
+  meaning, no line or paragraph separator, and none that reorders or hides its neighbours (bidirectional controls,
+  zero-width spaces, the byte order mark, tags). Blanks among them become a space, the others U+FFFD;
+* equal characters are coded in one way (Unicode's composed form, NFC);
+* blanks at either end go, since readers of tables strip them; the empty text and NaN are missing values. An activity
+  that has no character left is U+FFFD.
+
+Merging values before solving costs what it shows; nothing is promised of the difference that was lost.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from models.eventlog import MISSING, Codes, Column, EventLog
+
+REPLACEMENT = "\ufffd"
+
+_BLANK = re.compile("[\t\n\v\f\r\x1c-\x1f\x85\u2028\u2029]+")
+"""What ends a line or separates fields somewhere."""
+
+_UNFIT = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional controls
+    "\u00ad\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # zero width, deprecated controls, annotations
+    "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"  # surrogates, noncharacters
+    "\U000e0000-\U000e007f]"  # tags
+)
+
+_LARGEST = 2**53
+"""Ints up to here are floats without loss."""
+
+
+def label(text: str) -> str:
+    """The text as a label may stand in any file; "" where nothing is left of it."""
+    if text.isascii() and text.isprintable():
+        return text.strip(" ")
+    return unicodedata.normalize("NFC", _UNFIT.sub(REPLACEMENT, _BLANK.sub(" ", text)).strip())
+
+
+def text_of(value: Any) -> str:
+    """The text with which a value stands in a table."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC)
+    return label(value.isoformat() if isinstance(value, (datetime, date)) else str(value))
+
+
+def written(log: EventLog, sensitive: Sequence[str] = ()) -> EventLog:
+    """The log with activities, resources and the named attributes of cases in their written form.
+
+    The attributes become those of cases (`EventLog.case_values`), since that is how releases carry them.
+    """
+    of_case, of_event = dict(log.case_attributes), dict(log.event_attributes)
+    for columns in (of_case, of_event):
+        columns.update((name, attribute(columns[name])) for name in sensitive if name in columns)
+    typed = replace(
+        log,
+        activity=_labels(log.activity, empty=REPLACEMENT),
+        resource=_labels(log.resource, empty=None),
+        case_attributes=of_case,
+        event_attributes=of_event,
+    )
+    # a case has one value, of its own or of its last event: they are of one type only when put together
+    values = {name: attribute(typed.case_values(name)) for name in sensitive}
+    return replace(typed, case_attributes={**typed.case_attributes, **values})
+
+
+def attribute(column: Column) -> Column:
+    """The values of one attribute in one type: booleans, ints or floats where all are, else texts."""
+    known = [value for value in column.values if not (isinstance(value, float) and math.isnan(value))]
+    kinds = {_kind(value) for value in known}
+    if len(kinds) == 1 and kinds <= {bool, int}:
+        return _merged(column, column.values)
+    if kinds and kinds <= {int, float} and all(_fits(value) for value in known):
+        return _merged(column, [float(value) for value in column.values])
+    return _merged(column, [text_of(value) or None for value in column.values])
+
+
+def _kind(value: Any) -> type:
+    """bool, int and float, also those of numpy; object for all else."""
+    for kind, kinds in ((bool, (bool, np.bool_)), (int, (int, np.integer)), (float, (float, np.floating))):
+        if isinstance(value, kinds):
+            return kind
+    return object
+
+
+def _fits(value: Any) -> bool:
+    """Whether the number is the same as a float, and finite: `inf` is written in more ways than one."""
+    return abs(value) <= _LARGEST if isinstance(value, int) else math.isfinite(value)
+
+
+def _labels(column: Column, empty: str | None) -> Column:
+    return _merged(column, [text_of(value) or empty for value in column.values])
+
+
+def _merged(column: Column, values: Iterable[Any]) -> Column:
+    """The column with these values in place of its own; equal ones share a code, None and NaN are missing."""
+    again = Column.encode(values)
+    if again.values == column.values and np.array_equal(again.codes, np.arange(len(again.values))):
+        return column
+    table: Codes = np.append(again.codes, np.int32(MISSING))
+    return Column(table[column.codes], again.values)

@@ -1,0 +1,112 @@
+"""What the recipients of one audience hold: all releases of its publications, in order of publication.
+
+Whoever receives two publications compares their releases as if they were one series: where windows differ, the one
+shows a few cases more than the other, and these stand alone. So audits and gates of a publication look back at every
+release of its audience, also at those of a publication that the configuration names no more, and mechanisms that
+remember share one memory. Releases whose records are no persons (Amun, differential privacy) are no part of it: each
+such publication is a series of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from models.errors import RefusedError
+from stream.release import audit_document as documents
+from stream.release.mechanisms import kinds
+from stream.release.prior_releases import Earlier, Key
+from stream.storage import variants
+from stream.storage.folder import OperatorFolder, replace_with, write_json
+from stream.storage.ledger import Entry, Ledger
+from stream.storage.mirror import Mirror
+from stream.storage.release_record import Record
+
+
+class Audience:
+    """One series over the publications `members`; `name` is None where it is a publication's own."""
+
+    def __init__(
+        self,
+        name: str | None,
+        members: Collection[str],
+        ledger: Ledger,
+        folder: OperatorFolder,
+        *,
+        far: int | None = None,
+        mirror: Mirror | None = None,
+    ) -> None:
+        self.name, self.members, self.folder, self.mirror = name, tuple(members), folder, mirror
+        self.seals = _standing(ledger.entries(), name, self.members)
+        self.earlier = Earlier(self._read, self.seals, far)
+
+    def append(self, record: Record, seal: Entry) -> None:
+        """The release that was sealed last."""
+        self.seals[record.key] = seal
+        self.earlier.append(record)
+
+    def memory(self, publication: str | None) -> tuple[Any, Key] | None:
+        """What the mechanism of the last release (of one publication, or of all) left, and which release that is."""
+        of_it = (key for key in reversed(self.seals) if publication in (None, key[0]))
+        last = next(of_it, None)
+        return None if last is None else (documents.read_memory(self.folder.release(*last)), last)
+
+    def made_by(self, key: Key) -> str:
+        """Kind of the mechanism of a release: a configuration that changed since may name another."""
+        return str(self.audit_of(key)["mechanism"]["kind"])
+
+    def audit_of(self, key: Key) -> dict[str, Any]:
+        """audit.json of a sealed release."""
+        decoded: dict[str, Any] = documents.read(self.folder.release(*key) / "audit.json")
+        return decoded
+
+    def forget(self, key: Key, cases: Collection[str]) -> None:
+        """Take erased cases out of what the mechanism remembers of a release."""
+        folder = self.folder.release(*key)
+        memory = documents.read_memory(folder)
+        rest = kinds()[self.made_by(key)].forget(memory, cases)
+        if rest != memory:
+            replace_with(self.folder.ops, folder / "memory.json", write_json(rest))
+
+    def _read(self, key: Key) -> Record:
+        folder = self.folder.release(*key)
+        if self.mirror is not None and not folder.exists():  # of a publication that is configured no more
+            self.mirror.bring(*key, self.seals[key].body["operator"], self.folder)
+        record = variants.read(folder / "variants.parquet")
+        record.publication = key[0]
+        record.audit = self.audit_of(key)
+        return record
+
+
+def _standing(entries: Iterable[Entry], name: str | None, members: Collection[str]) -> dict[Key, Entry]:
+    """Seals of the audience's releases that exist, in the order of the ledger.
+
+    A seal from before there were audiences belongs to the one that the configuration names for its publication.
+    RefusedError where a publication has released to another audience: its releases lie in one folder.
+    """
+    found: dict[Key, Entry] = {}
+    for entry in entries:
+        key = (entry.publication, entry.sequence)
+        if entry.kind == "burned":
+            found.pop(key, None)
+        elif entry.kind == "seal":
+            audience = entry.body.get("audience")
+            if entry.publication in members and name is not None and audience not in (None, name):
+                raise RefusedError(
+                    f"publication {entry.publication}: release {entry.sequence} went to audience {audience}, the "
+                    f"configuration says {name}; set it back, or give the publication another name"
+                )
+            if entry.publication in members or (name is not None and audience == name):
+                found[key] = entry
+    return found
+
+
+def refuse_apart(seals: Mapping[Key, Entry], name: str, shared: Collection[str]) -> None:
+    """RefusedError where publications that share a memory have each released before there were audiences: one case may
+    then be out in two forms, which nothing mends."""
+    old = sorted({publication for (publication, _), seal in seals.items() if "audience" not in seal.body} & set(shared))
+    if len(old) > 1:
+        raise RefusedError(
+            f"publications {' and '.join(old)} have released to audience {name} without knowing of each other; give "
+            "them different audiences (audience = ...)"
+        )

@@ -1,0 +1,95 @@
+"""The quick reader of our own layout: the same log as the reader of any XES file, or none."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from connectors import read_log, write_log, xes_lines
+from models.eventlog import Column, EventLog
+
+
+def _log() -> EventLog:
+    return EventLog.from_events(
+        ["1", "1", "2", "3", "3"],
+        ["a", '<b> & "c"', "a", "a", "é"],
+        np.asarray([0, 60_000_000_000, 0, 0, 1_500_000_000]),
+        ["ann", None, "bob", None, "ann"],
+        {"S": {"1": "x", "3": "y"}, "age": {"1": 3, "2": 4}, "ok": {"2": True}},
+    )
+
+
+def _same(one: EventLog, two: EventLog) -> None:
+    assert one.case_ids == two.case_ids
+    assert (one.starts.tolist(), one.time.tolist()) == (two.starts.tolist(), two.time.tolist())
+    assert one.traces() == two.traces()
+    assert one.resource.decode() == two.resource.decode()
+    assert {name: column.decode() for name, column in one.case_attributes.items()} == {
+        name: column.decode() for name, column in two.case_attributes.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["log.xes", "log.xes.gz"])
+def test_it_reads_what_the_general_reader_reads(tmp_path: Path, name: str) -> None:
+    """Log-level metadata, escaped labels, missing values, typed values, several cases."""
+    path = tmp_path / name
+    write_log(_log(), path, privacy={"mechanism": "tlkc", "parameters": {"L": 2}}, time_basis="relative")
+    found = xes_lines.read(path)
+    assert found is not None
+    _same(found, read_log(path))
+
+
+def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that arrives seven bytes at a time."""
+    path = tmp_path / "log.xes"
+    write_log(_log(), path)
+    monkeypatch.setattr(xes_lines, "_CHUNK", 7)
+    found = xes_lines.read(path)
+    assert found is not None
+    _same(found, read_log(path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("\t</trace>\n</log>\n", "</trace></log>"),
+        ("\t</trace>\n</log>\n", ""),
+        ("\t\t<event>\n", "\t\t<event><!-- -->\n"),
+        ('value="a"/>', 'value="a">'),
+        ('value="1"/>', 'value="2"/>'),
+        ('<string key="concept:name" value="a"/>', '<string key="concept:name" value=""/>'),
+        ("\t\t<event>\n", '\t\t<event>\n\t\t\t<int key="n" value="1"/>\n'),
+        ("\t<trace>\n", "\t<trace>\n\t</trace>\n\t<trace>\n"),
+        ("<log ", "<nolog "),
+    ],
+)  # fmt: skip
+def test_another_layout_is_left_to_the_general_reader(tmp_path: Path, old: str, new: str) -> None:
+    """Whatever our writer does not write: the quick reader has no opinion on it."""
+    path = tmp_path / "log.xes"
+    write_log(_log(), path)
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    assert xes_lines.read(path) is None
+
+
+def test_damaged_gzip_is_no_log(tmp_path: Path) -> None:
+    """The general reader then says what is wrong."""
+    path = tmp_path / "log.xes.gz"
+    write_log(_log(), path)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(Exception, match="gzip"):
+        xes_lines.read(path)
+
+
+def test_a_log_without_cases_is_left_to_the_general_reader(tmp_path: Path) -> None:
+    """It says that there is no event."""
+    path = tmp_path / "log.xes.gz"
+    none = Column(np.zeros(0, dtype=np.int32), ())
+    zero = np.zeros(0, dtype=np.int64)
+    write_log(EventLog((), np.zeros(1, dtype=np.int64), none, zero, none, zero), path)
+    assert gzip.decompress(path.read_bytes()).endswith(b"</log>\n")
+    assert xes_lines.read(path) is None

@@ -36,6 +36,7 @@ from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy, refuse_impossible
 from stream.release.mechanisms import mechanism
 from stream.release.schedule import LONGEST_BUILD
+from stream.release.spec import PublicationSpec
 from stream.storage.envelope import Keys
 from stream.values.duration import Duration
 from stream.values.exact import Exact
@@ -410,6 +411,27 @@ class Settings(_Table):
         if self.checkpoint_key_former is not None and self.checkpoint_key is None:
             raise ValueError("checkpoint_key_former is set without checkpoint_key: nothing could be sealed")
         return self
+
+    def spec(self, publication: Publication) -> PublicationSpec:
+        """What the pipeline of a publication needs of all this."""
+        budget = self.process.budget
+        return PublicationSpec(
+            process=self.process.name,
+            name=publication.name,
+            mechanism=publication.build_mechanism,
+            audits=publication.build_audits,
+            gate=publication.gate,
+            window=publication.build_window,
+            config_digest=self.digest,
+            audience=publication.audience,
+            delay=publication.delay,
+            formats=publication.formats,
+            attributes=publication.release_attributes,
+            max_epsilon=budget.max_epsilon,
+            max_delta=budget.max_delta,
+            raw_resources=self.process.raw_resources,
+            min_free_bytes=self.min_free_bytes,
+        )
 
     def _check_identifiers(self) -> None:
         named = self.process.attributes.identifier

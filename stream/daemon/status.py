@@ -12,12 +12,23 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
-if TYPE_CHECKING:
-    from stream.daemon.state_machine import Engine
+from stream.daemon.delta_log import Anchor, LostDeltasError
+from stream.fold.fold import Fold
+
+
+class Engine(Protocol):
+    """What is told of a coordinator (stream.daemon.state_machine)."""
+
+    fold: Fold
+    position: int
+    saved: int
+    anchor: Anchor
+    lost: LostDeltasError | None
+
 
 FILE = "status.json"
 HEARTBEAT = 5.0

@@ -66,7 +66,8 @@ def _of(
     if not set(log.case_ids) <= sources.keys():
         return ["a case id that was not given"]
     cases_of = np.asarray([sources[name] for name in log.case_ids], dtype=np.int64)
-    own = {name: candidate.log.case_values(name).take(cases_of) for name in exposure.linked}
+    held = [name for name in exposure.linked if name in candidate.log.case_attributes]
+    own = {name: candidate.log.case_values(name).take(cases_of) for name in held}
     broken = mechanism.broken(replace(candidate, log=log.with_columns(case=own, event={}), cache={}), exposure)
     broken += _released_values(log, build, candidate, mechanism, exposure)
     if broken and build.weakened and broken == mechanism.broken(replace(candidate, cache={}), exposure):

@@ -20,7 +20,6 @@ from models.anonymize.sensitive import refuse_identifying
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError
 from models.eventlog import EventLog
-from stream.config.settings import Publication, Settings
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
 from stream.release.attributes import with_attributes
@@ -31,6 +30,7 @@ from stream.release.manifest import ProcessAccount, audit_document, manifest
 from stream.release.prior_releases import Earlier
 from stream.release.public_view import pseudonymous_resources, shuffled
 from stream.release.schedule import RealClock, ReleaseClock, Slot
+from stream.release.spec import PublicationSpec
 from stream.storage import variants
 from stream.storage.folder import OperatorFolder, write_json
 from stream.storage.ledger import RESOURCE_FORM, Account, Entry, Ledger, charge_entry, charge_of
@@ -53,8 +53,7 @@ class Publisher(Protocol):
 class Pipeline:
     """The release life of one publication."""
 
-    settings: Settings
-    publication: Publication
+    spec: PublicationSpec
     ledger: Ledger
     store: Store
     folder: OperatorFolder
@@ -72,15 +71,12 @@ class Pipeline:
     """The series that this publication's releases belong to; `join` sets it, once all publications are recovered."""
 
     def __post_init__(self) -> None:
-        from stream.release.recovery import recover
-
-        self.name = self.publication.name
+        self.name = self.spec.name
         self.account = Account(self.ledger, self.name)
         self.gaps_accepted = 0
         self.stages: dict[str, float] = {}
         self.waiting: dict[int, Entry] = {}
         """Seals of releases whose moment has not come, by number."""
-        recover(self)
 
     @property
     def earlier(self) -> Earlier:
@@ -95,7 +91,7 @@ class Pipeline:
         self._check_space()
         slot = self._slot(attempt)
         self.at("opened")
-        mechanism, policy = self.publication.build_mechanism, self.publication.gate
+        mechanism, policy = self.spec.mechanism, self.spec.gate
         asked = mechanism.charge()
         reasons = self._before_noise(attempt, asked)
         if reasons:
@@ -128,25 +124,25 @@ class Pipeline:
         return self._seal(attempt, judged.build, judged.candidate, audit, slot)
 
     def _slot(self, attempt: Attempt) -> Slot | None:
-        delay = self.publication.delay
+        delay = self.spec.delay
         return None if delay is None else self.clock.slot(attempt.moment, delay)
 
     def _judge(self, attempt: Attempt, build: Build) -> Candidate:
         candidate = self._record(build, attempt.exposure)
         audit = self._audit(attempt, build, candidate)
-        return Candidate(build, candidate, audit, gate.after_audit(self.publication.gate, audit))
+        return Candidate(build, candidate, audit, gate.after_audit(self.spec.gate, audit))
 
     def _repaired(self, attempt: Attempt, first: Candidate) -> Candidate:
         """The attempt with more suppressed, so that the gate passes it; else with reasons, and it is withheld."""
-        publication = self.publication
-        audit = repair.main_audit(publication.build_audits)
+        spec = self.spec
+        audit = repair.main_audit(spec.audits)
         if audit is None:
             return first
         found = repair.walk(
             first,
-            publication.build_mechanism,
+            spec.mechanism,
             attempt.exposure,
-            publication.gate,
+            spec.gate,
             audit,
             self.earlier,
             lambda build: self._judge(attempt, self._outer(build, attempt.exposure)),
@@ -172,10 +168,10 @@ class Pipeline:
 
     def _check_space(self) -> None:
         free = self.store.free_bytes()
-        if free is not None and free < self.settings.min_free_bytes:
+        if free is not None and free < self.spec.min_free_bytes:
             raise RefusedError(
                 f"{self.folder.output}: {free} bytes are free, a release needs min_free_bytes = "
-                f"{self.settings.min_free_bytes}; free some space and start again"
+                f"{self.spec.min_free_bytes}; free some space and start again"
             )
 
     def _before_noise(self, attempt: Attempt, asked: Charge) -> list[str]:
@@ -184,14 +180,14 @@ class Pipeline:
         spent = Charge(self.account.spent.epsilon - already.epsilon, self.account.spent.delta - already.delta)
         leakage = [
             reason
-            for audit in self.publication.build_audits
+            for audit in self.spec.audits
             for reason in audit.before_noise({**self._ledger_facts(), "spent": spent}, asked)
         ]
-        reasons = gate.before_noise(self.publication.gate, spent, asked, leakage)
-        budget, others = self.settings.process.budget, self.spent_elsewhere()
+        reasons = gate.before_noise(self.spec.gate, spent, asked, leakage)
+        others = self.spent_elsewhere()
         for name, limit, used, more in (
-            ("epsilon", budget.max_epsilon, spent.epsilon + others.epsilon, asked.epsilon),
-            ("delta", budget.max_delta, spent.delta + others.delta, asked.delta),
+            ("epsilon", self.spec.max_epsilon, spent.epsilon + others.epsilon, asked.epsilon),
+            ("delta", self.spec.max_delta, spent.delta + others.delta, asked.delta),
         ):
             if limit is not None and more and used + more > limit:
                 reasons.append(
@@ -213,7 +209,7 @@ class Pipeline:
     def _ledger_facts(self) -> dict[str, Any]:
         return {
             "charges": list(self.account.charges.values()),
-            "policy": self.publication.gate,
+            "policy": self.spec.gate,
             "audits": self._last_audit(),
         }
 
@@ -222,7 +218,7 @@ class Pipeline:
         return self.audit_of(standing[-1]) if standing else {}
 
     def _build(self, attempt: Attempt) -> Build:
-        mechanism = self.publication.build_mechanism
+        mechanism = self.spec.mechanism
         memory = self._memory(mechanism)
         self._refuse_identifying(attempt.exposure)
         built = mechanism.build(replace(attempt.exposure, publication=self.name), memory)
@@ -244,7 +240,7 @@ class Pipeline:
 
     def _refuse_identifying(self, exposure: Exposure) -> None:
         """Not for dp mechanisms: they release no attribute, and a refusal would read the data."""
-        mechanism = self.publication.build_mechanism
+        mechanism = self.spec.mechanism
         if mechanism.releases_attributes:
             try:
                 refuse_identifying(exposure.log, exposure.linked, getattr(mechanism, "bins", None))
@@ -254,13 +250,13 @@ class Pipeline:
     def _outer(self, build: Build, exposure: Exposure) -> Build:
         """The build with resources and attributes as they leave."""
         named = replace(build, log=self._named(build.log))
-        return with_attributes(named, self.publication.release_attributes, exposure, self.publication.build_mechanism)
+        return with_attributes(named, self.spec.attributes, exposure, self.spec.mechanism)
 
     def _named(self, log: EventLog) -> EventLog:
         """The log with its resources as releases name them."""
-        if self.settings.process.raw_resources:
+        if self.spec.raw_resources:
             return log
-        process = self.settings.process.name if self.account.resource_form == "process" else None
+        process = self.spec.process if self.account.resource_form == "process" else None
         return pseudonymous_resources(log, self.pseudonyms, process, named=True)
 
     def _record(self, build: Build, exposure: Exposure) -> Record:
@@ -276,7 +272,7 @@ class Pipeline:
             earlier=self.earlier,
             build=build,
             exposure=replace(attempt.exposure, log=self._named(attempt.exposure.log)),
-            mechanism=self.publication.build_mechanism,
+            mechanism=self.spec.mechanism,
             charges=list(self.account.charges.values()),
             counts=attempt.counts,
             erased=self.account.erased,
@@ -284,7 +280,7 @@ class Pipeline:
             previous_audit=self._last_audit(),
         )
         results: dict[str, Any] = {}
-        for audit in self.publication.build_audits:
+        for audit in self.spec.audits:
             started = time.monotonic()
             results[audit.name] = dict(audit.measure(context, results))
             self.stages[audit.name] = time.monotonic() - started
@@ -302,19 +298,19 @@ class Pipeline:
         self, attempt: Attempt, build: Build, candidate: Record, audit: dict[str, Any], slot: Slot | None
     ) -> Decision:
         number = candidate.sequence
-        mechanism = self.publication.build_mechanism
+        mechanism = self.spec.mechanism
         public = self._manifest(build, number, slot)
-        audit["resources"] = documents.resources(self.account.resource_form, raw=self.settings.process.raw_resources)
+        audit["resources"] = documents.resources(self.account.resource_form, raw=self.spec.raw_resources)
         audit.update(documents.of_cut(attempt), counts=documents.accounting(attempt, build, mechanism))
         released, order = shuffled(build)
-        writers = documents.writers(self.publication.formats, released, build, mechanism)
+        writers = documents.writers(self.spec.formats, released, build, mechanism)
         started = time.monotonic()
         prepared = self.store.prepare(self.name, number, writers, public)
         prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
         self.stages["files"] = time.monotonic() - started
         faults = final_bytes.faults(
             prepared.tmp,
-            self.publication.formats,
+            self.spec.formats,
             build,
             mechanism,
             attempt.exposure,
@@ -356,20 +352,6 @@ class Pipeline:
         self.audience.append(candidate, seal)
         return Decision(attempt.cut, "sealed", seal.sequence, audit=document)
 
-    def publish_due(self) -> None:
-        """Publish the sealed releases whose moment has come, in order of their numbers."""
-        from stream.release.recovery import finish
-
-        for number, seal in sorted(self.waiting.items()):
-            if not self.clock.due(seal.body["publish_at"]):
-                return
-            # it was sealed minutes ago: who was fenced since then learns it here, before anybody sees the bytes
-            self.account.append(Entry(kind="note", publication=self.name, body={"publishing": number}))
-            if not finish(self, number, seal):
-                raise RefusedError(f"release {number} of {self.name} waited for its moment, and its bytes are gone")
-            del self.waiting[number]
-            self.at("published")
-
     def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> Entry:
         owner = uuid.uuid4().hex
         body = {
@@ -405,7 +387,7 @@ class Pipeline:
         many of the others there are, the data decided.
         """
         standing = self.account.standing
-        elsewhere = self.sealed_elsewhere(not self.publication.build_mechanism.reads_data_in_gate)
+        elsewhere = self.sealed_elsewhere(not self.spec.mechanism.reads_data_in_gate)
         return {
             "previous_manifest": self.account.seals[standing[-1]].body["manifest"] if standing else None,
             "releases": len(self.account.seals) + elsewhere + 1,
@@ -414,26 +396,26 @@ class Pipeline:
     def _manifest(self, build: Build, number: int, slot: Slot | None) -> dict[str, Any]:
         standing = self.account.standing
         published = datetime.now(UTC) if slot is None else datetime.fromtimestamp(slot.moment // SECOND, UTC)
-        window = self.publication.build_window
+        window = self.spec.window
         walls = window.every is not None and window.time == "wall"
         return manifest(
-            process=self.settings.process.name,
+            process=self.spec.process,
             publication=self.name,
-            audience=self.publication.audience,
+            audience=self.spec.audience,
             sequence=number,
             previous=standing[-1] if standing else None,
             published=published.isoformat(timespec="seconds"),
-            mechanism=self.publication.build_mechanism,
-            policy=self.publication.gate,
+            mechanism=self.spec.mechanism,
+            policy=self.spec.gate,
             build=build,
             spent=self.account.spent,
             process_budget=ProcessAccount(
                 self.account.spent + self.spent_elsewhere(),
-                self.settings.process.budget.max_epsilon,
-                self.settings.process.budget.max_delta,
+                self.spec.max_epsilon,
+                self.spec.max_delta,
             ),
             chain=self._chain(),
-            config_digest=self.settings.digest,
+            config_digest=self.spec.config_digest,
             accepted_gaps=self.gaps_accepted,
             simulated=self.clock.simulated and (walls or (slot is not None and slot.simulated)),
         )

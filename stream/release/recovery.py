@@ -125,6 +125,19 @@ def finish(pipeline: Pipeline, number: int, seal: Entry) -> bool:
     return True
 
 
+def publish_due(pipeline: Pipeline) -> None:
+    """Publish the sealed releases whose moment has come, in order of their numbers."""
+    for number, seal in sorted(pipeline.waiting.items()):
+        if not pipeline.clock.due(seal.body["publish_at"]):
+            return
+        # It was sealed minutes ago: who was fenced since then learns it here, before anybody sees the bytes.
+        pipeline.account.append(Entry(kind="note", publication=pipeline.name, body={"publishing": number}))
+        if not finish(pipeline, number, seal):
+            raise RefusedError(f"release {number} of {pipeline.name} waited for its moment, and its bytes are gone")
+        del pipeline.waiting[number]
+        pipeline.at("published")
+
+
 def _bring_own(pipeline: Pipeline, number: int, seal: Entry) -> None:
     """The operator's files of a sealed release, from where they were written or from the mirror."""
     pipeline.folder.commit(seal.body["operator"], pipeline.name, number)

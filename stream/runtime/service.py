@@ -32,7 +32,7 @@ from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
 from stream.release.erasure import erase, finish
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.prior_releases import reach
-from stream.release.recovery import compare
+from stream.release.recovery import compare, publish_due, recover
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.folder import OperatorFolder
@@ -86,8 +86,7 @@ class Office:
             compare(self.ledger, self.store, settings.process.name, configured)
             self.pipelines = {
                 publication.name: Pipeline(
-                    settings=settings,
-                    publication=publication,
+                    spec=settings.spec(publication),
                     ledger=self.ledger,
                     store=self.store,
                     folder=self.folder,
@@ -101,6 +100,8 @@ class Office:
                 )
                 for publication in settings.publication
             }
+            for pipeline in self.pipelines.values():
+                recover(pipeline)
             self.audiences = self._audiences()
             for audience in self.audiences:
                 for name in audience.members:
@@ -160,7 +161,7 @@ class Office:
     def publish_due(self) -> None:
         """Publish what was sealed and waited for its moment."""
         for pipeline in self.pipelines.values():
-            pipeline.publish_due()
+            publish_due(pipeline)
 
     def decide(self, fold: Fold, cut: Cut) -> Decision:
         """Take the open cut through its pipeline; the fold goes on when the decision is durable."""
@@ -176,13 +177,13 @@ class Office:
         """What the pipeline is told of a cut."""
         projection = fold.exposed(cut)
         accounting = fold.accounting(cut.publication)
-        process, publication = self.settings.process, self.pipelines[cut.publication].publication
+        process, spec = self.settings.process, self.pipelines[cut.publication].spec
         exposure = Exposure(
             log=self._read(projection.log, cut.publication),
             complete=projection.complete,
             sensitive=process.sensitive,
             time_ns=cut.time_ns,
-            public=tuple(name for name in publication.release_attributes if name in process.attributes.public),
+            public=tuple(name for name in spec.attributes if name in process.attributes.public),
         )
         return Attempt(
             cut=cut.id,
@@ -197,7 +198,7 @@ class Office:
 
     def _moment(self, fold: Fold, cut: Cut) -> int | None:
         """The clock at the cut. In a replay the clock is moved by events; only cuts at a deadline are at its moment."""
-        window = self.pipelines[cut.publication].publication.build_window
+        window = self.pipelines[cut.publication].spec.window
         fixed = cut.trigger == "first" and window.first is not None and window.first.kind == "until"
         return fold.now if not fold.rules.embedded or cut.trigger == "every" or fixed else None
 
@@ -206,7 +207,7 @@ class Office:
         counts by that (deltas carry moments, not clocks)."""
         process = self.settings.process
         whole = written(_with_attributes(log, process.kept), process.kept)
-        clock = getattr(self.pipelines[publication].publication.build_mechanism, "clock", "utc")
+        clock = getattr(self.pipelines[publication].spec.mechanism, "clock", "utc")
         if clock == "utc" or process.timezone is None:
             return whole
         return replace(whole, offset=offsets(whole.time, process.timezone))

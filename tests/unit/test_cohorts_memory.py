@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,7 @@ def test_a_publication_of_cohorts_does_not_change_its_kind(tmp_path: Path, first
     def change(boundary: str) -> None:
         pipeline = replay.office.pipelines["p"]
         if boundary == "opened" and pipeline.earlier:
-            changed = pipeline.publication.model_copy(update={"mechanism": second.model_dump()})
-            vars(changed).pop("build_mechanism", None)
-            pipeline.publication = changed
+            pipeline.spec = replace(pipeline.spec, mechanism=second)
             case, kept, *_ = pipeline.earlier[0].log.case_ids
             memory = pipeline.folder.release("p", 1) / "memory.json"
             held = case in memory.read_text()

@@ -1,0 +1,38 @@
+"""What a pipeline needs of a configuration: one frozen object a publication, made by the room of the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from stream.fold.window import Window
+from stream.release.contract import AUDIENCE, Audit, Mechanism
+from stream.release.gate import GatePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class PublicationSpec:
+    """One publication and the parts of its process that bear on its releases.
+
+    * `delay`: nanoseconds from the cut to the publication of a dp release, None for the other kinds;
+    * `formats`: of the public files; `attributes`: what leaves with the cases (`release_attributes`);
+    * `max_epsilon`, `max_delta`: caps over all publications of the process;
+    * `raw_resources`: names of resources leave as they are; `min_free_bytes`: disk that a release needs;
+    * `config_digest`: names the configuration in manifests.
+    """
+
+    process: str
+    name: str
+    mechanism: Mechanism
+    audits: tuple[Audit, ...]
+    gate: GatePolicy
+    window: Window
+    config_digest: str
+    audience: str = AUDIENCE
+    delay: int | None = None
+    formats: tuple[str, ...] = ("xes",)
+    attributes: tuple[str, ...] = ()
+    max_epsilon: Fraction | None = None
+    max_delta: Fraction | None = None
+    raw_resources: bool = False
+    min_free_bytes: int = 0

@@ -67,14 +67,13 @@ class RealClock:
 
 @dataclass
 class SimulatedClock:
-    """The clock of a replay: moments are those of its cuts, and nobody waits for them, unless at `speed`."""
+    """The clock of a replay: moments are those of its cuts. Nobody waits for them, unless the replay follows event
+    time: then `reached` says how far it has come."""
 
-    speed: float | None = None
-    sleep: Callable[[float], None] = time.sleep
+    reached: int | None = None
     began: int = field(default_factory=time.time_ns)
     monotonic: Callable[[], int] = time.monotonic_ns
     simulated: bool = True
-    _wait: int = 0
 
     def now(self) -> int:
         return self.began
@@ -82,14 +81,12 @@ class SimulatedClock:
     def slot(self, cut: int | None, delay: int) -> Slot:
         """`delay` after the cut. Of a cut that an event made, the begin of the replay stands for it: the time of the
         event must not show, nor how long earlier builds took."""
-        begin, self._wait = self.monotonic(), delay
+        begin = self.monotonic()
         moment = whole_second(self.began if cut is None else cut + delay)
         return Slot(moment, lambda: self.monotonic() - begin > delay, simulated=cut is not None)
 
     def due(self, moment: int) -> bool:
-        if self.speed is not None:
-            self.sleep(self._wait / SECOND / self.speed)
-        return True
+        return self.reached is None or moment <= self.reached or moment == whole_second(self.began)
 
 
 def whole_second(moment: int) -> int:

@@ -23,7 +23,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.release.contract import Decision
 from stream.release.gate import worst_anonymity
-from stream.release.schedule import ReleaseClock, SimulatedClock
+from stream.release.schedule import SimulatedClock
 from stream.release.verdict import Verdict, verdicts
 from stream.replay.log_source import records_from_log
 from stream.replay.resume import Resume
@@ -136,11 +136,12 @@ class Replay:
         sleep: Callable[[float], None] = time.sleep,
         batch: int = BATCH,
         watch: Watch | None = None,
-        clock: ReleaseClock | None = None,
+        clock: SimulatedClock | None = None,
     ) -> None:
         self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
         self.batch = batch if speed is None else 1
-        self.office = Office(settings, output, at=at, ops=ops, clock=clock or SimulatedClock(speed, sleep))
+        self.clock = clock or SimulatedClock()
+        self.office = Office(settings, output, at=at, ops=ops, clock=self.clock)
         self.office.watch = self.watch = watch
 
     def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> Outcome:
@@ -155,6 +156,8 @@ class Replay:
             outcome.warning = resume.warning
             for cut in self._cuts(fold, log, resume, final=final, until=until):
                 outcome.decisions.append((cut.publication, self.office.decide(fold, cut)))
+            self.clock.reached = None
+            self.office.publish_due()
             outcome.decisions = [*resume.before(outcome.decisions), *outcome.decisions]
             outcome.tail = {name: self.office.tail(fold, name) for name in fold.publications}
         finally:
@@ -201,7 +204,8 @@ class Replay:
             if self.speed is not None:
                 moment = Row(*record.rows[0]).time_ns
                 self.sleep(max(0, moment - (moment if previous is None else previous)) / 1e9 / self.speed)
-                previous = moment
+                self.clock.reached = previous = moment
+                self.office.publish_due()
             yield position, record
 
 

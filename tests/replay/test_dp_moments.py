@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from connectors import read_log
 from stream.commands import execute
+from stream.config import sources
+from stream.replay.replay import Replay
 
 CONFIG = """
 [process]
@@ -170,3 +173,21 @@ def test_a_start_needs_windows(tmp_path: Path, capsys: pytest.CaptureFixture[str
     )
     assert execute(["check-config", str(tmp_path / "c.toml")]) == 2
     assert "window.every" in capsys.readouterr().err
+
+
+def test_at_a_speed_a_release_is_hidden_until_event_time_reaches_its_moment(tmp_path: Path) -> None:
+    """`--speed` sleeps from event to event and for nothing else; the rest comes with the last event."""
+    assert replay(tmp_path, [*OTHERS, "c1,b,2024-01-03T00:10:00Z", "c1,b,2024-01-03T00:20:00Z"], publication=START) == 0
+    public = tmp_path / "paced" / "public" / "p"
+    seen: list[list[str]] = []
+
+    def look(_seconds: float) -> None:
+        seen.append(sorted(path.name for path in public.glob("release-*")))
+
+    paced = Replay(sources.load(tmp_path / "c.toml"), tmp_path / "paced", speed=1.0, sleep=look)
+    log = read_log(tmp_path / "log.csv", {"case": "case", "activity": "act", "time": "time"})
+    outcome = paced.run(log)
+    assert [decision.status for _, decision in outcome.decisions] == ["sealed", "sealed"]
+    first = ["release-000001"]
+    assert seen[-3:] == [first, first, first]  # before the last events: 23:00, 00:10 and 00:20 of the third day
+    assert sorted(path.name for path in public.iterdir()) == ["release-000001", "release-000002"]

@@ -233,12 +233,15 @@ def test_a_cut_at_no_public_moment_says_when_the_replay_began() -> None:
     assert first.missed()
 
 
-def test_a_replay_at_a_speed_waits_as_long_at_that_speed() -> None:
-    """`--speed 60`: ten minutes become ten seconds."""
-    slept: list[float] = []
-    clock = SimulatedClock(60.0, slept.append)
-    assert clock.due(clock.slot(DAY, 600 * S).moment)
-    assert slept == [10.0]
+def test_a_replay_that_follows_event_time_reaches_the_moment_first() -> None:
+    """At once where nobody waits, and where the moment is none of that clock."""
+    clock = SimulatedClock()
+    simulated, real = (clock.slot(cut, 600 * S).moment for cut in (DAY, None))
+    assert clock.due(simulated)
+    clock.reached = DAY + 599 * S
+    assert (clock.due(simulated), clock.due(real)) == (False, True)
+    clock.reached = DAY + 600 * S
+    assert clock.due(simulated)
 
 
 def test_windows_begin_when_the_ledger_first_saw_the_publication(opener: Opener, tmp_path: Path) -> None:

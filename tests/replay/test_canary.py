@@ -64,7 +64,9 @@ def configured(folder: Path) -> Path:
     """Every kind of mechanism and every answer of the gate."""
     lines = ['[process]\nname = "canary"\nsensitive = ["diagnosis"]\ncompletion = "log_end"']
     for name, mechanism in PUBLICATIONS.items():
-        window = f'name = "{name}"\nformats = ["xes", "csv", "parquet"]\nwindow = {{ new_cases = 30 }}'
+        window = (
+            f'name = "{name}"\naudience = "{name}"\nformats = ["xes", "csv", "parquet"]\nwindow = {{ new_cases = 30 }}'
+        )
         lines.append(f"[[publication]]\n{window}\nmechanism = {mechanism}")
     (folder / "c.toml").write_text("\n".join(lines) + "\n")
     return folder / "c.toml"

@@ -154,16 +154,19 @@ def _printed(scenario: str, gap: str, n: int) -> list[Any]:
     return [values.get(name.upper()) for name in ("ka1", "fa", "ka2", "ca", "ba")]
 
 
+def _of_least_ka(result: Result) -> dict[str, float | None]:
+    """FC, CC, BC as the paper defines them, for comparison: of the least KA, whatever background knowledge has it. What
+    the attacks report is of the background knowledge that attains the minimum (`Result.json`)."""
+    ka1, ka2 = result.values["ka1"], result.values["ka2"]
+    return proportions(result.values, {"fa": ka1, "ca": ka2, "ba": ka2})
+
+
 def _cracked(scenario: str) -> Table:
     rows = []
     for gap, sizes in SCENARIOS[scenario].items():
         results = _results(*sizes, "exact")
         for n in NS:
-            ours = (
-                [NOT_HELD] * 3
-                if results is None
-                else [proportions(results[n].values)[name] for name in ("fc", "cc", "bc")]
-            )
+            ours = [NOT_HELD] * 3 if results is None else list(_of_least_ka(results[n]).values())
             printed = PRINTED[f"scenario{len(scenario)}"]["poc_printed"].get(str(n), {})
             rows.append([gap, n, *(None if x is None else x if x == NOT_HELD else round(x, 2) for x in ours)])
             rows[-1] += [printed.get(f"{name} {gap}") for name in ("FC", "CC", "BC")]

@@ -146,3 +146,24 @@ def test_matrices_that_cannot_be_decided_are_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(steps, "MOST_ROWS", 3)
     with pytest.raises(InputError, match="of 5 states"):
         step(np.random.default_rng(0).dirichlet(np.ones(3), size=5))
+
+
+def test_a_state_with_rounded_numbers_is_read_as_a_little_more() -> None:
+    """Earlier programs kept floats, rounded to the nearest: what is read is never below them; the series goes on."""
+    rng = np.random.default_rng(6)
+    leakage = TemporalLeakage()
+    for _ in range(4):
+        leakage.release(E, mixing(rng), mixing(rng))
+    state = to_state(leakage)
+    old = {
+        **state,
+        "bpl": [state["bpl"][0], *(float(Fraction(value)) for value in state["bpl"][1:])],
+        "fpl_before": [float(Fraction(value)) for value in state["fpl_before"]],
+        "lead": float(Fraction(state["lead"])),
+    }
+    found = from_state(json.loads(json.dumps(old)))
+    for read, kept in zip((*found.bpl, *found.before), (*old["bpl"], *old["fpl_before"]), strict=True):
+        assert 0 <= read - Fraction(kept) <= Fraction(1, 10**13)
+    assert leakage.max_tpl() <= found.max_tpl() <= leakage.max_tpl() + Fraction(1, 10**12)
+    found.release(E, mixing(rng), mixing(rng))
+    assert found.n == 5

@@ -35,7 +35,8 @@ class _Once(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name == "veilstream" or record.levelno < logging.ERROR:
             return True
-        self._refused |= bool(record.exc_info) and isinstance(record.exc_info[1], VeilstreamError)
+        if record.exc_info and isinstance(record.exc_info[1], VeilstreamError):
+            self._refused = True
         given = record.args if isinstance(record.args, tuple) else ()
         if any(getattr(one, "retriable", False) is True for one in given):
             record.levelno, record.levelname = logging.WARNING, "WARNING"

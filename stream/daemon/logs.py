@@ -8,6 +8,8 @@ import sys
 
 import structlog
 
+from models.errors import VeilstreamError
+
 LIBRARIES = {
     "faust": logging.WARNING,
     "stream.daemon.faust_consumer": logging.WARNING,  # Faust names a service's logger after the module of its class
@@ -16,6 +18,29 @@ LIBRARIES = {
     "kafka": logging.ERROR,
 }
 """Their chatter names partitions and tasks, and would drown ours; kafka and mode warn of every slow moment."""
+
+
+class _Once(logging.Filter):
+    """Keeps a refusal to its one line, and an error for what is one.
+
+    What we raise on purpose is logged by Faust with its stack, then come errors of stopping in the middle, and all that
+    before the process says in one line why it stops (`roles.ending`). The client calls it an error that a broker which
+    has just started has no group coordinator yet; it asks again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._refused = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name == "veilstream" or record.levelno < logging.ERROR:
+            return True
+        if record.exc_info and isinstance(record.exc_info[1], VeilstreamError):
+            self._refused = True
+        given = record.args if isinstance(record.args, tuple) else ()
+        if any(getattr(one, "retriable", False) is True for one in given):
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return not self._refused
 
 
 def configure(level: int = logging.INFO) -> None:
@@ -37,6 +62,7 @@ def configure(level: int = logging.INFO) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter)
+    handler.addFilter(_Once())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

@@ -13,7 +13,7 @@ from tests.deploy.node import node
 
 HERE = Path(__file__).parent
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-SECONDS = 120
+SECONDS = 600
 
 
 def chromium() -> str:

@@ -13,7 +13,7 @@ from tests.conftest import missing
 
 HERE = Path(__file__).parent
 MODULES = HERE / "node_modules"
-SECONDS = 240
+SECONDS = 600
 
 
 def node() -> str:

@@ -22,7 +22,7 @@ from tests.conftest import missing
 HERE = Path(__file__).resolve().parent
 CLASSPATH = HERE / "target" / "classpath"
 PR_SET_PDEATHSIG = 1
-START_SECONDS = 120
+START_SECONDS = 300
 
 CLUSTER = "dmVpbHN0cmVhbS10ZXN0cw"
 """16 bytes in base64. Not random: one id of 64 begins with a dash, and Kafka's tool takes that for an option."""

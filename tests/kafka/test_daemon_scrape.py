@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.prometheus, pytest.mark.slow, pytes
 
 CASES, LENGTH, WINDOW = 40, 4, 10
 POISON = [b"\xff", b"{", None]
-SECONDS = 120
+SECONDS = 300
 
 BUDGET = "budget = { max_epsilon = 20.0, max_delta = 0.2 }"
 PUBLICATIONS = publication(

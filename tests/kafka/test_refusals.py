@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kafka import scenario
-from tests.kafka.broker import Broker, ForeignBroker
+from tests.kafka.broker import Broker, ForeignBroker, new_broker
 from tests.kafka.site import PATIENCE, Site
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900), pytest.mark.slow]
@@ -31,9 +31,19 @@ def errors(one: Site) -> list[str]:
     return found
 
 
-def test_a_healthy_first_start_logs_no_error(broker: AnyBroker, name: str, tmp_path: Path) -> None:
-    """New topics, an empty folder, events, releases, SIGTERM."""
-    one = scenario.site(broker.bootstrap, name, tmp_path)
+def test_a_healthy_first_start_logs_no_error(name: str, tmp_path: Path) -> None:
+    """A broker that has never had a group, new topics, an empty folder, events, releases, SIGTERM."""
+    broker = new_broker()
+    try:
+        one = scenario.site(broker.bootstrap, name, tmp_path)
+        _live(one)
+    finally:
+        broker.close()
+    assert errors(one) == []
+    assert one.command("status", "-o", str(one.output()), expect=4) == ""
+
+
+def _live(one: Site) -> None:
     values = scenario.events(cases=20)
     try:
         workers = one.start("ingest"), one.start("coordinator")
@@ -43,8 +53,6 @@ def test_a_healthy_first_start_logs_no_error(broker: AnyBroker, name: str, tmp_p
         assert one.stop(*workers) == [0, 0]
     finally:
         one.close()
-    assert errors(one) == []
-    assert one.command("status", "-o", str(one.output()), expect=4) == ""
 
 
 def test_a_refusal_is_one_line(broker: AnyBroker, name: str, tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ class LogClient:
         """Every partition of the topics; a topic that does not exist has none. UnavailableError, InputError as
         `connectors.kafka.topics.fault` has them."""
         with self._lock:
-            return self._run(self._leaders, sorted(topics))
+            found: dict[Place, Leader] = self._run(self._leaders, sorted(topics))
+            return found
 
     def lineages(self, places: Collection[Place]) -> dict[Place, Lineage]:
         """The logs of some partitions; those that do not exist are left out. UnavailableError where a leader does not

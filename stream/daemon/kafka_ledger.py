@@ -165,7 +165,8 @@ class TopicLedger(SqliteLedger):
             )
         self._consumer.seek(self._partition, 0)
         self._known = known
-        self._told = told = {}
+        told: dict[str | int, Entry] = {}
+        self._told = told
         self._read_until(end)
         if self._next <= known[0]:
             self._compare()

@@ -51,6 +51,8 @@ def plans(process: str, source: Source) -> list[Plan]:
 
 def _config(retention_ms: int, source: Source) -> dict[str, str]:
     config = {"cleanup.policy": "delete", "retention.ms": str(retention_ms), "retention.bytes": "-1"}
+    # A broker refuses records that are stamped an hour ahead of it: a host whose clock is set wrongly would stop.
+    config["message.timestamp.type"] = "LogAppendTime"
     if source.min_isr is not None:
         config["min.insync.replicas"] = str(source.min_isr)
     return config

@@ -24,7 +24,7 @@ def recreate(bootstrap: str, topic: str, partitions: int = 1) -> None:
             for by_name in found.values()
             for items in by_name.values()
             for key, item in items.items()
-            if key in ("cleanup.policy", "retention.ms", "retention.bytes")
+            if key in ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
         }
         _delete(admin, topic)
         admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)], wait_for_metadata=True)

@@ -25,9 +25,14 @@ def _site(broker: AnyBroker, name: str, folder: Path) -> Site:
 
 def _send(one: Site, prefix: str, count: int) -> None:
     """One event of each of `count` cases, each a batch of its own on the broker's disk."""
+    from kafka import KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=one.bootstrap, acks="all")
     for number in range(count):
         event = {"case:concept:name": f"{prefix}-{number}", "concept:name": "register"}
-        one.send([json.dumps({**event, "time:timestamp": f"2024-01-01T00:{number:02d}:00Z"}).encode()], 0)
+        value = json.dumps({**event, "time:timestamp": f"2024-01-01T00:{number:02d}:00Z"}).encode()
+        producer.send(one.topic, value, partition=0).get(timeout=30)
+    producer.close()
 
 
 def _seen(one: Site) -> int:

@@ -29,7 +29,7 @@ def test_the_first_daemon_of_the_page_releases(broker: Broker | ForeignBroker, n
     one.processes.append(process)
     try:
         one.command("publish", str(ROOT / "examples" / "hospital.xes.gz"), "-c", str(one.config))
-        one.wait(lambda: len(one.json("releases")) >= 2, "two releases")
+        one.wait(lambda: len(one.json("releases")) >= 2, "two releases", 480)  # the first one compiles
         process.terminate()
         assert process.wait(PATIENCE) == 0
     finally:

@@ -65,26 +65,15 @@ def written(log: EventLog, sensitive: Sequence[str] = ()) -> EventLog:
 
     The attributes become those of cases (`EventLog.case_values`), since that is how releases carry them.
     """
-<<<<<<< HEAD
-    of_case, of_event = dict(log.case_attributes), dict(log.event_attributes)
-    for columns in (of_case, of_event):
-        columns.update((name, attribute(columns[name])) for name in sensitive if name in columns)
-=======
     own, of_events = dict(log.case_attributes), dict(log.event_attributes)
     for columns in (own, of_events):
         columns.update([(name, attribute(columns[name])) for name in sensitive if name in columns])
->>>>>>> bytes
     typed = replace(
         log,
         activity=_labels(log.activity, empty=REPLACEMENT),
         resource=_labels(log.resource, empty=None),
-<<<<<<< HEAD
-        case_attributes=of_case,
-        event_attributes=of_event,
-=======
         case_attributes=own,
         event_attributes=of_events,
->>>>>>> bytes
     )
     # a case has one value, of its own or of its last event: they are of one type only when put together
     values = {name: attribute(typed.case_values(name)) for name in sensitive}

@@ -87,7 +87,7 @@ class Scene:
             events += [(start + step * HOUR_NS, -1, "victim", name) for step, name in enumerate(victim.trace)]
         by_hour: dict[int, list[PlainRow]] = defaultdict(list)
         for offset, (time, _, case, activity) in enumerate(sorted(events)):
-            by_hour[time // HOUR_NS].append(tuple(Row(offset, pseudonym(case), activity, BEGIN_NS + time)))
+            by_hour[time // HOUR_NS].append(Row(offset, pseudonym(case), activity, BEGIN_NS + time))
         return by_hour
 
 

@@ -59,7 +59,13 @@ class Session:
             if self.failed:
                 self.say(f"fails without a mutant: {item.nodeid}")
                 return True
-        self.say(f"{len(self.items)} tests pass in {sum(self.took):.0f} s")
+        everything = list(range(len(self.items)))
+        outcome, seconds, _ = forked(lambda: self._some_fail(everything), PATIENCE + 4 * sum(self.took))
+        if outcome != "survived":
+            self.failed = True
+            self.say("a fork without a mutant fails: every mutant would count as killed")
+            return True
+        self.say(f"{len(self.items)} tests pass in {sum(self.took):.0f} s, and again in a fork in {seconds:.0f} s")
         for path, mutants in self.chosen.items():
             self._module(path, mutants)
         return True

@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from connectors import read_log
 from connectors.files import FileOps
@@ -87,7 +87,7 @@ class Scene:
             events += [(start + step * HOUR_NS, -1, "victim", name) for step, name in enumerate(victim.trace)]
         by_hour: dict[int, list[PlainRow]] = defaultdict(list)
         for offset, (time, _, case, activity) in enumerate(sorted(events)):
-            by_hour[time // HOUR_NS].append(cast(PlainRow, Row(offset, pseudonym(case), activity, BEGIN_NS + time)))
+            by_hour[time // HOUR_NS].append(Row(offset, pseudonym(case), activity, BEGIN_NS + time))
         return by_hour
 
 

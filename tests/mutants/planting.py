@@ -7,6 +7,7 @@ import importlib.util
 import sys
 import types
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 FUNCTION = 0x1  # CO_OPTIMIZED: a function's body, not a module's or a class's
@@ -87,6 +88,44 @@ def plant(module: types.ModuleType, name: str, code: types.CodeType) -> bool:
         return False
     found.__code__ = code
     return True
+
+
+def plant_module(module: types.ModuleType, source: str) -> bool:
+    """Give an imported module the constants and defaults of another text; False where more than they would differ.
+
+    Constants go to every module that imported them. Kernels have theirs compiled in, and classes of pydantic hold
+    theirs in validators: mutants of such modules wait for a fresh import.
+    """
+    fresh = types.ModuleType(module.__name__)
+    exec(compile(source, module.__file__ or "", "exec", dont_inherit=True), vars(fresh))
+    if any(hasattr(value, "py_func") for value in vars(module).values()):
+        return False
+    found = False
+    for name, new in vars(fresh).items():
+        old = vars(module).get(name)
+        if isinstance(old, types.FunctionType) and isinstance(new, types.FunctionType):
+            found |= _take_defaults(old, new)
+        elif isinstance(old, type) and isinstance(new, type) and old.__module__ == module.__name__:
+            if hasattr(old, "__pydantic_validator__"):
+                continue
+            for key, method in vars(new).items():
+                held, given = (getattr(one, "__func__", one) for one in (vars(old).get(key), method))
+                if isinstance(held, types.FunctionType) and isinstance(given, types.FunctionType):
+                    found |= _take_defaults(held, given)
+        elif isinstance(new, (int, float, str, tuple, frozenset, set, Fraction)) and not name.startswith("__"):
+            if type(new) is type(old) and new == old:
+                continue
+            found = True
+            for other in list(sys.modules.values()):
+                if vars(other).get(name) is old:
+                    setattr(other, name, new)
+    return found
+
+
+def _take_defaults(old: types.FunctionType, new: types.FunctionType) -> bool:
+    same = old.__defaults__ == new.__defaults__ and old.__kwdefaults__ == new.__kwdefaults__
+    old.__defaults__, old.__kwdefaults__ = new.__defaults__, new.__kwdefaults__
+    return not same
 
 
 def _plant_kernel(module: types.ModuleType, name: str, code: types.CodeType) -> None:

@@ -59,7 +59,13 @@ class Session:
             if self.failed:
                 self.say(f"fails without a mutant: {item.nodeid}")
                 return True
-        self.say(f"{len(self.items)} tests pass in {sum(self.took):.0f} s")
+        everything = list(range(len(self.items)))
+        outcome, seconds, _ = forked(lambda: self._some_fail(everything), PATIENCE + 4 * sum(self.took))
+        if outcome != "survived":
+            self.failed = True
+            self.say("a fork without a mutant fails: every mutant would count as killed")
+            return True
+        self.say(f"{len(self.items)} tests pass in {sum(self.took):.0f} s, and again in a fork in {seconds:.0f} s")
         for path, mutants in self.chosen.items():
             self._module(path, mutants)
         return True
@@ -79,7 +85,8 @@ class Session:
             if not where:
                 continue  # an annotation
             if where == [""] or len(where) > 1:
-                self._later(path, mutant, everything)
+                if not self._constant(path, mutant, everything, module):
+                    self._later(path, mutant, everything)
                 continue
             code = planting.function_code(mutated, where[0])
             assert code is not None
@@ -97,6 +104,31 @@ class Session:
 
     def _tests_of(self, holders: set[str]) -> set[int]:
         return {number for number, item in enumerate(self.items) if item.module.__name__ in holders}
+
+    def _constant(self, path: str, mutant: Mutant, reached: Iterable[int], module: types.ModuleType) -> bool:
+        """A mutant of a constant or a default in a fork of this process; False where it cannot be planted here."""
+        unfit = 77
+        ordered = self._ordered(reached)
+
+        def body() -> bool:
+            if not planting.plant_module(module, mutant.source):
+                os._exit(unfit)
+            return self._some_fail(ordered)
+
+        outcome, seconds, code = forked(body, PATIENCE + 4 * sum(self.took[i] for i in ordered))
+        if code != unfit:
+            self.report(path, "", mutant, outcome, seconds)
+        return code != unfit
+
+    def _some_fail(self, ordered: list[int]) -> bool:
+        self.failed = False
+        for number in ordered:
+            item = self.items[number]
+            item._initrequest()
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            if self.failed:
+                return True
+        return False
 
     def _later(self, path: str, mutant: Mutant, reached: Iterable[int]) -> None:
         ordered = self._ordered(reached)
@@ -117,23 +149,15 @@ class Session:
             return
 
         def body() -> bool:
-            if not planting.plant(module, name, code):
-                return False
-            self.failed = False
-            for number in ordered:
-                item = self.items[number]
-                item._initrequest()
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-                if self.failed:
-                    return True
-            return False
+            return planting.plant(module, name, code) and self._some_fail(ordered)
 
-        outcome, seconds = forked(body, PATIENCE + 4 * sum(self.took[i] for i in ordered))
+        outcome, seconds, _ = forked(body, PATIENCE + 4 * sum(self.took[i] for i in ordered))
         self.report(path, name, mutant, outcome, seconds)
 
 
-def forked(body: Callable[[], bool], limit: float) -> tuple[str, float]:
-    """Run `body` in a fork: killed where it says so, dies or does not end; survived otherwise."""
+def forked(body: Callable[[], bool], limit: float) -> tuple[str, float, int]:
+    """Run `body` in a fork: killed where it says so, dies or does not end; survived otherwise. Seconds and exit code
+    beside it."""
     begin = time.monotonic()
     pid = os.fork()
     if pid == 0:
@@ -142,11 +166,12 @@ def forked(body: Callable[[], bool], limit: float) -> tuple[str, float]:
         done, status = os.waitpid(pid, os.WNOHANG)
         took = time.monotonic() - begin
         if done:
-            return ("survived" if os.waitstatus_to_exitcode(status) == 0 else "killed"), took
+            code = os.waitstatus_to_exitcode(status)
+            return ("survived" if code == 0 else "killed"), took, code
         if took > limit:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-            return "timeout", took
+            return "timeout", took, -signal.SIGKILL
         time.sleep(0.005)
 
 
@@ -168,7 +193,7 @@ def at_import(path: str, mutant: Mutant, tests: list[str], took: float) -> tuple
         sys.meta_path.insert(0, planting.AtImport(name_of(path), os.path.abspath(path), mutant.source))
         return pytest.main([*ARGUMENTS, "-x", *tests]) != 0
 
-    return forked(body, PATIENCE + 15 + 4 * took) if tests else ("no test", 0.0)
+    return forked(body, PATIENCE + 15 + 4 * took)[:2] if tests else ("no test", 0.0)
 
 
 ARGUMENTS = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-r", "N")

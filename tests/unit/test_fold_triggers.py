@@ -214,6 +214,7 @@ def test_the_clocks_at_which_time_triggers(window: Any, fields: Any, bounds: lis
         ({"new_cases": 3}, {"new_cases": 3}, [4], 9),  # held by a guard: no further case fires it
         ({"new_cases": 4}, {}, [0, 2, 5, 7], 7),
         ({"new_cases": 9, "min_new_cases": 2}, {}, [1, 6, 8], 6),
+        ({"new_cases": 2, "min_new_cases": 3}, {}, [1, 6, 8], 6),  # whichever comes first
         ({"new_events": 6}, {}, [], 5),
         ({"new_events": 6}, {"new_events": 5}, [], 0),
         ({"new_events": 6}, {"new_events": 6}, [], 9),
@@ -306,6 +307,7 @@ def test_when_enough_cases_are_ready(rule: EventsPerCase, fields: Any, now: int 
         ({"new_cases": 1, "min_interval": 9}, {"cuts": 1, "last_cut": 5}, 14, False),
         ({"new_cases": 1, "min_interval": 9}, {"cuts": 1, "last_cut": 5}, None, True),  # nobody knows how long ago
         ({"new_cases": 1, "min_interval": 9}, {"cuts": 1}, 99, True),  # the cut before had no clock: count from now
+        ({"new_cases": 1, "min_interval": 1}, {"cuts": 1}, 99, True),
         ({"new_cases": 1, "min_interval": 9}, {"cuts": 0}, None, False),  # the first release waits for nothing
         ({"new_cases": 1, "min_interval": 9}, {"cuts": 0, "last_cut": 5}, 6, False),
         ({"new_cases": 1}, {"cuts": 1, "last_cut": 5}, 5, False),

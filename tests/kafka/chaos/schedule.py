@@ -11,9 +11,9 @@ from tests.kafka.chaos.catalogue import CATALOGUE, WAITS, Draw
 
 STRIKES = 7
 """Of one round: a round's releases hold all its events, so that each costs more than the one before."""
-MOST = 6
+LEAST, MOST = 4, 7
 """Faults of one strike. They overlap; then everything is healed, and the daemon comes to rest and is judged."""
-QUIET = 0.3
+QUIET = 0.25
 """Share of strikes that are one fault with an operator's hand in it."""
 
 
@@ -48,7 +48,7 @@ def strikes(seed: int, number: int, kinds: Iterable[str]) -> Iterator[list[Fault
         if quiet and by_place["quiet"]:
             yield [_drawn(chance, by_place["quiet"])]
         elif by_place["any"]:
-            yield [_drawn(chance, by_place["any"]) for _ in range(chance.randint(2, MOST))]
+            yield [_drawn(chance, by_place["any"]) for _ in range(chance.randint(LEAST, MOST))]
     if by_place["last"]:
         yield [_drawn(chance, by_place["last"])]
 

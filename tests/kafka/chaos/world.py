@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -52,6 +53,7 @@ class ChaosBroker(Broker):
 
     def _configure(self, port: int, controller: int, user: tuple[str, str] | None) -> None:
         super()._configure(port, controller, user)
+        self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="broker")
         self.proxies = {host: Proxy() for host in HOSTS}
         names = {host: f"HOST{host.upper()}" for host in HOSTS}
         ports = dict(zip(HOSTS, _free_ports(len(HOSTS)), strict=True))
@@ -66,6 +68,10 @@ class ChaosBroker(Broker):
             file.write(text)
         for host, proxy in self.proxies.items():
             proxy.start("127.0.0.1", ports[host])
+
+    def start(self) -> None:
+        """In one lasting thread: the process dies with the thread that started it (`_die_with_parent`)."""
+        self._starter.submit(super().start).result()
 
     def stop(self) -> None:
         """SIGTERM, and wait for the end: a clean restart."""
@@ -98,6 +104,7 @@ class ChaosBroker(Broker):
 
     def close(self) -> None:
         super().close()
+        self._starter.shutdown()
         for proxy in self.proxies.values():
             proxy.close()
 

@@ -105,6 +105,21 @@ def default_priority(view: View, suppressed: Iterable[int]) -> Ints:
     return rank
 
 
+def frequent_first(codes: Codes, events: Ints, items: int) -> Ints:
+    """Rank of each item by the events it has, most first. `events`: at each position."""
+    total = np.bincount(codes, events, items)
+    rank = np.empty(items, dtype=np.int64)
+    rank[np.argsort(-total, kind="stable")] = np.arange(items)
+    return rank
+
+
+def under(reach: Reach, state: Projection) -> Kept:
+    """What stays of a view under the bans and priorities of a state of other rows; nothing says that it is safe."""
+    kept = np.ones(len(reach.view.codes), dtype=np.bool_)
+    _project(reach, state.priority, state.bans, state.bans.candidates, kept)
+    return kept
+
+
 def close(
     view: View, bounds: Bounds, priority: Ints, bans: Bans, events: Ints, *, value_aware: bool = False
 ) -> Projection:
@@ -227,7 +242,7 @@ def kept_events(view: View, kept: Kept) -> Kept:
 def suppress(
     view: View,
     bounds: Bounds,
-    suppressed: Iterable[int],
+    suppressed: Iterable[int] | None,
     *,
     effort: int = 0,
     seed: int = 0,
@@ -236,14 +251,16 @@ def suppress(
 ) -> tuple[View, Projection]:
     """Local suppression of a view, with `effort` proposals of search; returns the view that the projection refers to.
 
-    `suppressed`: the items that global suppression would remove, which enter last.
+    `suppressed`: the items that global suppression would remove, which enter last; None: frequent items enter first.
     """
     from models.anonymize.local_search import improve
 
-    priority = default_priority(view, suppressed)
+    priority = None if suppressed is None else default_priority(view, suppressed)
     if value_aware:
         view = one_case_per_row(view)
     events = events_at_positions(view)
+    if priority is None:
+        priority = frequent_first(view.codes, events, len(view.alphabet))
     state = close(view, bounds, priority, Bans(), events, value_aware=value_aware)
     generator = np.random.default_rng(seed)
     return view, improve(

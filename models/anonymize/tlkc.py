@@ -9,7 +9,7 @@ that a case's absence or shortening tells nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -120,6 +120,12 @@ class Problem:
     bounds: Bounds
     classes: Mapping[str, Column]
 
+    def of(self, cases: npt.NDArray[Any]) -> Problem:
+        """The same for some of the cases (mask or indices)."""
+        chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else cases
+        classes = {name: column.take(chosen) for name, column in self.classes.items()}
+        return Problem(self.log.select_cases(chosen), self.knowledge, self.bounds, classes)
+
     @cached_property
     def seen(self) -> View:
         """The log as the adversary sees it."""
@@ -148,7 +154,8 @@ class Problem:
         """Feasibility, suppression, and the verdict of the independent checker on what stays."""
         self.refuse_infeasible()
         if options.suppression == "local":
-            return self.verified(self._local(options, progress))
+            caps, _ = _caps(self, options.whole_items)
+            return self.verified(self.local(options, caps, progress))
         return self.verified(self.suppress(options))
 
     def suppress(self, options: Options) -> Anonymized:
@@ -172,13 +179,19 @@ class Problem:
             },
         )
 
-    def _local(self, options: Options, progress: Callable[[int], None]) -> Anonymized:
+    def local(
+        self,
+        options: Options,
+        suppressed: Iterable[int] | None = None,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> Anonymized:
+        """Events leave single cases, so that no candidate is left; not verified yet. `suppressed`: items that enter
+        last (see `local.suppress`)."""
         from models.anonymize.local import kept_events, shortened_by_value, suppress
         from models.anonymize.minimality import audit
 
-        caps, _ = _caps(self, options.whole_items)
         seen, state = suppress(
-            self.seen, self.bounds, caps, effort=options.effort, seed=options.seed, value_aware=options.value_aware,
+            self.seen, self.bounds, suppressed, effort=options.effort, seed=options.seed, value_aware=options.value_aware,
             progress=progress,
         )  # fmt: skip
         return Anonymized(

@@ -33,13 +33,14 @@ class Exposure:
 
     `log`: exposed events, case ids are the pseudonyms of the fold; `complete`: bool[C]; `sensitive`: names of the
     case-level sensitive attributes (read them with `log.case_values(name)` or `log.sensitive(names)`);
-    `time_ns`: time of the cut.
+    `time_ns`: time of the cut; `last`: the log ends here, no other cut is to come.
     """
 
     log: EventLog
     complete: npt.NDArray[np.bool_]
     sensitive: tuple[str, ...]
     time_ns: int
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

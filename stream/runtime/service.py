@@ -137,6 +137,7 @@ class Office:
             complete=projection.complete,
             sensitive=self.settings.process.sensitive,
             time_ns=cut.time_ns,
+            last=cut.trigger == "final",
         )
         return Attempt(
             cut=cut.id,

@@ -101,6 +101,7 @@ def test_cohorts_of_a_common_alphabet_show_the_same_items() -> None:
 def test_balance_holds_back_the_fewest_of_the_latest_cases() -> None:
     """Six of eight p at most half: four of the last p wait, and nothing else."""
     column = Column.encode(list("ppqpppqp"))
-    chosen = balanced(8, [column], Fraction(1, 2))
+    everyone = np.ones(8, dtype=np.bool_)
+    chosen = balanced(everyone, [column], Fraction(1, 2))
     assert chosen.tolist() == [True, True, True, False, False, False, True, False]
-    assert balanced(8, [column], Fraction(3, 4)).all()
+    assert balanced(everyone, [column], Fraction(3, 4)).all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -42,17 +42,19 @@ class _Memory(msgspec.Struct, frozen=True):
     alphabet: list[Any] | None = None
     version: int = VERSION
     claim: dict[str, Any] | None = None
+    waiting: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
     """The cohorts that are out, oldest first; `alphabet`: the common items, where there is one; `claim`: what was
-    promised of them (None: not said)."""
+    promised of them (None: not said); `waiting`: releases that each case of the queue has waited for."""
 
     cohorts: tuple[Cohort, ...] = ()
     alphabet: tuple[Any, ...] | None = None
     of_case: dict[str, PublishedCase] = field(default_factory=dict)
     claim: dict[str, Any] | None = None
+    waiting: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -71,12 +73,12 @@ class Published:
         if kept.version > VERSION:
             raise RefusedError(f"memory.json of tlkc-cohorts: version {kept.version} is newer than this program")
         items = None if kept.alphabet is None else [_item(one) for one in kept.alphabet]
-        return cls.of(kept.cohorts, items, kept.claim)
+        return replace(cls.of(kept.cohorts, items, kept.claim), waiting=kept.waiting)
 
     def json(self) -> Any:
         """For memory.json."""
         items = None if self.alphabet is None else list(self.alphabet)
-        return msgspec.to_builtins(_Memory(list(self.cohorts), items, claim=self.claim))
+        return msgspec.to_builtins(_Memory(list(self.cohorts), items, claim=self.claim, waiting=self.waiting))
 
     @property
     def n_actual(self) -> list[int]:
@@ -87,6 +89,17 @@ class Published:
         """Completed cases that are not out: indices in the exposed log."""
         waiting = [name not in self.of_case for name in exposure.log.case_ids]
         return np.flatnonzero(exposure.complete & np.asarray(waiting, dtype=np.bool_) & (exposure.log.lengths > 0))
+
+    def waited(self, exposure: Exposure, queue: Ints) -> Ints:
+        """Releases that each case of the queue has waited for."""
+        names = exposure.log.case_ids
+        return np.asarray([self.waiting.get(names[case], 0) for case in queue.tolist()], dtype=np.int64)
+
+    def held_back(self, exposure: Exposure, queue: Ints) -> Published:
+        """With what is left of the queue, which has waited for one release more."""
+        names = [exposure.log.case_ids[case] for case in queue.tolist()]
+        left = {name: self.waiting.get(name, 0) + 1 for name in names if name not in self.of_case}
+        return replace(self, waiting=left)
 
     def joined(
         self, exposure: Exposure, fresh: Anonymized, alphabet: Collection[Any] | None, claim: dict[str, Any]
@@ -106,7 +119,8 @@ class Published:
             )
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
         }
-        return Published.of([*self.cohorts, Cohort(cases, fresh.n_actual, len(cases))], alphabet, claim)
+        together = Published.of([*self.cohorts, Cohort(cases, fresh.n_actual, len(cases))], alphabet, claim)
+        return replace(together, waiting=self.waiting)
 
     def without(self, cases: Collection[str]) -> Published:
         """Erased cases taken out."""
@@ -115,7 +129,8 @@ class Published:
             replace_cases(one, {name: case for name, case in one.cases.items() if name not in gone})
             for one in self.cohorts
         ]
-        return Published.of(rest, self.alphabet, self.claim)
+        waiting = {name: releases for name, releases in self.waiting.items() if name not in gone}
+        return replace(Published.of(rest, self.alphabet, self.claim), waiting=waiting)
 
     def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
         """Every published case that the state still holds, and its index in the exposed log."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from models.anonymize.cohort_division import Patience, leaving, refuse_unbalanced
 from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import class_columns
 from models.anonymize.tlkc import Problem
 from models.errors import BoundError
-from models.eventlog import EventLog, Ints
+from models.eventlog import Ints
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohort_memory import Published
 from stream.release.mechanisms.suppression import operator_view
@@ -33,6 +34,8 @@ class TlkcCohorts(TlkcMechanism):
     """The queue waits while a cohort of it would keep less than this share of its events."""
     balance: float | None = Field(default=None, gt=0, le=1)
     """Largest share of one sensitive class among the cases that leave together (None: C); the rest of it waits."""
+    patience: int = Field(default=4, ge=0)
+    """`local`: releases that a case waits at most for others like it, where it would lose events now; 0: none waits."""
 
     def promise(self) -> Mapping[str, Any]:
         combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"
@@ -60,11 +63,11 @@ class TlkcCohorts(TlkcMechanism):
                 "need a publication of their own"
             )
         queue = published.queue(exposure)
-        fresh = self._cohort(exposure, queue, published.alphabet)
+        fresh = self._cohort(exposure, queue, published)
         common = None
         if self.alphabet == "common":
             common = published.alphabet if published.alphabet is not None else fresh.items.values
-        known = published.joined(exposure, fresh, common, claim)
+        known = published.joined(exposure, fresh, common, claim).held_back(exposure, queue)
         log, origin = known.log(exposure)
         return Build(
             log=log,
@@ -91,28 +94,30 @@ class TlkcCohorts(TlkcMechanism):
         names |= {"T"} if self.knowledge == "rel" else set()
         return {**self.model_dump(mode="json", include=names), "sensitive": sorted(exposure.sensitive)}
 
-    def _cohort(self, exposure: Exposure, queue: Ints, alphabet: Collection[Any] | None) -> Anonymized:
+    def _cohort(self, exposure: Exposure, queue: Ints, published: Published) -> Anonymized:
         if not len(queue):
             raise BoundError("tlkc-cohorts: no completed case is waiting; nothing new to release")
         for name in set(exposure.sensitive) - set(self.bins):
             refuse_moving_bins(name, exposure.log.case_values(name))
         try:
-            problem = self._problem(exposure.log.select_cases(queue), exposure.sensitive)
-            return cohort(problem, CohortRules(self.options(), self.min_share, alphabet))
+            problem = self._divided(exposure, queue, published)
+            return cohort(problem, CohortRules(self.options(), self.min_share, published.alphabet))
         except BoundError as error:
             raise BoundError(f"tlkc-cohorts: {error}") from None
 
-    def _problem(self, queue: EventLog, sensitive: Sequence[str]) -> Problem:
-        """The queue without the last cases of classes that are too frequent in it."""
-        classes = class_columns(queue, sensitive, self.bins)
+    def _divided(self, exposure: Exposure, queue: Ints, published: Published) -> Problem:
+        """The queue without the cases that wait for others like them, and without the last cases of classes that are
+        too frequent in it."""
+        log = exposure.log.select_cases(queue)
+        classes = class_columns(log, exposure.sensitive, self.bins)
+        whole = Problem(log, self.known, self.bounds, classes)
         share = Fraction(str(self.C if self.balance is None else min(self.balance, self.C)))
-        chosen = np.flatnonzero(balanced(queue.n_cases, list(classes.values()), share))
-        return Problem(
-            queue.select_cases(chosen),
-            self.known,
-            self.bounds,
-            {name: column.take(chosen) for name, column in classes.items()},
-        )
+        if self.suppression == "local" and self.alphabet == "per-cohort":
+            patience = Patience(self.patience, last=exposure.last, seed=self.seed)
+            return whole.of(leaving(whole, published.waited(exposure, queue), patience, share, self.min_share))
+        refuse_unbalanced(whole, share)
+        everyone = np.ones(log.n_cases, dtype=np.bool_)
+        return whole.of(np.flatnonzero(balanced(everyone, list(classes.values()), share)))
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:

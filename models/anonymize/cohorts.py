@@ -18,13 +18,14 @@ guaranteed: who knows more than L items, or when the case *started*; attacks tha
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from models.anonymize.local import Choice
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import InfeasibleError
 from models.anonymize.tlkc import Options, Problem
@@ -42,11 +43,12 @@ that they may cost: at Sepsis .003 to .008 more events stay for a tenth of a sec
 @dataclass(frozen=True, slots=True)
 class CohortRules:
     """When a queue may leave: `min_share` of its events must stay. `alphabet`: items that any cohort may show, None
-    where each cohort chooses its own."""
+    where each cohort chooses its own; `choice`: what local suppression prefers."""
 
     options: Options
     min_share: float = 0.0
     alphabet: Collection[Any] | None = None
+    choice: Choice = field(default_factory=Choice)
 
 
 def cohort(queue: Problem, rules: CohortRules) -> Anonymized:
@@ -69,7 +71,7 @@ def cohort(queue: Problem, rules: CohortRules) -> Anonymized:
 def _suppressed(queue: Problem, rules: CohortRules) -> Anonymized:
     try:
         if rules.alphabet is None and rules.options.suppression == "local":
-            return _locally(queue, rules.options)
+            return _locally(queue, rules)
         if rules.alphabet is None:
             return queue.solve(rules.options)
         queue.refuse_infeasible()
@@ -78,15 +80,16 @@ def _suppressed(queue: Problem, rules: CohortRules) -> Anonymized:
         raise BoundError(f"{queue.log.n_cases} completed cases wait: {error}") from None
 
 
-def _locally(queue: Problem, options: Options) -> Anonymized:
-    """Local suppression with frequent items first, and with some search. What the search finds can lose whole cases,
+def _locally(queue: Problem, rules: CohortRules) -> Anonymized:
+    """Local suppression with some search. What the search finds can lose whole cases,
     and with them the balance of a class: then what it began with stands."""
     queue.refuse_infeasible()
+    options = rules.options
     effort = options.effort or min(PROPOSALS, WORK // queue.log.n_events)
     try:
-        return queue.verified(queue.local(replace(options, effort=effort)))
+        return queue.verified(queue.local(replace(options, effort=effort), rules.choice))
     except BoundError:
-        return queue.verified(queue.local(replace(options, effort=0)))
+        return queue.verified(queue.local(replace(options, effort=0), rules.choice))
 
 
 def _within(queue: Problem, alphabet: Collection[Any]) -> Anonymized:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,9 @@ from models.anonymize.violations import BELOW_K, Bounds, Violations, minimal_vio
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
 from models.knowledge import Attribute, Knowledge, Structure, Unit
+
+if TYPE_CHECKING:
+    from models.anonymize.local import Choice
 
 Suppression = Literal["greedy", "pruned", "exact", "local"]
 
@@ -182,17 +185,17 @@ class Problem:
     def local(
         self,
         options: Options,
-        suppressed: Iterable[int] | None = None,
+        preferred: Iterable[int] | Choice,
         progress: Callable[[int], None] = lambda _: None,
     ) -> Anonymized:
-        """Events leave single cases, so that no candidate is left; not verified yet. `suppressed`: items that enter
-        last (see `local.suppress`)."""
+        """Events leave single cases, so that no candidate is left; not verified yet. `preferred`: as
+        `local.suppress` takes it."""
         from models.anonymize.local import kept_events, shortened_by_value, suppress
         from models.anonymize.minimality import audit
 
         seen, state = suppress(
-            self.seen, self.bounds, suppressed, effort=options.effort, seed=options.seed, value_aware=options.value_aware,
-            progress=progress,
+            self.seen, self.bounds, preferred, effort=options.effort, seed=options.seed,
+            value_aware=options.value_aware, progress=progress,
         )  # fmt: skip
         return Anonymized(
             self.log,

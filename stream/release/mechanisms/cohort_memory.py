@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -94,6 +95,14 @@ class Published:
         """Releases that each case of the queue has waited for."""
         names = exposure.log.case_ids
         return np.asarray([self.waiting.get(names[case], 0) for case in queue.tolist()], dtype=np.int64)
+
+    def activities(self, exposure: Exposure) -> tuple[dict[Any, int], dict[Any, int]]:
+        """Events of the published cases by activity: as they came, and as they were published."""
+        inside = np.asarray([name in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
+        codes = exposure.log.activity.codes[inside[exposure.log.case_of_event]]
+        counts = np.bincount(codes[codes >= 0], minlength=len(exposure.log.activity.values)).tolist()
+        came = {name: count for name, count in zip(exposure.log.activity.values, counts, strict=True) if count}
+        return came, Counter(name for case in self.of_case.values() for name in case.activity)
 
     def held_back(self, exposure: Exposure, queue: Ints) -> Published:
         """With what is left of the queue, which has waited for one release more."""

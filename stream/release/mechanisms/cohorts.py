@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from models.anonymize.cohort_division import Patience, leaving, refuse_unbalanced
+from models.anonymize.cohort_division import Patience, divided, owed, refuse_unbalanced
 from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
+from models.anonymize.local import Choice
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import class_columns
 from models.anonymize.tlkc import Problem
@@ -100,12 +101,12 @@ class TlkcCohorts(TlkcMechanism):
         for name in set(exposure.sensitive) - set(self.bins):
             refuse_moving_bins(name, exposure.log.case_values(name))
         try:
-            problem = self._divided(exposure, queue, published)
-            return cohort(problem, CohortRules(self.options(), self.min_share, published.alphabet))
+            problem, choice = self._divided(exposure, queue, published)
+            return cohort(problem, CohortRules(self.options(), self.min_share, published.alphabet, choice))
         except BoundError as error:
             raise BoundError(f"tlkc-cohorts: {error}") from None
 
-    def _divided(self, exposure: Exposure, queue: Ints, published: Published) -> Problem:
+    def _divided(self, exposure: Exposure, queue: Ints, published: Published) -> tuple[Problem, Choice]:
         """The queue without the cases that wait for others like them, and without the last cases of classes that are
         too frequent in it."""
         log = exposure.log.select_cases(queue)
@@ -114,10 +115,18 @@ class TlkcCohorts(TlkcMechanism):
         share = Fraction(str(self.C if self.balance is None else min(self.balance, self.C)))
         if self.suppression == "local" and self.alphabet == "per-cohort":
             patience = Patience(self.patience, last=exposure.last, seed=self.seed)
-            return whole.of(leaving(whole, published.waited(exposure, queue), patience, share, self.min_share))
+            waited, value = published.waited(exposure, queue), self._value(exposure, published)
+            division = divided(whole, waited, patience, share, self.min_share, value)
+            return whole.of(division.cases), division.choice
         refuse_unbalanced(whole, share)
         everyone = np.ones(log.n_cases, dtype=np.bool_)
-        return whole.of(np.flatnonzero(balanced(everyone, list(classes.values()), share)))
+        return whole.of(np.flatnonzero(balanced(everyone, list(classes.values()), share))), Choice()
+
+    def _value(self, exposure: Exposure, published: Published) -> dict[Any, int]:
+        """Activities of which much was lost so far count more. Items of other knowledge all count the same."""
+        return (
+            owed(*published.activities(exposure)) if (self.attribute, self.knowledge != "rel") == ("ac", True) else {}
+        )
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:

@@ -16,8 +16,8 @@ of a class with more than its share wait, which no suppression could cure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -30,7 +30,7 @@ from models.anonymize.tlkc import Problem
 from models.anonymize.view import View
 from models.anonymize.violations import Bounds
 from models.errors import BoundError
-from models.eventlog import Ints
+from models.eventlog import EventLog, Ints
 
 TRIALS, WORK = 40, 2_000_000
 """Divisions that are tried, and the most events that are anonymized for it: a queue of 50,000 events or less is tried
@@ -43,6 +43,13 @@ Between .93 and 1, and 0 and .05, what is kept on Sepsis moves by .005."""
 RAISE = 0.3
 """Share of proposals in which an item that is lost enters first, and all that have it leave: rare activities else go in
 the cohort in which enough of them have gathered, since all that stands beside them is more frequent."""
+
+WHOLE = 0.2
+"""Share of proposals in which all cases that gain by it change sides, not some."""
+
+FREQUENT = 0.04
+"""Share of the cases that has to have an item for its cases to wait for one another. Less than 5 %, above which every
+activity should be in the release: of those, some are rarer in the first windows."""
 
 OWED = 30
 """What an event is worth beyond `PLAIN` where all events of its item were lost so far."""
@@ -59,6 +66,15 @@ class Patience:
     releases: int = 4
     last: bool = False
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`value` of an event by item, `PLAIN` where it is not named; `owed`: items that no cohort has shown yet and enough
+    cases have: their cases wait for one another."""
+
+    value: Mapping[Any, int] = field(default_factory=dict)
+    owed: frozenset[Any] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,42 +103,60 @@ class Trial:
 
 
 def divided(
-    queue: Problem, waited: Ints, patience: Patience, share: Fraction, min_share: float, value: Mapping[Any, int]
+    queue: Problem, waited: Ints, patience: Patience, share: Fraction, min_share: float, want: Wanted
 ) -> Division:
     """The division that keeps most. `waited`: int64[C], releases that each case has waited for; `share`: largest share
-    of a class; `value`: of an event by item, `PLAIN` where it is not named. BoundError with the cause where no cohort
-    can be formed."""
-    refuse_small(queue)
-    refuse_unbalanced(queue, share)
-    search = _Search(queue, share, value)
+    of a class. BoundError with the cause where no cohort can be formed."""
+    refuse_hopeless(queue, share)
+    search = _Search(queue, share, want)
     first = search.tried(np.ones(queue.log.n_cases, dtype=np.bool_), ())
     if first is None:
-        raise BoundError(
-            f"too few of {queue.log.n_cases} waiting cases have anything in common: by local suppression fewer than "
-            f"K = {queue.bounds.K} would keep an event"
-        )
+        raise BoundError(_cause(queue))
     if patience.releases and not patience.last:
         search.expect(waited, patience.releases)
         first = search.best(first, patience.seed, min_share)
     decode = queue.seen.decode
-    return Division(np.flatnonzero(first.tried), Choice(decode(first.first), value))
+    return Division(np.flatnonzero(first.tried), Choice(decode(first.first), want.value))
 
 
-def owed(came: Mapping[Any, int], shown: Mapping[Any, int]) -> dict[Any, int]:
-    """Value of an event by item: more of an item of which more was lost so far. Without, a rare activity would be lost
-    in every cohort, and with it what a tenth of the cases did."""
-    return {item: PLAIN + OWED * (count - min(count, shown.get(item, 0))) // count for item, count in came.items()}
+def _cause(queue: Problem) -> str:
+    """Why no K cases of the whole queue can leave: what they share is too little, or too much of one value."""
+    n, bounds = queue.log.n_cases, queue.bounds
+    free = Problem(queue.log, queue.knowledge, replace(bounds, C=Fraction(1)), queue.classes)
+    everyone = np.ones(n, dtype=np.bool_)
+    if queue.classes and _Search(free, Fraction(1), Wanted()).tried(everyone, ()) is not None:
+        return (
+            f"of {n} completed cases that wait fewer than K = {bounds.K} would keep an event: of those that share one, "
+            f"too many have one value of {' or '.join(queue.classes)} for C = {float(bounds.C):g}; raise C"
+        )
+    return f"of {n} completed cases that wait fewer than K = {bounds.K} have anything in common: lower K"
 
 
-def refuse_small(queue: Problem) -> None:
-    """BoundError for a queue below K."""
+def frequent(log: EventLog) -> list[Any]:
+    """Activities of at least `FREQUENT` of the cases."""
+    width = max(1, len(log.activity.values))
+    pairs = np.unique(log.case_of_event * width + log.activity.codes)
+    cases = np.bincount(pairs % width, minlength=width)
+    return [
+        name
+        for name, count in zip(log.activity.values, cases.tolist(), strict=False)
+        if count >= FREQUENT * log.n_cases
+    ]
+
+
+def wanted(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collection[Any]) -> Wanted:
+    """What is lost in every cohort is wanted more. `came`, `shown`: events of published cases by item, as they came and
+    as they were published; `frequent`: items of at least `FREQUENT` of the completed cases."""
+    lost = {item: OWED * (count - min(count, shown.get(item, 0))) // count for item, count in came.items()}
+    owed = frozenset(item for item in frequent if not shown.get(item))
+    return Wanted({**{item: PLAIN + more for item, more in lost.items()}, **dict.fromkeys(owed, PLAIN + OWED)}, owed)
+
+
+def refuse_hopeless(queue: Problem, share: Fraction) -> None:
+    """BoundError for a queue below K, and where a class is so frequent that fewer than K cases could leave beside the
+    others: that is the cause then, not how many cases wait."""
     if queue.log.n_cases < queue.bounds.K:
-        raise BoundError(f"K = {queue.bounds.K} is infeasible: {queue.log.n_cases} cases wait")
-
-
-def refuse_unbalanced(queue: Problem, share: Fraction) -> None:
-    """BoundError where a class is so frequent that fewer than K cases could leave beside the others: that is the cause
-    then, not how many cases wait."""
+        raise BoundError(f"K = {queue.bounds.K} is infeasible: {queue.log.n_cases} completed cases wait")
     n = queue.log.n_cases
     fit = int(balanced(np.ones(n, dtype=np.bool_), list(queue.classes.values()), share).sum())
     if fit >= queue.bounds.K:
@@ -139,9 +173,10 @@ def refuse_unbalanced(queue: Problem, share: Fraction) -> None:
 class _Search:
     """Divisions of one queue, by local suppression of the cases that leave."""
 
-    def __init__(self, queue: Problem, share: Fraction, value: Mapping[Any, int]) -> None:
+    def __init__(self, queue: Problem, share: Fraction, want: Wanted) -> None:
         self.queue, self.share, self.view = queue, share, queue.seen
-        self.value = np.asarray([value.get(item, PLAIN) for item in self.view.alphabet], dtype=np.int64)
+        self.value = np.asarray([want.value.get(item, PLAIN) for item in self.view.alphabet], dtype=np.int64)
+        self.owed = np.asarray([item in want.owed for item in self.view.alphabet], dtype=np.bool_)
         self.classes = list(queue.classes.values())
         self.length = queue.log.lengths
         self.row = self.view.row_of_case
@@ -157,8 +192,9 @@ class _Search:
     def expect(self, waited: Ints, patience: int) -> None:
         """Set what each case may expect to keep where it waits."""
         bounds = self.queue.bounds
-        easy = replace(bounds, K=max(min(2, bounds.K), -(-bounds.K // patience)))
+        easy = replace(bounds, K=max(min(2, bounds.K), -(-bounds.K // (patience + 1))))
         stays, _ = self._suppressed(np.ones(len(self.row), dtype=np.bool_), (), easy)
+        stays |= self.owed[self.codes]
         worth = np.where(waited < patience, np.maximum(EXPECTED - IMPATIENCE * waited, 0), 0)
         self.expected, self.waited = worth * self._worth(stays), waited
 
@@ -184,8 +220,9 @@ class _Search:
         """Hill climbing from the whole queue: cases that would keep more by waiting go, others come back."""
         generator = np.random.default_rng(seed)
         best, seen = start, {(start.tried.tobytes(), start.first)}
+        rescued = np.flatnonzero(self.owed & (self.holders >= self.queue.bounds.K)).tolist()
         for _ in range(min(TRIALS, WORK // max(1, self.queue.log.n_events))):
-            chosen, first = self._proposal(best, generator)
+            chosen, first = self._raised(best, rescued.pop()) if rescued else self._proposal(best, generator)
             if (chosen.tobytes(), first) in seen or not self._few_wait(chosen, start):
                 continue
             seen.add((chosen.tobytes(), first))
@@ -207,14 +244,20 @@ class _Search:
         back = np.flatnonzero(~chosen)
         kind = generator.random()
         if kind < RAISE and (item := self._lost_item(best, generator)) is not None:
-            first = (*first, item) if item not in first else tuple(other for other in first if other != item)
-            chosen[self.case[self.codes == item]] = True
+            chosen, first = self._raised(best, item)
         elif len(back) and (kind >= 0.6 or not len(costly)):
-            better = self._worth(under(Reach(self.view), best.state)[self.position])[back] - self.expected[back]
-            chosen[_some(back, better, generator)] = True
+            gained = self._joining(best)[back] - self.expected[back]
+            chosen[_some(back, gained, generator)] = True
         if len(costly) and RAISE / 2 < kind < 0.7:
             chosen[_some(costly, gain[costly], generator)] = False
         return chosen, first
+
+    def _raised(self, best: Trial, item: int) -> tuple[Chosen, tuple[int, ...]]:
+        """The item enters first (or no more), and all cases that have it leave."""
+        chosen = best.tried.copy()
+        chosen[self.case[self.codes == item]] = True
+        others = tuple(other for other in best.first if other != item)
+        return chosen, others if item in best.first else (*others, item)
 
     def _lost_item(self, best: Trial, generator: np.random.Generator) -> int | None:
         """An item that K cases have, by the value of its events that the division does not keep, or one that enters
@@ -234,14 +277,21 @@ class _Search:
         stays[places] = state.kept
         return stays[self.position] & mine, state
 
+    def _joining(self, best: Trial) -> Ints:
+        """About what each case would keep beside those that leave: what their bans allow, of items that they show."""
+        shown = np.bincount(self.codes[best.stays], minlength=len(self.value)) > 0
+        return self._worth(under(Reach(self.view), best.state)[self.position] & shown[self.codes])
+
     def _worth(self, events: Chosen) -> Ints:
         """Value of some events by case."""
         return np.bincount(self.case[events], self.value[self.codes[events]], len(self.row)).astype(np.int64)
 
 
 def _some(cases: Ints, gain: npt.NDArray[np.float64], generator: np.random.Generator) -> Ints:
-    """A random number of the cases, those with most to gain first, but for some noise."""
-    noise = 2 * generator.random() * generator.random(len(cases))
+    """Cases that gain; else a random number of the cases, those with most to gain first, but for some noise."""
+    if (gain > 0).any() and generator.random() < WHOLE:
+        return cases[gain > 0]
+    noise = 2 * PLAIN * generator.random() * generator.random(len(cases))
     return cases[np.argsort(-(gain + noise), kind="stable")[: max(1, int(len(cases) * generator.random()))]]
 
 

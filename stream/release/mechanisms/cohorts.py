@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from models.anonymize.cohort_division import Patience, divided, owed, refuse_unbalanced
+from models.anonymize.cohort_division import Patience, Wanted, divided, frequent, refuse_hopeless, wanted
 from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
 from models.anonymize.local import Choice
 from models.anonymize.result import Anonymized
@@ -31,8 +31,9 @@ class TlkcCohorts(TlkcMechanism):
     kind: Literal["tlkc-cohorts"] = "tlkc-cohorts"
     alphabet: Alphabet = "per-cohort"
     """`common`: later cohorts show the items of the first one only, and suppress no more of them."""
-    min_share: float = Field(default=0.4, ge=0, le=1)
-    """The queue waits while a cohort of it would keep less than this share of its events."""
+    min_share: float | None = Field(default=None, ge=0, le=1)
+    """The queue waits while a cohort of it would keep less than this share of its events. None: 0.4, but with `local`
+    no share is asked of a queue of 3 K cases or more: it leaves as soon as K of them can."""
     balance: float | None = Field(default=None, gt=0, le=1)
     """Largest share of one sensitive class among the cases that leave together (None: C); the rest of it waits."""
     patience: int = Field(default=4, ge=0)
@@ -102,7 +103,9 @@ class TlkcCohorts(TlkcMechanism):
             refuse_moving_bins(name, exposure.log.case_values(name))
         try:
             problem, choice = self._divided(exposure, queue, published)
-            return cohort(problem, CohortRules(self.options(), self.min_share, published.alphabet, choice))
+            return cohort(
+                problem, CohortRules(self.options(), self._least_share(len(queue)), published.alphabet, choice)
+            )
         except BoundError as error:
             raise BoundError(f"tlkc-cohorts: {error}") from None
 
@@ -115,18 +118,23 @@ class TlkcCohorts(TlkcMechanism):
         share = Fraction(str(self.C if self.balance is None else min(self.balance, self.C)))
         if self.suppression == "local" and self.alphabet == "per-cohort":
             patience = Patience(self.patience, last=exposure.last, seed=self.seed)
-            waited, value = published.waited(exposure, queue), self._value(exposure, published)
-            division = divided(whole, waited, patience, share, self.min_share, value)
+            waited, want = published.waited(exposure, queue), self._wanted(exposure, published)
+            division = divided(whole, waited, patience, share, self._least_share(len(queue)), want)
             return whole.of(division.cases), division.choice
-        refuse_unbalanced(whole, share)
+        refuse_hopeless(whole, share)
         everyone = np.ones(log.n_cases, dtype=np.bool_)
         return whole.of(np.flatnonzero(balanced(everyone, list(classes.values()), share))), Choice()
 
-    def _value(self, exposure: Exposure, published: Published) -> dict[Any, int]:
+    def _least_share(self, queue: int) -> float:
+        if self.min_share is not None:
+            return self.min_share
+        return 0.0 if self.suppression == "local" and queue >= 3 * self.K else 0.4
+
+    def _wanted(self, exposure: Exposure, published: Published) -> Wanted:
         """Activities of which much was lost so far count more. Items of other knowledge all count the same."""
-        return (
-            owed(*published.activities(exposure)) if (self.attribute, self.knowledge != "rel") == ("ac", True) else {}
-        )
+        if self.attribute != "ac" or self.knowledge == "rel":
+            return Wanted()
+        return wanted(*published.activities(exposure), frequent(exposure.log.select_cases(exposure.complete)))
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:

@@ -23,8 +23,9 @@ from models.errors import BoundError
 from models.eventlog import EventLog, Ints
 from stream.storage.release_record import Record
 
-TimeBasis = Literal["ordinal", "relative", "noised"]
-"""ordinal: index of the event in seconds, says nothing; relative: to the start of the case; noised: by dp."""
+TimeBasis = Literal["ordinal", "relative", "noised", "microaggregated"]
+"""ordinal: index of the event in seconds, says nothing; relative: to the start of the case; noised: by dp;
+microaggregated: means over at least K cases, dealt out at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class Build:
       are drawn when files are written). Sensitive values stand in `log.case_attributes`.
     * `origin`: int64[released cases], index of the case in `exposure.log`, or -1 for a record that is no one case.
     * `carries`: the perspectives that leave (`activity`, `resource`, `relative_time`): what an adversary links on.
-      Times of the log are written only for `relative_time` and noised times; `ordinal` otherwise.
+      Times of the log are written only where `time_basis` is not `ordinal`.
     * `n_actual`: most events removed from one released case (None where removal is not what the mechanism does).
     * `public`: goes into the manifest: never data-dependent for dp mechanisms.
     * `not_guaranteed`: what this build does not promise beyond what the mechanism's `promise` names.

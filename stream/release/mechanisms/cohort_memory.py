@@ -111,20 +111,30 @@ class Published:
         return replace(self, waiting=left)
 
     def joined(
-        self, exposure: Exposure, fresh: Anonymized, alphabet: Collection[Any] | None, claim: dict[str, Any]
+        self,
+        exposure: Exposure,
+        fresh: Anonymized,
+        alphabet: Collection[Any] | None,
+        claim: dict[str, Any],
+        times: Sequence[int] | None = None,
     ) -> Published:
-        """With a new cohort."""
+        """With a new cohort; `times` of its events where they are neither relative nor ordinal."""
         log = fresh.log
         values = {name: log.case_values(name).decode() for name in exposure.sensitive}
         shown = fresh.knowledge
         hidden = [None] * log.n_events
         activity = log.activity.decode() if "activity" in shown.carries else hidden
         resource = log.resource.decode() if "resource" in shown.carries else hidden
-        times = fresh.relative_ns.tolist() if shown.structure == "rel" else [0] * log.n_events
+        if times is None:
+            times = fresh.relative_ns.tolist() if shown.structure == "rel" else [0] * log.n_events
         lengths = fresh.source.lengths[fresh.origin].tolist()
         cases = {
             log.case_ids[k]: PublishedCase(
-                activity[a:b], resource[a:b], times[a:b], {name: one[k] for name, one in values.items()}, lengths[k]
+                activity[a:b],
+                resource[a:b],
+                list(times[a:b]),
+                {name: one[k] for name, one in values.items()},
+                lengths[k],
             )
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
         }

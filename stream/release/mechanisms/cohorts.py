@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -12,6 +13,7 @@ from pydantic import Field
 from models.anonymize.cohort_division import Patience, Wanted, divided, frequent, refuse_hopeless, wanted
 from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
 from models.anonymize.local import Choice
+from models.anonymize.microaggregation import microaggregated
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import class_columns
 from models.anonymize.tlkc import Problem
@@ -19,7 +21,7 @@ from models.errors import BoundError
 from models.eventlog import Ints
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohort_memory import Published
-from stream.release.mechanisms.suppression import operator_view
+from stream.release.mechanisms.suppression import UNTIMED, operator_view
 from stream.release.mechanisms.tlkc_parameters import TlkcMechanism
 
 
@@ -69,19 +71,21 @@ class TlkcCohorts(TlkcMechanism):
         common = None
         if self.alphabet == "common":
             common = published.alphabet if published.alphabet is not None else fresh.items.values
-        known = published.joined(exposure, fresh, common, claim).held_back(exposure, queue)
+        micro = self.times == "microaggregated"
+        times = microaggregated(fresh.log, self.K, self.T, secrets.randbelow).tolist() if micro else None
+        known = published.joined(exposure, fresh, common, claim, times).held_back(exposure, queue)
         log, origin = known.log(exposure)
         return Build(
             log=log,
             origin=origin,
-            carries=fresh.knowledge.carries,
-            time_basis="relative" if self.knowledge == "rel" else "ordinal",
+            carries=(*fresh.knowledge.carries, *(("relative_time",) if micro else ())),
+            time_basis="microaggregated" if micro else "relative" if self.knowledge == "rel" else "ordinal",
             T=self.T,
             n_actual=max(known.n_actual),
             held=known.held(exposure),
             immutable=True,
             public=_public(known, fresh),
-            not_guaranteed=self.local_risks,
+            not_guaranteed=(*self.local_risks, *((UNTIMED,) if micro else ())),
             operator={
                 **operator_view(fresh),
                 "cohorts": known.summary(),
@@ -93,7 +97,7 @@ class TlkcCohorts(TlkcMechanism):
     def _claim(self, exposure: Exposure) -> dict[str, Any]:
         """What each cohort must promise for their union to promise it."""
         names = {"knowledge", "attribute", "L", "K", "C", "bins", "alphabet"}
-        names |= {"T"} if self.knowledge == "rel" else set()
+        names |= {"T"} if self.knowledge == "rel" else {"T", "times"} if self.times != "ordinal" else set()
         return {**self.model_dump(mode="json", include=names), "sensitive": sorted(exposure.sensitive)}
 
     def _cohort(self, exposure: Exposure, queue: Ints, published: Published) -> Anonymized:

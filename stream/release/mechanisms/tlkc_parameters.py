@@ -33,6 +33,9 @@ class TlkcMechanism(Mechanism):
     """Cases that must match."""
     C: float = Field(default=0.5, gt=0, le=1)
     """Largest share of one value of a sensitive attribute among the cases that match."""
+    times: Literal["ordinal", "microaggregated"] = "ordinal"
+    """What the times of a release say: nothing but the order; or means over at least K cases, dealt out at random among
+    the cases that bear them (starts in whole T; elapsed times by directly-follows pair)."""
     suppression: Suppression = "exact"
     """How events are chosen; `local` shortens single cases, the others take items from all."""
     algorithm: Literal[1, 2] = 2
@@ -60,6 +63,11 @@ class TlkcMechanism(Mechanism):
     def _meaningful(self) -> Self:
         """Refused when the file is read, not at the first cut."""
         self.options()
+        if self.times != "ordinal" and (self.knowledge == "rel" or self.attribute == "re"):
+            raise InputError(
+                'times = "microaggregated" needs releases that show activities and no times of their own: not '
+                'knowledge = "rel", nor attribute = "re"'
+            )
         for name, edges in self.bins.items():
             check_edges(name, edges)
         return self

@@ -12,8 +12,9 @@ who they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -103,6 +104,46 @@ def default_priority(view: View, suppressed: Iterable[int]) -> Ints:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank
+
+
+PLAIN = 10
+"""Value of an event where nothing says otherwise: values are whole numbers, so that no sum depends on its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What local suppression prefers, instead of what global suppression keeps: frequent items enter first, `first`
+    before them; the search looks for most `value`, by item, `PLAIN` where it is not named."""
+
+    first: tuple[Any, ...] = ()
+    value: Mapping[Any, int] = field(default_factory=dict)
+
+    def priority(self, view: View, events: Ints) -> Ints:
+        """Rank of each item. `events`: at each position."""
+        code = {item: number for number, item in enumerate(view.alphabet)}
+        first = tuple(code[item] for item in self.first if item in code)
+        return entering(view.codes, events, len(view.alphabet), first)
+
+    def valued(self, view: View, events: Ints) -> Ints:
+        """Value of the events at each position."""
+        value = np.asarray([self.value.get(item, PLAIN) for item in view.alphabet], dtype=np.int64)
+        return events * value[view.codes]
+
+
+def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) -> Ints:
+    """Rank of each item: those of `first`, then by the events it has, most first. `events`: at each position."""
+    total = np.bincount(codes, events, items)
+    order = [*first, *(item for item in np.argsort(-total, kind="stable").tolist() if item not in first)]
+    rank = np.empty(items, dtype=np.int64)
+    rank[order] = np.arange(items)
+    return rank
+
+
+def under(reach: Reach, state: Projection) -> Kept:
+    """What stays of a view under the bans and priorities of a state of other rows; nothing says that it is safe."""
+    kept = np.ones(len(reach.view.codes), dtype=np.bool_)
+    _project(reach, state.priority, state.bans, state.bans.candidates, kept)
+    return kept
 
 
 def close(
@@ -227,7 +268,7 @@ def kept_events(view: View, kept: Kept) -> Kept:
 def suppress(
     view: View,
     bounds: Bounds,
-    suppressed: Iterable[int],
+    preferred: Iterable[int] | Choice,
     *,
     bans: Sequence[tuple[int, ...]] = (),
     effort: int = 0,
@@ -237,15 +278,18 @@ def suppress(
 ) -> tuple[View, Projection]:
     """Local suppression of a view, with `effort` proposals of search; returns the view that the projection refers to.
 
-    `suppressed`: the items that global suppression would remove, which enter last; `bans`: candidates that no case may
-    match, whatever their counts.
+    `preferred`: the items that global suppression would remove, which enter last, or a choice of its own; `bans`:
+    candidates that no case may match, whatever their counts.
     """
     from models.anonymize.local_search import improve
 
-    priority = default_priority(view, suppressed)
+    if not isinstance(preferred, Choice):
+        priority = default_priority(view, preferred)
     if value_aware:
         view = one_case_per_row(view)
     events = events_at_positions(view)
+    if isinstance(preferred, Choice):
+        priority, events = preferred.priority(view, events), preferred.valued(view, events)
     state = close(view, bounds, priority, Bans(tuple(bans)), events, value_aware=value_aware)
     generator = np.random.default_rng(seed)
     return view, improve(

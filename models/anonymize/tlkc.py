@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import permutations
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ from models.anonymize.violations import BELOW_K, Bounds, Violations, minimal_vio
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
 from models.knowledge import Attribute, Clock, Knowledge, Structure, Unit
+
+if TYPE_CHECKING:
+    from models.anonymize.local import Choice
 
 Suppression = Literal["greedy", "pruned", "exact", "local"]
 
@@ -131,6 +134,13 @@ class Problem:
     also: tuple[Structure, ...] = field(default=(), kw_only=True)
     bans: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
 
+    def part(self, cases: npt.NDArray[Any]) -> Problem:
+        """The same for some of the cases (mask or indices)."""
+        chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else cases
+        classes = {name: column.take(chosen) for name, column in self.classes.items()}
+        log = self.log.select_cases(chosen)
+        return Problem(log, self.knowledge, self.bounds, classes, also=self.also)  # bans are codes of this log
+
     @cached_property
     def seen(self) -> View:
         """The log as the adversary sees it."""
@@ -159,14 +169,23 @@ class Problem:
     def solve(self, options: Options, progress: Callable[[int], None] = lambda _: None) -> Anonymized:
         """Feasibility, suppression, and the verdict of the independent checker on what stays."""
         self.refuse_infeasible()
+        return self.settled(lambda problem: problem._once(options, progress))
+
+    def settled(self, once: Callable[[Problem], Anonymized]) -> Anonymized:
+        """`once`, again with more bans until no weaker knowledge of `also` violates; then verified."""
         problem = self
         while True:
-            local = options.suppression == "local"
-            result = problem._local(options, progress) if local else problem.suppress(options)
+            result = once(problem)
             weak = problem.weaker_violations(result)
             if not weak:
                 return problem.verified(result)
             problem = problem.banning(weak)
+
+    def _once(self, options: Options, progress: Callable[[int], None]) -> Anonymized:
+        if options.suppression != "local":
+            return self.suppress(options)
+        caps, _ = _caps(self, options.whole_items)
+        return self.local(options, caps, progress)
 
     def banning(self, candidates: Iterable[tuple[int, ...]]) -> Problem:
         """The same log with more bans; what was found of it stays known."""
@@ -212,13 +231,19 @@ class Problem:
             },
         )
 
-    def _local(self, options: Options, progress: Callable[[int], None]) -> Anonymized:
+    def local(
+        self,
+        options: Options,
+        preferred: Iterable[int] | Choice,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> Anonymized:
+        """Events leave single cases, so that no candidate is left; not verified yet. `preferred`: as
+        `local.suppress` takes it."""
         from models.anonymize.local import kept_events, shortened_by_value, suppress
         from models.anonymize.minimality import audit
 
-        caps, _ = _caps(self, options.whole_items)
         seen, state = suppress(
-            self.seen, self.bounds, caps, bans=self.bans, effort=options.effort, seed=options.seed,
+            self.seen, self.bounds, preferred, bans=self.bans, effort=options.effort, seed=options.seed,
             value_aware=options.value_aware, progress=progress,
         )  # fmt: skip
         return Anonymized(

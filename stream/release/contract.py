@@ -30,8 +30,9 @@ source, its pseudonyms, what was measured against it)."""
 AUDIENCE = "everyone"
 """The audience of a publication that names none: all of them together."""
 
-TimeBasis = Literal["ordinal", "relative", "noised"]
-"""ordinal: index of the event in seconds, says nothing; relative: to the start of the case; noised: by dp."""
+TimeBasis = Literal["ordinal", "relative", "noised", "microaggregated"]
+"""ordinal: index of the event in seconds, says nothing; relative: to the start of the case; noised: by dp;
+microaggregated: means over at least K cases, dealt out at random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Exposure:
     `log`: exposed events, case ids are the pseudonyms of the fold; `complete`: bool[C]; `sensitive`: names of the
     case-level sensitive attributes (read them with `log.case_values(name)` or `log.sensitive(names)`);
     `time_ns`: time of the cut; `public`: names of the public attributes that the publication releases;
-    `publication`: which one releases.
+    `publication`: which one releases; `last`: the log ends here, no other cut is to come.
     """
 
     log: EventLog
@@ -50,6 +51,7 @@ class Exposure:
     time_ns: int
     public: tuple[str, ...] = ()
     publication: str = ""
+    last: bool = False
 
     @property
     def linked(self) -> tuple[str, ...]:
@@ -111,7 +113,7 @@ class Build:
     * `cohort`: int64[released cases], number of the group that left together and never changes; None: one group.
     * `origin`: int64[released cases], index of the case in `exposure.log`, or -1 for a record that is no one case.
     * `carries`: the perspectives that leave (`activity`, `resource`, `relative_time`): what an adversary links on.
-      Times of the log are written only for `relative_time` and noised times; `ordinal` otherwise.
+      Times of the log are written only where `time_basis` is not `ordinal`.
     * `n_actual`: most events removed from one released case (None where removal is not what the mechanism does).
     * `public`: goes into the manifest: never data-dependent for dp mechanisms.
     * `not_guaranteed`: what this build does not promise beyond what the mechanism's `promise` names.

@@ -184,6 +184,7 @@ class Office:
             sensitive=process.sensitive,
             time_ns=cut.time_ns,
             public=tuple(name for name in spec.attributes if name in process.attributes.public),
+            last=cut.trigger == "final",
         )
         return Attempt(
             cut=cut.id,

@@ -8,8 +8,9 @@ their cases: a part of a cohort would promise nothing. Every release is a union 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -50,17 +51,20 @@ class _Memory(msgspec.Struct, frozen=True):
     alphabet: list[Any] | None = None
     version: int = VERSION
     claim: dict[str, Any] | None = None
+    waiting: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
     """The cohorts that are out, oldest first; `alphabet`: the common items, where there is one; `claim`: what was
-    promised of them (None: not said). `of_case`: index of their cases."""
+    promised of them (None: not said). `of_case`: index of their cases; `waiting`: releases that each case of
+    the queue has waited for."""
 
     cohorts: tuple[Cohort, ...] = ()
     alphabet: tuple[Any, ...] | None = None
     of_case: dict[str, PublishedCase] = field(default_factory=dict)
     claim: dict[str, Any] | None = None
+    waiting: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -82,12 +86,12 @@ class Published:
         claim = kept.claim
         if claim is not None and claim.get("knowledge") == "rel":
             claim = {"clock": "utc", **claim}  # earlier versions knew no other
-        return cls.of(kept.cohorts, items, claim)
+        return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting)
 
     def json(self) -> Any:
         """For memory.json."""
         items = None if self.alphabet is None else list(self.alphabet)
-        return msgspec.to_builtins(_Memory(list(self.cohorts), items, claim=self.claim))
+        return msgspec.to_builtins(_Memory(list(self.cohorts), items, claim=self.claim, waiting=self.waiting))
 
     @property
     def n_actual(self) -> list[int]:
@@ -111,7 +115,7 @@ class Published:
     def owned(self, publication: str) -> Published:
         """With cohorts that nobody is said to show ascribed to a publication."""
         cohorts = [one if one.shown else msgspec.structs.replace(one, shown=(publication,)) for one in self.cohorts]
-        return Published.of(cohorts, self.alphabet, self.claim)
+        return self._with(cohorts)
 
     def taken_over(self, exposure: Exposure) -> Published:
         """With the cohorts of other publications that this one can show from now on: it exposes all their cases, and no
@@ -126,33 +130,66 @@ class Published:
             else one
             for one in self.cohorts
         ]
-        return Published.of(cohorts, self.alphabet, self.claim)
+        return self._with(cohorts)
+
+    def _with(self, cohorts: Sequence[Cohort]) -> Published:
+        """The same with other cohorts in their place."""
+        return replace(Published.of(cohorts, self.alphabet, self.claim), waiting=self.waiting)
 
     def queue(self, exposure: Exposure) -> Ints:
         """Completed cases that are not out: indices in the exposed log."""
         waiting = [name not in self.of_case for name in exposure.log.case_ids]
         return np.flatnonzero(exposure.complete & np.asarray(waiting, dtype=np.bool_) & (exposure.log.lengths > 0))
 
+    def waited(self, exposure: Exposure, queue: Ints) -> Ints:
+        """Releases that each case of the queue has waited for."""
+        names = exposure.log.case_ids
+        return np.asarray([self.waiting.get(names[case], 0) for case in queue.tolist()], dtype=np.int64)
+
+    def activities(self, exposure: Exposure) -> tuple[dict[Any, int], dict[Any, int]]:
+        """Events of the published cases by activity: as they came, and as they were published."""
+        inside = np.asarray([name in self.of_case for name in exposure.log.case_ids], dtype=np.bool_)
+        codes = exposure.log.activity.codes[inside[exposure.log.case_of_event]]
+        counts = np.bincount(codes[codes >= 0], minlength=len(exposure.log.activity.values)).tolist()
+        came = {name: count for name, count in zip(exposure.log.activity.values, counts, strict=True) if count}
+        return came, Counter(name for case in self.of_case.values() for name in case.activity)
+
+    def held_back(self, exposure: Exposure, queue: Ints) -> Published:
+        """With what is left of the queue, which has waited for one release more."""
+        names = [exposure.log.case_ids[case] for case in queue.tolist()]
+        left = {name: self.waiting.get(name, 0) + 1 for name in names if name not in self.of_case}
+        return replace(self, waiting=left)
+
     def joined(
-        self, exposure: Exposure, fresh: Anonymized, alphabet: Collection[Any] | None, claim: dict[str, Any]
+        self,
+        exposure: Exposure,
+        fresh: Anonymized,
+        alphabet: Collection[Any] | None,
+        claim: dict[str, Any],
+        times: Sequence[int] | None = None,
     ) -> Published:
-        """With a new cohort."""
+        """With a new cohort; `times` of its events where they are neither relative nor ordinal."""
         log = fresh.log
         values = {name: log.case_values(name).decode() for name in exposure.linked}
         shown = fresh.knowledge
         hidden = [None] * log.n_events
         activity = log.activity.decode() if "activity" in shown.carries else hidden
         resource = log.resource.decode() if "resource" in shown.carries else hidden
-        times = fresh.relative_ns.tolist() if shown.structure == "rel" else [0] * log.n_events
+        if times is None:
+            times = fresh.relative_ns.tolist() if shown.structure == "rel" else [0] * log.n_events
         lengths = fresh.source.lengths[fresh.origin].tolist()
         cases = {
             log.case_ids[k]: PublishedCase(
-                activity[a:b], resource[a:b], times[a:b], {name: one[k] for name, one in values.items()}, lengths[k]
+                activity[a:b],
+                resource[a:b],
+                list(times[a:b]),
+                {name: one[k] for name, one in values.items()},
+                lengths[k],
             )
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
         }
         newest = Cohort(cases, fresh.n_actual, len(cases), (exposure.publication,))
-        return Published.of([*self.cohorts, newest], alphabet, claim)
+        return replace(Published.of([*self.cohorts, newest], alphabet, claim), waiting=self.waiting)
 
     def without(self, cases: Collection[str]) -> Published:
         """Erased cases taken out."""
@@ -161,7 +198,8 @@ class Published:
             replace_cases(one, {name: case for name, case in one.cases.items() if name not in gone})
             for one in self.cohorts
         ]
-        return Published.of(rest, self.alphabet, self.claim)
+        waiting = {name: releases for name, releases in self.waiting.items() if name not in gone}
+        return replace(Published.of(rest, self.alphabet, self.claim), waiting=waiting)
 
     def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
         """Every published case that the state still holds, and its index in the exposed log."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import secrets
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from models.anonymize.cohort_division import Patience, Wanted, divided, frequent, refuse_hopeless, wanted
 from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
+from models.anonymize.local import Choice
+from models.anonymize.microaggregation import microaggregated
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import class_columns
 from models.anonymize.tlkc import Problem
 from models.errors import BoundError
-from models.eventlog import EventLog, Ints
+from models.eventlog import Ints
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohort_memory import Published
-from stream.release.mechanisms.suppression import operator_view
+from stream.release.mechanisms.suppression import UNTIMED, operator_view
 from stream.release.mechanisms.tlkc_parameters import TlkcMechanism
 
 OLDER = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"
@@ -32,10 +36,13 @@ class TlkcCohorts(TlkcMechanism):
     kind: Literal["tlkc-cohorts"] = "tlkc-cohorts"
     alphabet: Alphabet = "per-cohort"
     """`common`: later cohorts show the items of the first one only, and suppress no more of them."""
-    min_share: float = Field(default=0.4, ge=0, le=1)
-    """The queue waits while a cohort of it would keep less than this share of its events."""
+    min_share: float | None = Field(default=None, ge=0, le=1)
+    """The queue waits while a cohort of it would keep less than this share of its events. None: 0.4, but with `local`
+    no share is asked of a queue of 3 K cases or more: it leaves as soon as K of them can."""
     balance: float | None = Field(default=None, gt=0, le=1)
     """Largest share of one sensitive class among the cases that leave together (None: C); the rest of it waits."""
+    patience: int = Field(default=4, ge=0)
+    """`local`: releases that a case waits at most for others like it, where it would lose events now; 0: none waits."""
 
     def promise(self) -> Mapping[str, Any]:
         combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"
@@ -66,20 +73,21 @@ class TlkcCohorts(TlkcMechanism):
                 "need a publication of their own"
             )
         queue = published.queue(exposure)
-        fresh = self._fresh(exposure, queue, published.alphabet, taken=published.shown != before.shown)
-        registry = published
+        fresh = self._fresh(exposure, queue, published, taken=published.shown != before.shown)
+        registry, micro = published, self.times == "microaggregated"
         if fresh is not None:
             common = None
             if self.alphabet == "common":
                 common = published.alphabet if published.alphabet is not None else fresh.items.values
-            registry = published.joined(exposure, fresh, common, checked)
+            times = microaggregated(fresh.log, self.K, self.T, secrets.randbelow).tolist() if micro else None
+            registry = published.joined(exposure, fresh, common, checked, times).held_back(exposure, queue)
         known = registry.of_publication(exposure.publication)
         log, origin = known.log(exposure)
         return Build(
             log=log,
             origin=origin,
-            carries=self.known.carries,
-            time_basis="relative" if self.knowledge == "rel" else "ordinal",
+            carries=(*self.known.carries, *(("relative_time",) if micro else ())),
+            time_basis="microaggregated" if micro else "relative" if self.knowledge == "rel" else "ordinal",
             T=self.T,
             n_actual=max(known.n_actual),
             held=known.held(exposure),
@@ -87,7 +95,7 @@ class TlkcCohorts(TlkcMechanism):
             cohort=known.cohort_of(exposure, origin),
             weakened=checked != claim or known.size > log.n_cases,
             public=_public(known, fresh),
-            not_guaranteed=(*self.local_risks, *([OLDER] if checked != claim else [])),
+            not_guaranteed=(*self.local_risks, *([OLDER] if checked != claim else []), *((UNTIMED,) if micro else ())),
             operator={
                 **({} if fresh is None else operator_view(fresh)),
                 "cohorts": known.summary(),
@@ -99,47 +107,64 @@ class TlkcCohorts(TlkcMechanism):
     def claim(self) -> Mapping[str, Any]:
         """What each cohort must promise for their union to promise it."""
         names = {"knowledge", "attribute", "L", "K", "C", "bins", "alphabet", "also"}
-        names |= {"T", "clock"} if self.knowledge == "rel" else set()
+        if self.knowledge == "rel":
+            names |= {"T", "clock"}
+        elif self.times != "ordinal":
+            names |= {"T", "times"}
         return self.model_dump(mode="json", include=names)
 
     def _claim(self, exposure: Exposure) -> dict[str, Any]:
         public = {"public": sorted(exposure.public)} if exposure.public else {}
         return {**self.claim(), "sensitive": sorted(exposure.sensitive), **public}
 
-    def _fresh(
-        self, exposure: Exposure, queue: Ints, alphabet: Collection[Any] | None, *, taken: bool
-    ) -> Anonymized | None:
+    def _fresh(self, exposure: Exposure, queue: Ints, published: Published, *, taken: bool) -> Anonymized | None:
         """A new cohort; None where the queue has to wait, but cohorts of another publication were taken over."""
         try:
-            return self._cohort(exposure, queue, alphabet)
+            return self._cohort(exposure, queue, published)
         except BoundError:
             if taken:
                 return None
             raise
 
-    def _cohort(self, exposure: Exposure, queue: Ints, alphabet: Collection[Any] | None) -> Anonymized:
+    def _cohort(self, exposure: Exposure, queue: Ints, published: Published) -> Anonymized:
         if not len(queue):
             raise BoundError("tlkc-cohorts: no completed case is waiting; nothing new to release")
         for name in set(exposure.sensitive) - set(self.bins):
             refuse_moving_bins(name, exposure.log.case_values(name))
         try:
-            problem = self._problem(exposure.log.select_cases(queue), exposure.sensitive)
-            return cohort(problem, CohortRules(self.options(), self.min_share, alphabet))
+            problem, choice = self._divided(exposure, queue, published)
+            return cohort(
+                problem, CohortRules(self.options(), self._least_share(len(queue)), published.alphabet, choice)
+            )
         except BoundError as error:
             raise BoundError(f"tlkc-cohorts: {error}") from None
 
-    def _problem(self, queue: EventLog, sensitive: Sequence[str]) -> Problem:
-        """The queue without the last cases of classes that are too frequent in it."""
-        classes = class_columns(queue, sensitive, self.bins)
+    def _divided(self, exposure: Exposure, queue: Ints, published: Published) -> tuple[Problem, Choice]:
+        """The queue without the cases that wait for others like them, and without the last cases of classes that are
+        too frequent in it."""
+        log = exposure.log.select_cases(queue)
+        classes = class_columns(log, exposure.sensitive, self.bins)
+        whole = Problem(log, self.known, self.bounds, classes, also=self.also)
         share = Fraction(str(self.C if self.balance is None else min(self.balance, self.C)))
-        chosen = np.flatnonzero(balanced(queue.n_cases, list(classes.values()), share))
-        return Problem(
-            queue.select_cases(chosen),
-            self.known,
-            self.bounds,
-            {name: column.take(chosen) for name, column in classes.items()},
-            also=self.also,
-        )
+        if self.suppression == "local" and self.alphabet == "per-cohort":
+            patience = Patience(self.patience, last=exposure.last, seed=self.seed)
+            waited, want = published.waited(exposure, queue), self._wanted(exposure, published)
+            division = divided(whole, waited, patience, share, self._least_share(len(queue)), want)
+            return whole.part(division.cases), division.choice
+        refuse_hopeless(whole, share)
+        everyone = np.ones(log.n_cases, dtype=np.bool_)
+        return whole.part(np.flatnonzero(balanced(everyone, list(classes.values()), share))), Choice()
+
+    def _least_share(self, queue: int) -> float:
+        if self.min_share is not None:
+            return self.min_share
+        return 0.0 if self.suppression == "local" and queue >= 3 * self.K else 0.4
+
+    def _wanted(self, exposure: Exposure, published: Published) -> Wanted:
+        """Activities of which much was lost so far count more. Items of other knowledge all count the same."""
+        if self.attribute != "ac" or self.knowledge == "rel":
+            return Wanted()
+        return wanted(*published.activities(exposure), frequent(exposure.log.select_cases(exposure.complete)))
 
     @classmethod
     def owned(cls, memory: Any, publication: str) -> Any:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from models.anonymize.microaggregation import microaggregated
 from models.anonymize.result import Anonymized
+from models.errors import BoundError
 from models.eventlog import EventLog, Ints
-from models.knowledge import NANOSECONDS, Knowledge
+from models.knowledge import NANOSECONDS, Knowledge, Unit
 from stream.release.contract import Applicability, Build
+
+UNTIMED = "times: who knows how many cases took so long, or the times of all others that a mean is made of"
 
 
 def in_knowledge(
@@ -43,6 +49,20 @@ def in_knowledge(
         time_basis="ordinal" if ticks is None else "relative",
         T=knowledge.T,
         **more,
+    )
+
+
+def timed(build: Build, K: int, unit: Unit) -> Build:
+    """The build with microaggregated times; its log still has the true times of its events. Which case shows which is
+    drawn from the system's cryptographic source, and drawn anew with every build."""
+    if build.log.n_cases < K:
+        raise BoundError(f"times: {build.log.n_cases} released cases are fewer than K = {K}")
+    times = microaggregated(build.log, K, unit, secrets.randbelow)
+    return replace(
+        build,
+        log=replace(build.log, time=times),
+        time_basis="microaggregated",
+        not_guaranteed=(*build.not_guaranteed, UNTIMED),
     )
 
 

@@ -14,7 +14,7 @@ from models.anonymize.shown import Shown
 from models.anonymize.tlkc import Problem
 from models.errors import BoundError
 from stream.release.contract import Build, Exposure
-from stream.release.mechanisms.suppression import removed
+from stream.release.mechanisms.suppression import removed, timed
 from stream.release.mechanisms.tlkc_parameters import TlkcMechanism
 
 HIDDEN = (
@@ -51,7 +51,7 @@ class Tlkc(TlkcMechanism):
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         build = self._released(lambda: self.problem(exposure).solve(self.options()), exposure)
-        return replace(build, not_guaranteed=self.local_risks)
+        return replace(build, not_guaranteed=(*build.not_guaranteed, *self.local_risks))
 
     @property
     def repairable(self) -> bool:
@@ -67,7 +67,8 @@ class Tlkc(TlkcMechanism):
         problem = self.problem(exposure)
         build = self._released(lambda: repaired(problem, shown, targets, options, gone=gone, mode=mode), exposure)
         how = {"by": mode, "suppression": options.suppression, "hidden": build.operator["hidden"]}
-        return replace(build, public={**build.public, "repair": how}, not_guaranteed=HIDDEN if mode == "events" else ())
+        hidden = HIDDEN if mode == "events" else ()
+        return replace(build, public={**build.public, "repair": how}, not_guaranteed=(*build.not_guaranteed, *hidden))
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
         return choose(self.problem(exposure), worst, gone)
@@ -77,4 +78,5 @@ class Tlkc(TlkcMechanism):
             result = solve()
         except InfeasibleError as error:
             raise BoundError(str(error)) from None
-        return removed(result, exposure.linked)
+        build = removed(result, exposure.linked)
+        return build if self.times == "ordinal" else timed(build, self.K, self.T)

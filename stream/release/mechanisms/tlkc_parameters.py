@@ -43,6 +43,9 @@ class TlkcMechanism(Mechanism):
     """Largest share of one value of a sensitive attribute among the cases that match."""
     also: tuple[Structure, ...] = ()
     """Weaker knowledge against which C holds too (K does by itself); by default all of it for `local` and cohorts."""
+    times: Literal["ordinal", "microaggregated"] = "ordinal"
+    """What the times of a release say: nothing but the order; or means over at least K cases, dealt out at random among
+    the cases that bear them (starts in whole T; elapsed times by directly-follows pair)."""
     suppression: Suppression = "exact"
     """How events are chosen; `local` shortens single cases, the others take items from all."""
     algorithm: Literal[1, 2] = 2
@@ -83,6 +86,11 @@ class TlkcMechanism(Mechanism):
             if structure not in WEAKER[self.knowledge]:
                 weaker = ", ".join(WEAKER[self.knowledge]) or "nothing"
                 raise InputError(f"also = {structure!r} is not weaker than knowledge = {self.knowledge!r}; {weaker} is")
+        if self.times != "ordinal" and (self.knowledge == "rel" or self.attribute == "re"):
+            raise InputError(
+                'times = "microaggregated" needs releases that show activities and no times of their own: not '
+                'knowledge = "rel", nor attribute = "re"'
+            )
         for name, edges in self.bins.items():
             check_edges(name, edges)
         return self
@@ -103,7 +111,10 @@ class TlkcMechanism(Mechanism):
 
     @property
     def perspective(self) -> tuple[str, ...]:
-        return (*self.known.carries, self.T, self.clock) if self.knowledge == "rel" else self.known.carries
+        if self.knowledge == "rel":
+            return (*self.known.carries, self.T, self.clock)
+        times = ("relative_time", self.T) if self.times != "ordinal" else ()
+        return (*self.known.carries, *times)
 
     @property
     def known_words(self) -> str:

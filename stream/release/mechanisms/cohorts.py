@@ -54,7 +54,8 @@ class TlkcCohorts(TlkcMechanism):
             "relation": None,
             "unit": "case",
             "not_guaranteed": f"more knowledge than that; when a case started;{combined} what the moment of "
-            "publication tells (a class that is too frequent waits); cohorts that erasure or retention made smaller",
+            "publication tells (a class that is too frequent waits, and cases that too few resemble); "
+            "cohorts that erasure or retention made smaller",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
@@ -148,7 +149,8 @@ class TlkcCohorts(TlkcMechanism):
 
 def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
     """The parts of an earlier claim that are no more asked for."""
-    return ", ".join(f"{name} = {value!r}" for name, value in (before or {}).items() if now.get(name) != value)
+    before = {"times": "ordinal", **(before or {})}
+    return ", ".join(f"{name} = {value!r}" for name, value in before.items() if now.get(name, "ordinal") != value)
 
 
 def _public(known: Published, fresh: Anonymized) -> dict[str, Any]:

@@ -58,7 +58,8 @@ class TlkcCohorts(TlkcMechanism):
             "unit": "case",
             "not_guaranteed": f"more knowledge than that;{self.left_words} what releases to other audiences, or of "
             f"kinds whose records are no persons, add; when a case started;{combined} what the moment of "
-            "publication tells (a class that is too frequent waits); cohorts that erasure or retention made smaller",
+            "publication tells (a class that is too frequent waits, and cases that too few resemble); cohorts that "
+            "erasure or retention made smaller",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
@@ -185,7 +186,8 @@ def _checked(published: Published, claim: dict[str, Any]) -> dict[str, Any]:
 
 def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
     """The parts of an earlier claim that are no more asked for."""
-    return ", ".join(f"{name} = {value!r}" for name, value in (before or {}).items() if now.get(name) != value)
+    before = {"times": "ordinal", **(before or {})}
+    return ", ".join(f"{name} = {value!r}" for name, value in before.items() if now.get(name, "ordinal") != value)
 
 
 def _public(known: Published, fresh: Anonymized | None) -> dict[str, Any]:

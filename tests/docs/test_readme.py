@@ -27,7 +27,7 @@ RUN = [line for line in COMMANDS if (line.startswith("veilstream") and "examples
 def run(words: list[str], folder: Path, code: int = 0) -> str:
     """Run a command of the program in `folder`, where `examples` is the checkout's."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("VEILSTREAM_")}
-    environment |= {"PYTHONPATH": str(ROOT), "COLUMNS": "130", "PYTHONIOENCODING": "utf-8"}
+    environment |= {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"}
     command = [sys.executable, "-m", "stream.commands", *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stderr}"
@@ -44,12 +44,12 @@ def test_the_readme_has_commands_and_claims() -> None:
 
 
 def test_the_worked_example_runs_and_prints_what_is_shown(tmp_path: Path) -> None:
-    """Every command on the bundled log works, in order; the TLKC rows of the example are those shown."""
+    """Every command on the bundled log works, in order; the verdicts and rows of the example are those shown."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     printed = [run(shlex.split(line)[1:], tmp_path) for line in RUN]
-    shown = re.findall(r"^│ research .*│$", README, re.MULTILINE)
-    assert len(shown) == 3
-    lines = {" ".join(line.split()) for line in printed[0].splitlines()}
+    shown = re.findall(r"^(?: \d+ +20\d\d-.*|\[.\] .*)$", README, re.MULTILINE)
+    assert len(shown) == 6
+    lines = {" ".join(line.split()) for text in printed for line in text.splitlines()}
     assert [row for row in shown if " ".join(row.split()) not in lines] == []
     assert (tmp_path / "demo-out" / "report.html").stat().st_size > 0
 

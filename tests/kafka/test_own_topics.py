@@ -156,8 +156,10 @@ def _release(one: Site, number: int) -> None:
 
 
 def _rows(one: Site) -> dict[int, int]:
-    """Rows of each release on `released-events`, as a consumer takes them: what stands before a begin is forgotten. (After
-    a record that the broker refused, the client's epoch is renewed, and frames of the attempt before may come again.)"""
+    """Rows of each release on `released-events`, as a consumer takes them: what stands before a begin is forgotten.
+
+    After a record that the broker refused, frames of the attempt before may come again.
+    """
     found: dict[int, int] = {}
     for _, record in one.json("released-events"):
         before = 0 if record["t"] == "begin" else found.get(record["sequence"], 0)

@@ -156,10 +156,14 @@ def _release(one: Site, number: int) -> None:
 
 
 def _rows(one: Site) -> dict[int, int]:
-    """Rows of each release on `released-events`."""
+    """Rows of each release on `released-events`, as a consumer takes them: what stands before a begin is forgotten.
+
+    After a record that the broker refused, frames of the attempt before may come again.
+    """
     found: dict[int, int] = {}
     for _, record in one.json("released-events"):
-        found[record["sequence"]] = found.get(record["sequence"], 0) + len(record.get("rows", ()))
+        before = 0 if record["t"] == "begin" else found.get(record["sequence"], 0)
+        found[record["sequence"]] = before + len(record.get("rows", ()))
     return found
 
 
@@ -191,7 +195,8 @@ def test_without_its_dlq_a_worker_ends_and_says_which_topic(broker: AnyBroker, n
         one.command("topics", "create", "-c", str(one.config))
         one.start("ingest")
         one.wait(lambda: one.covered() == 2 * len(good) + 1, "all events")
-        assert len(one.json("dlq")) == 1 + len(scenario.BAD)
+        bad = 1 + len(scenario.BAD)  # of the second batch; a letter may come again
+        one.wait(lambda: len({record["offset"] for _, record in one.json("dlq")}) == bad, "all letters")
         one.stop()
     finally:
         one.close()

@@ -20,7 +20,7 @@ K = 20
 def exposure(traces: list[str], values: str = "pq", *, last: bool = False) -> Exposure:
     """Completed cases; the same traces first, as a stream that grows."""
     log = EventLog.from_traces([(trace, values[case % len(values)]) for case, trace in enumerate(traces)], "S")
-    return Exposure(log, np.ones(len(traces), dtype=np.bool_), ("S",), 0, last)
+    return Exposure(log, np.ones(len(traces), dtype=np.bool_), ("S",), 0, last=last)
 
 
 def publish(mechanism: TlkcCohorts, cuts: list[list[str]], *, last: bool = False) -> list[Build]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
+from connectors import files
 from connectors.files import FileOps
-from connectors.store import base as stores
 from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
 
@@ -92,7 +92,7 @@ def test_free_space_is_told(store):
 def test_the_rename_refuses_even_an_empty_directory(tmp_path, monkeypatch, fallback):
     """os.rename would replace it; renameat2 does not, nor does the fallback."""
     if fallback:
-        monkeypatch.setattr(stores, "_renameat2", lambda source, target: False)
+        monkeypatch.setattr(files, "_renameat2", lambda source, target: False)
     store = open_store(tmp_path)
     (tmp_path / "public" / "research" / "release-000001").mkdir(parents=True)
     prepared = prepare(store, 1)
@@ -108,7 +108,7 @@ def test_the_rename_refuses_even_an_empty_directory(tmp_path, monkeypatch, fallb
 
 def test_a_lock_that_a_crash_left_is_named(tmp_path, monkeypatch):
     """Without renameat2 the lock decides; what refuses is the lock, not a release that is not there."""
-    monkeypatch.setattr(stores, "_renameat2", lambda source, target: False)
+    monkeypatch.setattr(files, "_renameat2", lambda source, target: False)
     store = open_store(tmp_path)
     prepared = prepare(store, 1)
     lock = prepared.tmp.with_name(".release-000001.lock")

@@ -32,6 +32,7 @@ class GatePolicy(BaseModel):
     max_epsilon: Exact | None = Field(default=None, gt=0)
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
     max_uniqueness: float | None = Field(default=None, ge=0, le=1)
+    max_minimality: int | None = Field(default=None, ge=0, le=MOST)
     min_utility: float | None = Field(default=None, ge=0, le=1)
     min_series: int | None = Field(default=None, ge=1, le=MOST)
     on_violation: Literal["withhold", "warn", "repair"] = "withhold"
@@ -53,7 +54,7 @@ class GatePolicy(BaseModel):
     @property
     def reads_data(self) -> bool:
         """Whether a decision depends on the data (and so is itself an output)."""
-        others = (self.max_uniqueness, self.min_utility, self.min_series)
+        others = (self.max_uniqueness, self.max_minimality, self.min_utility, self.min_series)
         return bool(self.anonymity_bounds) or any(bound is not None for bound in others)
 
 
@@ -67,6 +68,8 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> N
             f"{where}: gates that read data are outputs of a {mechanism.kind} mechanism; "
             f"remove them{paid if spends else unpaid}"
         )
+    if policy.max_minimality is not None and getattr(mechanism, "suppression", None) != "local":
+        raise InputError(f'{where}: max_minimality is of suppression = "local": other releases have no such rules')
     if policy.on_violation == "repair" and not mechanism.repairable:
         raise InputError(f'{where}: on_violation = "repair" needs a mechanism that can suppress further: tlkc, not rel')
     if not mechanism.reads_data_in_gate and (policy.anonymity_bounds or policy.min_series is not None):
@@ -99,6 +102,7 @@ def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
     return [
         *_anonymity(policy, audit.get("anonymity") or {}),
         *_ceiling("uniqueness", policy.max_uniqueness, (audit.get("risk") or {}).get("worst")),
+        *_minimality(policy, audit.get("minimality") or {}),
         *_floor("utility", policy.min_utility, (audit.get("utility") or {}).get("data_utility")),
         *_series(policy, audit.get("series") or {}),
     ]
@@ -147,6 +151,15 @@ def worst_anonymity(anonymity: Mapping[str, Any], name: str) -> int | None:
 def _least(values: Sequence[int | None]) -> int | None:
     numbers = [value for value in values if value is not None]
     return min(numbers) if numbers else None
+
+
+def _minimality(policy: GatePolicy, minimality: Mapping[str, Any]) -> Iterator[str]:
+    """Of cohorts it is the newest that counts: the others were gated when they were new."""
+    below = minimality.get("below_k")
+    if policy.max_minimality is not None and below is None:
+        yield f"minimality: not measured, so the bound {policy.max_minimality} is not shown"
+    elif policy.max_minimality is not None and below > policy.max_minimality:
+        yield f"minimality: {below} sets of items leave fewer than K cases, limit {policy.max_minimality}"
 
 
 def _series(policy: GatePolicy, series: Mapping[str, Any]) -> Iterator[str]:

@@ -31,11 +31,13 @@ class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cohort(msgspec.Struct, frozen=True):
-    """Cases by pseudonym, and the most events removed from one of them."""
+    """Cases by pseudonym, and the most events removed from one of them; `below_k`: what the audit of minimality found
+    (None: not by local suppression, or before it was kept)."""
 
     cases: dict[str, PublishedCase]
     n_actual: int
     size: int
+    below_k: int | None = None
 
 
 class _Memory(msgspec.Struct, frozen=True):
@@ -138,7 +140,9 @@ class Published:
             )
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
         }
-        together = Published.of([*self.cohorts, Cohort(cases, fresh.n_actual, len(cases))], alphabet, claim)
+        together = Published.of(
+            [*self.cohorts, Cohort(cases, fresh.n_actual, len(cases), _below_k(fresh))], alphabet, claim
+        )
         return replace(together, waiting=self.waiting)
 
     def without(self, cases: Collection[str]) -> Published:
@@ -190,6 +194,7 @@ class Published:
                 "erased": one.size - len(one.cases),
                 "events": sum(len(case.time) for case in one.cases.values()),
                 "n_actual": one.n_actual,
+                **({} if one.below_k is None else {"minimality_below_k": one.below_k}),
             }
             for number, one in enumerate(self.cohorts, start=1)
         ]
@@ -197,7 +202,12 @@ class Published:
 
 def replace_cases(one: Cohort, cases: dict[str, PublishedCase]) -> Cohort:
     """The cohort with fewer cases; its size stays what it was."""
-    return Cohort(cases, one.n_actual, one.size)
+    return Cohort(cases, one.n_actual, one.size, one.below_k)
+
+
+def _below_k(fresh: Anonymized) -> int | None:
+    found = fresh.details.get("minimality")
+    return None if found is None else int(found["below_k"])
 
 
 def _item(value: Any) -> Any:

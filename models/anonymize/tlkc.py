@@ -123,7 +123,7 @@ class Problem:
     bounds: Bounds
     classes: Mapping[str, Column]
 
-    def of(self, cases: npt.NDArray[Any]) -> Problem:
+    def only(self, cases: npt.NDArray[Any]) -> Problem:
         """The same for some of the cases (mask or indices)."""
         chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else cases
         classes = {name: column.take(chosen) for name, column in self.classes.items()}

@@ -155,11 +155,11 @@ def _least(values: Sequence[int | None]) -> int | None:
 
 def _minimality(policy: GatePolicy, minimality: Mapping[str, Any]) -> Iterator[str]:
     """Of cohorts it is the newest that counts: the others were gated when they were new."""
-    below = minimality.get("below_k")
-    if policy.max_minimality is not None and below is None:
-        yield f"minimality: not measured, so the bound {policy.max_minimality} is not shown"
-    elif policy.max_minimality is not None and below > policy.max_minimality:
-        yield f"minimality: {below} sets of items leave fewer than K cases, limit {policy.max_minimality}"
+    bound, below = policy.max_minimality, minimality.get("below_k")
+    if bound is not None and below is None:
+        yield f"minimality: not measured, so the bound {bound} is not shown"
+    elif bound is not None and below is not None and below > bound:
+        yield f"minimality: {below} sets of items leave fewer than K cases, limit {bound}"
 
 
 def _series(policy: GatePolicy, series: Mapping[str, Any]) -> Iterator[str]:

@@ -6,12 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from stream.replay.log_source import log_facts, records_from_log
-from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 
 from connectors import read_log
 from stream.fold.fold import Fold
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
+from stream.replay.log_source import log_facts, records_from_log
 
 # semantics/leakage.md: events, complete traces, incomplete traces of the first release
 TABLE_2 = {

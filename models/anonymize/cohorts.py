@@ -35,7 +35,7 @@ from models.eventlog import Column, Ints
 Alphabet = Literal["per-cohort", "common"]
 Chosen = npt.NDArray[np.bool_]
 
-PROPOSALS, WORK = 100, 2_000_000
+PROPOSALS, WORK = 100, 500_000
 """Proposals of the search of `local` that a cohort gets where the configuration asks for none, and the most events
 that they may cost: at Sepsis .003 to .008 more events stay for a tenth of a second, a thousand bring .002 more."""
 

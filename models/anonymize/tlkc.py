@@ -134,7 +134,7 @@ class Problem:
     also: tuple[Structure, ...] = field(default=(), kw_only=True)
     bans: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
 
-    def part(self, cases: npt.NDArray[Any]) -> Problem:
+    def only(self, cases: npt.NDArray[Any]) -> Problem:
         """The same for some of the cases (mask or indices)."""
         chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else cases
         classes = {name: column.take(chosen) for name, column in self.classes.items()}

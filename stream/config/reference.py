@@ -90,6 +90,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "max_epsilon": "largest sum of epsilon of the publication",
         "max_delta": "largest sum of delta_dp of the publication",
         "max_uniqueness": "largest share of unique cases of the release (needs audit.risk)",
+        "max_minimality": "most sets of items that leave fewer than K cases to who knows the rules of `local`",
         "min_utility": "least data utility (needs audit.utility)",
         "min_series": "least cases left by attacks on a series (needs audit.series)",
         "on_violation": "what a broken bound does",

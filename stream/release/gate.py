@@ -25,6 +25,7 @@ BOUNDS: Mapping[str, Reads] = {
     "min_ba": "raw",
     "min_series": "raw",
     "min_utility": "raw",
+    "max_minimality": "raw",
     "max_uniqueness": "release",
     "max_tpl": "ledger",
     "max_epsilon": "ledger",
@@ -47,6 +48,7 @@ class GatePolicy(BaseModel):
     max_epsilon: Exact | None = Field(default=None, gt=0)
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
     max_uniqueness: float | None = Field(default=None, ge=0, le=1)
+    max_minimality: int | None = Field(default=None, ge=0, le=MOST)
     min_utility: float | None = Field(default=None, ge=0, le=1)
     min_series: int | None = Field(default=None, ge=1, le=MOST)
     on_violation: Literal["withhold", "warn", "repair"] = "withhold"
@@ -93,6 +95,8 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> N
             f"{where}: gate.{read[0]} reads the release, and what it decides is an output of a {mechanism.kind} "
             f"mechanism; remove it{paid if spends else unpaid}"
         )
+    if policy.max_minimality is not None and getattr(mechanism, "suppression", None) != "local":
+        raise InputError(f'{where}: max_minimality is of suppression = "local": other releases have no such rules')
     if policy.on_violation == "repair" and not mechanism.repairable:
         raise InputError(f'{where}: on_violation = "repair" needs a mechanism that can suppress further: tlkc, not rel')
     if not spends and any(bound is not None for bound in (policy.max_tpl, policy.max_epsilon, policy.max_delta)):
@@ -123,6 +127,7 @@ def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
     return [
         *_anonymity(policy, audit.get("anonymity") or {}),
         *_ceiling("uniqueness", policy.max_uniqueness, (audit.get("risk") or {}).get("worst")),
+        *_minimality(policy, audit.get("minimality") or {}),
         *_floor("utility", policy.min_utility, (audit.get("utility") or {}).get("data_utility")),
         *_series(policy, audit.get("series") or {}),
     ]
@@ -173,6 +178,15 @@ def worst_anonymity(anonymity: Mapping[str, Any], name: str) -> int | None:
 def _least(values: Sequence[int | None]) -> int | None:
     numbers = [value for value in values if value is not None]
     return min(numbers) if numbers else None
+
+
+def _minimality(policy: GatePolicy, minimality: Mapping[str, Any]) -> Iterator[str]:
+    """Of cohorts it is the newest that counts: the others were gated when they were new."""
+    bound, below = policy.max_minimality, minimality.get("below_k")
+    if bound is not None and below is None:
+        yield f"minimality: not measured, so the bound {bound} is not shown"
+    elif bound is not None and below is not None and below > bound:
+        yield f"minimality: {below} sets of items leave fewer than K cases, limit {bound}"
 
 
 def _series(policy: GatePolicy, series: Mapping[str, Any]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from stream.release.mechanisms.tlkc import Tlkc
 from stream.replay.replay import Replay
 
 MINUTE = 60_000_000_000
-MILLISECOND = 1_000_000
+STEP = 1_000
 Passed = dict[tuple[str, str], list[tuple[str, int]]]
 
 
@@ -95,14 +95,14 @@ def test_every_time_stands_for_at_least_k_cases(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_sums_by_pair_are_kept_but_for_rounding(seed: int) -> None:
-    """Half a millisecond a bearer, no more; and no time goes backwards."""
+    """Half a microsecond a bearer, no more; and no time goes backwards."""
     log, K = random_log(seed), 5
     true, published = timed(log, log.time), timed(log, microaggregated(log, K, "minutes", below(seed)))
     for pair, bearers in true.items():
         assert all(value >= 0 for _, value in published[pair])
         if len({case for case, _ in bearers}) >= K:
             difference = sum(value for _, value in published[pair]) - sum(value for _, value in bearers)
-            assert abs(difference) <= len(bearers) * MILLISECOND / 2
+            assert abs(difference) <= len(bearers) * STEP / 2
 
 
 def test_a_rare_pair_takes_the_mean_of_its_second_activity() -> None:

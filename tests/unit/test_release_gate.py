@@ -71,6 +71,19 @@ def test_a_measure_that_was_not_made_does_not_pass() -> None:
     assert "not measured" in after_audit(GatePolicy(min_ka=2), {})[0]
 
 
+def test_minimality_is_bounded_where_local_suppression_is_asked_for() -> None:
+    """At most so many sets below K; not measured does not pass; without `local` the bound is refused."""
+    policy = GatePolicy(max_minimality=2)
+    assert after_audit(policy, {"minimality": {"below_k": 2}}) == []
+    assert after_audit(policy, {"minimality": {"below_k": 3}}) == [
+        "minimality: 3 sets of items leave fewer than K cases, limit 2"
+    ]
+    assert "not measured" in after_audit(policy, {})[0]
+    refuse_impossible(policy, mechanism({"kind": "tlkc-cohorts", "suppression": "local"}), "p")
+    with pytest.raises(InputError, match="local"):
+        refuse_impossible(policy, mechanism({"kind": "tlkc-cohorts"}), "p")
+
+
 def test_a_gate_on_noisy_output_needs_every_attempt_to_be_paid_for() -> None:
     """A withheld attempt is an output too. dp-variants pays for it; amun spends nothing it could be paid with."""
     bound = GatePolicy(max_uniqueness=0.1)

@@ -38,12 +38,14 @@ class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cohort(msgspec.Struct, frozen=True):
-    """Cases by pseudonym, and the most events removed from one of them. `shown`: the publications that show it."""
+    """Cases by pseudonym, and the most events removed from one of them; `shown`: the publications that show it;
+    `below_k`: what the audit of minimality found (None: not by local suppression, or before it was kept)."""
 
     cases: dict[str, PublishedCase]
     n_actual: int
     size: int
     shown: tuple[str, ...] = ()
+    below_k: int | None = None
 
 
 class _Memory(msgspec.Struct, frozen=True):
@@ -188,7 +190,7 @@ class Published:
             )
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
         }
-        newest = Cohort(cases, fresh.n_actual, len(cases), (exposure.publication,))
+        newest = Cohort(cases, fresh.n_actual, len(cases), (exposure.publication,), _below_k(fresh))
         return replace(Published.of([*self.cohorts, newest], alphabet, claim), waiting=self.waiting)
 
     def without(self, cases: Collection[str]) -> Published:
@@ -248,6 +250,7 @@ class Published:
                 "erased": one.size - len(one.cases),
                 "events": sum(len(case.time) for case in one.cases.values()),
                 "n_actual": one.n_actual,
+                **({} if one.below_k is None else {"minimality_below_k": one.below_k}),
             }
             for number, one in enumerate(self.cohorts, start=1)
         ]
@@ -256,6 +259,11 @@ class Published:
 def replace_cases(one: Cohort, cases: dict[str, PublishedCase]) -> Cohort:
     """The cohort with fewer cases; its size stays what it was."""
     return msgspec.structs.replace(one, cases=cases)
+
+
+def _below_k(fresh: Anonymized) -> int | None:
+    found = fresh.details.get("minimality")
+    return None if found is None else int(found["below_k"])
 
 
 def _item(value: Any) -> Any:

@@ -151,10 +151,10 @@ class TlkcCohorts(TlkcMechanism):
             patience = Patience(self.patience, last=exposure.last, seed=self.seed)
             waited, want = published.waited(exposure, queue), self._wanted(exposure, published)
             division = divided(whole, waited, patience, share, self._least_share(len(queue)), want)
-            return whole.part(division.cases), division.choice
+            return whole.only(division.cases), division.choice
         refuse_hopeless(whole, share)
         everyone = np.ones(log.n_cases, dtype=np.bool_)
-        return whole.part(np.flatnonzero(balanced(everyone, list(classes.values()), share))), Choice()
+        return whole.only(np.flatnonzero(balanced(everyone, list(classes.values()), share))), Choice()
 
     def _least_share(self, queue: int) -> float:
         if self.min_share is not None:

@@ -1,0 +1,121 @@
+"""What the safe default keeps: cohorts by local suppression on a log, cut at every tenth part of its cases.
+
+Run `python -m benchmarks.defaults [LOG ...]` (names of the shared logs; all of them without). K = 20, seq, ac, L = 2,
+C = .5, completion at the log's end, a last cut there. JSON, one entry a log: `kept` and `plain` (one release by plain
+`local` of the whole log) as shares of all events, `published` and `withheld` cuts with the cases that waited and why,
+`waits` in windows from the first cut at which a case was complete (median, mean), `missing`: activities of at least 5 %
+of the cases that no release shows, `minimality`: sets below K by cohort, CPU `seconds`. `--times` as the mechanism's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors import read_log
+from models.errors import BoundError
+from models.eventlog import EventLog
+from stream.fold.cut import Cut
+from stream.fold.fold import Fold
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
+from stream.release.contract import Exposure
+from stream.release.mechanisms.cohorts import TlkcCohorts
+from stream.release.mechanisms.tlkc import Tlkc
+from stream.replay.log_source import records_from_log
+
+LOGS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "sepsis": ("sepsis.xes.gz", ("Diagnose",)),
+    "urineweginfectie": ("urineweginfectie.xes.gz", ()),
+    "bpic2012-app": ("bpic2012-app.xes.gz", ()),
+    "bpic2013-incidents": ("bpic2013-incidents.xes.gz", ()),
+    "bpic2012": ("bpic2012.xes.gz", ()),
+}
+BOUNDS: dict[str, Any] = {"suppression": "local", "K": 20, "L": 2, "C": 0.5}
+PARTS, OFTEN = 10, 0.05
+
+
+def exposures(log: EventLog, sensitive: tuple[str, ...]) -> Iterator[Exposure]:
+    """What each cut exposes, by the fold."""
+    window = Window.from_mapping({"new_cases": max(20, math.ceil(log.n_cases / PARTS))})
+    fold = Fold(FoldRules((PublicationRules("cuts", window),), embedded=True))
+
+    def cuts() -> Iterator[Cut]:
+        for position, record in records_from_log(log, attributes=sensitive, log_end=True):
+            yield from fold.apply(position, record)
+        yield from fold.finish(final=True)
+
+    for cut in cuts():
+        seen = fold.exposed(cut)
+        yield Exposure(seen.log, seen.complete, sensitive, cut.time_ns, cut.trigger == "final")
+        fold.decided(cut, released=True)
+
+
+def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts) -> dict[str, Any]:
+    """One log."""
+    started = time.process_time()
+    memory, build = None, None
+    ready: dict[str, int] = {}
+    out: dict[str, int] = {}
+    withheld, minimality = [], []
+    for number, exposure in enumerate(exposures(log, sensitive)):
+        waiting = [name for name, done in zip(exposure.log.case_ids, exposure.complete, strict=True) if done]
+        for name in waiting:
+            ready.setdefault(name, number)
+        try:
+            build = mechanism.build(exposure, memory)
+        except BoundError as error:
+            withheld.append(
+                {"cut": number + 1, "waiting": len([1 for n in waiting if n not in out]), "why": str(error)}
+            )
+            continue
+        memory = build.memory
+        minimality.append(build.operator.get("minimality", {}).get("below_k"))
+        for case in build.origin.tolist():
+            out.setdefault(exposure.log.case_ids[case], number)
+    cohorts = time.process_time() - started
+    whole = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), sensitive, 0)
+    plain = Tlkc(**BOUNDS).build(whole).log.n_events / log.n_events
+    waits = [out[name] - ready[name] for name in out]
+    shown = set(build.log.activity.values) if build else set[str]()
+    holders = {name: sum(name in set(trace) for trace in log.traces()) for name in log.activity.values}
+    kept = build.log.n_events / log.n_events if build else 0.0
+    return {
+        "kept": kept,
+        "plain": plain,
+        "of_plain": kept / plain,
+        "published": len(minimality),
+        "withheld": withheld,
+        "waits": {"median": float(np.median(waits)), "mean": float(np.mean(waits))} if waits else None,
+        "missing": sorted(name for name, n in holders.items() if n >= OFTEN * log.n_cases and name not in shown),
+        "minimality": minimality,
+        "seconds": cohorts,
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs", nargs="*", choices=[[], *LOGS], help="names of shared logs")
+    parser.add_argument("--times", choices=("ordinal", "microaggregated"), default="ordinal")
+    parser.add_argument("--patience", type=int, default=TlkcCohorts().patience)
+    asked = parser.parse_args()
+    folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
+    mechanism = TlkcCohorts(**BOUNDS, times=asked.times, patience=asked.patience)
+    found = {}
+    for name in asked.logs or LOGS:
+        file, sensitive = LOGS[name]
+        found[name] = measure(read_log(folder / file), sensitive, mechanism)
+    print(json.dumps({**BOUNDS, "parts": PARTS, "patience": asked.patience, "logs": found}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

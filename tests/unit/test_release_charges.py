@@ -15,6 +15,7 @@ from models.dp.budget import Charge
 from models.eventlog import EventLog
 from stream.config import sources
 from stream.release.contract import Attempt, Decision, Exposure
+from stream.release.schedule import SimulatedClock
 from stream.runtime.service import Office
 from stream.testing.faults import Aborted, abort, at_nth
 
@@ -34,7 +35,7 @@ def _decide(
         '[[publication]]\nname = "p"\nwindow = { manual = true }\naudit = { risk = false, utility = false }\n'
         f'mechanism = {{ kind = "dp-variants", epsilon = {epsilon}, delta_dp = {delta_dp} }}\n{gate}'
     )
-    office = Office(sources.load(config), folder / "out", at=at)
+    office = Office(sources.load(config), folder / "out", at=at, clock=SimulatedClock())
     try:
         pipeline = office.pipelines["p"]
         return pipeline.attempt(_attempt()), pipeline.account.spent

@@ -60,13 +60,16 @@ def test_documented_json(source: Path, tmp_path: Path, capfdbinary: Any) -> None
 
 
 def test_released_file_holds_nothing_else(source: Path, tmp_path: Path) -> None:
-    """Fresh ids, ordinal times, the sensitive attribute; no resource, no other attribute, no source id or time."""
-    out = tmp_path / "out.xes"
-    assert run(["anonymize", str(source), "-o", str(out), "--sensitive", "disease", "--K", "3", "--C", "0.6"]) == 0
+    """Fresh ids and ordinal times; no attribute that was not asked for, no resource, no source id or time."""
+    out, asked = tmp_path / "out.xes", tmp_path / "asked.xes"
+    command = ["anonymize", str(source), "--sensitive", "disease", "--K", "3", "--C", "0.6", "-o"]
+    assert run([*command, str(out)]) == 0
+    assert run([*command, str(asked), "--release-attributes", "disease"]) == 0
     text = out.read_text()
-    assert not any(word in text for word in ("patient-", "secret", "ann", "2023"))
+    assert not any(word in text for word in ("patient-", "secret", "ann", "2023", "disease"))
     released = read_log(out)
-    assert set(released.case_attributes) == {"disease"}
+    assert set(released.case_attributes) == set()
+    assert set(read_log(asked).case_attributes) == {"disease"}
     assert released.time.max() < 60 * MINUTE
     assert "privacy:anonymizations" in text
 
@@ -215,9 +218,11 @@ def test_a_cohort_tells_of_its_local_suppression_what_a_release_of_tlkc_does() -
     """The minimality audit for the operator, the reasons as counts and the risks in the promise for everybody."""
     log = EventLog.from_traces([("ab", "x"), ("ab", "y"), ("ab", "x"), ("ab", "y"), ("ba", "x")], "sensitive")
     exposure = Exposure(log, np.ones(5, dtype=np.bool_), ("sensitive",), 0)
-    cohorts = mechanism({"kind": "tlkc-cohorts", "K": 3, "C": 0.75, "suppression": "local"})
+    cohorts = mechanism({"kind": "tlkc-cohorts", "K": 3, "C": 0.75, "suppression": "local", "patience": 0})
     build = cohorts.build(exposure)
-    assert build.operator["minimality"] == {"audited": 2, "below_k": 1, "least_cases": 1}
+    alone = mechanism({"kind": "tlkc", "K": 3, "C": 0.75, "suppression": "local", "effort": 100}).build(exposure)
+    assert build.operator["minimality"] == alone.operator["minimality"]
+    assert set(alone.operator["minimality"]) == {"audited", "below_k", "least_cases"}
     assert build.public["newest"]["why"] == {"below_k": 1, "above_c": 0}
     assert "rules of local suppression" in promise(cohorts, build)["not_guaranteed"]
     exact = mechanism({"kind": "tlkc-cohorts", "K": 3, "C": 0.75})

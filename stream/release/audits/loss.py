@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from models.utility.loss import loss
-from stream.release.contract import Audit, AuditContext
+from stream.release.contract import Audit, AuditContext, Reads
 
 
 class LossAudit(Audit):
     """Events kept in all and of each activity; which frequent activities are gone; variants and cases as they were."""
 
     name: ClassVar[str] = "loss"
+    reads: ClassVar[Reads] = "raw"
 
     warn_below: float = Field(default=0.8, ge=0, le=1)
     """Share of events below which the audit warns."""
@@ -36,6 +37,7 @@ class LossAudit(Audit):
         found = loss(source, released, context.build.origin)
         body = asdict(found)
         body["activities"] = [asdict(row) | {"kept": row.kept} for row in found.activities]
+        body["lost"] = list(found.lost)
         return {"status": "ok", "reason": "", **body, "warnings": list(self._warnings(found.kept, found.lost, context))}
 
     def _warnings(self, kept: float, lost: tuple[str, ...], context: AuditContext) -> list[str]:

@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.anonymize.cohorts import Chosen, balanced
-from models.anonymize.local import PLAIN, Bans, Choice, Projection, Reach, close, entering, under
+from models.anonymize.local import PLAIN, Choice, entering, under
+from models.anonymize.local_model import Bans, Projection, Reach, close
 from models.anonymize.tlkc import Problem
 from models.anonymize.view import View
 from models.anonymize.violations import Bounds

@@ -17,83 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from models.anonymize.local_model import Bans, Kept, Projection, Reach, close, project_onto
 from models.anonymize.suppression import losses
 from models.anonymize.view import View
-from models.anonymize.violations import ABOVE_C, Bounds, Violations, minimal_violations
+from models.anonymize.violations import Bounds
 from models.eventlog import Codes, Ints
-
-Kept = npt.NDArray[np.bool_]
-"""bool[P]: which positions of the rows' traces stay."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bans:
-    """Candidates that no released case may contain; with holders, only the listed rows may not contain it."""
-
-    candidates: tuple[tuple[int, ...], ...] = ()
-    holders: dict[int, frozenset[int]] = field(default_factory=dict)
-
-    def plus(self, new: Iterable[tuple[int, ...]], holders: Sequence[frozenset[int] | None] = ()) -> Bans:
-        """These bans and more; `holders[k]` limits the k-th new one to some rows."""
-        added = tuple(new)
-        limited = {len(self.candidates) + k: rows for k, rows in enumerate(holders) if rows is not None}
-        return Bans(self.candidates + added, {**self.holders, **limited})
-
-    def by_item(self, items: int) -> tuple[Ints, Codes, Ints, Ints]:
-        """(starts, codes, starts by item, bans by item)."""
-        starts, codes = flat(self.candidates)
-        member = [(item, number) for number, ban in enumerate(self.candidates) for item in set(ban)]
-        member.sort()
-        by_item = np.searchsorted([item for item, _ in member], np.arange(items + 1)).astype(np.int64)
-        return starts, codes, by_item, np.asarray([number for _, number in member], dtype=np.int64)
-
-
-class Reach:
-    """The rows whose source trace contains each ban, found once: whatever the priorities, a ban binds only there."""
-
-    def __init__(self, view: View) -> None:
-        self.view = view
-        self.rows: dict[tuple[int, ...], Ints] = {}
-
-    def of(self, candidates: Sequence[tuple[int, ...]]) -> list[Ints]:
-        """Row numbers, ascending, for each candidate."""
-        from models.anonymize.local_kernels import containing
-
-        new = [candidate for candidate in candidates if candidate not in self.rows]
-        if new:
-            ends, rows = containing(self.view.starts, self.view.codes, *flat(new))
-            self.rows.update(zip(new, np.split(rows, ends[:-1]), strict=True))
-        return [self.rows[candidate] for candidate in candidates]
-
-    def by_row(self, bans: Bans) -> tuple[Ints, Ints]:
-        """The bans that bind each row, as starts and ban numbers."""
-        rows = self.of(bans.candidates)
-        for number, holders in bans.holders.items():
-            rows[number] = np.asarray([row for row in rows[number].tolist() if row in holders], dtype=np.int64)
-        numbers = np.repeat(np.arange(len(rows)), np.asarray([len(each) for each in rows], dtype=np.int64))
-        flat_rows = np.concatenate([*rows, np.empty(0, dtype=np.int64)])
-        order = np.argsort(flat_rows.astype(np.min_scalar_type(len(self.view.weight))), kind="stable")
-        starts = np.searchsorted(flat_rows[order], np.arange(len(self.view.weight) + 1)).astype(np.int64)
-        return starts, numbers[order]
-
-
-def flat(candidates: Sequence[tuple[int, ...]]) -> tuple[Ints, Codes]:
-    """Candidates one after the other: starts and codes."""
-    starts = np.concatenate(([0], np.cumsum([len(candidate) for candidate in candidates]))).astype(np.int64)
-    return starts, np.asarray([code for candidate in candidates for code in candidate], dtype=np.int32)
-
-
-@dataclass(frozen=True, slots=True)
-class Projection:
-    """A safe state: priorities and bans (both public), and what stays. `events`: events kept."""
-
-    priority: Ints
-    bans: Bans
-    kept: Kept
-    events: int
-    rounds: int
 
 
 def default_priority(view: View, suppressed: Iterable[int]) -> Ints:
@@ -142,90 +71,8 @@ def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) 
 def under(reach: Reach, state: Projection) -> Kept:
     """What stays of a view under the bans and priorities of a state of other rows; nothing says that it is safe."""
     kept = np.ones(len(reach.view.codes), dtype=np.bool_)
-    _project(reach, state.priority, state.bans, state.bans.candidates, kept)
+    project_onto(reach, state.priority, state.bans, state.bans.candidates, kept)
     return kept
-
-
-def close(
-    view: View, bounds: Bounds, priority: Ints, bans: Bans, events: Ints, *, value_aware: bool = False
-) -> Projection:
-    """Project, find the minimal violating candidates, ban them, until none is left.
-
-    `events`: events at each position (several under `set`). Value-aware needs one case per row.
-    """
-    state = attempt(Reach(view), bounds, priority, bans, events, value_aware=value_aware)
-    if state is None:
-        raise AssertionError("no number of events is below 0")
-    return state
-
-
-def attempt(
-    reach: Reach, bounds: Bounds, priority: Ints, bans: Bans, events: Ints, *, value_aware: bool = False, least: int = 0
-) -> Projection | None:
-    """As `close`, but None as soon as fewer than `least` events stay: more bans hardly ever bring events back."""
-    view = reach.view
-    kept = np.ones(len(view.codes), dtype=np.bool_)
-    _project(reach, priority, bans, bans.candidates, kept)
-    for rounds in range(1, len(view.codes) + 2):
-        amount = int(events[kept].sum())
-        if amount < least:
-            return None
-        found = minimal_violations(projected(view, kept), bounds)
-        if not len(found):
-            return Projection(priority, bans, kept, amount, rounds)
-        new, holders = _new_bans(view, kept, found, bounds, value_aware)
-        bans = bans.plus(new, holders)
-        _project(reach, priority, bans, new, kept)
-    raise AssertionError("every round removes an event")
-
-
-def projected(view: View, kept: Kept) -> View:
-    """The view of what stays; rows may then repeat or be empty."""
-    counts = np.concatenate(([0], np.cumsum(kept))).astype(np.int64)
-    return replace(view, starts=counts[view.starts], codes=view.codes[kept])
-
-
-def _project(reach: Reach, priority: Ints, bans: Bans, new: Sequence[tuple[int, ...]], kept: Kept) -> None:
-    """Rebuild the rows whose source contains a new ban: the others would come out as they are."""
-    from models.anonymize.local_kernels import project
-
-    if not new:
-        return
-    rows = np.unique(np.concatenate(reach.of(new)))
-    project(rows, reach.view.starts, reach.view.codes, priority, kept, *flat(bans.candidates), *reach.by_row(bans))
-
-
-def _new_bans(
-    view: View, kept: Kept, found: Violations, bounds: Bounds, value_aware: bool
-) -> tuple[list[tuple[int, ...]], list[frozenset[int] | None]]:
-    candidates = found.candidates()
-    if not value_aware:
-        return candidates, []
-    reasons = [int(reason) for level in found.levels for reason in level.reason]
-    return candidates, [
-        fewest_holders(view, kept, candidate, bounds) if reason == ABOVE_C else None
-        for candidate, reason in zip(candidates, reasons, strict=True)
-    ]
-
-
-def fewest_holders(view: View, kept: Kept, candidate: tuple[int, ...], bounds: Bounds) -> frozenset[int] | None:
-    """The fewest matching rows whose removal brings every share to at most C, or None where fewer than K would stay.
-
-    For a value with count c among s matching cases, x removed holders suffice when c - x <= C * (s - x).
-    """
-    from models.anonymize.local_kernels import touched
-
-    matching = np.flatnonzero(touched(view.starts, view.codes, kept, *flat((candidate,))))
-    removed: set[int] = set()
-    for values, names in zip(view.values, view.classes, strict=True):
-        for value in range(len(names)):
-            left = np.asarray([row for row in matching if row not in removed], dtype=np.int64)
-            holders = left[values[left] == value]
-            over = len(holders) * bounds.C.denominator - bounds.C.numerator * len(left)
-            if over > 0:
-                spare = bounds.C.denominator - bounds.C.numerator
-                removed.update(holders[: -(-over // spare)].tolist())
-    return frozenset(removed) if len(matching) - len(removed) >= bounds.K else None
 
 
 def one_case_per_row(view: View) -> View:
@@ -248,7 +95,7 @@ def shortened_by_value(view: View, state: Projection) -> int:
     """Cases that show less than the bans of all rows alone would leave them: each tells that it holds a value."""
     public = Bans(tuple(ban for k, ban in enumerate(state.bans.candidates) if k not in state.bans.holders))
     kept = np.ones(len(view.codes), dtype=np.bool_)
-    _project(Reach(view), state.priority, public, public.candidates, kept)
+    project_onto(Reach(view), state.priority, public, public.candidates, kept)
     return int(view.weight[np.unique(view.row_of_position[kept & ~state.kept])].sum())
 
 

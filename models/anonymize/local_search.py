@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
-from models.anonymize.local import Bans, Projection, Reach, attempt
+from models.anonymize.local_model import Bans, Projection, Reach, attempt
 from models.anonymize.view import View
 from models.anonymize.violations import BELOW_K, Bounds, minimal_violations
 from models.eventlog import Ints

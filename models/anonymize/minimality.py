@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.local import Bans, Projection, Reach, flat, projected
+from models.anonymize.local_model import Bans, Projection, Reach, flat, projected
 from models.anonymize.view import View
 from models.anonymize.violations import Bounds
 

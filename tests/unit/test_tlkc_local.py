@@ -9,16 +9,8 @@ import numpy as np
 import pytest
 
 from connectors import read_log
-from models.anonymize.local import (
-    Bans,
-    Projection,
-    close,
-    default_priority,
-    events_at_positions,
-    fewest_holders,
-    one_case_per_row,
-    shortened_by_value,
-)
+from models.anonymize.local import default_priority, events_at_positions, one_case_per_row, shortened_by_value
+from models.anonymize.local_model import Bans, Projection, close, fewest_holders
 from models.anonymize.minimality import audit
 from models.anonymize.tlkc import VALUE_AWARE, Problem, anonymize
 from models.anonymize.view import View, view

@@ -3,16 +3,19 @@ stands is not flagged."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
-from models.dp.audit import Finding, audit, power
+from models.dp.audit import Finding, Pair, audit, power
+from stream.commands import execute as veilstream
 from stream.config import settings as configuration
 from stream.config.settings import Publication, Settings
 from stream.fold.cutting import Cutter
 from stream.fold.triggers import PublicationState
+from stream.replay import pipeline_audit
 from stream.replay.pipeline_audit import (
     VICTIMS,
     Run,
@@ -146,3 +149,30 @@ def test_power_says_what_so_many_runs_can_see() -> None:
     bounds = [np.log((lower_bound(count, 50, error) - 0.01) / upper_bound(0, 50, error)) for count in (hits - 1, hits)]
     assert bounds[0] <= 0.5 < bounds[1]
     assert power(20, 3.0, events=20).probability is None
+
+
+def test_the_command_audits_the_pipeline(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--pipeline` claims what a run is charged, says what it could have seen, and refuses where it could see nothing.
+
+    The runs of the pairs are stubs here (the tests above have the real ones): a person who shows, and one who does not.
+    """
+    assert veilstream(["audit-epsilon", "--pipeline", "--runs", "20"]) == 2
+    assert "nothing could be refuted; raise --runs or lower --epsilon" in " ".join(capfd.readouterr().err.split())
+    assert veilstream(["audit-epsilon", "--pipeline", "--mechanism", "amun"]) == 2
+    assert "not amun" in capfd.readouterr().err
+    pairs = [Pair("hidden", lambda: ["same"], lambda: ["same"]), Pair("shown", lambda: ["here"], lambda: ["there"])]
+    for number, verdict, code in ((1, "consistent", 0), (2, "refuted", 3)):
+        monkeypatch.setattr(pipeline_audit, "pipeline_pairs", lambda *_, number=number: pairs[:number])
+        assert veilstream(["audit-epsilon", "--pipeline", "--json"]) == code
+        found = json.loads(capfd.readouterr().out)
+        assert (found["audited"], found["verdict"], found["runs"]) == ("pipeline", verdict, 200)
+        claim, last = found["claimed"]["epsilon"], found["pairs"][-1]
+        assert claim in (0.2, 0.3)  # a tenth for each release of the run
+        seen = power(200, claim, delta=found["claimed"]["delta"], alpha=0.01 / number)
+        assert last["power"] == {"largest_epsilon": seen.epsilon, "least_probability": seen.probability}
+    monkeypatch.setenv("COLUMNS", "200")
+    assert veilstream(["audit-epsilon", "--pipeline"]) == 3
+    table = capfd.readouterr().out
+    assert table.startswith("pipeline of dp-variants: refuted")
+    event = f"an event of frequency {seen.probability:.2f} on one log and 0 on the other"
+    assert f"power at 200 runs: {event} refutes the claim" in table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
@@ -120,6 +121,7 @@ def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
         SqliteLedger(tmp_path / "ledger.sqlite", "demo")
     with pytest.raises(RefusedError, match="the ledger cannot be read"):
         open_readonly(tmp_path / "missing.sqlite")
+    assert not (tmp_path / "missing.sqlite").exists()  # a reader makes nothing
 
 
 def test_an_account_knows_its_own_publication_only(ledger: SqliteLedger) -> None:
@@ -172,3 +174,10 @@ def test_charges_are_exact_in_the_file() -> None:
     assert entry.body == {"epsilon": "1/3", "delta": "2/7"}
     assert (entry.kind, entry.publication, entry.cut) == ("charge", "p", "a")
     assert charge_of(entry) == Charge(Fraction(1, 3), Fraction(2, 7))
+
+
+def test_a_ledger_is_used_by_more_than_one_thread(ledger: SqliteLedger) -> None:
+    """The daemon decides in a worker thread with the ledger that its main thread opened."""
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(ledger.append, _entry("seal")).result().kind == "seal"
+        assert pool.submit(ledger.count).result() == 1

@@ -181,3 +181,10 @@ def test_a_ledger_is_used_by_more_than_one_thread(ledger: SqliteLedger) -> None:
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(ledger.append, _entry("seal")).result().kind == "seal"
         assert pool.submit(ledger.count).result() == 1
+
+
+def test_a_closed_ledger_is_closed(ledger: SqliteLedger) -> None:
+    """Its file is let go, and nothing more is read or written through it."""
+    ledger.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        ledger.count()

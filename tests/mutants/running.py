@@ -84,7 +84,7 @@ class Session:
             where = planting.places(original, mutated)
             if not where:
                 continue  # an annotation
-            if where == [""] or len(where) > 1:
+            if len(where) > 1 or where[0] == "" or where[0].startswith("<"):  # "<genexpr>" at the level of the module
                 if not self._constant(path, mutant, everything, module):
                     self._later(path, mutant, everything)
                 continue

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from models.dp.annotation import annotate, sorted_alphabet
-from models.dp.priors import group_extent, prior_probabilities
+from models.dp.priors import _share, group_extent, prior_probabilities
 from models.dp.timestamps import (
     LATTICE,
     case_times,
@@ -83,6 +83,44 @@ def test_times_are_read_in_whole_seconds_and_days() -> None:
     assert found.tolist() == [2 / 3, 2 / 3, 2 / 3, 2 / 3, 1 / 3, 1 / 3]
 
 
+@pytest.mark.parametrize(
+    ("prior", "apart", "together"),
+    [("closed-window", 10_999, True), ("closed-window", 11_000, False), ("paper-tables", 659_999, True)],
+)
+def test_where_a_second_and_a_minute_end(prior: str, apart: int, together: bool) -> None:
+    """10.999 seconds are 10 seconds, and 11 are 11; 10 minutes and 59.999 seconds are 10 minutes."""
+    log = _log(("ab", (0, 0)), ("ab", (0, apart * 1_000_000)))
+    found = prior_probabilities(annotate(log), 0.2, prior)[1::2]  # type: ignore[arg-type]
+    if prior == "closed-window":
+        assert found.tolist() == [1.0 if together else 0.5] * 2
+    else:
+        assert found.tolist() == [0.5, 0.5]  # (0, 10] and (0, 20] hold the second value, and lose the first
+
+
+def test_where_a_day_ends() -> None:
+    """A millisecond before its midnight a day is the same day: one day from the first."""
+    log = _log(("a", (0,)), ("a", (2 * DAY - 1_000_000,)), ("a", (5 * DAY,)))
+    assert prior_probabilities(annotate(log), 0.2).tolist() == [2 / 3, 2 / 3, 1 / 3]
+
+
+@pytest.mark.parametrize(
+    ("values", "above", "up_to", "shares"),
+    [
+        ((10, 0), (5, 0), (10, 10), (1.0, 0.0)),
+        ((9, 0), (8, -9), (9, 0), (1.0, 1.0)),
+        ((9, 1), (5, 5), (9, 9), (1.0, 0.0)),
+        ((0, 0), (-1, -1), (9, 9), (1.0, 1.0)),
+        ((2, 0), (-1, -1), (0, 0), (0.0, 1.0)),
+    ],
+)
+def test_groups_do_not_reach_into_each_other(
+    values: tuple[int, int], above: tuple[int, int], up_to: tuple[int, int], shares: tuple[float, float]
+) -> None:
+    """Where the largest of one group comes as near to the least of the next as values and windows can bring them."""
+    found = _share(np.asarray([0, 1]), np.asarray(values), np.asarray(above), np.asarray(up_to))
+    assert tuple(found.tolist()) == shares
+
+
 @pytest.mark.parametrize("prior", ["closed-window", "paper-tables"])
 def test_a_group_of_one_value_is_the_worst_case(prior: str) -> None:
     """Equation 2: nothing is known of a distribution that shows one value."""
@@ -99,12 +137,21 @@ def test_the_windows_of_the_papers_tables() -> None:
     assert found[1::2].tolist() == [1 / 4, 2 / 4, 2 / 4, 1 / 4]
 
 
+def test_nobody_guesses_worse_than_by_one_share() -> None:
+    """The least value, whose window is empty, has one share of its group."""
+    minute = 60 * SECOND
+    log = _log(*(("ab", (0, step * minute)) for step in (0, 30, 60)))
+    assert prior_probabilities(annotate(log), 0.2, "paper-tables")[1::2].tolist() == [1 / 3] * 3
+
+
 def test_starts_of_the_papers_tables() -> None:
     """Whole days d as d / max, window (d - 1/max^2, d + 1/max^2]: the same day alone, and the next where max is 1."""
     found = prior_probabilities(annotate(_log(*(("a", (day * DAY,)) for day in (0, 1, 1, 3)))), 0.2, "paper-tables")
     assert found.tolist() == [1 / 4, 2 / 4, 2 / 4, 1 / 4]
     found = prior_probabilities(annotate(_log(*(("a", (day * DAY,)) for day in (0, 1, 1)))), 0.2, "paper-tables")
     assert found.tolist() == [1.0, 2 / 3, 2 / 3]
+    found = prior_probabilities(annotate(_log(*(("a", (day * DAY,)) for day in (0, 1, 2)))), 0.2, "paper-tables")
+    assert found.tolist() == [1 / 3] * 3
 
 
 def test_a_prior_that_is_none() -> None:
@@ -176,12 +223,17 @@ def test_times_end_where_the_calendar_does() -> None:
     assert case_times(np.asarray([0, 1]), np.asarray([0]), np.asarray([-most]), 5)[0] == (5 - most) * 1_000_000
 
 
-@pytest.mark.parametrize("span", [2**61 - 1, 2**61, 2**61 + 1])
-def test_order_of_times_packed_and_plain(span: int) -> None:
-    """Four times leave 61 bits for their span in milliseconds: both ways give the stable order."""
+def test_order_of_few_times() -> None:
+    """Ties as they stood; none and one."""
     times = np.asarray([0, 5, 5, 0], dtype=np.int64) * 1_000_000
     assert order_of_times(times).tolist() == [0, 3, 1, 2]
     assert order_of_times(times[:0]).tolist() == []
     assert order_of_times(times[:1]).tolist() == [0]
-    ends = np.asarray([span % 2**62, 0, span % 2**62, -(2**61)], dtype=np.int64)
-    assert order_of_times(ends).tolist() == [3, 1, 0, 2]
+
+
+@pytest.mark.parametrize("span", [2**43 - 1, 2**43, 2**43 + 1])
+def test_order_of_a_million_times_over_centuries(span: int) -> None:
+    """A million places leave 43 bits for the span in milliseconds; beyond, they are sorted without packing."""
+    times = np.random.default_rng(3).integers(-(span // 2), span // 2, 2**20) * 1_000_000
+    times[7], times[9_999] = -(span // 2) * 1_000_000, (span - span // 2) * 1_000_000
+    assert np.array_equal(order_of_times(times), np.argsort(times, kind="stable"))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from models.dp.budget import Charge
-from models.errors import RefusedError
+from models.errors import RefusedError, VeilstreamError
 from stream.storage.ledger import (
     Account,
     Entry,
@@ -117,7 +117,7 @@ def test_the_version_of_this_program_is_read_and_older_ones(ledger: SqliteLedger
 def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
     """What SQLite cannot open, and what a reader does not find, is one clear refusal."""
     (tmp_path / "ledger.sqlite").mkdir()
-    with pytest.raises(RefusedError, match="the ledger cannot be read"):
+    with pytest.raises(VeilstreamError, match="the ledger cannot be (read|opened)"):
         SqliteLedger(tmp_path / "ledger.sqlite", "demo")
     with pytest.raises(RefusedError, match="the ledger cannot be read"):
         open_readonly(tmp_path / "missing.sqlite")
@@ -152,7 +152,7 @@ def test_what_each_kind_means_to_an_account(ledger: SqliteLedger) -> None:
     account.append(Entry(kind="erased", publication="p", body={"cases": 3, "releases": [1, 2]}))
     account.append(Entry(kind="erased", publication="p", body={"releases": [2, 4]}))
     for one in (account, Account(ledger, "p")):
-        assert one.charges == {"a": Charge(Fraction(1, 3), Fraction(1, 7))}
+        assert one.spent == Charge(Fraction(1, 3), Fraction(1, 7))
         assert (one.standing, one.last_number) == ([1], 5)
         assert (set(one.seals), set(one.burned), one.published) == ({1, 2}, {2, 5}, {1})
         assert (set(one.sealed_cuts), set(one.withheld)) == ({"a"}, {"c"})

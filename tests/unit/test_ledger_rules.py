@@ -117,7 +117,7 @@ def test_the_version_of_this_program_is_read_and_older_ones(ledger: SqliteLedger
 def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
     """What SQLite cannot open, and what a reader does not find, is one clear refusal."""
     (tmp_path / "ledger.sqlite").mkdir()
-    with pytest.raises(VeilstreamError, match="the ledger cannot be (read|opened)"):
+    with pytest.raises(VeilstreamError, match=r"the ledger cannot be (read|opened)"):
         SqliteLedger(tmp_path / "ledger.sqlite", "demo")
     with pytest.raises(RefusedError, match="the ledger cannot be read"):
         open_readonly(tmp_path / "missing.sqlite")

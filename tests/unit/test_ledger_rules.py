@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from models.dp.budget import Charge
-from models.errors import RefusedError, UnavailableError
+from models.errors import RefusedError, VeilstreamError
 from stream.storage.ledger import (
     Account,
     Entry,
@@ -116,10 +117,11 @@ def test_the_version_of_this_program_is_read_and_older_ones(ledger: SqliteLedger
 def test_a_folder_is_no_ledger(tmp_path: Path) -> None:
     """What SQLite cannot open, and what a reader does not find, is one clear refusal."""
     (tmp_path / "ledger.sqlite").mkdir()
-    with pytest.raises(UnavailableError, match="the ledger cannot be opened"):
+    with pytest.raises(VeilstreamError, match=r"the ledger cannot be (read|opened)"):
         SqliteLedger(tmp_path / "ledger.sqlite", "demo")
     with pytest.raises(RefusedError, match="the ledger cannot be read"):
         open_readonly(tmp_path / "missing.sqlite")
+    assert not (tmp_path / "missing.sqlite").exists()  # a reader makes nothing
 
 
 def test_an_account_knows_its_own_publication_only(ledger: SqliteLedger) -> None:
@@ -150,7 +152,7 @@ def test_what_each_kind_means_to_an_account(ledger: SqliteLedger) -> None:
     account.append(Entry(kind="erased", publication="p", body={"cases": 3, "releases": [1, 2]}))
     account.append(Entry(kind="erased", publication="p", body={"releases": [2, 4]}))
     for one in (account, Account(ledger, "p")):
-        assert list(one.charges.values()) == [Charge(Fraction(1, 3), Fraction(1, 7))]
+        assert one.spent == Charge(Fraction(1, 3), Fraction(1, 7))
         assert (one.standing, one.last_number) == ([1], 5)
         assert (set(one.seals), set(one.burned), one.published) == ({1, 2}, {2, 5}, {1})
         assert (set(one.sealed_cuts), set(one.withheld)) == ({"a"}, {"c"})
@@ -172,3 +174,17 @@ def test_charges_are_exact_in_the_file() -> None:
     assert entry.body == {"epsilon": "1/3", "delta": "2/7"}
     assert (entry.kind, entry.publication, entry.cut) == ("charge", "p", "a")
     assert charge_of(entry) == Charge(Fraction(1, 3), Fraction(2, 7))
+
+
+def test_a_ledger_is_used_by_more_than_one_thread(ledger: SqliteLedger) -> None:
+    """The daemon decides in a worker thread with the ledger that its main thread opened."""
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(ledger.append, _entry("seal")).result().kind == "seal"
+        assert pool.submit(ledger.count).result() == 1
+
+
+def test_a_closed_ledger_is_closed(ledger: SqliteLedger) -> None:
+    """Its file is let go, and nothing more is read or written through it."""
+    ledger.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        ledger.count()

@@ -114,7 +114,8 @@ def test_a_decided_cut_is_answered_and_not_decided_again(tmp_path: Path) -> None
         assert (again.status, again.reasons, again.sequence) == ("withheld", refused.reasons, 0)
         assert again.audit["counts"] == {"pending": 3, "seen": 403}
         other = office.pipelines["p"].attempt(_attempt("p@2.0.0"))
-        assert (other.status, other.sequence, other.audit) == ("sealed", 1, sealed.audit)
+        assert (other.status, other.sequence) == ("sealed", 1)
+        assert (other.audit["cut"], other.audit["files"]) == (sealed.audit["cut"], sealed.audit["files"])
         assert (office.ledger.count(), passed) == (before, [])
         assert office.pipelines["p"].decided("p@3.0.0") is None
 
@@ -158,7 +159,7 @@ def test_what_the_gate_decided_stands_in_the_audit(tmp_path: Path, gate: Any, de
         found = office.pipelines["p"].attempt(_attempt())
         assert (found.status, found.audit["gate"]) == ("sealed", decision)
         assert found.audit["bounds"] == {"min_ka": float(gate["min_ka"])}
-        assert office.pipelines["p"].audit_of(1) == found.audit
+        assert office.pipelines["p"].audit_of(1) == json.loads(json.dumps(found.audit))
 
 
 def _spend(office: Office, name: str, times: int) -> list[Decision]:

@@ -23,7 +23,7 @@ from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import promise
 from stream.release.mechanisms import mechanism
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.release.public_view import outside, pseudonymous_resources
+from stream.release.public_view import pseudonymous_resources, public_log
 from stream.values.pseudonym import Pseudonyms
 
 
@@ -89,7 +89,7 @@ def write(path: Path, mechanism_: Mechanism, build: Build) -> None:
     """The released log under fresh case ids, with its privacy metadata."""
     parameters = mechanism_.model_dump(mode="json", exclude={"kind"})
     privacy = {"mechanism": mechanism_.kind, "parameters": parameters, "time_basis": build.time_basis}
-    write_log(outside(build), path, privacy=privacy, time_basis=build.time_basis)
+    write_log(public_log(build), path, privacy=privacy, time_basis=build.time_basis)
 
 
 def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float) -> dict[str, Any]:

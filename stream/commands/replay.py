@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from models.eventlog import EventLog
     from stream.config.settings import Settings
-    from stream.metrics.observer import Watch
+    from stream.metrics.observer import MetricsObserver
     from stream.replay.replay import Outcome, Replay
 
 PANEL = "Publish"
@@ -92,13 +92,13 @@ def command(
 
 
 @contextmanager
-def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Iterator[Watch | None]:
+def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Iterator[MetricsObserver | None]:
     """Metrics while the replay runs, where they are asked for; the textfile is written whatever happens."""
     if port is None and textfile is None:
         yield None
         return
     from stream.metrics.exporter import Metrics
-    from stream.metrics.observer import Watch
+    from stream.metrics.observer import MetricsObserver
 
     if textfile is not None and not textfile.parent.is_dir():
         raise InputError(f"{textfile}: its folder does not exist")  # said now, and not after hours
@@ -107,7 +107,7 @@ def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Ite
     if server is not None:
         typer.echo(f"metrics: http://127.0.0.1:{bound}/metrics", err=True)
     try:
-        yield Watch(settings, metrics)
+        yield MetricsObserver(settings, metrics)
     finally:
         if textfile is not None:
             metrics.write(textfile)

@@ -26,11 +26,11 @@ from stream.daemon.faust_app import CrashingSupervisor, application, offer_healt
 from stream.daemon.faust_consumer import leader_epoch
 from stream.daemon.health import STUCK_SECONDS
 from stream.daemon.progress import ProgressCheck, patience
-from stream.daemon.state_machine import DeltaRecord, Engine, Host
+from stream.daemon.state_machine import CoordinatorContext, DeltaRecord, Engine
 from stream.daemon.status import StatusFile
 
 if TYPE_CHECKING:
-    from stream.metrics.observer import Watch
+    from stream.metrics.observer import MetricsObserver
 
 log = logging.getLogger("veilstream")
 
@@ -44,7 +44,7 @@ LOCK_SECONDS = 30.0
 class Coordinator:
     """A member of the coordinator's group: standby until the partition is given to it."""
 
-    def __init__(self, app: faust.App, host: Host) -> None:
+    def __init__(self, app: faust.App, host: CoordinatorContext) -> None:
         self.app, self.host = app, host
         self.partition = TP(topic(host.settings.process.name, "delta"), 0)
         self.engine: Engine | None = None
@@ -58,7 +58,7 @@ class Coordinator:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
         self._stopping = threading.Event()
         self.signals: Any = None
-        self.watch: Watch | None = None
+        self.watch: MetricsObserver | None = None
 
     # membership
 
@@ -95,7 +95,7 @@ class Coordinator:
             return
         engine.catch_up(records[0][0], self._stopping.is_set)
         engine.apply(records, self._stopping.is_set)
-        engine.office.publish_due()  # ticks come with every heartbeat, so none waits longer than that
+        engine.service.publish_due()  # ticks come with every heartbeat, so none waits longer than that
         self.state = "gap" if engine.fold.gap else "active"
         self.status.write(engine, self.state)
         if self.watch is not None:
@@ -105,9 +105,9 @@ class Coordinator:
     def _active(self) -> Engine:
         if self.engine is None:
             self.engine = _open(self.host, self._stopping.is_set)
-            self.engine.office.watch = self.watch
+            self.engine.service.watch = self.watch
             if self.watch is not None:
-                self.watch.opened(self.engine.office)
+                self.watch.opened(self.engine.service)
             log.info("coordinator: state at delta offset %d", self.engine.position)
         self.state = "gap" if self.engine.fold.gap else "active"
         return self.engine
@@ -185,7 +185,7 @@ class Coordinator:
             engine.close()
 
 
-def _open(host: Host, stopped: Callable[[], bool]) -> Engine:
+def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> Engine:
     """Open the state; the folder may be locked by the process that we take over from, for a moment."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
@@ -197,7 +197,7 @@ def _open(host: Host, stopped: Callable[[], bool]) -> Engine:
             time.sleep(0.5)
 
 
-def coordinator_app(host: Host, folder: Path) -> tuple[faust.App, Coordinator]:
+def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[faust.App, Coordinator]:
     """The application and its member."""
     process = host.settings.process.name
     # The assignor gives the partition to the first name in order: who joined first keeps it when a standby comes.

@@ -78,7 +78,7 @@ class _Subject(msgspec.Struct):
     p: int | None = None
 
 
-def spoken_of(process: str, source: Source, topic: str, number: int) -> bool:
+def seen_in_delta_topic(process: str, source: Source, topic: str, number: int) -> bool:
     """Whether the delta topic says, or once said, anything of a source partition: what came in it since then was
     promised. A topic that has lost its begin may have. UnavailableError where it cannot be read."""
     subject = msgspec.json.Decoder(_Subject)

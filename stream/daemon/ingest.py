@@ -29,7 +29,7 @@ from connectors.kafka.topics import topic
 from connectors.times import nanoseconds
 from models.errors import InputError, UnavailableError, VeilstreamError
 from stream.config.settings import Settings
-from stream.daemon.delta_reader import spoken_of
+from stream.daemon.delta_reader import seen_in_delta_topic
 from stream.daemon.deltas import DeltaWriter, LogState, SourceRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import first_record, leader_epoch, log_begins
@@ -292,7 +292,9 @@ class Ingest:
         speaks of); a log that had lost its begin before our first start is none."""
         if not promised:
             loop = asyncio.get_running_loop()
-            promised = await loop.run_in_executor(None, spoken_of, self.process, self.source, tp.topic, tp.partition)
+            promised = await loop.run_in_executor(
+                None, seen_in_delta_topic, self.process, self.source, tp.topic, tp.partition
+            )
         prev = begin - 1 if promised else -1
         delta = self.writer.opening(tp.topic, tp.partition, prev, begin - 1, self._tell_log(tp, -1))
         await (await self._send(self.delta, delta))

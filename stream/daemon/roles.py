@@ -42,8 +42,8 @@ def run_coordinator(config: Path, output: Path, at: Callable[[str], None] = lamb
     from stream.daemon import start
     from stream.daemon.coordinator import coordinator_app
     from stream.daemon.faust_app import run
-    from stream.daemon.state_machine import Host
-    from stream.metrics.observer import Watch, serve
+    from stream.daemon.state_machine import CoordinatorContext
+    from stream.metrics.observer import MetricsObserver, serve
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
@@ -51,12 +51,12 @@ def run_coordinator(config: Path, output: Path, at: Callable[[str], None] = lamb
         raise InputError(f"{config}: no [[publication]]: there is nothing to release")
     start.check_topics(settings, source)
     start.pseudonym_key(settings, output)
-    host = Host(settings, source, output, start.source_partitions(source), at)
+    host = CoordinatorContext(settings, source, output, start.source_partitions(source), at)
     app, coordinator = coordinator_app(host, output / "operator" / ".faust" / "coordinator")
     metrics = serve(settings)
     if metrics is not None:
         metrics.active(False)
-        coordinator.watch = Watch(settings, metrics)
+        coordinator.watch = MetricsObserver(settings, metrics)
     log.info("coordinator starts: process %s", settings.process.name)
     coordinator.check.watch()
     return ending(lambda: run(app, on_stop=coordinator.close))

@@ -1,6 +1,6 @@
 """The coordinator's state and its durable steps, without Faust: records in, decisions and checkpoints out.
 
-One thread uses it. Order: fold a record; at each cut the office decides durably; only between records a checkpoint;
+One thread uses it. Order: fold a record; at each cut the service decides durably; only between records a checkpoint;
 what the checkpoint before the last one covers may be acknowledged.
 """
 
@@ -33,8 +33,8 @@ from stream.fold.fold import Fold
 from stream.fold.intake import Partition
 from stream.fold.records import VERSION, AnyRecord, Command, Config, Delta, Tick
 from stream.fold.rules import FoldRules, SourcePartition
-from stream.release.erasure import entomb, erase
-from stream.runtime.service import Office
+from stream.release.erasure import apply_tombstones, erase
+from stream.runtime.service import ReleaseService
 from stream.storage.ledger import Entry
 
 log = logging.getLogger("veilstream")
@@ -67,7 +67,7 @@ class Saved(msgspec.Struct, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class CoordinatorContext:
     """Where a coordinator works: configuration, Kafka, its folder, its source partitions, and the fault kit's hook."""
 
     settings: Settings
@@ -90,14 +90,14 @@ class Engine:
     lost: LostDeltasError | None = None
     """Why it must not release, where the delta topic is not the one that it folded."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: CoordinatorContext) -> None:
         self.host = host
         self._reader = DeltaReader(host.settings.process.name, host.source)
         self._delta = topic(host.settings.process.name, "delta")
         self._client = LogClient(host.source)
         self._leader: Leader | None = None
         self._ledger: TopicLedger | None = None
-        self.office = Office(
+        self.service = ReleaseService(
             host.settings,
             host.output,
             at=host.at,
@@ -106,7 +106,7 @@ class Engine:
             mirrored=True,
         )
         try:
-            self.checkpoints, self._configured = self.office.checkpoints, True
+            self.checkpoints, self._configured = self.service.checkpoints, True
             self._anchored = anchors(self.ledger)
             self.fold, self.position = self._restore()
             self.covered = self.saved = -1
@@ -146,7 +146,7 @@ class Engine:
             recorded = self._recorded_rules()
             self._configured = recorded is not None
             fold = Fold(recorded or self._rules())
-            entomb(self.office, fold)
+            apply_tombstones(self.service, fold)
             return fold, -1
         saved = msgspec.msgpack.decode(state, type=Saved)
         if saved.ledger > self.ledger.next_offset:
@@ -155,7 +155,7 @@ class Engine:
                 "ledger is older than the state; restore it"
             )
         self.epoch = saved.epoch
-        return self.office.named(Fold.restore(saved.state)), saved.position
+        return self.service.named(Fold.restore(saved.state)), saved.position
 
     def _anchor(self) -> None:
         """Compare the delta topic with what the state was folded from; LostDeltasError where it is another one and
@@ -180,7 +180,7 @@ class Engine:
             self._refuse(error)
         self.anchor, self.epoch = Anchor(lineage.topic, self.position + 1 - lost, lost), -1
         self.ledger.append(note(self.anchor))
-        for name in self.office.pipelines if action == "accept" else ():
+        for name in self.service.pipelines if action == "accept" else ():
             body = {"gap": self.position + 1, "missing": [f"{self._delta}: from position {self.position + 1} on"]}
             self.ledger.append(Entry(kind="note", publication=name, body=body))
         log.warning("%s: goes on from offset %d as position %d (gap %s)", self._delta, lost, self.anchor.begin, action)
@@ -230,14 +230,14 @@ class Engine:
         if loaded is not None and loaded.warning:
             log.warning("checkpoint: %s; the generation before is used", loaded.warning)
         own = None if loaded is None else loaded.state
-        if self.office.mirror is None:
+        if self.service.mirror is None:
             return own
         last = self._anchored[-1] if self._anchored else Anchor("")
         least = max(last.begin, last.position(self._reader.begin()))
         if own is not None and msgspec.msgpack.decode(own, type=Saved).position + 1 >= least:
             return own
-        log.info("checkpoint: taken from the mirror %s, if it has one", self.office.mirror.blobs.where)
-        return self.office.mirror.load() or own
+        log.info("checkpoint: taken from the mirror %s, if it has one", self.service.mirror.blobs.where)
+        return self.service.mirror.load() or own
 
     def _recorded_rules(self) -> FoldRules | None:
         """Rules of a fold from the begin of the delta topic: those of its first config record, None without one."""
@@ -254,7 +254,7 @@ class Engine:
         return None
 
     def _rules(self) -> FoldRules:
-        return replace(self.office.rules(embedded=False), sources=self.host.sources)
+        return replace(self.service.rules(embedded=False), sources=self.host.sources)
 
     def _configure(self) -> None:
         """A configuration that differs from the one in the state becomes a record, effective at its own offset."""
@@ -293,7 +293,7 @@ class Engine:
             if position <= self.position:
                 continue
             cuts, self.whole = 0, False
-            for cut in self._cuts(position, self.office.readable(decode_record(offset, value))):
+            for cut in self._cuts(position, self.service.readable(decode_record(offset, value))):
                 self._decide(cut)
                 cuts += 1
             self._letters()
@@ -330,11 +330,11 @@ class Engine:
             cases = [str(case) for case in command.arguments.get("cases", ())]
             known = {text for entry in self.ledger.entries() for text in entry.body.get("tombstones", ())}
             if not {digest(case).hex() for case in cases} <= known:
-                erase(self.office, self.fold, cases)
+                erase(self.service, self.fold, cases)
             self._forget = True
         elif command.name == "gap" and command.arguments.get("action") == "accept":
             missing = self.gaps(command.arguments.get("src"), command.arguments.get("p"))
-            for name in self.office.pipelines if missing else ():
+            for name in self.service.pipelines if missing else ():
                 self.ledger.append(Entry(kind="note", publication=name, body={"gap": position, "missing": missing}))
             self._count_accepted_gaps()
 
@@ -344,17 +344,17 @@ class Engine:
             raise InputError("its cases are named under another pseudonym key: nothing is erased; repeat it with ours")
 
     def _count_accepted_gaps(self) -> None:
-        for name, pipeline in self.office.pipelines.items():
+        for name, pipeline in self.service.pipelines.items():
             notes = {entry.body["gap"] for entry in self.ledger.entries(name) if "gap" in entry.body}
             pipeline.gaps_accepted = len(notes)
 
     def _decide(self, cut: Cut) -> None:
-        if cut.publication not in self.office.pipelines:
+        if cut.publication not in self.service.pipelines:
             log.warning("cut %s: the configuration has no such publication any more; nothing is released", cut.id)
             self.fold.decided(cut, released=False)
             return
         started = time.monotonic()
-        decision = self.office.decide(self.fold, cut)
+        decision = self.service.decide(self.fold, cut)
         log.info(
             "cut %s: %s%s in %.2f s",
             cut.id,
@@ -374,8 +374,8 @@ class Engine:
                 for source, partition, offset, _ in self.fold.dead_letters
             ]
         )
-        if self.office.watch is not None:
-            self.office.watch.late(len(self.fold.dead_letters))
+        if self.service.watch is not None:
+            self.service.watch.late(len(self.fold.dead_letters))
         self.fold.dead_letters.clear()
 
     def _watch_gap(self) -> None:
@@ -416,8 +416,8 @@ class Engine:
         saved = Saved(self.fold.snapshot(), self.position, self.ledger.next_offset, self.epoch)
         state = msgspec.msgpack.encode(saved)
         self.checkpoints.save(state)
-        if self.office.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
-            self.office.mirror.save(self.position, state)
+        if self.service.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
+            self.service.mirror.save(self.position, state)
             self._mirrored_at = time.monotonic()
         self.host.at("checkpoint")
         self.covered, self.saved = self.saved, self.position
@@ -432,7 +432,7 @@ class Engine:
         """Give ledger, folder and reader free."""
         self._client.close()
         self._reader.close()
-        self.office.close()
+        self.service.close()
 
 
 def _gap_text(partition: Partition) -> str:

@@ -13,14 +13,14 @@ from stream.release.contract import Decision
 
 if TYPE_CHECKING:
     from stream.fold.fold import Fold
-    from stream.runtime.service import Office
+    from stream.runtime.service import ReleaseService
 
 NANOSECONDS = 1_000_000_000
 LATE = ("late",)
 
 
-class Watch:
-    """Tells `metrics` what an office decided and where its fold stands. It reads counts, never records."""
+class MetricsObserver:
+    """Tells `metrics` what a service decided and where its fold stands. It reads counts, never records."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -40,10 +40,10 @@ class Watch:
         self.metrics.decided(publication, decision, seconds)
         self.metrics.budget(publication, spent)
 
-    def opened(self, office: Office) -> None:
+    def opened(self, service: ReleaseService) -> None:
         """This process decides from now on; the gauges hold what the latest release of before said."""
         self.metrics.active(True)
-        for name, pipeline in office.pipelines.items():
+        for name, pipeline in service.pipelines.items():
             self.metrics.budget(name, pipeline.account.spent)
             if pipeline.account.standing:
                 self.metrics.resumed(name, pipeline.audit_of(pipeline.account.standing[-1]))

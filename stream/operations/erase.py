@@ -8,21 +8,21 @@ from typing import Any
 
 from models.errors import InputError
 from stream.config.settings import Settings
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 
 
 def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> dict[str, Any]:
     """Erase cases (by raw id) from the checkpointed state and the operator's files of a replay's folder."""
     if not (output / "operator" / "ledger.sqlite").is_file():
         raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay")
-    office = Office(settings, output)
+    service = ReleaseService(settings, output)
     try:
-        claims = [entry.body.get("config") for entry in office.ledger.entries("") if entry.kind == "note"]
+        claims = [entry.body.get("config") for entry in service.ledger.entries("") if entry.kind == "note"]
         if claims and claims[0] not in (None, settings.digest):
             raise InputError(f"{output}: its replay began with another configuration; give that one with -c")
-        loaded = office.checkpoints.load()
+        loaded = service.checkpoints.load()
         if loaded is None:
             raise InputError(f"{output}: there is no checkpoint to erase from; let the replay make one first")
-        return office.erase(office.fold_of(loaded.state), [office.pseudonyms.case(case) for case in cases])
+        return service.erase(service.fold_of(loaded.state), [service.pseudonyms.case(case) for case in cases])
     finally:
-        office.close()
+        service.close()

@@ -18,7 +18,7 @@ from stream.release.contract import Attempt, Build, Mechanism
 FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
 
 
-def of_cut(attempt: Attempt) -> dict[str, Any]:
+def cut_section(attempt: Attempt) -> dict[str, Any]:
     """Where the cut stands and what made it."""
     return {
         "cut": {"id": attempt.cut, "vector": dict(attempt.vector), "time": iso(attempt.time_ns)},

@@ -34,16 +34,16 @@ class Releases(Protocol):
     mirror: Mirror | None
 
 
-def erase(office: Releases, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
+def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
     """Erase cases (by pseudonym) from the fold, from every variants file and from the memory of mechanisms.
 
-    The ledger learns of it first: whatever a crash leaves undone after that, `finish` and `entomb` do at the next
-    start. Returns the report: {"known": cases that the state held, "releases": {publication: numbers that held one}}.
-    The caller then writes checkpoints until no generation holds the cases.
+    The ledger learns of it first: whatever a crash leaves undone after that, `finish` and `apply_tombstones` do at the
+    next start. Returns the report: {"known": cases that the state held, "releases": {publication: numbers that held
+    one}}. The caller then writes checkpoints until no generation holds the cases.
     """
     names = set(cases)
-    out: dict[str, list[int]] = {name: [] for name in office.pipelines}
-    for audience in office.audiences:
+    out: dict[str, list[int]] = {name: [] for name in service.pipelines}
+    for audience in service.audiences:
         for record in audience.earlier:
             if not names.isdisjoint(record.log.case_ids):
                 out.setdefault(record.publication, []).append(record.sequence)
@@ -51,33 +51,33 @@ def erase(office: Releases, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
     for name, releases in out.items():
         body = {"cases": len(cases), "tombstones": stones, "releases": releases}
         entry = Entry(kind="erased", publication=name, body=body)
-        if name in office.pipelines:
-            office.pipelines[name].account.append(entry)
+        if name in service.pipelines:
+            service.pipelines[name].account.append(entry)
         else:
-            office.ledger.append(entry)
+            service.ledger.append(entry)
     known = fold.erase(list(cases))
-    finish(office)
+    finish(service)
     return {"known": known, "releases": out}
 
 
-def tombstones(office: Releases) -> set[bytes]:
+def tombstones(service: Releases) -> set[bytes]:
     """Digests of every case that was ever erased."""
-    texts = (entry.body.get("tombstones", ()) for entry in office.ledger.entries() if entry.kind == "erased")
+    texts = (entry.body.get("tombstones", ()) for entry in service.ledger.entries() if entry.kind == "erased")
     return {bytes.fromhex(text) for some in texts for text in some}
 
 
-def entomb(office: Releases, fold: Fold) -> None:
+def apply_tombstones(service: Releases, fold: Fold) -> None:
     """Give a fold the tombstones of the ledger, and take out what it still holds of them (an older checkpoint)."""
-    gone = tombstones(office)
+    gone = tombstones(service)
     if gone:
         fold.erase([case for case in fold.state.index.names(fold.state.cases.size) if digest(case) in gone])
         fold.state.index.gone.update(gone)
 
 
-def finish(office: Releases) -> None:
+def finish(service: Releases) -> None:
     """Take erased cases out of what is kept of earlier releases, as far as that is not done yet; the mirror last."""
-    gone = tombstones(office)
-    for audience in office.audiences if gone else ():
+    gone = tombstones(service)
+    for audience in service.audiences if gone else ():
         held = [{case for case in record.log.case_ids if case and digest(case) in gone} for record in audience.earlier]
         known = set().union(*held)
         if known:
@@ -87,15 +87,15 @@ def finish(office: Releases) -> None:
                 audience.forget(key, known)
         for place, cases in enumerate(held):
             if cases:
-                audience.earlier[place] = _rewritten(office, audience.earlier[place], cases)
-    if office.mirror is not None:
-        for pipeline in office.pipelines.values():
-            office.mirror.renew(pipeline.name, pipeline.account, office.folder)
+                audience.earlier[place] = _rewritten(service, audience.earlier[place], cases)
+    if service.mirror is not None:
+        for pipeline in service.pipelines.values():
+            service.mirror.renew(pipeline.name, pipeline.account, service.folder)
 
 
-def _rewritten(office: Releases, record: Record, cases: set[str]) -> Record:
+def _rewritten(service: Releases, record: Record, cases: set[str]) -> Record:
     rest = variants.without_cases(record, cases)
     rest.audit = record.audit
-    path = office.folder.release(*record.key) / "variants.parquet"
-    replace_with(office.folder.ops, path, partial(variants.write, record=rest))
+    path = service.folder.release(*record.key) / "variants.parquet"
+    replace_with(service.folder.ops, path, partial(variants.write, record=rest))
     return rest

@@ -288,7 +288,7 @@ class Pipeline:
 
     def _withhold(self, attempt: Attempt, reasons: Sequence[str], audit: Mapping[str, Any]) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
-        shown = {**documents.of_cut(attempt), "counts": dict(attempt.counts)}
+        shown = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
         body = {"reasons": list(reasons), "audit": shown}
         self.account.append(Entry(kind="withheld", publication=self.name, cut=attempt.cut, body=body))
         self.at("withheld")
@@ -301,7 +301,7 @@ class Pipeline:
         mechanism = self.spec.mechanism
         public = self._manifest(build, number, slot)
         audit["resources"] = documents.resources(self.account.resource_form, raw=self.spec.raw_resources)
-        audit.update(documents.of_cut(attempt), counts=documents.accounting(attempt, build, mechanism))
+        audit.update(documents.cut_section(attempt), counts=documents.accounting(attempt, build, mechanism))
         released, order = shuffled(build)
         writers = documents.writers(self.spec.formats, released, build, mechanism)
         started = time.monotonic()

@@ -38,7 +38,7 @@ def pseudonymous_resources(
     return replace(log, resource=Column(log.resource.codes, names))
 
 
-def outside(build: Build) -> EventLog:
+def public_log(build: Build) -> EventLog:
     """The log as recipients get it."""
     return shuffled(build)[0]
 

@@ -117,8 +117,8 @@ def attempt(candidate: Candidate, log: EventLog, settings: Settings, folder: Pat
         outcome = replay.run(log, final=True)
     except VeilstreamError as error:
         return Trial(candidate, 0, 0, None, dict.fromkeys(MEASURES), (), str(error))
-    records = replay.office.pipelines[candidate.publication.name].earlier
-    ends = {replay.office.pseudonyms.case(name): end for name, end in _ends(log).items()}
+    records = replay.service.pipelines[candidate.publication.name].earlier
+    ends = {replay.service.pseudonyms.case(name): end for name, end in _ends(log).items()}
     return _trial(candidate, outcome, log, median_wait(records, ends))
 
 

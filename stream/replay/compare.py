@@ -87,7 +87,7 @@ def compare(replay: Replay, outcome: Outcome, log: EventLog) -> list[dict[str, A
     starts = _starts(replay, log)
     return [
         _row(name, [one for other, one in outcome.decisions if other == name], _own(pipeline), starts)
-        for name, pipeline in replay.office.pipelines.items()
+        for name, pipeline in replay.service.pipelines.items()
     ]
 
 
@@ -127,7 +127,7 @@ def _starts(replay: Replay, log: EventLog) -> dict[str, float]:
     """Seconds since 1970 of the first event of each case, by pseudonym."""
     filled = np.flatnonzero(log.lengths > 0)
     return {
-        replay.office.pseudonyms.case(log.case_ids[case]): int(log.time[log.starts[case]]) / 1e9
+        replay.service.pseudonyms.case(log.case_ids[case]): int(log.time[log.starts[case]]) / 1e9
         for case in filled.tolist()
     }
 

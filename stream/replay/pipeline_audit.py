@@ -32,7 +32,7 @@ from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, PlainRow, Row, Tick
 from stream.release.schedule import SimulatedClock
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 
 HOUR_NS = 3_600 * 1_000_000_000
 DAY_NS = 24 * HOUR_NS
@@ -136,12 +136,12 @@ class Run:
     def _through(self, folder: Path) -> tuple[list[Hashable], Charge]:
         seen: list[Hashable] = []
         attempts: Counter[str] = Counter()
-        office = Office(self.settings, folder, ops=_Fleeting(), clock=SimulatedClock())
+        service = ReleaseService(self.settings, folder, ops=_Fleeting(), clock=SimulatedClock())
         try:
-            fold = Fold(office.rules(embedded=False))
-            for position, record in enumerate(self._records(office)):
+            fold = Fold(service.rules(embedded=False))
+            for position, record in enumerate(self._records(service)):
                 for cut in fold.apply(position, record):
-                    decision = office.decide(fold, cut)
+                    decision = service.decide(fold, cut)
                     attempts[cut.publication] += 1
                     which = f"{cut.publication} attempt {attempts[cut.publication]}"
                     hours = (cut.time_ns - BEGIN_NS) / HOUR_NS
@@ -149,22 +149,22 @@ class Run:
                     if decision.status == "sealed":
                         place = folder / "public" / cut.publication / f"release-{decision.sequence:06d}"
                         seen += (_told(which, one) for one in visible(place, self.scene.common))
-            spent = sum((pipeline.account.spent for pipeline in office.pipelines.values()), Charge())
+            spent = sum((pipeline.account.spent for pipeline in service.pipelines.values()), Charge())
         finally:
-            office.close()
+            service.close()
         names = [publication.name for publication in self.settings.publication]
         seen += [(f"{name} attempts", attempts[name]) for name in names]
         return seen, spent
 
-    def _records(self, office: Office) -> Iterator[Delta | Tick]:
-        rows = self.scene.rows(self.victim, office.pseudonyms.case)
+    def _records(self, service: ReleaseService) -> Iterator[Delta | Tick]:
+        rows = self.scene.rows(self.victim, service.pseudonyms.case)
         last = -1
         yield Tick(at=BEGIN_NS)
         for hour in range(HOURS):
             part = rows.get(hour, [])
             if part:
                 first, last = last, part[-1][0]
-                yield Delta(src="audit", p=0, prev=first, last=last, n=len(part), key=office.pseudonyms.id, rows=part)
+                yield Delta(src="audit", p=0, prev=first, last=last, n=len(part), key=service.pseudonyms.id, rows=part)
             yield Tick(at=BEGIN_NS + (hour + 1) * HOUR_NS)
 
 

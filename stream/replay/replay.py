@@ -27,10 +27,10 @@ from stream.release.schedule import SimulatedClock
 from stream.release.verdict import Verdict, verdicts
 from stream.replay.log_source import records_from_log
 from stream.replay.resume import Resume
-from stream.runtime.service import Office, refuse_without_start
+from stream.runtime.service import ReleaseService, refuse_without_start
 
 if TYPE_CHECKING:
-    from stream.metrics.observer import Watch
+    from stream.metrics.observer import MetricsObserver
 
 BATCH = 500
 """Events a record: what the daemon takes at once. Cuts do not depend on it."""
@@ -135,14 +135,14 @@ class Replay:
         ops: FileOps | None = None,
         sleep: Callable[[float], None] = time.sleep,
         batch: int = BATCH,
-        watch: Watch | None = None,
+        watch: MetricsObserver | None = None,
         clock: SimulatedClock | None = None,
     ) -> None:
         self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
         self.batch = batch if speed is None else 1
         self.clock = clock or SimulatedClock()
-        self.office = Office(settings, output, at=at, ops=ops, clock=self.clock)
-        self.office.watch = self.watch = watch
+        self.service = ReleaseService(settings, output, at=at, ops=ops, clock=self.clock)
+        self.service.watch = self.watch = watch
 
     def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> Outcome:
         """Replay the whole log; with `until` (ns) what comes after that moment is left out, and the clock runs on to
@@ -151,22 +151,22 @@ class Replay:
         try:
             whole, log = log, within(log, self.settings, until)
             outcome = Outcome(events=log.n_events, left_out=whole.n_events - log.n_events)
-            resume = Resume(self.office, log, until)
+            resume = Resume(self.service, log, until)
             fold = resume.fold()
             outcome.warning = resume.warning
             for cut in self._cuts(fold, log, resume, final=final, until=until):
-                outcome.decisions.append((cut.publication, self.office.decide(fold, cut)))
+                outcome.decisions.append((cut.publication, self.service.decide(fold, cut)))
             self.clock.reached = None
-            self.office.publish_due()
+            self.service.publish_due()
             outcome.decisions = [*resume.before(outcome.decisions), *outcome.decisions]
-            outcome.tail = {name: self.office.tail(fold, name) for name in fold.publications}
+            outcome.tail = {name: self.service.tail(fold, name) for name in fold.publications}
         finally:
-            self.office.close()
+            self.service.close()
         outcome.seconds = time.monotonic() - started
         return outcome
 
     def _cuts(self, fold: Fold, log: EventLog, resume: Resume, *, final: bool, until: int | None) -> Iterator[Cut]:
-        pseudonyms, process = self.office.pseudonyms, self.settings.process
+        pseudonyms, process = self.service.pseudonyms, self.settings.process
         records = records_from_log(
             log,
             pseudonym=pseudonyms.case,
@@ -205,7 +205,7 @@ class Replay:
                 moment = Row(*record.rows[0]).time_ns
                 self.sleep(max(0, moment - (moment if previous is None else previous)) / 1e9 / self.speed)
                 self.clock.reached = previous = moment
-                self.office.publish_due()
+                self.service.publish_due()
             yield position, record
 
 

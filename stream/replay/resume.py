@@ -11,57 +11,57 @@ from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.fold.fold import Fold
 from stream.release.contract import Decision
-from stream.release.erasure import entomb
+from stream.release.erasure import apply_tombstones
 from stream.replay.log_source import SOURCE, log_facts
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.storage.ledger import Entry
 
 
 class Resume:
     """The start of a replay in a folder that may hold an earlier, unfinished one of the same log."""
 
-    def __init__(self, office: Office, log: EventLog, until: int | None = None) -> None:
-        self.office, self.log, self.until = office, log, until
+    def __init__(self, service: ReleaseService, log: EventLog, until: int | None = None) -> None:
+        self.service, self.log, self.until = service, log, until
         self._claim()
-        loaded = office.checkpoints.load()
+        loaded = service.checkpoints.load()
         self.warning = loaded.warning if loaded else ""
-        self.saved = office.fold_of(loaded.state) if loaded else None
+        self.saved = service.fold_of(loaded.state) if loaded else None
         self.taken = -1
         """Highest rank that the state holds."""
 
     def fold(self) -> Fold:
         """The fold as it was at the checkpoint, or a new one."""
         if self.saved is None:
-            fold = Fold(self.office.rules(embedded=True), log_facts(self.log))
+            fold = Fold(self.service.rules(embedded=True), log_facts(self.log))
         else:
             fold = self.saved
             self.taken = fold.state.partition((SOURCE, 0)).hwm
-        entomb(self.office, fold)
+        apply_tombstones(self.service, fold)
         return fold
 
     def save(self, fold: Fold) -> None:
         """A checkpoint between two records: every cut so far has its durable decision."""
-        self.office.checkpoint(fold)
+        self.service.checkpoint(fold)
 
     def before(self, again: Sequence[tuple[str, Decision]]) -> list[tuple[str, Decision]]:
         """Decisions of the earlier run whose cuts lie before the checkpoint, in the order of the ledger."""
         seen = {decision.cut for _, decision in again}
         return [
             (entry.publication, decision)
-            for entry in self.office.ledger.entries()
+            for entry in self.service.ledger.entries()
             if entry.kind in ("seal", "withheld") and entry.cut not in seen
-            if (decision := self.office.pipelines[entry.publication].decided(entry.cut)) is not None
+            if (decision := self.service.pipelines[entry.publication].decided(entry.cut)) is not None
             if decision.status == "withheld" or decision.sequence == entry.sequence
         ]
 
     def _claim(self) -> None:
         """The folder belongs to one log and one configuration: with others its cuts would mean something else."""
-        own = {"log": digest(self.log), "config": self.office.settings.digest, "key": self.office.pseudonyms.id}
+        own = {"log": digest(self.log), "config": self.service.settings.digest, "key": self.service.pseudonyms.id}
         if self.until is not None:
             own["until"] = str(self.until)
-        notes = [entry.body for entry in self.office.ledger.entries("") if entry.kind == "note"]
+        notes = [entry.body for entry in self.service.ledger.entries("") if entry.kind == "note"]
         if not notes:
-            self.office.ledger.append(Entry(kind="note", publication="", body=own))
+            self.service.ledger.append(Entry(kind="note", publication="", body=own))
             return
         for name, what in (
             ("log", "the log"),
@@ -71,7 +71,7 @@ class Resume:
         ):
             if notes[0].get(name) != own.get(name):
                 raise RefusedError(
-                    f"{self.office.folder.output}: {what} is not the one that this folder's replay began with; "
+                    f"{self.service.folder.output}: {what} is not the one that this folder's replay began with; "
                     "choose another folder with -o"
                 )
 

@@ -1,4 +1,4 @@
-"""The release office: every publication's pipeline over one ledger, one store and one operator folder.
+"""The release service: every publication's pipeline over one ledger, one store and one operator folder.
 
 Replay and daemon bring cuts here; here a cut of the fold becomes an attempt of the pipeline, and a decision.
 """
@@ -52,7 +52,7 @@ class Saved(msgspec.Struct, frozen=True):
     fold: bytes
 
 
-class Office:
+class ReleaseService:
     """Everything that outlives a cut. Opening it recovers what a crash left; `close` gives the folder free.
 
     `mirrored`: what a bare host needs is also kept in the store, where one is configured (the daemon).

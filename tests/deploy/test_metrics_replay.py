@@ -14,7 +14,7 @@ from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.metrics.definitions import REASONS
 from stream.metrics.exporter import Metrics, reason_class
-from stream.metrics.observer import Watch
+from stream.metrics.observer import MetricsObserver
 from stream.replay.replay import Replay
 
 MECHANISM = {"kind": "identity"}
@@ -55,7 +55,7 @@ class Counting(Metrics):
 def test_two_hundred_releases_add_no_series_after_the_second(tmp_path: Path) -> None:
     """The number of series is bounded by the configuration, not by the data or the number of releases."""
     chosen, metrics = settings(), Counting("tiny")
-    Replay(chosen, tmp_path / "out", watch=Watch(chosen, metrics)).run(tiny(tmp_path, 400), final=True)
+    Replay(chosen, tmp_path / "out", watch=MetricsObserver(chosen, metrics)).run(tiny(tmp_path, 400), final=True)
     assert len(metrics.seen) == 200
     assert set().union(*metrics.seen) == metrics.seen[1]
 
@@ -64,7 +64,7 @@ def test_the_third_release_begins_the_series_and_nothing_else(tmp_path: Path) ->
     """A series of releases is measured from three on: one gauge more, then no other with every audit switched on."""
     audit = {"bk_length": 1, "n": [0], "risk": {"points": [1], "draws": 1}, "leakage": {}}
     chosen, metrics = settings(audit=audit), Counting("tiny")
-    Replay(chosen, tmp_path / "out", watch=Watch(chosen, metrics)).run(tiny(tmp_path, 20), final=True)
+    Replay(chosen, tmp_path / "out", watch=MetricsObserver(chosen, metrics)).run(tiny(tmp_path, 20), final=True)
     assert len(metrics.seen) == 10
     later = set().union(*metrics.seen) - metrics.seen[1]
     assert {name for name, _ in later} == {"veilstream_series_worst_cases"}
@@ -74,7 +74,7 @@ def test_the_third_release_begins_the_series_and_nothing_else(tmp_path: Path) ->
 def test_values_are_those_of_the_log(tmp_path: Path) -> None:
     """Events, releases, bounds and withheld attempts as the configuration makes them."""
     chosen, metrics = settings(gate={"min_ka": 3}), Metrics("tiny")
-    Replay(chosen, tmp_path / "out", watch=Watch(chosen, metrics)).run(tiny(tmp_path, 10), final=False)
+    Replay(chosen, tmp_path / "out", watch=MetricsObserver(chosen, metrics)).run(tiny(tmp_path, 10), final=False)
 
     def value(name: str, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(f"veilstream_{name}", {"process": "tiny", **labels})
@@ -97,7 +97,7 @@ def test_what_attacks_leave_and_crack_is_told_as_numbers_and_shares(tmp_path: Pa
     """Cases 1 and 2, then one more: whoever holds both releases knows of the third that it is new, BA = 1, so that two
     of the three that match are cracked."""
     chosen, metrics = settings(window={"new_cases": 1}, first={"new_cases": 2}), Metrics("tiny")
-    Replay(chosen, tmp_path / "out", watch=Watch(chosen, metrics)).run(tiny(tmp_path, 3), final=False)
+    Replay(chosen, tmp_path / "out", watch=MetricsObserver(chosen, metrics)).run(tiny(tmp_path, 3), final=False)
 
     def value(name: str, **labels: str) -> float | None:
         given = {"process": "tiny", "publication": "research", **labels}
@@ -112,7 +112,7 @@ def test_what_attacks_leave_and_crack_is_told_as_numbers_and_shares(tmp_path: Pa
 def test_first_dead_letter_can_be_seen() -> None:
     """Counters of dead letters stand at 0 from the start: Prometheus sees no increase of a series that begins at 1."""
     metrics = Metrics("tiny")
-    watch = Watch(settings(late="dlq"), metrics)
+    watch = MetricsObserver(settings(late="dlq"), metrics)
     labels = {"process": "tiny", "reason": "late"}
     assert metrics.registry.get_sample_value("veilstream_dlq_records_total", labels) == 0
     watch.late(3)

@@ -19,7 +19,7 @@ from stream.commands import execute
 from stream.config.settings import Settings
 from stream.config.sources import load
 from stream.metrics.exporter import Metrics
-from stream.metrics.observer import Watch
+from stream.metrics.observer import MetricsObserver
 from tests.conftest import ROOT
 from tests.deploy.expressions import RULES, alerts, everything, of_a_replay
 from tests.deploy.prometheus import Prometheus, Watcher, free_port, program
@@ -119,21 +119,21 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     port = free_port()
     prometheus = Prometheus(folder / "prometheus", [f"127.0.0.1:{port}"])
     found, watcher = Seen(), Watcher(prometheus, of_a_replay())
-    pace, folded, decided = Pace(prometheus, watcher, found), Watch.folded, Watch.decided
+    pace, folded, decided = Pace(prometheus, watcher, found), MetricsObserver.folded, MetricsObserver.decided
 
-    def first(watch: Watch, *arguments: Any, **more: Any) -> None:
+    def first(watch: MetricsObserver, *arguments: Any, **more: Any) -> None:
         folded(watch, *arguments, **more)
         pace.begin()
 
-    def each(watch: Watch, *arguments: Any) -> None:
+    def each(watch: MetricsObserver, *arguments: Any) -> None:
         decided(watch, *arguments)
         pace.hold(watch.metrics)
 
     command = ["replay", str(LOG), "-c", str(folder / "live.toml"), "-o", str(folder / "out")]
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Watch, "folded", first)
-            patch.setattr(Watch, "decided", each)
+            patch.setattr(MetricsObserver, "folded", first)
+            patch.setattr(MetricsObserver, "decided", each)
             found.code = execute([*command, "--metrics-port", str(port)])
         # Every sample that was scraped: asked for in between, one would now and then be missed.
         (streak,) = prometheus.query('veilstream_withheld_streak_attempts{publication="strict"}[1h]')
@@ -208,7 +208,7 @@ def test_promtool_accepts_the_textfile(tmp_path: Path) -> None:
     (tmp_path / "live.toml").write_text(CONFIGURATION)
     settings: Settings = load(tmp_path / "live.toml")
     metrics = Metrics("lint")
-    Watch(settings, metrics)
+    MetricsObserver(settings, metrics)
     metrics.write(tmp_path / "v.prom")
     text = (tmp_path / "v.prom").read_bytes()
     done = subprocess.run([program("promtool"), "check", "metrics"], input=text, capture_output=True, check=False)

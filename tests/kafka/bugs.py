@@ -128,10 +128,10 @@ def cut_twice() -> None:
     """Every cut is decided under two names."""
     from dataclasses import replace
 
-    from stream.runtime.service import Office
+    from stream.runtime.service import ReleaseService
 
-    attempt = Office.attempt
-    decide = Office.decide
+    attempt = ReleaseService.attempt
+    decide = ReleaseService.decide
 
     def decided(self: Any, fold: Any, cut: Any) -> Any:
         pipeline = self.pipelines[cut.publication]
@@ -139,7 +139,7 @@ def cut_twice() -> None:
         pipeline.attempt(replace(one, cut=one.cut + "b"))
         return decide(self, fold, cut)
 
-    Office.decide = decided  # type: ignore[method-assign]
+    ReleaseService.decide = decided  # type: ignore[method-assign]
 
 
 BUGS = {

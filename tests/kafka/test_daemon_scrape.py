@@ -71,7 +71,7 @@ class Story:
     sent: int = 0
 
     def until(self, what: str, check: Callable[[], Any], feed: Callable[[], None] = lambda: None) -> None:
-        """Watch until something holds."""
+        """MetricsObserver until something holds."""
         deadline = time.monotonic() + SECONDS
         while not check():
             feed()
@@ -84,11 +84,11 @@ class Story:
         return self.prometheus.value(f"veilstream_{metric}{{{labels}}}")
 
     def fires(self, alert: str, feed: Callable[[], None] = lambda: None) -> None:
-        """Watch until an alert of the rules fires."""
+        """MetricsObserver until an alert of the rules fires."""
         self.until(f"{alert} firing", lambda: f"Veilstream{alert}" in self.watcher.look(), feed)
 
     def clears(self, *alerts: str) -> None:
-        """Watch until alerts that fired do so no more."""
+        """MetricsObserver until alerts that fired do so no more."""
         wanted = {f"Veilstream{alert}" for alert in alerts}
         self.until(f"{', '.join(alerts)} clearing", lambda: not wanted & self.watcher.look())
 

@@ -111,7 +111,7 @@ def test_a_publication_takes_over_the_cohorts_of_the_other(tmp_path: Path) -> No
     """The registry is shared: the one that cuts later shows what the other one published, as it was."""
     outcome, replay = run(tmp_path, configuration((20, 40)))
     forms: dict[str, tuple[Any, ...]] = {}
-    for record in replay.office.pipelines["weekly"].earlier:
+    for record in replay.service.pipelines["weekly"].earlier:
         for case, trace in zip(record.log.case_ids, record.log.traces(), strict=True):
             assert forms.setdefault(case, trace) == trace
     last = {name: decision.audit["cohorts"] for name, decision in outcome.decisions if decision.status == "sealed"}
@@ -142,8 +142,8 @@ def test_the_gate_of_plain_tlkc_looks_at_the_whole_audience(tmp_path: Path) -> N
     ]
     assert any(row["ba"] and row["ba"] < K for row in others)
     assert any("ba: " in reason for decision in outcome.withheld for reason in decision.reasons)
-    records = list(replay.office.pipelines["weekly"].earlier)
-    assert [one.key for one in records] == [one.key for one in replay.office.pipelines["monthly"].earlier]
+    records = list(replay.service.pipelines["weekly"].earlier)
+    assert [one.key for one in records] == [one.key for one in replay.service.pipelines["monthly"].earlier]
     for one, two in itertools.permutations(records, 2):
         for activity in "abcd":
             mine = {case for case, trace in zip(one.log.case_ids, one.log.traces(), strict=True) if activity in trace}
@@ -206,8 +206,8 @@ def test_differential_privacy_is_no_part_of_the_series(tmp_path: Path) -> None:
     )
     outcome, replay = run(tmp_path, "[[publication]]".join([text[0], text[1], dp]))
     assert {name for name, decision in outcome.decisions if decision.status == "sealed"} == {"monthly", "numbers"}
-    assert {record.publication for record in replay.office.pipelines["monthly"].earlier} == {"monthly"}
-    assert {record.publication for record in replay.office.pipelines["numbers"].earlier} == {"numbers"}
+    assert {record.publication for record in replay.service.pipelines["monthly"].earlier} == {"monthly"}
+    assert {record.publication for record in replay.service.pipelines["numbers"].earlier} == {"numbers"}
 
 
 def settings(text: str, folder: Path) -> Settings:
@@ -220,35 +220,35 @@ def settings(text: str, folder: Path) -> Settings:
 
 def test_a_renamed_publication_is_still_in_the_series(tmp_path: Path) -> None:
     """What went to the audience under the former name is looked back at, and its cohorts are continued."""
-    from stream.runtime.service import Office
+    from stream.runtime.service import ReleaseService
 
     run(tmp_path, configuration((20, 40)))
     renamed = configuration((20, 40)).replace('"monthly"', '"quarterly"')
-    office = Office(settings(renamed, tmp_path), tmp_path / "out")
+    service = ReleaseService(settings(renamed, tmp_path), tmp_path / "out")
     try:
-        held = [record.publication for record in office.pipelines["quarterly"].earlier]
+        held = [record.publication for record in service.pipelines["quarterly"].earlier]
         assert "monthly" in held
-        found = office.pipelines["quarterly"].audience.memory(None)
+        found = service.pipelines["quarterly"].audience.memory(None)
         assert found is not None
         assert len(found[0]["cohorts"]) > 2
     finally:
-        office.close()
+        service.close()
 
 
 def test_a_publication_does_not_change_its_audience(tmp_path: Path) -> None:
     """Its releases lie in one folder: whoever gets the later ones holds the earlier ones too."""
-    from stream.runtime.service import Office
+    from stream.runtime.service import ReleaseService
 
     run(tmp_path, configuration((20, 40)))
     moved = configuration((20, 40)).replace('name = "weekly"', 'name = "weekly"\naudience = "press"')
     with pytest.raises(RefusedError, match="release 1 went to audience everyone"):
-        Office(settings(moved, tmp_path), tmp_path / "out")
+        ReleaseService(settings(moved, tmp_path), tmp_path / "out")
 
 
 def test_two_registries_from_before_are_refused(tmp_path: Path) -> None:
     """Two publications of cohorts that released apart, under a version without audiences: one case may be out in two
     forms. One such publication alone goes on, and so do two under different audiences."""
-    from stream.runtime.service import Office
+    from stream.runtime.service import ReleaseService
 
     press = configuration((20, 21)).replace('name = "weekly"', 'name = "weekly"\naudience = "press"')
     _, replay = run(tmp_path, press)
@@ -256,10 +256,10 @@ def test_two_registries_from_before_are_refused(tmp_path: Path) -> None:
     _forget_audiences(ledger)
     assert replay is not None
     with pytest.raises(RefusedError, match="without knowing of each other"):
-        Office(settings(configuration((20, 21)), tmp_path), tmp_path / "out")
-    office = Office(settings(press, tmp_path), tmp_path / "out")
-    assert {record.publication for record in office.pipelines["weekly"].earlier} == {"weekly"}
-    office.close()
+        ReleaseService(settings(configuration((20, 21)), tmp_path), tmp_path / "out")
+    service = ReleaseService(settings(press, tmp_path), tmp_path / "out")
+    assert {record.publication for record in service.pipelines["weekly"].earlier} == {"weekly"}
+    service.close()
 
 
 def _forget_audiences(ledger: Path) -> None:
@@ -283,22 +283,22 @@ def test_an_erased_case_leaves_every_memory_of_the_audience(tmp_path: Path) -> N
     """Also that of a publication that does not show its cohort."""
     from stream.fold.fold import Fold
     from stream.replay.log_source import log_facts
-    from stream.runtime.service import Office
+    from stream.runtime.service import ReleaseService
 
     text = configuration((20, 40))
     run(tmp_path, text)
-    office = Office(settings(text, tmp_path), tmp_path / "out")
+    service = ReleaseService(settings(text, tmp_path), tmp_path / "out")
     try:
         operator = tmp_path / "out" / "operator"
-        name = office.pipelines["monthly"].earlier[0].log.case_ids[0]
+        name = service.pipelines["monthly"].earlier[0].log.case_ids[0]
         assert any(name in path.read_text() for path in operator.glob("weekly/*/memory.json"))
-        fold = Fold(office.rules(embedded=True), log_facts(source()))
-        report = office.erase(fold, [name])
+        fold = Fold(service.rules(embedded=True), log_facts(source()))
+        report = service.erase(fold, [name])
         assert 1 in report["releases"]["monthly"]
         assert not any(name in path.read_text() for path in operator.glob("*/*/memory.json"))
-        assert all(name not in record.log.case_ids for record in office.pipelines["weekly"].earlier)
+        assert all(name not in record.log.case_ids for record in service.pipelines["weekly"].earlier)
     finally:
-        office.close()
+        service.close()
 
 
 def test_min_series_needs_an_audience_of_its_own(tmp_path: Path) -> None:

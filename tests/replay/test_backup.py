@@ -74,10 +74,10 @@ def test_a_checkpoint_in_a_backup_is_never_newer_than_its_ledger(world: Path, mo
     shutil.rmtree(world / "out" / "operator")
     assert veilstream(["restore", str(world / "b.tar.gz"), str(world / "out")]) == 0
     loaded = sources.load(world / "config3.toml")
-    from stream.runtime.service import Office
+    from stream.runtime.service import ReleaseService
 
     with pytest.raises(Exception, match="gone from the store"):  # and not: the ledger is older than the state
-        Office(loaded, world / "out")
+        ReleaseService(loaded, world / "out")
 
 
 def test_it_is_private_from_its_first_byte(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config import sources
 from stream.release.contract import Attempt, Exposure
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.storage.ledger import open_readonly
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, replay
@@ -132,11 +132,11 @@ def test_a_renamed_publication_is_seen_in_its_manifests(tmp_path: Path) -> None:
             'window = { manual = true }\nmechanism = { kind = "dp-variants", epsilon = 0.1, delta_dp = 1e-6 }\n'
             "audit = { risk = false, utility = false }\ngate = { max_epsilon = 0.3 }\n"
         )
-        office = Office(sources.load(config), tmp_path / "out")
+        service = ReleaseService(sources.load(config), tmp_path / "out")
         for cut in (1, 2):
-            decision = office.pipelines[name].attempt(Attempt(f"{name}@{cut}.0.0", "manual", 0, exposure, {}))
+            decision = service.pipelines[name].attempt(Attempt(f"{name}@{cut}.0.0", "manual", 0, exposure, {}))
             assert decision.status == "sealed", decision.reasons
-        office.close()
+        service.close()
         found.append([body for body, _ in manifests(tmp_path / "out", name)])
     assert [body["budget"]["spent"]["epsilon"] for bodies in found for body in bodies] == [0.1, 0.2, 0.1, 0.2]
     assert [body["budget"]["process"]["spent"]["epsilon"] for bodies in found for body in bodies] == [

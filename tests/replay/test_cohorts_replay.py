@@ -77,9 +77,9 @@ def test_a_case_keeps_its_value_when_the_event_that_bore_it_goes(cohorts: tuple[
     """Diagnose stands on one event of a case; suppression may take it, and the value was bounded all the same."""
     _, replay = cohorts
     log = read_log(logs / "sepsis.xes.gz")
-    names = map(replay.office.pseudonyms.case, log.case_ids)
+    names = map(replay.service.pseudonyms.case, log.case_ids)
     known = dict(zip(names, log.case_values("Diagnose").decode(), strict=True))
-    last = replay.office.pipelines["research"].earlier[-1].log
+    last = replay.service.pipelines["research"].earlier[-1].log
     shown = dict(zip(last.case_ids, last.case_values("Diagnose").decode(), strict=True))
     assert shown == {case: known[case] for case in shown}
 
@@ -88,7 +88,7 @@ def test_the_exact_attacker_finds_nothing_on_what_was_sealed(cohorts: tuple[Outc
     """Every pair of sealed releases, as read back, attacked by the product's own exact search: K, or no real case is
     behind what it finds (docs/fcb-safe.md)."""
     _, replay = cohorts
-    records = replay.office.pipelines["research"].earlier
+    records = replay.service.pipelines["research"].earlier
     for later in range(1, len(records)):
         for earlier in range(later):
             answer = anonymity(simple(records[earlier]), simple(records[later]), bk_length=2, n=(0, 1))
@@ -130,6 +130,6 @@ def test_local_cohorts_of_sepsis_keep_what_they_should(logs: Path, tmp_path: Pat
     assert last["counts"]["pending"] == 0
     holders = {name: sum(name in trace for trace in log.traces()) for name in log.activity.values}
     often = {name for name, count in holders.items() if count >= 0.05 * log.n_cases}
-    assert often <= set(replay.office.pipelines["research"].earlier[-1].log.activity.values)
+    assert often <= set(replay.service.pipelines["research"].earlier[-1].log.activity.values)
     for _, decision in outcome.decisions:
         assert (worst_anonymity(decision.audit["anonymity"], "ka") or 0) >= K

@@ -13,7 +13,7 @@ from models.errors import RefusedError
 from stream.commands import execute as veilstream
 from stream.config import sources
 from stream.replay.replay import Replay
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.storage import variants
 from stream.storage.folder import read_key
 from stream.testing import verifier
@@ -61,10 +61,10 @@ def test_a_tombstone_survives_the_loss_of_the_checkpoints(world: Path, monkeypat
 def test_two_processes_on_one_folder(world: Path) -> None:
     """The second is refused with exit code 4."""
     loaded = sources.load(world / "config3.toml")
-    office = Office(loaded, world / "out")
+    service = ReleaseService(loaded, world / "out")
     with pytest.raises(RefusedError, match="another veilstream process") as error:
-        Office(loaded, world / "out")
-    office.close()
+        ReleaseService(loaded, world / "out")
+    service.close()
     assert error.value.exit_code == 4
 
 

@@ -16,7 +16,7 @@ from stream.config.sources import load
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord
 from stream.replay.log_source import log_facts
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.storage.ledger import Entry
 
 FROZEN = Path(__file__).resolve().parent.parent / "fixtures" / "d56300e"
@@ -33,20 +33,20 @@ def expected(publication: str) -> list[dict[str, Any]]:
     return list(json.loads((FROZEN / "expected.json").read_text())[publication])
 
 
-def restored(kind: str, folder: Path) -> Office:
+def restored(kind: str, folder: Path) -> ReleaseService:
     """The service over a copy of the frozen folders."""
     for name in ("output", "store"):
         shutil.copytree(FROZEN / kind / name, folder / name)
     config = folder / "config.toml"
     config.write_text(f'store = "{folder / "store"}"\n' + (FROZEN / CONFIGURATIONS[kind]).read_text())
-    return Office(load(config), folder / "output", mirrored=True)
+    return ReleaseService(load(config), folder / "output", mirrored=True)
 
 
-def finished(office: Office, fold: Fold) -> None:
+def finished(service: ReleaseService, fold: Fold) -> None:
     for position, record in records():
         for cut in fold.apply(position, record):
-            office.decide(fold, cut)
-        office.checkpoint(fold)
+            service.decide(fold, cut)
+        service.checkpoint(fold)
 
 
 def essence(audit: dict[str, Any]) -> dict[str, Any]:
@@ -65,42 +65,42 @@ def essence(audit: dict[str, Any]) -> dict[str, Any]:
 def test_a_run_that_the_earlier_version_began_goes_on_to_the_same_releases(tmp_path: Path, kind: str) -> None:
     """Checkpoint, ledger, operator's files and store are opened as they lie; the rest of the records gives the cuts,
     counts and minima of a whole run of the earlier version."""
-    office = restored(kind, tmp_path)
+    service = restored(kind, tmp_path)
     try:
-        found = office.checkpoints.load()
+        found = service.checkpoints.load()
         assert found is not None
-        before = office.pipelines["plain"].account.standing[:]
-        finished(office, office.fold_of(found.state))
-        pipeline = office.pipelines["plain"]
+        before = service.pipelines["plain"].account.standing[:]
+        finished(service, service.fold_of(found.state))
+        pipeline = service.pipelines["plain"]
         assert before == [1, 2]
         assert [essence(pipeline.audit_of(number)) for number in pipeline.account.standing] == [
             essence(audit) for audit in expected("plain")
         ]
-        private = office.pipelines["private"].account
+        private = service.pipelines["private"].account
         assert [entry["cut"]["id"] for entry in expected("private")] == [
             private.seals[number].cut for number in private.standing
         ]
     finally:
-        office.close()
+        service.close()
 
 
 @pytest.mark.parametrize("kind", CONFIGURATIONS)
 def test_a_bare_host_takes_over_from_the_earlier_mirror(tmp_path: Path, kind: str) -> None:
     """The state in the mirror is the one of the checkpoint, and every release's operator files come back from it."""
-    office = restored(kind, tmp_path)
+    service = restored(kind, tmp_path)
     try:
-        assert office.mirror is not None
-        newest = office.checkpoints.load()
+        assert service.mirror is not None
+        newest = service.checkpoints.load()
         assert newest is not None
-        state = office.mirror.load()
+        state = service.mirror.load()
         assert state == newest.state
-        folder = office.pipelines["plain"].folder
-        seal = office.pipelines["plain"].account.seals[2]
+        folder = service.pipelines["plain"].folder
+        seal = service.pipelines["plain"].account.seals[2]
         shutil.rmtree(folder.release("plain", 2))
-        assert office.mirror.bring("plain", 2, seal.body["operator"], folder)
-        assert essence(office.pipelines["plain"].audit_of(2)) == essence(expected("plain")[1])
+        assert service.mirror.bring("plain", 2, seal.body["operator"], folder)
+        assert essence(service.pipelines["plain"].audit_of(2)) == essence(expected("plain")[1])
     finally:
-        office.close()
+        service.close()
 
 
 def test_the_earlier_records_give_the_same_cuts(tmp_path: Path) -> None:
@@ -109,16 +109,16 @@ def test_the_earlier_records_give_the_same_cuts(tmp_path: Path) -> None:
     text = (FROZEN / "config.toml").read_text()
     begin = 'name = "private"\nstart = "1970-01-01T00:00:00Z"'  # a new run of dp windows needs one; they began there
     config.write_text(text.replace('name = "private"', begin))
-    office = Office(load(config), tmp_path / "out")
+    service = ReleaseService(load(config), tmp_path / "out")
     try:
-        fold = Fold(office.rules(embedded=True), log_facts(read_log(FROZEN / "log.xes")))
-        finished(office, fold)
+        fold = Fold(service.rules(embedded=True), log_facts(read_log(FROZEN / "log.xes")))
+        finished(service, fold)
         for name in ("plain", "private"):
-            account = office.pipelines[name].account
+            account = service.pipelines[name].account
             cuts = [account.seals[number].cut for number in account.standing]
             assert cuts == [audit["cut"]["id"] for audit in expected(name)]
     finally:
-        office.close()
+        service.close()
 
 
 def test_every_earlier_ledger_entry_is_read() -> None:

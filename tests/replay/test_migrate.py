@@ -18,7 +18,7 @@ from stream.fold import snapshot
 from stream.fold.fold import Fold
 from stream.operations import migrate as migration
 from stream.replay.log_source import log_facts, records_from_log
-from stream.runtime.service import Office, mirror_of
+from stream.runtime.service import ReleaseService, mirror_of
 from stream.storage import checkpoints as checkpoint
 from stream.storage import mirror
 from stream.storage.checkpoints import CURRENT, PREVIOUS
@@ -45,34 +45,34 @@ def configured(folder: Path, key: str | None = None, former: str | None = None) 
 def run(config: Path, output: Path, log: EventLog) -> bytes:
     """Two releases and two checkpoints, here and in the mirror; the fold's state."""
     loaded = load(config)
-    office = Office(loaded, output, mirrored=True)
-    assert office.mirror is not None
-    fold = Fold(office.rules(embedded=True), log_facts(log))
+    service = ReleaseService(loaded, output, mirrored=True)
+    assert service.mirror is not None
+    fold = Fold(service.rules(embedded=True), log_facts(log))
     for position, record in records_from_log(
-        log, pseudonym=office.pseudonyms.case, attributes=("ill",), batch=40, key=office.pseudonyms.id
+        log, pseudonym=service.pseudonyms.case, attributes=("ill",), batch=40, key=service.pseudonyms.id
     ):
         for cut in fold.apply(position, record):
-            office.decide(fold, cut)
-        office.checkpoint(fold)
-        office.mirror.save(position, office.checkpoints.load().state)  # type: ignore[union-attr]
-        if len(office.pipelines["plain"].account.standing) == 2:
+            service.decide(fold, cut)
+        service.checkpoint(fold)
+        service.mirror.save(position, service.checkpoints.load().state)  # type: ignore[union-attr]
+        if len(service.pipelines["plain"].account.standing) == 2:
             break
-    office.close()
+    service.close()
     return fold.snapshot()
 
 
 def state(loaded: Settings, output: Path) -> bytes:
     """The fold as a start would read it, from the folder; the mirror must hold the same."""
-    office = Office(loaded, output, mirrored=True)
+    service = ReleaseService(loaded, output, mirrored=True)
     try:
-        found = office.checkpoints.load()
+        found = service.checkpoints.load()
         place = mirror_of(loaded, output)
         assert found is not None
         assert place is not None
         assert place.load() == found.state
-        return office.fold_of(found.state).snapshot()
+        return service.fold_of(found.state).snapshot()
     finally:
-        office.close()
+        service.close()
 
 
 def asked(capsys: pytest.CaptureFixture[str], config: Path, output: Path, *more: str, code: int = 0) -> list[Any]:
@@ -168,10 +168,10 @@ def test_a_running_process_is_not_migrated(
     caplog.set_level(logging.ERROR)
     out, config = tmp_path / "out", configured(tmp_path, FIRST)
     run(config, out, log)
-    office = Office(load(config), out, mirrored=True)
+    service = ReleaseService(load(config), out, mirrored=True)
     assert asked(capsys, config, out, "--dry-run")
     asked(capsys, config, out, code=4)
-    office.close()
+    service.close()
     assert asked(capsys, config, out)
 
 

@@ -20,7 +20,7 @@ from stream.config import sources
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.replay.log_source import log_facts, records_from_log
-from stream.runtime.service import Office, mirror_of
+from stream.runtime.service import ReleaseService, mirror_of
 from stream.storage import variants
 from stream.storage.envelope import Keys, unseal
 from stream.storage.mirror import RELEASE, Mirror
@@ -42,19 +42,21 @@ def configured(folder: Path, store: str, storage_key: str | None = STORAGE, form
 
 def decide(
     loaded: Settings, output: Path, log: EventLog, releases: int, at: Callable[[str], None] = lambda _name: None
-) -> Office:
-    """Decide cuts of the log, from its begin, until that many releases stand; the office, closed."""
-    office = Office(loaded, output, at=at, mirrored=True)
+) -> ReleaseService:
+    """Decide cuts of the log, from its begin, until that many releases stand; the service, closed."""
+    service = ReleaseService(loaded, output, at=at, mirrored=True)
     try:
-        fold = Fold(office.rules(embedded=True), log_facts(log))
-        records = records_from_log(log, pseudonym=office.pseudonyms.case, attributes=("ill",), key=office.pseudonyms.id)
+        fold = Fold(service.rules(embedded=True), log_facts(log))
+        records = records_from_log(
+            log, pseudonym=service.pseudonyms.case, attributes=("ill",), key=service.pseudonyms.id
+        )
         for position, record in records:
             for cut in fold.apply(position, record):
-                office.decide(fold, cut)
-                if len(office.pipelines["plain"].account.standing) == releases:
-                    return office
+                service.decide(fold, cut)
+                if len(service.pipelines["plain"].account.standing) == releases:
+                    return service
     finally:
-        office.close()
+        service.close()
     raise AssertionError("the log is too short for that many releases")
 
 
@@ -90,13 +92,13 @@ def test_without_the_mirror_the_second_host_refuses(tmp_path: Path, log: EventLo
     decide(loaded, tmp_path / "a", log, 1)
     shutil.rmtree(tmp_path / "store" / "operator")
     with pytest.raises(RefusedError, match=r"variants\.parquet.*restore it from a backup"):
-        Office(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
+        ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
 
 
 def test_the_mirror_is_sealed_closed_to_others_and_not_public(tmp_path: Path, log: EventLog) -> None:
     """Nothing of it lies in `public`, and with a key no file shows a pseudonym, a value or an activity."""
     loaded = configured(tmp_path, str(tmp_path / "store"))
-    office = decide(loaded, tmp_path / "a", log, 2)
+    service = decide(loaded, tmp_path / "a", log, 2)
     mirrored = [path for path in (tmp_path / "store" / "operator").rglob("*") if path.is_file()]
     public = {path.name for path in (tmp_path / "store" / "public").rglob("*") if path.is_file()}
     assert public == {"log.xes.gz", "manifest.json"}
@@ -105,7 +107,7 @@ def test_the_mirror_is_sealed_closed_to_others_and_not_public(tmp_path: Path, lo
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         body = path.read_bytes()
-        for word in (office.pseudonyms.case("case3"), "flu", "anonymity", "PAR1"):
+        for word in (service.pseudonyms.case("case3"), "flu", "anonymity", "PAR1"):
             assert word.encode() not in body
 
 
@@ -137,17 +139,17 @@ def test_an_erased_case_leaves_the_mirror(tmp_path: Path, log: EventLog) -> None
     decide(loaded, tmp_path / "a", log, 2)
     mirror = tmp_path / "store" / "operator"
     old = {path: path.read_bytes() for path in mirror.rglob("*") if path.is_file()}
-    office = Office(loaded, tmp_path / "a", mirrored=True)
-    erased = office.pseudonyms.case("case3")
+    service = ReleaseService(loaded, tmp_path / "a", mirrored=True)
+    erased = service.pseudonyms.case("case3")
     assert erased in _cases(loaded, mirror, tmp_path / "one")
-    office.erase(Fold(office.rules(embedded=True), log_facts(log)), [erased])
-    office.close()
+    service.erase(Fold(service.rules(embedded=True), log_facts(log)), [erased])
+    service.close()
     assert erased not in _cases(loaded, mirror, tmp_path / "one")
     for path, body in old.items():
         path.write_bytes(body)
     for mark in (tmp_path / "a").rglob("mirrored"):
         mark.unlink()  # the crash fell before it was written
-    Office(loaded, tmp_path / "a", mirrored=True).close()
+    ReleaseService(loaded, tmp_path / "a", mirrored=True).close()
     assert erased not in _cases(loaded, mirror, tmp_path / "one")
 
 
@@ -159,9 +161,9 @@ def test_what_was_never_sealed_is_removed(tmp_path: Path, log: EventLog) -> None
     folder = tmp_path / "store" / "operator" / "crash"
     counted = len(list(folder.rglob("*.*"))), len([path for path in folder.rglob("*") if path.is_file()])
     assert counted == (0, 2)
-    office = Office(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
-    office.close()
-    standing = sum(len(one.account.standing) for one in office.pipelines.values())
+    service = ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
+    service.close()
+    standing = sum(len(one.account.standing) for one in service.pipelines.values())
     assert len([path for path in folder.rglob("*") if path.is_file()]) == standing == 1
 
 
@@ -173,18 +175,18 @@ def test_a_damaged_release_in_the_mirror_is_named(tmp_path: Path, log: EventLog)
         if path.is_file():
             path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(RefusedError, match=r"release 1 of \w+: its file in the mirror .* does not open"):
-        Office(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
+        ReleaseService(loaded, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
 
 
 def test_another_storage_key_renews_the_mirror(tmp_path: Path, log: EventLog) -> None:
     """Rotation: with the new key beside the former one the next start seals everything again; then the former goes."""
     store = str(tmp_path / "store")
     decide(configured(tmp_path, store), tmp_path / "a", log, 2)
-    Office(configured(tmp_path, store, OTHER, former=STORAGE), tmp_path / "a", mirrored=True).close()
+    ReleaseService(configured(tmp_path, store, OTHER, former=STORAGE), tmp_path / "a", mirrored=True).close()
     alone = configured(tmp_path, store, OTHER)
-    office = Office(alone, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
-    office.close()
-    assert [record.sequence for record in office.pipelines["plain"].earlier] == [1, 2]
+    service = ReleaseService(alone, another_host(tmp_path / "a", tmp_path / "b"), mirrored=True)
+    service.close()
+    assert [record.sequence for record in service.pipelines["plain"].earlier] == [1, 2]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from stream.release import pipeline as pipeline_module
 from stream.release.contract import Attempt, Decision
 from stream.release.pipeline import Pipeline
 from stream.replay.replay import Replay
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.storage.ledger import Account, Entry
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
@@ -89,21 +89,21 @@ def test_charge_after_the_draw(world: Path, tmp_path: Path, monkeypatch: pytest.
 
 def test_checkpoint_past_an_open_cut(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A state that has gone past a cut whose decision is not durable: the cut is never decided."""
-    honest = Office.decide
+    honest = ReleaseService.decide
 
-    def dishonest(self: Office, fold: Fold, cut: Any) -> Decision:
+    def dishonest(self: ReleaseService, fold: Fold, cut: Any) -> Decision:
         attempt = self.attempt(fold, cut)
         fold.decided(cut, True)
         from stream.replay.resume import Resume
 
         resume = Resume.__new__(Resume)
-        resume.office = self
+        resume.service = self
         resume.save(fold)
         return self.pipelines[cut.publication].attempt(attempt)
 
-    monkeypatch.setattr(Office, "decide", dishonest)
+    monkeypatch.setattr(ReleaseService, "decide", dishonest)
     crashed(world, tmp_path / "out", "opened", 3)
-    monkeypatch.setattr(Office, "decide", honest)
+    monkeypatch.setattr(ReleaseService, "decide", honest)
     replay(world, tmp_path / "out")
     assert verifier.decisions(tmp_path / "out") != verifier.decisions(world / "calm")
 
@@ -114,16 +114,16 @@ def test_the_fold_itself_refuses_a_snapshot_past_an_open_cut(world: Path) -> Non
 
     log = read_log(world / "log.xes")
     loaded = sources.load(world / "config3.toml")
-    office = Office(loaded, world / "snapshot")
-    fold = Fold(office.rules(embedded=True), log_facts(log))
-    records = records_from_log(log, key=office.pseudonyms.id, batch=500)
+    service = ReleaseService(loaded, world / "snapshot")
+    fold = Fold(service.rules(embedded=True), log_facts(log))
+    records = records_from_log(log, key=service.pseudonyms.id, batch=500)
     for position, record in records:
         for _cut in fold.apply(position, record):
             with pytest.raises(RefusedError, match="undecided"):
                 fold.snapshot()
             break
         break
-    office.close()
+    service.close()
 
 
 def test_boundaries_are_named_in_order() -> None:

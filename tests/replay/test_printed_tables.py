@@ -14,7 +14,7 @@ from stream.config.sources import load
 from stream.daemon.status import write_status
 from stream.fold.fold import Fold
 from stream.replay.log_source import log_facts, records_from_log
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 
 
 @pytest.fixture(autouse=True)
@@ -26,18 +26,18 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def coordinator(world: Path, *, lost: bool) -> Path:
     """The folder of a coordinator that took the small log (40 events a record), the second record lost or not."""
     log, output = read_log(world / "log.xes"), world / "out"
-    office = Office(load(world / "config3.toml"), output)
-    fold = Fold(office.rules(embedded=True), log_facts(log))
-    pseudonyms = office.pseudonyms
+    service = ReleaseService(load(world / "config3.toml"), output)
+    fold = Fold(service.rules(embedded=True), log_facts(log))
+    pseudonyms = service.pseudonyms
     records = list(records_from_log(log, pseudonym=pseudonyms.case, attributes=("ill",), batch=40, key=pseudonyms.id))
     for position, record in records:
         if not (lost and position == records[1][0]):
             for cut in fold.apply(position, record):
-                office.decide(fold, cut)
-    office.checkpoint(fold)
+                service.decide(fold, cut)
+    service.checkpoint(fold)
     engine = SimpleNamespace(fold=fold, position=records[-1][0], saved=records[-1][0])
     write_status(output, cast(Any, engine), "gap" if lost else "ready")
-    office.close()
+    service.close()
     return output
 
 

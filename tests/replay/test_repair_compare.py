@@ -65,7 +65,7 @@ def test_repair_and_cohorts_hold_where_anonymizing_again_falls(log: EventLog, co
 
 
 def manifest(replay: Replay, publication: str, sequence: int) -> Any:
-    folder = Path(replay.office.pipelines[publication].store.location(publication, sequence))
+    folder = Path(replay.service.pipelines[publication].store.location(publication, sequence))
     return msgspec.json.decode((folder / "manifest.json").read_bytes())
 
 

@@ -72,7 +72,7 @@ def test_a_publication_of_cohorts_does_not_change_its_kind(tmp_path: Path, first
     log = EventLog.from_events(names, list("ab") * 40, times, case_attributes=values)
 
     def change(boundary: str) -> None:
-        pipeline = replay.office.pipelines["p"]
+        pipeline = replay.service.pipelines["p"]
         if boundary == "opened" and pipeline.earlier:
             pipeline.spec = replace(pipeline.spec, mechanism=second)
             case, kept, *_ = pipeline.earlier[0].log.case_ids

@@ -46,7 +46,7 @@ class Unopened(Engine):
         self.host: Any = SimpleNamespace(
             settings=SimpleNamespace(process=SimpleNamespace(name="p"), checkpoint_every=9)
         )
-        self.office: Any = SimpleNamespace(watch=None, readable=lambda record: record)
+        self.service: Any = SimpleNamespace(watch=None, readable=lambda record: record)
         self.position, self.saved, self.whole = -1, -1, True
         self._events, self._saved_at = 0, time.monotonic()
         self._forget = self._alarmed = self._warned = False

@@ -84,7 +84,7 @@ def test_an_accepted_gap_is_noted_for_its_own_partition_once() -> None:
     engine._events = 0
     notes: list[Any] = []
     engine._ledger = SimpleNamespace(append=lambda entry: notes.append(entry.body), entries=lambda _name: ())
-    engine.office = SimpleNamespace(pipelines={"a": SimpleNamespace(gaps_accepted=0)})
+    engine.service = SimpleNamespace(pipelines={"a": SimpleNamespace(gaps_accepted=0)})
     engine.fold = Fold(FoldRules((PublicationRules("a", Window.from_mapping({"manual": True})),)))
     accept = Command(name="gap", arguments={"action": "accept", "src": "s", "p": 1})
     held = [Delta(src="s", p=number, prev=9, last=10, n=1, rows=[_row(10)]) for number in (0, 1)]

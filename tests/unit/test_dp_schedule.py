@@ -17,7 +17,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta, Row, Tick
 from stream.release.contract import Decision
 from stream.release.schedule import RealClock, SimulatedClock
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.storage.ledger import open_readonly
 from stream.testing import verifier
 
@@ -46,9 +46,9 @@ class Hand:
 
 @dataclass
 class Site:
-    """An office and a fold as a daemon has them, without a broker."""
+    """A service and a fold as a daemon has them, without a broker."""
 
-    office: Office
+    service: ReleaseService
     fold: Fold
     hand: Hand
     position: int = -1
@@ -61,8 +61,8 @@ class Site:
         if isinstance(record, Tick):
             self.hand.ns = max(self.hand.ns, record.at)
         for cut in self.fold.apply(self.position, record):
-            yield self.office.decide(self.fold, cut)
-        self.office.publish_due()
+            yield self.service.decide(self.fold, cut)
+        self.service.publish_due()
 
 
 Opener = Callable[..., Site]
@@ -76,15 +76,15 @@ def opener(tmp_path: Path) -> Iterator[Opener]:
 
     def end() -> None:
         for one in sites:
-            one.office.close()
+            one.service.close()
         sites.clear()
 
     def begin(ns: int, config: str = CONFIG, at: Callable[[str], None] = lambda _name: None) -> Site:
         end()
         path.write_text(config)
         hand = Hand(ns)
-        office = Office(sources.load(path), tmp_path / "out", at=at, clock=RealClock(hand))
-        sites.append(Site(office, Fold(office.rules(embedded=False)), hand))
+        service = ReleaseService(sources.load(path), tmp_path / "out", at=at, clock=RealClock(hand))
+        sites.append(Site(service, Fold(service.rules(embedded=False)), hand))
         return sites[0]
 
     yield begin
@@ -108,7 +108,7 @@ def test_a_release_is_visible_at_its_moment_and_says_it(opener: Opener, tmp_path
     """Sealed at the cut, hidden for ten minutes; then file times and `published` say cut + publish_after, to the
     second, though the clock that published it was late."""
     site = opener(DAY)
-    (decision,) = site.feed(events(site.office.pseudonyms.id), *ticks(5, 61))
+    (decision,) = site.feed(events(site.service.pseudonyms.id), *ticks(5, 61))
     assert decision.status == "sealed"
     (waiting,) = (tmp_path / "out" / "public" / "weekly").iterdir()
     assert waiting.name.startswith(".")
@@ -136,7 +136,7 @@ def test_a_build_beyond_its_moment_is_withheld_and_stays_charged(opener: Opener,
             site.hand.ns += 11 * 60 * S
 
     site = opener(DAY, at=at)
-    first, second = site.feed(events(site.office.pseudonyms.id), *ticks(5, 60, 120))
+    first, second = site.feed(events(site.service.pseudonyms.id), *ticks(5, 60, 120))
     assert (first.status, second.status) == ("withheld", "sealed")
     assert first.reasons == ["the build took longer than publish_after allows"]
     entries = open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite")
@@ -151,13 +151,13 @@ def test_a_build_beyond_its_moment_is_withheld_and_stays_charged(opener: Opener,
 def test_a_crash_before_the_moment_publishes_at_it_or_after(opener: Opener, tmp_path: Path, minutes: int) -> None:
     """A start before the moment waits on, one behind it publishes at once: the same bytes, and the same moment."""
     site = opener(DAY)
-    site.feed(events(site.office.pseudonyms.id), *ticks(5, 60))
+    site.feed(events(site.service.pseudonyms.id), *ticks(5, 60))
     (waiting,) = (tmp_path / "out" / "public" / "weekly").iterdir()
     before = {path.name: path.read_bytes() for path in waiting.iterdir()}
     site = opener(DAY + minutes * 60 * S)
     assert bool(public(tmp_path)) == (minutes == 90)
     site.hand.ns = DAY + 95 * 60 * S
-    site.office.publish_due()
+    site.service.publish_due()
     folder = tmp_path / "out" / "public" / "weekly" / "release-000001"
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert {path.stat().st_mtime_ns for path in folder.iterdir()} == {DAY + 70 * 60 * S}
@@ -167,7 +167,7 @@ def test_a_crash_before_the_moment_publishes_at_it_or_after(opener: Opener, tmp_
 def test_bytes_that_vanish_while_they_wait_stop_everything(opener: Opener, tmp_path: Path) -> None:
     """The running process refuses; the next start burns the number."""
     site = opener(DAY)
-    site.feed(events(site.office.pseudonyms.id), *ticks(5, 60))
+    site.feed(events(site.service.pseudonyms.id), *ticks(5, 60))
     (waiting,) = (tmp_path / "out" / "public" / "weekly").iterdir()
     (waiting / "manifest.json").unlink()
     with pytest.raises(RefusedError, match="release 1 of weekly"):
@@ -182,12 +182,12 @@ def test_who_was_fenced_while_a_release_waited_publishes_nothing(
 ) -> None:
     """Its successor may have burned the number: the ledger is asked again before the bytes become visible."""
     site = opener(DAY)
-    site.feed(events(site.office.pseudonyms.id), *ticks(5, 60))
+    site.feed(events(site.service.pseudonyms.id), *ticks(5, 60))
 
     def fenced(_entry: Any) -> Any:
         raise RefusedError("another coordinator has taken the ledger over")
 
-    monkeypatch.setattr(site.office.ledger, "append", fenced)
+    monkeypatch.setattr(site.service.ledger, "append", fenced)
     with pytest.raises(RefusedError, match="taken the ledger over"):
         site.feed(*ticks(80))
     assert public(tmp_path) == []
@@ -197,7 +197,7 @@ def test_windows_shorter_than_the_delay_publish_in_order(opener: Opener, tmp_pat
     """Several releases wait at once, each for its own moment."""
     short = CONFIG.replace('"1h"', '"3m"').replace("epsilon = 1", "epsilon = 0.5")
     site = opener(DAY, short)
-    found = site.feed(events(site.office.pseudonyms.id), *ticks(1, 3, 6, 9, 12))
+    found = site.feed(events(site.service.pseudonyms.id), *ticks(1, 3, 6, 9, 12))
     assert [one.status for one in found] == ["sealed"] * 4
     assert public(tmp_path) == []
     site.feed(*ticks(13))
@@ -248,10 +248,10 @@ def test_windows_begin_when_the_ledger_first_saw_the_publication(opener: Opener,
     """Not with the first event: an hour without any releases like the others. A later start keeps the moment."""
     site = opener(DAY + 90 * 60 * S)
     assert [one.status for one in site.feed(*ticks(100, 120, 180))] == ["sealed", "sealed"]
-    rules = site.office.rules(embedded=False)
+    rules = site.service.rules(embedded=False)
     assert [one.start for one in rules.publications] == [DAY + 3600 * S]
     again = opener(DAY + 900 * 60 * S)
-    assert again.office.rules(embedded=False) == rules
+    assert again.service.rules(embedded=False) == rules
     notes = [entry.body for entry in open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite")]
     assert sum("first_seen" in body for body in notes) == 1
 
@@ -260,7 +260,7 @@ def test_a_declared_start_is_the_first_window(opener: Opener) -> None:
     """Nothing before it, then windows counted from it; the ledger is not asked."""
     begin = datetime.fromtimestamp((DAY + 150 * 60 * S) // S, UTC).isoformat()
     site = opener(DAY, CONFIG + f'start = "{begin}"\n')
-    old = events(site.office.pseudonyms.id, time=DAY - 400 * 86_400 * S)
+    old = events(site.service.pseudonyms.id, time=DAY - 400 * 86_400 * S)
     assert site.feed(old, *ticks(60, 120, 180, 209)) == []
     (found,) = site.feed(*ticks(211))
     assert found.status == "sealed"
@@ -276,13 +276,13 @@ def test_an_object_store_gets_nothing_before_the_moment(opener: Opener, tmp_path
     store = f"memory://{tmp_path.name}"
     config = f'store = "{store}"\n{CONFIG}'
     site = opener(DAY, config)
-    site.feed(events(site.office.pseudonyms.id), *ticks(5, 60))
+    site.feed(events(site.service.pseudonyms.id), *ticks(5, 60))
     objects = fsspec.filesystem("memory")
     assert objects.find(store) == []
     site = opener(DAY + 65 * 60 * S, config)
-    site.office.publish_due()
+    site.service.publish_due()
     assert objects.find(store) == []
     site.hand.ns = DAY + 70 * 60 * S
-    site.office.publish_due()
+    site.service.publish_due()
     names = {path.rpartition("/")[2] for path in objects.find(store)}
     assert names == {"log.xes.gz", "manifest.json"}

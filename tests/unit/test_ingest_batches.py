@@ -210,7 +210,7 @@ def test_what_a_log_has_lost_is_told_before_its_events(
 
     async def scenario() -> None:
         begins[PLACE] = 7
-        monkeypatch.setattr(ingest_module, "spoken_of", lambda *_: spoken)
+        monkeypatch.setattr(ingest_module, "seen_in_delta_topic", lambda *_: spoken)
         app = App()
         app.producer, app.committed = Broker(), committed
         await worker(app).batch(app.events(7, 1))

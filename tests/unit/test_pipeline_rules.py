@@ -19,7 +19,7 @@ from stream.config.settings import Settings
 from stream.release.contract import Attempt, Decision, Exposure
 from stream.release.mechanisms.identity import Identity
 from stream.release.pipeline import BOUNDARIES
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.storage.ledger import Entry
 from stream.testing.faults import Aborted, abort, at_nth
 
@@ -36,14 +36,14 @@ def _settings(*publications: dict[str, Any], **more: Any) -> Settings:
 
 
 @contextmanager
-def _office(
+def _service(
     folder: Path, settings: Settings, at: Callable[[str], None] = lambda _: None, publish: Any = None
-) -> Iterator[Office]:
-    office = Office(settings, folder / "out", at=at, publish=publish)
+) -> Iterator[ReleaseService]:
+    service = ReleaseService(settings, folder / "out", at=at, publish=publish)
     try:
-        yield office
+        yield service
     finally:
-        office.close()
+        service.close()
 
 
 def _attempt(cut: str = "p@1.0.0", traces: tuple[str, ...] = ("ab",) * 200, **more: Any) -> Attempt:
@@ -59,8 +59,8 @@ def _public(folder: Path, number: int, name: str = "p") -> dict[str, Any]:
     return found
 
 
-def _kinds(office: Office) -> list[str]:
-    return [entry.kind for entry in office.ledger.entries()]
+def _kinds(service: ReleaseService) -> list[str]:
+    return [entry.kind for entry in service.ledger.entries()]
 
 
 def test_the_steps_in_their_order(tmp_path: Path) -> None:
@@ -73,13 +73,13 @@ def test_the_steps_in_their_order(tmp_path: Path) -> None:
         told.append((name, number, folder))
         assert (Path(folder.removeprefix("file://")) / "manifest.json").exists()
 
-    with _office(tmp_path, _settings({"mechanism": IDENTITY}), passed.append, publish) as office:
-        decision = office.pipelines["p"].attempt(_attempt())
+    with _service(tmp_path, _settings({"mechanism": IDENTITY}), passed.append, publish) as service:
+        decision = service.pipelines["p"].attempt(_attempt())
         assert (decision.status, decision.sequence, decision.cut) == ("sealed", 1, "p@1.0.0")
         assert passed == list(BOUNDARIES)
-        assert _kinds(office) == ["seal", "published"]
+        assert _kinds(service) == ["seal", "published"]
         assert [one[:2] for one in told] == [("p", 1)]
-        assert office.pipelines["p"].attempt(_attempt("p@2.0.0")).sequence == 2
+        assert service.pipelines["p"].attempt(_attempt("p@2.0.0")).sequence == 2
     first, second = _public(tmp_path, 1), _public(tmp_path, 2)
     assert (first["sequence"], first["previous"], second["sequence"], second["previous"]) == (1, None, 2, 1)
     assert "gaps_accepted" not in first
@@ -92,42 +92,42 @@ def test_a_charge_is_committed_before_the_draw_and_nothing_else_is(tmp_path: Pat
         folder = tmp_path / name
         folder.mkdir()
         with (
-            _office(folder, _settings({"mechanism": mechanism}), at_nth("charged", 1, abort)) as office,
+            _service(folder, _settings({"mechanism": mechanism}), at_nth("charged", 1, abort)) as service,
             pytest.raises(Aborted),
         ):
-            office.pipelines["p"].attempt(_attempt())
-        with _office(folder, _settings({"mechanism": mechanism})) as office:
-            assert [kind for kind in _kinds(office) if kind != "note"] == kinds
+            service.pipelines["p"].attempt(_attempt())
+        with _service(folder, _settings({"mechanism": mechanism})) as service:
+            assert [kind for kind in _kinds(service) if kind != "note"] == kinds
 
 
 def test_a_decided_cut_is_answered_and_not_decided_again(tmp_path: Path) -> None:
     """Sealed and withheld alike, also by the next process; the ledger does not grow, and no hook is passed."""
-    with _office(tmp_path, _settings({"mechanism": IDENTITY, "gate": {"min_ka": 300}})) as office:
-        refused = office.pipelines["p"].attempt(_attempt("p@1.0.0"))
-        sealed = office.pipelines["p"].attempt(_attempt("p@2.0.0", ("ab",) * 300))
-        before = office.ledger.count()
+    with _service(tmp_path, _settings({"mechanism": IDENTITY, "gate": {"min_ka": 300}})) as service:
+        refused = service.pipelines["p"].attempt(_attempt("p@1.0.0"))
+        sealed = service.pipelines["p"].attempt(_attempt("p@2.0.0", ("ab",) * 300))
+        before = service.ledger.count()
     assert (refused.status, refused.reasons) == ("withheld", ["ka: 200 is below 300"])
     passed: list[str] = []
-    with _office(tmp_path, _settings({"mechanism": IDENTITY, "gate": {"min_ka": 300}}), passed.append) as office:
+    with _service(tmp_path, _settings({"mechanism": IDENTITY, "gate": {"min_ka": 300}}), passed.append) as service:
         passed.clear()
-        again = office.pipelines["p"].attempt(_attempt("p@1.0.0", ("ab",) * 300))
+        again = service.pipelines["p"].attempt(_attempt("p@1.0.0", ("ab",) * 300))
         assert (again.status, again.reasons, again.sequence) == ("withheld", refused.reasons, 0)
         assert again.audit["counts"] == {"pending": 3, "seen": 403}
-        other = office.pipelines["p"].attempt(_attempt("p@2.0.0"))
+        other = service.pipelines["p"].attempt(_attempt("p@2.0.0"))
         assert (other.status, other.sequence) == ("sealed", 1)
         assert (other.audit["cut"], other.audit["files"]) == (sealed.audit["cut"], sealed.audit["files"])
-        assert (office.ledger.count(), passed) == (before, [])
-        assert office.pipelines["p"].decided("p@3.0.0") is None
+        assert (service.ledger.count(), passed) == (before, [])
+        assert service.pipelines["p"].decided("p@3.0.0") is None
 
 
 def test_a_refusal_says_why_where_and_how_much(tmp_path: Path) -> None:
     """The ledger's entry holds reasons, the cut and its counts; the operator's answer also what was measured."""
     passed: list[str] = []
     settings = _settings({"mechanism": IDENTITY, "gate": {"min_ka": 300}})
-    with _office(tmp_path, settings, passed.append) as office:
+    with _service(tmp_path, settings, passed.append) as service:
         attempt = _attempt(trigger="every", certain=False, vector={"s/0": 9})
-        decision = office.pipelines["p"].attempt(attempt)
-        (entry,) = office.ledger.entries()
+        decision = service.pipelines["p"].attempt(attempt)
+        (entry,) = service.ledger.entries()
     assert passed == ["opened", "charged", "built", "withheld"]
     shown = {
         "cut": {"id": "p@1.0.0", "vector": {"s/0": 9}, "time": "1970-01-01T00:00:00.000+00:00"},
@@ -155,24 +155,24 @@ def test_a_refusal_says_why_where_and_how_much(tmp_path: Path) -> None:
 )
 def test_what_the_gate_decided_stands_in_the_audit(tmp_path: Path, gate: Any, decision: Any) -> None:
     """Passed, or warned with its reasons; the bounds beside it."""
-    with _office(tmp_path, _settings({"mechanism": IDENTITY, "gate": gate})) as office:
-        found = office.pipelines["p"].attempt(_attempt())
+    with _service(tmp_path, _settings({"mechanism": IDENTITY, "gate": gate})) as service:
+        found = service.pipelines["p"].attempt(_attempt())
         assert (found.status, found.audit["gate"]) == ("sealed", decision)
         assert found.audit["bounds"] == {"min_ka": float(gate["min_ka"])}
-        assert office.pipelines["p"].audit_of(1) == json.loads(json.dumps(found.audit))
+        assert service.pipelines["p"].audit_of(1) == json.loads(json.dumps(found.audit))
 
 
-def _spend(office: Office, name: str, times: int) -> list[Decision]:
-    return [office.pipelines[name].attempt(_attempt(f"{name}@{number}.0.0")) for number in range(1, times + 1)]
+def _spend(service: ReleaseService, name: str, times: int) -> list[Decision]:
+    return [service.pipelines[name].attempt(_attempt(f"{name}@{number}.0.0")) for number in range(1, times + 1)]
 
 
 def test_a_publication_spends_up_to_its_limit(tmp_path: Path) -> None:
     """Two releases of a half fit into one; the third is refused before any noise, and nothing more is charged."""
-    with _office(tmp_path, _settings({"mechanism": DP, "gate": {"max_epsilon": 1}})) as office:
-        found = _spend(office, "p", 3)
+    with _service(tmp_path, _settings({"mechanism": DP, "gate": {"max_epsilon": 1}})) as service:
+        found = _spend(service, "p", 3)
         assert [one.status for one in found] == ["sealed", "sealed", "withheld"]
         assert found[2].reasons == ["epsilon: spent 1, asked 0.5, limit 1"]
-        assert office.pipelines["p"].account.spent == Charge(Fraction(1), Fraction(2, 1000))
+        assert service.pipelines["p"].account.spent == Charge(Fraction(1), Fraction(2, 1000))
 
 
 @pytest.mark.parametrize(
@@ -188,11 +188,11 @@ def test_the_process_spends_up_to_its_limit(tmp_path: Path, budget: dict[str, st
     settings = _settings(
         {"mechanism": DP}, {"mechanism": DP}, {"mechanism": IDENTITY}, process={"name": "log", "budget": budget}
     )
-    with _office(tmp_path, settings) as office:
-        assert [one.status for one in (*_spend(office, "p", 2), *_spend(office, "q", 1))] == ["sealed"] * 3
-        refused = [office.pipelines[name].attempt(_attempt(f"{name}@9.0.0")) for name in "pq"]
+    with _service(tmp_path, settings) as service:
+        assert [one.status for one in (*_spend(service, "p", 2), *_spend(service, "q", 1))] == ["sealed"] * 3
+        refused = [service.pipelines[name].attempt(_attempt(f"{name}@9.0.0")) for name in "pq"]
         assert [one.reasons for one in refused] == [[reason], [reason]]
-        assert office.pipelines["r"].attempt(_attempt("r@1.0.0")).status == "sealed"
+        assert service.pipelines["r"].attempt(_attempt("r@1.0.0")).status == "sealed"
 
 
 def test_a_crashed_attempt_pays_once(tmp_path: Path) -> None:
@@ -201,12 +201,12 @@ def test_a_crashed_attempt_pays_once(tmp_path: Path) -> None:
         {"mechanism": DP, "gate": {"max_epsilon": "0.5", "max_delta": "0.001"}},
         process={"name": "log", "budget": {"max_epsilon": "0.5", "max_delta": "0.001"}},
     )
-    with _office(tmp_path, settings, at_nth("built", 1, abort)) as office, pytest.raises(Aborted):
-        office.pipelines["p"].attempt(_attempt())
-    with _office(tmp_path, settings) as office:
-        assert office.pipelines["p"].attempt(_attempt()).status == "sealed"
-        assert office.pipelines["p"].account.spent == Charge(Fraction(1, 2), Fraction(1, 1000))
-        assert office.pipelines["p"].attempt(_attempt("p@2.0.0")).status == "withheld"
+    with _service(tmp_path, settings, at_nth("built", 1, abort)) as service, pytest.raises(Aborted):
+        service.pipelines["p"].attempt(_attempt())
+    with _service(tmp_path, settings) as service:
+        assert service.pipelines["p"].attempt(_attempt()).status == "sealed"
+        assert service.pipelines["p"].account.spent == Charge(Fraction(1, 2), Fraction(1, 1000))
+        assert service.pipelines["p"].attempt(_attempt("p@2.0.0")).status == "withheld"
 
 
 @pytest.mark.parametrize(("free", "fits"), [(None, True), (1000, True), (999, False), (0, False)])
@@ -214,14 +214,14 @@ def test_a_release_needs_free_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int | None, fits: bool
 ) -> None:
     """As much as min_free_bytes says, where the store knows; else nothing is begun."""
-    with _office(tmp_path, _settings({"mechanism": IDENTITY}, min_free_bytes=1000)) as office:
-        monkeypatch.setattr(type(office.store), "free_bytes", lambda _: free)
+    with _service(tmp_path, _settings({"mechanism": IDENTITY}, min_free_bytes=1000)) as service:
+        monkeypatch.setattr(type(service.store), "free_bytes", lambda _: free)
         if fits:
-            assert office.pipelines["p"].attempt(_attempt()).status == "sealed"
+            assert service.pipelines["p"].attempt(_attempt()).status == "sealed"
         else:
             with pytest.raises(RefusedError, match=rf"{free} bytes are free, a release needs min_free_bytes = 1000"):
-                office.pipelines["p"].attempt(_attempt())
-            assert office.ledger.count() == 0
+                service.pipelines["p"].attempt(_attempt())
+            assert service.ledger.count() == 0
 
 
 def test_a_bound_that_a_mechanism_cannot_keep_withholds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,31 +233,31 @@ def test_a_bound_that_a_mechanism_cannot_keep_withholds(tmp_path: Path, monkeypa
 
         return build
 
-    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
         with monkeypatch.context() as patch:
             patch.setattr(Identity, "build", cannot(BoundError("K = 9 cannot be kept")))
-            refused = office.pipelines["p"].attempt(_attempt())
+            refused = service.pipelines["p"].attempt(_attempt())
         assert (refused.status, refused.reasons) == ("withheld", ["K = 9 cannot be kept"])
         with monkeypatch.context() as patch:
             patch.setattr(Identity, "build", cannot(InputError("no such column")))
             with pytest.raises(InputError, match="no such column"):
-                office.pipelines["p"].attempt(_attempt("p@2.0.0"))
-        assert office.pipelines["p"].attempt(_attempt("p@2.0.0")).sequence == 1
+                service.pipelines["p"].attempt(_attempt("p@2.0.0"))
+        assert service.pipelines["p"].attempt(_attempt("p@2.0.0")).sequence == 1
 
 
 def test_a_number_that_another_process_sealed_is_lost(tmp_path: Path) -> None:
     """The first seal stands; the loser's bytes are put aside and never become visible."""
-    office: Office
+    service: ReleaseService
 
     def race(name: str) -> None:
         if name == "files_written":
-            office.ledger.append(Entry(kind="seal", publication="p", cut="p@9.0.0", sequence=1, owner="other"))
+            service.ledger.append(Entry(kind="seal", publication="p", cut="p@9.0.0", sequence=1, owner="other"))
 
-    with _office(tmp_path, _settings({"mechanism": IDENTITY}), race) as office:
+    with _service(tmp_path, _settings({"mechanism": IDENTITY}), race) as service:
         with pytest.raises(RefusedError, match=r"release 1 of p was sealed by another process"):
-            office.pipelines["p"].attempt(_attempt())
+            service.pipelines["p"].attempt(_attempt())
         assert not list((tmp_path / "out" / "public" / "p").glob("release-*"))
-        assert "published" not in _kinds(office)
+        assert "published" not in _kinds(service)
 
 
 def test_a_memory_is_not_handed_to_another_mechanism(tmp_path: Path) -> None:
@@ -267,24 +267,24 @@ def test_a_memory_is_not_handed_to_another_mechanism(tmp_path: Path) -> None:
     for number, (first, second) in enumerate(((cohorts, IDENTITY), (IDENTITY, cohorts))):
         folder = tmp_path / str(number)
         folder.mkdir()
-        with _office(folder, _settings({"mechanism": first})) as office:
-            assert office.pipelines["p"].attempt(_attempt()).status == "sealed"
-        with _office(folder, _settings({"mechanism": second})) as office:
-            found = office.pipelines["p"].attempt(_attempt("p@2.0.0"))
+        with _service(folder, _settings({"mechanism": first})) as service:
+            assert service.pipelines["p"].attempt(_attempt()).status == "sealed"
+        with _service(folder, _settings({"mechanism": second})) as service:
+            found = service.pipelines["p"].attempt(_attempt("p@2.0.0"))
             assert found.status == "withheld"
             assert f"were made by {first['kind']}; give {second['kind']} its own publication" in found.reasons[0]
     tlkc = {**cohorts, "kind": "tlkc", "suppression": "greedy"}
-    with _office(tmp_path / "0" / "plain", _settings({"mechanism": IDENTITY})) as office:
-        office.pipelines["p"].attempt(_attempt())
-    with _office(tmp_path / "0" / "plain", _settings({"mechanism": tlkc})) as office:
-        assert office.pipelines["p"].attempt(_attempt("p@2.0.0")).status == "sealed"
+    with _service(tmp_path / "0" / "plain", _settings({"mechanism": IDENTITY})) as service:
+        service.pipelines["p"].attempt(_attempt())
+    with _service(tmp_path / "0" / "plain", _settings({"mechanism": tlkc})) as service:
+        assert service.pipelines["p"].attempt(_attempt("p@2.0.0")).status == "sealed"
 
 
 def test_accepted_gaps_are_said(tmp_path: Path) -> None:
     """A release after `gap accept` says in its manifest how many there were."""
-    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
-        office.pipelines["p"].gaps_accepted = 2
-        office.pipelines["p"].attempt(_attempt())
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
+        service.pipelines["p"].gaps_accepted = 2
+        service.pipelines["p"].attempt(_attempt())
     assert _public(tmp_path, 1)["gaps_accepted"] == 2
 
 
@@ -299,8 +299,8 @@ def test_resources_are_named_as_the_process_says(tmp_path: Path) -> None:
         settings = _settings(
             {"mechanism": mechanism, "formats": ["csv"]}, process={"name": "log", "raw_resources": raw}
         )
-        with _office(folder, settings) as office:
-            office.pipelines["p"].attempt(Attempt("p@1.0.0", "manual", 0, exposure, {}))
+        with _service(folder, settings) as service:
+            service.pipelines["p"].attempt(Attempt("p@1.0.0", "manual", 0, exposure, {}))
         from connectors import read_log
 
         released = read_log(folder / "out/public/p/release-000001/log.csv.gz")

@@ -16,7 +16,7 @@ from models.eventlog import EventLog
 from stream.config import sources
 from stream.release.contract import Attempt, Decision, Exposure
 from stream.release.schedule import SimulatedClock
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
 
 
@@ -35,12 +35,12 @@ def _decide(
         '[[publication]]\nname = "p"\nwindow = { manual = true }\naudit = { risk = false, utility = false }\n'
         f'mechanism = {{ kind = "dp-variants", epsilon = {epsilon}, delta_dp = {delta_dp} }}\n{gate}'
     )
-    office = Office(sources.load(config), folder / "out", at=at, clock=SimulatedClock())
+    service = ReleaseService(sources.load(config), folder / "out", at=at, clock=SimulatedClock())
     try:
-        pipeline = office.pipelines["p"]
+        pipeline = service.pipelines["p"]
         return pipeline.attempt(_attempt()), pipeline.account.spent
     finally:
-        office.close()
+        service.close()
 
 
 @pytest.mark.parametrize(("epsilon", "delta_dp"), [("2", "1e-6"), ("1", "1e-3"), ("0.5", "1e-3")])

@@ -11,7 +11,7 @@ from models.errors import InputError
 from models.eventlog import EventLog
 from stream.config import settings, sources
 from stream.release.contract import Attempt, Decision, Exposure
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 
 UNKNOWN = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([-(85 * 10**17), 17 * 10**17]))
 """A case that began in 1700, as a date that stands for "unknown" says."""
@@ -26,9 +26,9 @@ def _settings(folder: Path, mechanism: str) -> settings.Settings:
     return sources.load(config)
 
 
-def _decide(office: Office, cut: str, log: EventLog) -> Decision:
+def _decide(service: ReleaseService, cut: str, log: EventLog) -> Decision:
     exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
-    return office.pipelines["p"].attempt(Attempt(cut, "manual", 0, exposure, {}))
+    return service.pipelines["p"].attempt(Attempt(cut, "manual", 0, exposure, {}))
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,16 @@ def test_a_log_that_amun_cannot_release_is_withheld_and_the_next_is_not(
     tmp_path: Path, log: EventLog, reason: str
 ) -> None:
     """A window without events (a night, by the wall clock) used to end the daemon at that cut, at every new start."""
-    office = Office(_settings(tmp_path, 'kind = "amun", delta = 0.3, variant = "oversampling"'), tmp_path / "out")
+    service = ReleaseService(
+        _settings(tmp_path, 'kind = "amun", delta = 0.3, variant = "oversampling"'), tmp_path / "out"
+    )
     try:
-        refused = _decide(office, "p@1.0.0", log)
+        refused = _decide(service, "p@1.0.0", log)
         assert refused.status == "withheld"
         assert reason in refused.reasons[0]
-        assert _decide(office, "p@2.0.0", EventLog.from_traces([("ab", None)] * 30)).status == "sealed"
+        assert _decide(service, "p@2.0.0", EventLog.from_traces([("ab", None)] * 30)).status == "sealed"
     finally:
-        office.close()
+        service.close()
 
 
 @pytest.mark.parametrize(

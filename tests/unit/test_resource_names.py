@@ -15,7 +15,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.window import Window
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.values.pseudonym import Pseudonyms
 
 RESOURCE = "Nurse Canary"
@@ -37,9 +37,11 @@ def old_delta(offset: int, prev: int | None = None) -> Delta:
     return found
 
 
-def office(folder: Path, **process: object) -> Office:
+def service(folder: Path, **process: object) -> ReleaseService:
     window = {"name": "p", "window": {"new_events": 2}, "mechanism": {"kind": "identity", "attribute": "ar"}}
-    return Office(Settings.model_validate({"process": {"name": "x", **process}, "publication": [window]}), folder)
+    return ReleaseService(
+        Settings.model_validate({"process": {"name": "x", **process}, "publication": [window]}), folder
+    )
 
 
 def fold() -> Fold:
@@ -59,7 +61,7 @@ def test_no_resource_enters_the_delta_topic(resource: str) -> None:
 
 def test_an_old_delta_is_read_under_the_same_names(tmp_path: Path) -> None:
     """What an ingest of before wrote and what one of today writes of the same resource is one name in the state."""
-    one = office(tmp_path / "out")
+    one = service(tmp_path / "out")
     try:
         state = fold()
         list(state.apply(0, one.readable(old_delta(0))))
@@ -81,7 +83,7 @@ def test_a_state_with_raw_resources_is_named_when_it_is_read(tmp_path: Path) -> 
     state = msgspec.msgpack.encode(table)
     assert state.count(RESOURCE.encode()) == 2
     for raw in (False, True):
-        one = office(tmp_path / str(raw), raw_resources=raw)
+        one = service(tmp_path / str(raw), raw_resources=raw)
         try:
             again = one.named(Fold.restore(state))
             name = RESOURCE if raw else one.pseudonyms.resource(RESOURCE)

@@ -16,7 +16,7 @@ from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config import sources
 from stream.release.contract import Attempt, Exposure
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.storage.ledger import Account
 from stream.values.pseudonym import Pseudonyms
 
@@ -38,13 +38,13 @@ def release(folder: Path, process: str, cut: int = 1) -> tuple[set[str], dict[st
     """The resources of one more release, and its audit."""
     cases = [f"c{number}" for number in range(8) for _ in range(2)]
     log = EventLog.from_events(cases, ["a", "b"] * 8, np.arange(16), resource=["Ann", "Bob"] * 8)
-    office = Office(sources.load(configured(folder, process)), folder / "out")
+    service = ReleaseService(sources.load(configured(folder, process)), folder / "out")
     try:
         exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
-        decision = office.pipelines["p"].attempt(Attempt(f"p@{cut}.0.0", "manual", 0, exposure, {}))
+        decision = service.pipelines["p"].attempt(Attempt(f"p@{cut}.0.0", "manual", 0, exposure, {}))
         assert decision.status == "sealed", decision.reasons
     finally:
-        office.close()
+        service.close()
     (file,) = (folder / "out" / "public" / "p" / f"release-{decision.sequence:06d}").glob("log.xes.gz")
     audit = folder / "out" / "operator" / "p" / f"{decision.sequence:06d}" / "audit.json"
     return set(read_log(file).resource.values), json.loads(audit.read_text())

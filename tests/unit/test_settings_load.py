@@ -11,7 +11,7 @@ import pytest
 from models.errors import InputError
 from stream.commands import execute
 from stream.config import sources
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 
 GOOD = """
 [process]
@@ -220,10 +220,10 @@ def test_check_config_warns_of_what_only_a_replay_can_do(tmp_path: Path) -> None
         "process.completion.log_end",
         "publication 'research': window.first.events_fraction",
     ]
-    office = Office(daemon, tmp_path / "out")
+    service = ReleaseService(daemon, tmp_path / "out")
     with pytest.raises(InputError, match="log_end needs the whole log"):
-        office.rules(embedded=False)
-    office.close()
+        service.rules(embedded=False)
+    service.close()
 
 
 def test_check_config_warns_of_claims_that_cannot_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

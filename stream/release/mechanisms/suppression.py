@@ -71,7 +71,7 @@ def cases_dropped(result: Anonymized) -> int:
     return len(result.dropped) - int(np.count_nonzero(result.source.lengths == 0))
 
 
-def told(result: Anonymized) -> dict[str, Any]:
+def manifest_section(result: Anonymized) -> dict[str, Any]:
     """What the manifest says of a removal: counts, nothing of a case."""
     suppressed: dict[str, Any] = {
         "items": len(result.suppressed),
@@ -112,7 +112,7 @@ def removed(result: Anonymized, sensitive: Sequence[str], **more: Any) -> Build:
         ticks,
         n_actual=result.n_actual,
         cases_dropped=dropped,
-        public=told(result),
+        public=manifest_section(result),
         operator=operator_view(result),
         applies=applies,
         **more,

@@ -42,7 +42,8 @@ def source(cases: int = 100, seed: int = 0) -> EventLog:
 def configuration(windows: tuple[int, int], kind: str = "tlkc-cohorts", more: str = "") -> str:
     parts = [
         f'[[publication]]\nname = "{name}"\nwindow = {{ new_cases = {window} }}\n'
-        f'mechanism = {{ kind = "{kind}", L = 1, K = {K}, C = 1.0 }}\naudit = {{ bk_length = 1, n = [0] }}\n{more}'
+        f'mechanism = {{ kind = "{kind}", L = 1, K = {K}, C = 1.0 }}\naudit = {{ bk_length = 1, n = [0] }}\n'
+        f'release_attributes = ["S"]\n{more}'
         for name, window in zip(("monthly", "weekly"), windows, strict=True)
     ]
     return '[process]\nname = "ward"\nsensitive = ["S"]\ncompletion = "log_end"\n' + "".join(parts)
@@ -201,7 +202,7 @@ def test_differential_privacy_is_no_part_of_the_series(tmp_path: Path) -> None:
     """A dp publication beside cohorts is accepted as before, and no audit compares its records with cases."""
     text = configuration((20, 40)).split("[[publication]]")
     dp = (
-        '\nname = "numbers"\nwindow = { every = "1d", time = "event" }\n'
+        '\nname = "numbers"\nstart = "1970-01-01T00:00:00Z"\nwindow = { every = "1d", time = "event" }\n'
         'mechanism = { kind = "dp-variants", epsilon = 1.0, delta_dp = 1e-6 }\n'
     )
     outcome, replay = run(tmp_path, "[[publication]]".join([text[0], text[1], dp]))

@@ -19,6 +19,7 @@ from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config import sources
 from stream.release.contract import Attempt, Exposure
+from stream.release.schedule import SimulatedClock
 from stream.runtime.service import ReleaseService
 from stream.storage.ledger import open_readonly
 from stream.testing.faults import Aborted, abort, at_nth
@@ -132,7 +133,7 @@ def test_a_renamed_publication_is_seen_in_its_manifests(tmp_path: Path) -> None:
             'window = { manual = true }\nmechanism = { kind = "dp-variants", epsilon = 0.1, delta_dp = 1e-6 }\n'
             "audit = { risk = false, utility = false }\ngate = { max_epsilon = 0.3 }\n"
         )
-        service = ReleaseService(sources.load(config), tmp_path / "out")
+        service = ReleaseService(sources.load(config), tmp_path / "out", clock=SimulatedClock())
         for cut in (1, 2):
             decision = service.pipelines[name].attempt(Attempt(f"{name}@{cut}.0.0", "manual", 0, exposure, {}))
             assert decision.status == "sealed", decision.reasons

@@ -58,7 +58,7 @@ def run(config: Path, output: Path, log: EventLog) -> bytes:
         if len(service.pipelines["plain"].account.standing) == 2:
             break
     service.close()
-    return fold.snapshot()
+    return service.named(fold).snapshot()
 
 
 def state(loaded: Settings, output: Path) -> bytes:

@@ -47,7 +47,7 @@ def test_a_starved_process_is_not_asleep() -> None:
     if not (TASKS / str(os.getpid()) / "schedstat").exists():
         missing("schedstat", "this kernel does not count how long a thread waits for a CPU")
     cpu = {min(os.sched_getaffinity(0))}
-    with _watched("1.2") as process:
+    with _watched("2") as process:  # a second of it is the pause between two looks
         for thread in os.listdir(f"/proc/{process.pid}/task"):
             os.sched_setscheduler(int(thread), os.SCHED_IDLE, os.sched_param(0))
             os.sched_setaffinity(int(thread), cpu)

@@ -145,6 +145,7 @@ def test_a_sensitive_value_that_json_cannot_carry_is_the_same_in_every_release(
     mechanism = {"kind": "tlkc-cohorts", "K": 3, "L": 2, "C": 1.0}
     audit = {"risk": False, "utility": False, "series": False}
     publication = {"name": "p", "window": {"new_cases": 10}, "mechanism": mechanism, "audit": audit}
+    publication["release_attributes"] = ["ill"]
     process = {"name": "x", "sensitive": ["ill"], "completion": "log_end"}
     loaded = Settings.model_validate({"process": process, "publication": [publication]})
     with pytest.raises(Aborted):

@@ -6,7 +6,6 @@ The default is the one that is safe over a series of releases: cohorts of comple
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,7 +39,7 @@ def series_gate(least: int) -> dict[str, int]:
 
 def window(log: EventLog, least: int = K) -> dict[str, Any]:
     """A tenth of the cases, and at least `least`: BA cannot reach it with fewer new cases."""
-    return {"new_cases": max(least, math.ceil(log.n_cases / RELEASES))}
+    return {"new_cases": max(least, log.n_cases // RELEASES)}
 
 
 def publication(

@@ -49,10 +49,11 @@ def _filled(one: Site, name: str) -> list[Entry]:
         "DELETE FROM entries WHERE key LIKE 'charge/%'",
         "DELETE FROM entries",
         "UPDATE entries SET body = replace(body, '1/2', '1/9') WHERE key LIKE 'charge/%'",
+        "UPDATE entries SET body = 'garbage' WHERE key LIKE 'charge/%'",
         "INSERT INTO entries(key, publication, body) "
         'VALUES(\'charge/x\', \'noisy\', \'{"kind":"note","publication":""}\')',
     ],
-    ids=["charges missing", "all missing", "charges less", "one more"],
+    ids=["charges missing", "all missing", "charges less", "garbage", "one more"],
 )
 def test_a_copy_of_the_ledger_that_differs_is_rebuilt_aloud(
     broker: AnyBroker, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str

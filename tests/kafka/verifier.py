@@ -60,10 +60,17 @@ def source_events(site: Site) -> tuple[dict[tuple[int, int], dict[str, Any]], se
             assert event["case:concept:name"]
             assert event["concept:name"]
             assert event["time:timestamp"] < "2090"
+            assert _within_64_bits(event)
             good[partition, offset] = event
         except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
             bad.add((partition, offset))
     return good, bad
+
+
+def _within_64_bits(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return all(map(_within_64_bits, value.values() if isinstance(value, dict) else value))
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
 def _intake(site: Site) -> Iterator[str]:

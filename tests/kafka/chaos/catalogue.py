@@ -39,9 +39,6 @@ INTAKE = ("taken", "sent")
 ALARM_SECONDS = 90.0
 """How long the daemon may take to say what an operator has to answer."""
 
-QUIET_LOOKS = 10
-"""A gap that was not there so many times in a row is closed."""
-
 
 @dataclass(frozen=True)
 class Draw:
@@ -526,41 +523,55 @@ def _answer(world: World, host: str, action: str) -> None:
 
 def _accept_all(world: World) -> None:
     """Accept until no gap is left: each partition's may be reported later than the one before."""
-    host = _alarmed(world)
-    quiet, deadline = 0, time.monotonic() + ALARM_SECONDS
-    while quiet < 6:
-        if _status(world, host).get("state") == "gap":
-            _answer(world, host, "accept")
-            quiet = 0
-        if time.monotonic() > deadline:
-            raise Finding("hung: accepted gaps stay")
-        time.sleep(0.5)
-        quiet += 1
+    _alarmed(world)
+    deadline = time.monotonic() + 2 * ALARM_SECONDS
+    with world.pump.held():
+        world.pump.burst(8 * PARTITIONS)
+        while not _all_folded(world):
+            if _status(world, _telling(world)).get("state") == "gap":
+                _answer(world, _telling(world), "accept")
+            if time.monotonic() > deadline:
+                raise Finding(f"hung: accepted gaps stay: {_marks(world)}")
+            time.sleep(0.5)
 
 
 def _rewind_all(world: World) -> None:
     """Rewind until no gap is left: each partition's may be reported later than the one before."""
+    _alarmed(world)
     deadline = time.monotonic() + 2 * ALARM_SECONDS
-    host = _alarmed(world)
-    while True:
-        with world.down(world.of("ingest")):
-            if _status(world, host).get("state") == "gap":
-                _answer(world, host, "rewind")
-        if _quiet(world, host):
-            return
-        if time.monotonic() > deadline:
-            raise Finding("hung: gaps stay that were rewound")
+    with world.pump.held():
+        former = _marks(world)
+        while any(end <= former.get(number, -1) + 1 for number, (_, end) in _source_ends(world).items()):
+            world.pump.burst(8 * PARTITIONS)  # a mark of the log before must not look like the end of this one
+        while not _all_folded(world):
+            if _status(world, _telling(world)).get("state") == "gap":
+                with world.down(world.of("ingest")):
+                    _answer(world, _telling(world), "rewind")
+            if time.monotonic() > deadline:
+                raise Finding(f"hung: gaps stay that were rewound: {_marks(world)}")
+            time.sleep(0.5)
 
 
-def _quiet(world: World, host: str, seconds: float = 30.0) -> bool:
-    """Whether the gap closes in this time, and does not open again for some looks: the sources were read by then."""
-    quiet, deadline = 0, time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        quiet = 0 if _status(world, host).get("state") == "gap" else quiet + 1
-        if quiet == QUIET_LOOKS:
-            return True
-        time.sleep(0.5)
-    return False
+def _source_ends(world: World) -> dict[int, tuple[int, int]]:
+    return _ends(world, world.site.topic, PARTITIONS)
+
+
+def _telling(world: World) -> str:
+    """The host whose coordinator said something last."""
+    return max(HOSTS, key=lambda host: _status(world, host).get("at", 0.0))
+
+
+def _marks(world: World) -> dict[int, int]:
+    """High-water marks by partition, as the active coordinator says."""
+    return {one["p"]: one["last"] for one in _status(world, _telling(world)).get("partitions", ())}
+
+
+def _all_folded(world: World) -> bool:
+    """Whether the coordinator has no gap and the last record of every partition, while nothing is sent."""
+    if _status(world, _telling(world)).get("state") == "gap":
+        return False
+    marks = _marks(world)
+    return all(marks.get(number) == end - 1 for number, (_, end) in _source_ends(world).items() if end)
 
 
 @kind("checkpoint-damaged", "the generation before is used, and said", place="quiet")

@@ -138,7 +138,7 @@ def _decisions(site: Site, window: int, names: list[str]) -> Iterator[str]:
     wanted = [place for place, _ in expected_cuts(site, window)]
     for name in names:
         alive = {number: seal for number, seal in seals.get(name, {}).items() if (name, number) not in burned}
-        decided = Counter(seal["cut"] for seal in alive.values()) + Counter(withheld.get(name, {}))
+        decided = Counter(seal["cut"] for seal in alive.values()) + Counter(withheld.get(name, {}).keys())
         for place in wanted:
             if decided[f"{name}/{place}/0"] != 1:
                 yield f"{name}: cut {place} has {decided[f'{name}/{place}/0']} decisions"

@@ -132,7 +132,7 @@ class Round:
             if self.found(self.rest()):
                 return False
             self.outcome.recovery.append(time.monotonic() - begin)
-            found = self.found(judge.disagreements(self.world.site)[:MOST_LINES])
+            found = self.found(self.explained())
         say(f"  at rest after {time.monotonic() - begin:.1f} s, {len(self.world.site.ledger('seal'))} releases")
         return not found
 

@@ -65,7 +65,7 @@ crash: $(VENV)/.checked ## the long crash matrix on a real broker, planted bugs 
 	$(BIN)/pytest tests/kafka/crash_matrix.py
 
 .PHONY: chaos
-chaos: $(VENV)/.checked ## random faults on a running daemon (HOURS=1 SEED=.. MORE='--also waiting'; not in CI)
+chaos: $(VENV)/.checked ## random faults on a running daemon (HOURS=1 SEED=.. MORE='--only KIND'; not in CI)
 	$(BIN)/python -m tests.kafka.chaos --hours $(or $(HOURS),1) $(if $(SEED),--seed $(SEED)) $(MORE)
 
 .PHONY: soak

@@ -25,7 +25,7 @@ import msgspec
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import RefusedError, UnavailableError
-from stream.storage.ledger import Entry, SqliteLedger, key_of
+from stream.storage.ledger import Entry, SqliteLedger, key_of, unreadable
 
 log = logging.getLogger("veilstream")
 
@@ -61,7 +61,10 @@ class TopicLedger(SqliteLedger):
             **source.security.kafka_python(),
         )
         self._consumer.assign([self._partition])
-        self._catch_up()
+        try:
+            self._catch_up()
+        except sqlite3.Error as error:
+            raise unreadable(path, error) from error
 
     @staticmethod
     def _open_producer(process: str, source: Source) -> Any:
@@ -175,12 +178,14 @@ class TopicLedger(SqliteLedger):
 
     def _rebuild(self, told: list[Entry]) -> None:
         """Make the copy what the topic says, where it is anything else."""
-        here = list(super().entries())
-        if here == told:
-            return
+        try:
+            if list(super().entries()) == told:
+                return
+        except msgspec.DecodeError:
+            pass  # rows that are no entries
         log.error(
             "%s: does not hold what %s does (%d entries here, %d there): it is rebuilt from the topic",
-            *(self.path, self._partition.topic, len(here), len(told)),
+            *(self.path, self._partition.topic, self.count(), len(told)),
         )
         with _transaction(self._db):
             self._db.execute("DELETE FROM entries")

@@ -87,13 +87,13 @@ class SqliteLedger:
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
-            raise _unreadable(path, error) from error
+            raise unreadable(path, error) from error
         try:
             self._open(process)
         except BaseException as error:
             self._db.close()
             if isinstance(error, sqlite3.Error):
-                raise _unreadable(path, error) from error
+                raise unreadable(path, error) from error
             raise
 
     def _open(self, process: str) -> None:
@@ -117,7 +117,7 @@ class SqliteLedger:
     def _check(self, process: str) -> None:
         row = self._db.execute("SELECT version, process FROM about").fetchone()
         if row is None:
-            raise _unreadable(self.path, "it does not say whose it is")
+            raise unreadable(self.path, "it does not say whose it is")
         version, owner = row
         if version > VERSION:
             raise RefusedError(f"{self.path}: ledger version {version} is newer than this program reads ({VERSION})")
@@ -158,7 +158,8 @@ _SHORT = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sq
 """What SQLite says where the disk, the memory or the file descriptors are used up: nothing is wrong with the ledger."""
 
 
-def _unreadable(path: Path, why: object) -> VeilstreamError:
+def unreadable(path: Path, why: object) -> VeilstreamError:
+    """What to raise where a ledger's file cannot be opened or read."""
     if isinstance(why, sqlite3.Error) and getattr(why, "sqlite_errorcode", 0) & 0xFF in _SHORT:
         return UnavailableError(
             f"{path}: the ledger cannot be opened ({why}); look at free space, permissions and limits, and start again"

@@ -7,7 +7,6 @@ import logging
 import sqlite3
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -49,10 +48,11 @@ def _filled(one: Site, name: str) -> list[Entry]:
         "DELETE FROM entries WHERE key LIKE 'charge/%'",
         "DELETE FROM entries",
         "UPDATE entries SET body = replace(body, '1/2', '1/9') WHERE key LIKE 'charge/%'",
+        "UPDATE entries SET body = 'garbage' WHERE key LIKE 'charge/%'",
         "INSERT INTO entries(key, publication, body) "
         'VALUES(\'charge/x\', \'noisy\', \'{"kind":"note","publication":""}\')',
     ],
-    ids=["charges missing", "all missing", "charges less", "one more"],
+    ids=["charges missing", "all missing", "charges less", "garbage", "one more"],
 )
 def test_a_copy_of_the_ledger_that_differs_is_rebuilt_aloud(
     broker: AnyBroker, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
@@ -121,7 +121,6 @@ def test_what_cannot_be_told_of_a_release_stops_no_release(broker: AnyBroker, na
         name,
         tmp_path,
         publication("plain", "{ manual = true }", IDENTITY),
-        sensitive='["Diagnose"]',
     )
     events = f"veilstream.{name}.released-events"
     try:
@@ -146,8 +145,9 @@ def test_what_cannot_be_told_of_a_release_stops_no_release(broker: AnyBroker, na
 
 
 def _large(case: int) -> bytes:
-    event: dict[str, Any] = {"case:concept:name": f"c-{case}", "concept:name": "a"}
-    return json.dumps(event | {"time:timestamp": "2024-01-01T00:00:00Z", "Diagnose": f"{case:04d}" * 1000}).encode()
+    """An event of four kilobytes that leaves as it is."""
+    event = {"case:concept:name": f"c-{case}", "concept:name": f"{case:04d}" * 1000}
+    return json.dumps(event | {"time:timestamp": "2024-01-01T00:00:00Z"}).encode()
 
 
 def _release(one: Site, number: int) -> None:

@@ -60,10 +60,17 @@ def source_events(site: Site) -> tuple[dict[tuple[int, int], dict[str, Any]], se
             assert event["case:concept:name"]
             assert event["concept:name"]
             assert event["time:timestamp"] < "2090"
+            assert _within_64_bits(event)
             good[partition, offset] = event
         except (ValueError, KeyError, TypeError, AssertionError, RecursionError):
             bad.add((partition, offset))
     return good, bad
+
+
+def _within_64_bits(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return all(map(_within_64_bits, value.values() if isinstance(value, dict) else value))
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
 def _intake(site: Site) -> Iterator[str]:
@@ -131,7 +138,7 @@ def _decisions(site: Site, window: int, names: list[str]) -> Iterator[str]:
     wanted = [place for place, _ in expected_cuts(site, window)]
     for name in names:
         alive = {number: seal for number, seal in seals.get(name, {}).items() if (name, number) not in burned}
-        decided = Counter(seal["cut"] for seal in alive.values()) + Counter(withheld.get(name, {}))
+        decided = Counter(seal["cut"] for seal in alive.values()) + Counter(withheld.get(name, {}).keys())
         for place in wanted:
             if decided[f"{name}/{place}/0"] != 1:
                 yield f"{name}: cut {place} has {decided[f'{name}/{place}/0']} decisions"

@@ -21,23 +21,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from stream.testing.armed import BAD_DISK, NO_SPACE
 from tests.conftest import ROOT
 from tests.kafka import verifier
-from tests.kafka.chaos.world import HOSTS, PARTITIONS, Unit, World
+from tests.kafka.chaos.world import HOSTS, PARTITIONS, Unit, World, entries_of
 
-WAITS = {
-    "source-recreated-while-stopped": "issue 18 point 2",
-    "source-recreated-while-running": "issue 18 point 2",
-    "source-tail-lost": "issue 18 point 1",
-    "delta-recreated": "issue 18 point 3",
-    "ledger-copy-lacks-rows": "issue 18 point 4",
-    "ledger-copy-is-garbage": "issue 18 point 4",
-    "large-integers": "issue 18 point 5",
-    "ledger-garbage": "issue 18 point 7",
-}
+WAITS: dict[str, str] = {}
 """Kinds that the product does not survive or tell yet, and the point whose mend they wait for. They are drawn only when
 they are asked for (`--also NAME`, `--also waiting`). Take a line out when it is mended."""
 
@@ -361,11 +353,12 @@ def _(world: World, draw: Draw) -> None:
     _send(world, [(int(draw.u * PARTITIONS), value) for value in POISON])
 
 
-@kind("large-integers", "the event is in the dlq, or taken; no checkpoint fails")
+@kind("large-integers", "the event is in the dlq; no checkpoint fails")
 def _(world: World, draw: Draw) -> None:
+    """In an attribute that is kept."""
     body = {"case:concept:name": f"big-{draw.u}", "concept:name": "big", "time:timestamp": "2024-01-01T00:00:00+00:00"}
-    value = json.dumps({**body, "case:amount": 2**200, "amount": -(2**90)}).encode()
-    _send(world, [(0, value)])
+    large = ({"case:amount": 2**200}, {"amount": -(2**90)}, {"amount": {"of": [2**63]}})
+    _send(world, [(0, json.dumps({**body, **one}).encode()) for one in large])
 
 
 @kind("aborted-transaction", "what was aborted is no event")
@@ -530,16 +523,55 @@ def _answer(world: World, host: str, action: str) -> None:
 
 def _accept_all(world: World) -> None:
     """Accept until no gap is left: each partition's may be reported later than the one before."""
-    host = _alarmed(world)
-    quiet, deadline = 0, time.monotonic() + ALARM_SECONDS
-    while quiet < 6:
-        if _status(world, host).get("state") == "gap":
-            _answer(world, host, "accept")
-            quiet = 0
-        if time.monotonic() > deadline:
-            raise Finding("hung: accepted gaps stay")
-        time.sleep(0.5)
-        quiet += 1
+    _alarmed(world)
+    deadline = time.monotonic() + 2 * ALARM_SECONDS
+    with world.pump.held():
+        world.pump.burst(8 * PARTITIONS)
+        while not _all_folded(world):
+            if _status(world, _telling(world)).get("state") == "gap":
+                _answer(world, _telling(world), "accept")
+            if time.monotonic() > deadline:
+                raise Finding(f"hung: accepted gaps stay: {_marks(world)}")
+            time.sleep(0.5)
+
+
+def _rewind_all(world: World) -> None:
+    """Rewind until no gap is left: each partition's may be reported later than the one before."""
+    _alarmed(world)
+    deadline = time.monotonic() + 2 * ALARM_SECONDS
+    with world.pump.held():
+        former = _marks(world)
+        while any(end <= former.get(number, -1) + 1 for number, (_, end) in _source_ends(world).items()):
+            world.pump.burst(8 * PARTITIONS)  # a mark of the log before must not look like the end of this one
+        while not _all_folded(world):
+            if _status(world, _telling(world)).get("state") == "gap":
+                with world.down(world.of("ingest")):
+                    _answer(world, _telling(world), "rewind")
+            if time.monotonic() > deadline:
+                raise Finding(f"hung: gaps stay that were rewound: {_marks(world)}")
+            time.sleep(0.5)
+
+
+def _source_ends(world: World) -> dict[int, tuple[int, int]]:
+    return _ends(world, world.site.topic, PARTITIONS)
+
+
+def _telling(world: World) -> str:
+    """The host whose coordinator said something last."""
+    return max(HOSTS, key=lambda host: _status(world, host).get("at", 0.0))
+
+
+def _marks(world: World) -> dict[int, int]:
+    """High-water marks by partition, as the active coordinator says."""
+    return {one["p"]: one["last"] for one in _status(world, _telling(world)).get("partitions", ())}
+
+
+def _all_folded(world: World) -> bool:
+    """Whether the coordinator has no gap and the last record of every partition, while nothing is sent."""
+    if _status(world, _telling(world)).get("state") == "gap":
+        return False
+    marks = _marks(world)
+    return all(marks.get(number) == end - 1 for number, (_, end) in _source_ends(world).items() if end)
 
 
 @kind("checkpoint-damaged", "the generation before is used, and said", place="quiet")
@@ -639,6 +671,7 @@ def _recreate(world: World, name: str) -> None:
     from kafka.admin import NewTopic
 
     topic = world.site.topic if name == "source" else _topic(world, name)
+    world.recreated = True
     with world.pump.held():
         if name == "source" and all(unit.pid for unit in world.of("ingest")):
             world.site.all_read()
@@ -671,24 +704,24 @@ def _(world: World, draw: Draw) -> None:
     world.pump.burst(80)
 
 
-@kind("source-recreated-while-stopped", "a gap until `gap accept`; every new event counts", place="last")
+@kind("source-recreated-while-stopped", "a gap until `gap rewind`; every new event counts", place="last")
 def _(world: World, draw: Draw) -> None:
     with world.pump.held():
         world.site.all_read()
         with world.down(world.units):
             _recreate(world, "source")
             world.pump.burst(20 + int(100 * draw.u))
-    _accept_all(world)
+    _rewind_all(world)
 
 
-@kind("source-recreated-while-running", "a gap until `gap accept`; every new event counts", place="last")
+@kind("source-recreated-while-running", "a gap until `gap rewind`; every new event counts", place="last")
 def _(world: World, draw: Draw) -> None:
     _recreate(world, "source")
     world.pump.burst(20 + int(100 * draw.u))
-    _accept_all(world)
+    _rewind_all(world)
 
 
-@kind("source-tail-lost", "a gap until `gap accept`; every new event counts", place="last")
+@kind("source-tail-lost", "a gap until `gap rewind`; every new event counts", place="last")
 def _(world: World, draw: Draw) -> None:
     """The broker comes back without its last records, which were read; new ones take their offsets."""
     with world.lock, world.pump.held():
@@ -699,42 +732,109 @@ def _(world: World, draw: Draw) -> None:
         world.broker.start()
         world.former.append(world.site.forget(world.site.topic))
     world.pump.burst(60)
-    _accept_all(world)
+    _rewind_all(world)
 
 
-@kind(
-    "delta-recreated", "a gap or a refusal that an operator answers; no release without the lost deltas", place="last"
-)
+@kind("delta-recreated", "refused (exit 4) until `gap rewind`; then every event counts", place="last")
 def _(world: World, draw: Draw) -> None:
-    """What the topic held is in the checkpoints; what comes after it must be folded, or refused aloud (exit 4)."""
+    """What the topic held is in the checkpoints, or read again from the sources."""
     if draw.u < 0.5:
         with world.down(world.units):
             _recreate(world, "delta")
     else:
         _recreate(world, "delta")
     world.pump.burst(60)
+    _rewind_delta(world)
+
+
+def _rewind_delta(world: World) -> None:
+    """The operator's order for a delta topic that is not the one of the state, given for each host that refuses: the
+    standby may have an older state. Over when a coordinator goes on."""
+    begin, answered, deadline = time.time(), 0, time.monotonic() + 2 * ALARM_SECONDS
+    while time.monotonic() < deadline:
+        for host in HOSTS:
+            (unit,) = world.of("coordinator", host)
+            if (unit.refusal or "").startswith("exit 2"):  # it looked while there was no topic
+                unit.start()
+            if not (unit.refusal or "").startswith("exit 4"):
+                continue
+            if "gap rewind|accept" not in str(unit.refusal):
+                raise Finding(f"refused: {unit}: {unit.refusal}")
+            with world.down(world.of("ingest")):
+                _answer(world, host, "rewind")
+            answered += 1
+            unit.start()
+        told = max((_status(world, host) for host in HOSTS), key=lambda one: one.get("at", 0.0))
+        if answered and told.get("at", 0.0) > begin and told.get("state") == "active":
+            return
+        time.sleep(0.5)
+    raise Finding(f"silent: {answered} refusals within {2 * ALARM_SECONDS:g} s, and no coordinator goes on")
 
 
 @kind("ledger-copy-lacks-rows", "it is compared with the topic at the start and rebuilt aloud", place="quiet")
 def _(world: World, draw: Draw) -> None:
     with world.down(world.of("coordinator")):
+        damaged = []
         for host in HOSTS:
-            path = world.site.output(host) / "operator" / "ledger.sqlite"
+            path = _copy(world, host)
             if path.exists():
                 with closing(sqlite3.connect(path)) as db, db:
-                    db.execute("DELETE FROM entries WHERE id % 3 = ?", (int(3 * draw.u),))
+                    if db.execute("DELETE FROM entries WHERE id % 3 = ?", (int(3 * draw.u),)).rowcount:
+                        damaged.append(host)
+                world.site.damaged[host] = entries_of(path)
+        before = _rebuilt(world)
+        begin = time.time()
+    deadline = time.monotonic() + ALARM_SECONDS
+    while time.monotonic() < deadline:
+        active = [host for host in HOSTS if _active_since(world, host, begin)]
+        if _rebuilt(world) > before or (active and not set(active) & set(damaged)):
+            return
+        time.sleep(0.5)
+    raise Finding(f"silent: nobody said within {ALARM_SECONDS:g} s that a copy of the ledger lacked rows")
+
+
+def _copy(world: World, host: str) -> Path:
+    return world.site.output(host) / "operator" / "ledger.sqlite"
+
+
+def _rebuilt(world: World) -> int:
+    """How often a coordinator said that it made its copy of the ledger anew."""
+    logs = (path.read_text(errors="replace") for path in world.folder.glob("coordinator-*.log"))
+    return sum(text.count("it is rebuilt from the topic") for text in logs)
+
+
+def _active_since(world: World, host: str, begin: float) -> bool:
+    told = _status(world, host)
+    return bool(told.get("at", 0.0) > begin and told.get("state") == "active")
 
 
 @kind("ledger-copy-is-garbage", "it is rebuilt from the topic aloud, or refused (exit 4)", place="last")
 def _(world: World, draw: Draw) -> None:
+    """Refused, it is the operator who takes the file away: all of it is in the topic."""
     with world.down(world.of("coordinator")):
-        for host in HOSTS:
-            path = world.site.output(host) / "operator" / "ledger.sqlite"
-            if path.exists():
-                data = bytearray(path.read_bytes())
-                for place in range(100, len(data), 97):
-                    data[place] ^= 0x55
-                path.write_bytes(data)
+        there = [host for host in HOSTS if _copy(world, host).exists()]
+        for host in there:
+            path = _copy(world, host)
+            data = bytearray(path.read_bytes())
+            for place in range(100 + int(3000 * draw.u), len(data), 97):
+                data[place] ^= 0x55
+            path.write_bytes(data)
+        before = _rebuilt(world)
+        begin = time.time()
+    deadline = time.monotonic() + ALARM_SECONDS
+    while time.monotonic() < deadline:
+        told = [unit.refusal or "" for unit in world.of("coordinator")]
+        active = [host for host in HOSTS if _active_since(world, host, begin)]
+        refused = any(text.startswith("exit 4") and "ledger.sqlite" in text for text in told)
+        if refused or _rebuilt(world) > before or (active and not set(active) & set(there)):
+            break
+        time.sleep(0.5)
+    else:
+        raise Finding(f"silent: nobody said within {ALARM_SECONDS:g} s that a copy of the ledger is garbage: {told}")
+    with world.down(world.of("coordinator")):
+        for host in there:
+            for path in _copy(world, host).parent.glob("ledger.sqlite*"):
+                path.unlink()
 
 
 JUDGED_BY_REFUSAL = {"delta-garbage", "ledger-garbage", "ledger-recreated"}

@@ -32,6 +32,9 @@ MOST_LINES = 5
 FENCED = ("another coordinator has taken over", "is using this folder")
 """A refusal that costs nothing but a standby: a person starts it again."""
 
+MISSING = "missing; run `veilstream topics create`"
+"""A process that looked between the deletion of a topic and its creation."""
+
 RATE = 12.0
 """Events a second between strikes: a cut every four seconds."""
 
@@ -129,7 +132,7 @@ class Round:
             if self.found(self.rest()):
                 return False
             self.outcome.recovery.append(time.monotonic() - begin)
-            found = self.found(judge.disagreements(self.world.site)[:MOST_LINES])
+            found = self.found(self.explained())
         say(f"  at rest after {time.monotonic() - begin:.1f} s, {len(self.world.site.ledger('seal'))} releases")
         return not found
 
@@ -175,7 +178,7 @@ class Round:
                 continue
             if any(words in refusal for words in FENCED):
                 self.outcome.fenced += 1
-            else:
+            elif not (MISSING in refusal and self.world.recreated):
                 lines.append(f"refused: {unit}: {refusal}")
             unit.start()
         return lines

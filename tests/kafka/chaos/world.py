@@ -6,6 +6,7 @@ import itertools
 import json
 import secrets
 import signal
+import sqlite3
 import struct
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,8 @@ class Witness(Site):
         self._decoded: dict[str, list[tuple[int, Any]]] = defaultdict(list)
         self._reader: Any = None
         self._reading = threading.RLock()
+        self.damaged: dict[str, list[dict[str, Any]]] = {}
+        """Entries that a fault left in a host's copy of the ledger: wrong until a coordinator opens it."""
         self._starting = threading.Lock()
 
     @property
@@ -219,6 +222,12 @@ class Witness(Site):
         super().close()
         if self._reader is not None:
             self._reader.close(autocommit=False)
+
+
+def entries_of(path: Path) -> list[dict[str, Any]]:
+    """What a copy of the ledger holds, in order. sqlite3.Error where it cannot be read."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as db:
+        return [json.loads(body) for (body,) in db.execute("SELECT body FROM entries ORDER BY id")]
 
 
 def decoded(value: bytes | None) -> dict[str, Any]:
@@ -401,6 +410,7 @@ class Pump:
         self._producer.close(timeout=10)
 
 
+KEPT = 'attributes = ["amount"]'
 TOP = 'key = "{key}"\ncheckpoint_key = "{storage}"\nstore = "{store}"\nmin_free_bytes = 0\n'
 
 
@@ -412,13 +422,17 @@ class World:
         self.armoury = folder / "armed"
         self.armoury.mkdir(parents=True)
         top = TOP.format(key=secrets.token_hex(32), storage=secrets.token_hex(32), store=folder / "shared")
-        self.site = Witness(broker.bootstrap, name, folder, scenario.publications(), partitions=PARTITIONS, top=top)
+        self.site = Witness(
+            broker.bootstrap, name, folder, scenario.publications(), partitions=PARTITIONS, source=KEPT, top=top
+        )
         self.crashes: Counter[str] = Counter()
         """Last words of processes that ended by themselves, to be started again."""
         self.hung: list[str] = []
         """Processes that did not end when they were asked to."""
         self.former: list[list[tuple[int, int, bytes | None]]] = []
         """What the source topic held in its former lives."""
+        self.recreated = False
+        """Whether a topic was deleted and created again."""
         self.lock = threading.Lock()
         """Of the broker: two faults do not restart it at once."""
         self.units = [Unit(self, "coordinator", host) for host in HOSTS]

@@ -89,7 +89,7 @@ class Session:
             where = planting.places(original, mutated)
             if not where:
                 continue  # an annotation
-            if len(where) > 1 or where[0] == "" or where[0].startswith("<"):  # "<genexpr>" at the level of the module
+            if len(where) > 1 or where[0].split(".")[-1][:1] in ("", "<"):  # "<genexpr>" of the module
                 if not self._constant(path, mutant, everything, module):
                     self._later(path, mutant, everything)
                 continue

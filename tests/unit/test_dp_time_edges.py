@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from models.dp.annotation import annotate, sorted_alphabet
+from models.dp.annotation import MAX_TIME_MS, annotate, sorted_alphabet
 from models.dp.priors import _share, group_extent, prior_probabilities
 from models.dp.timestamps import (
     LATTICE,
@@ -142,6 +143,17 @@ def test_nobody_guesses_worse_than_by_one_share() -> None:
     minute = 60 * SECOND
     log = _log(*(("ab", (0, step * minute)) for step in (0, 30, 60)))
     assert prior_probabilities(annotate(log), 0.2, "paper-tables")[1::2].tolist() == [1 / 3] * 3
+
+
+def test_where_a_minute_ends() -> None:
+    """10 minutes and 59.999 seconds are 10 minutes, and lie within 10 minutes of the first value."""
+    log = _log(("ab", (0, 0)), *[("ab", (0, 659_999 * 1_000_000))] * 2)
+    assert prior_probabilities(annotate(log), 0.2, "paper-tables")[1::2].tolist() == [2 / 3] * 3
+
+
+def test_the_calendar_begins_with_1678() -> None:
+    """The first whole year that 64 bits of nanoseconds hold, and as far after 1970."""
+    assert timedelta(milliseconds=MAX_TIME_MS) == date(1970, 1, 1) - date(1678, 1, 1)
 
 
 def test_starts_of_the_papers_tables() -> None:

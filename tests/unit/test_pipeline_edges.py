@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from connectors import write_log
+from models.errors import RefusedError
 from models.eventlog import Column, EventLog
-from stream.release import pipeline
+from stream.release import audit_document, pipeline
 from stream.release.contract import Attempt, Exposure
 from stream.release.schedule import ReleaseClock, SimulatedClock
 from stream.runtime.service import Office
 from stream.storage import variants
+from stream.storage.ledger import Entry
 from tests.unit.test_pipeline_rules import DP, IDENTITY, _attempt, _office, _public, _settings
 
 COHORTS = {
@@ -161,6 +164,77 @@ def test_an_attribute_that_names_single_cases_is_refused(tmp_path: Path, kind: s
         assert "attribute 'phone' has 200 values in 200 cases" in found.reasons[0]
     else:
         assert found.status == "sealed"
+
+
+def test_bytes_that_break_the_promise_never_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer that loses a case: the cut is withheld with the fault, and the files are put aside, not published."""
+
+    def losing(log: EventLog, path: Path, **more: Any) -> None:
+        write_log(log.select_cases(np.arange(log.n_cases - 1)), path, **more)
+
+    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
+        with monkeypatch.context() as patch:
+            patch.setattr(audit_document, "write_log", losing)
+            found = office.pipelines["p"].attempt(_attempt())
+        fault = "read back from log.xes.gz: 199 cases and 398 events, not 200 and 400"
+        assert (found.status, found.reasons) == ("withheld", [fault])
+        assert found.audit["gate"] == {"decision": "withheld", "reasons": [fault]}
+        assert list((tmp_path / "out" / "public" / "p").iterdir()) == []
+        assert len(list((tmp_path / "out").rglob("quarantine/p/*"))) == 1
+        assert office.pipelines["p"].attempt(_attempt("p@2.0.0")).sequence == 1
+
+
+def test_a_number_that_was_lost_leaves_nothing_in_public(tmp_path: Path) -> None:
+    """The loser's files are put aside."""
+
+    def race(name: str) -> None:
+        if name == "files_written":
+            office.ledger.append(Entry(kind="seal", publication="p", cut="p@9.0.0", sequence=1, owner="other"))
+
+    with _office(tmp_path, _settings({"mechanism": IDENTITY}), race) as office:
+        with pytest.raises(RefusedError, match="sealed by another process"):
+            office.pipelines["p"].attempt(_attempt())
+        assert list((tmp_path / "out" / "public" / "p").iterdir()) == []
+        assert len(list((tmp_path / "out").rglob("quarantine/p/*"))) == 1
+
+
+def test_a_build_that_takes_too_long_leaves_nothing(tmp_path: Path) -> None:
+    """Withheld; what the operator would have kept of it is gone, the files are put aside."""
+    clock = SimulatedClock(monotonic=iter([0, 10**18]).__next__)
+    with closing(Office(_settings({"mechanism": DP}), tmp_path / "out", clock=clock)) as office:
+        found = office.pipelines["p"].attempt(_attempt(moment=48 * HOUR))
+        assert (found.status, found.reasons) == ("withheld", ["the build took longer than publish_after allows"])
+        assert [entry.kind for entry in office.ledger.entries() if entry.kind != "note"] == ["charge", "withheld"]
+    assert list((tmp_path / "out" / "public" / "p").iterdir()) == []
+    assert list((tmp_path / "out" / "operator" / "p").iterdir()) == []
+    assert len(list((tmp_path / "out").rglob("quarantine/p/*"))) == 1
+
+
+def test_audits_of_the_next_release_see_this_one(tmp_path: Path) -> None:
+    """With its audit, as the operator's folder has it."""
+    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
+        one = office.pipelines["p"]
+        first = one.attempt(_attempt())
+        assert [record.sequence for record in one.earlier] == [1]
+        assert one.earlier[0].audit == first.audit
+        one.attempt(_attempt("p@2.0.0"))
+        assert [record.sequence for record in one.earlier] == [1, 2]
+
+
+def test_a_mirror_has_the_operators_files_before_the_seal(tmp_path: Path) -> None:
+    """A host that takes over finds what the seal names."""
+    told: list[tuple[str, str, list[str]]] = []
+
+    class Told:
+        def put_release(self, publication: str, temporary: str, folder: Path) -> None:
+            told.append((publication, temporary, sorted(path.name for path in folder.iterdir())))
+            assert [entry for entry in office.ledger.entries() if entry.kind == "seal"] == []
+
+    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
+        office.pipelines["p"].mirror = Told()  # type: ignore[assignment]
+        office.pipelines["p"].attempt(_attempt())
+        (seal,) = (entry for entry in office.ledger.entries() if entry.kind == "seal")
+    assert told == [("p", seal.body["operator"], ["audit.json", "memory.json", "variants.parquet"])]
 
 
 RARE = ("ab",) * 6 + ("ac",)

@@ -202,6 +202,14 @@ def test_noise_is_added_on_the_lattice_of_the_group() -> None:
     assert min(scales) > LATTICE / 2  # rounded up: never less noise than asked for
 
 
+def test_a_range_of_a_millisecond_is_a_range() -> None:
+    """Without noise both ends come back; half a range down is half a millisecond, rounded down."""
+    found = noise_times(
+        np.zeros(2, dtype=np.int64), np.asarray([7, 8]), np.ones(2), np.asarray([0, 1, 1]), _Steps(of_times=(0, 0, -1))
+    )
+    assert found.relative.tolist() == [7, 8, 7]
+
+
 def test_noise_that_would_leave_64_bits_is_cut() -> None:
     """At the furthest step that a range allows, on both sides; a short range goes as far as 2^42 times itself."""
     for spread in (1, 1000, 2**40):

@@ -115,7 +115,7 @@ def test_a_pipeline_by_itself_has_nothing_elsewhere(tmp_path: Path) -> None:
 
 def test_each_stage_has_its_own_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a clock that goes on by one second a look, every stage takes one."""
-    looks = iter(range(100))
+    looks = iter(range(5, 100))
     monkeypatch.setattr(pipeline, "time", SimpleNamespace(monotonic=lambda: float(next(looks))))
     with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
         seconds = office.pipelines["p"].attempt(_attempt()).audit["seconds"]

@@ -183,7 +183,6 @@ def _needed(annotated: AnnotatedLog, settings: Settings, draw: Source) -> Ints:
     """Noise of each transition of the contingency table (definition 3.11), int64[T]; |z| where oversampling."""
     scale = math.nextafter(1.0 / settings.epsilon_counts, math.inf)
     noise = draw.laplace(scale, annotated.dafsa.n_transitions)
-    noise[annotated.counts == 0] = 0  # transitions of filtered variants only: there is no case to copy
     return np.abs(noise) if settings.variant == "oversampling" else noise
 
 

@@ -75,7 +75,12 @@ class Session:
         with open(path, encoding="utf-8") as file:
             text = file.read()
         original = compile(text, os.path.abspath(path), "exec", dont_inherit=True)
-        everything = set().union(*(numbers for (one, _), numbers in self.hits.items() if one == path), set())
+        users = {
+            item.module.__name__
+            for item in self.items
+            if any(getattr(value, "__module__", None) == module.__name__ for value in vars(item.module).values())
+        }  # a class of pydantic is asked without that any function of its module runs
+        everything = self._tests_of(users).union(*(numbers for (one, _), numbers in self.hits.items() if one == path))
         for mutant in mutants:
             try:
                 mutated = compile(mutant.source, os.path.abspath(path), "exec", dont_inherit=True)
@@ -84,7 +89,7 @@ class Session:
             where = planting.places(original, mutated)
             if not where:
                 continue  # an annotation
-            if len(where) > 1 or where[0] == "" or where[0].startswith("<"):  # "<genexpr>" at the level of the module
+            if len(where) > 1 or where[0].split(".")[-1][:1] in ("", "<"):  # "<genexpr>" of the module
                 if not self._constant(path, mutant, everything, module):
                     self._later(path, mutant, everything)
                 continue
@@ -190,6 +195,9 @@ def at_import(path: str, mutant: Mutant, tests: list[str], took: float) -> tuple
     """A mutant of a constant, a default or a class: a fork that has imported nothing of the project imports it."""
 
     def body() -> bool:
+        silent = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(silent, 1)
+        os.dup2(silent, 2)
         sys.meta_path.insert(0, planting.AtImport(name_of(path), os.path.abspath(path), mutant.source))
         # 4, 5: a test that is no longer there is no kill
         return int(pytest.main([*ARGUMENTS, "-x", *tests])) not in (0, 4, 5)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from models.dp.annotation import annotate, sorted_alphabet
+from models.dp.annotation import MAX_TIME_MS, annotate, sorted_alphabet
 from models.dp.priors import _share, group_extent, prior_probabilities
 from models.dp.timestamps import (
     LATTICE,
@@ -144,6 +145,17 @@ def test_nobody_guesses_worse_than_by_one_share() -> None:
     assert prior_probabilities(annotate(log), 0.2, "paper-tables")[1::2].tolist() == [1 / 3] * 3
 
 
+def test_where_a_minute_ends() -> None:
+    """10 minutes and 59.999 seconds are 10 minutes, and lie within 10 minutes of the first value."""
+    log = _log(("ab", (0, 0)), *[("ab", (0, 659_999 * 1_000_000))] * 2)
+    assert prior_probabilities(annotate(log), 0.2, "paper-tables")[1::2].tolist() == [2 / 3] * 3
+
+
+def test_the_calendar_begins_with_1678() -> None:
+    """The first whole year that 64 bits of nanoseconds hold, and as far after 1970."""
+    assert timedelta(milliseconds=MAX_TIME_MS) == date(1970, 1, 1) - date(1678, 1, 1)
+
+
 def test_starts_of_the_papers_tables() -> None:
     """Whole days d as d / max, window (d - 1/max^2, d + 1/max^2]: the same day alone, and the next where max is 1."""
     found = prior_probabilities(annotate(_log(*(("a", (day * DAY,)) for day in (0, 1, 1, 3)))), 0.2, "paper-tables")
@@ -188,6 +200,14 @@ def test_noise_is_added_on_the_lattice_of_the_group() -> None:
     (scales,) = draw.asked
     assert scales == pytest.approx([LATTICE / 2] * 2)
     assert min(scales) > LATTICE / 2  # rounded up: never less noise than asked for
+
+
+def test_a_range_of_a_millisecond_is_a_range() -> None:
+    """Without noise both ends come back; half a range down is half a millisecond, rounded down."""
+    found = noise_times(
+        np.zeros(2, dtype=np.int64), np.asarray([7, 8]), np.ones(2), np.asarray([0, 1, 1]), _Steps(of_times=(0, 0, -1))
+    )
+    assert found.relative.tolist() == [7, 8, 7]
 
 
 def test_noise_that_would_leave_64_bits_is_cut() -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from models.dp.budget import Charge
-from models.errors import RefusedError, VeilstreamError
+from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.storage.ledger import (
+    RESOURCE_FORM,
     Account,
     Entry,
     EntryKind,
     SqliteLedger,
+    _unreadable,
     charge_entry,
     charge_of,
     key_of,
@@ -188,3 +190,73 @@ def test_a_closed_ledger_is_closed(ledger: SqliteLedger) -> None:
     ledger.close()
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         ledger.count()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (sqlite3.SQLITE_FULL, UnavailableError),
+        (sqlite3.SQLITE_CANTOPEN, UnavailableError),
+        (sqlite3.SQLITE_CANTOPEN_ISDIR, UnavailableError),  # the low byte says what it is, the rest says more of it
+        (sqlite3.SQLITE_IOERR, UnavailableError),
+        (sqlite3.SQLITE_NOMEM, UnavailableError),
+        (sqlite3.SQLITE_CORRUPT, RefusedError),
+        (sqlite3.SQLITE_NOTADB, RefusedError),
+        (None, RefusedError),
+    ],
+)
+def test_what_is_short_is_not_damaged(code: int | None, kind: type[VeilstreamError]) -> None:
+    """A disk, memory or descriptors that are used up ask for another start; everything else for a backup."""
+    error = sqlite3.OperationalError("as SQLite says")
+    if code is not None:
+        error.sqlite_errorcode = code
+    found = _unreadable(Path("ledger.sqlite"), error)
+    assert type(found) is kind
+    assert "as SQLite says" in str(found)
+    assert type(_unreadable(Path("ledger.sqlite"), "it does not say whose it is")) is RefusedError
+
+
+def test_a_folder_asks_for_a_look_at_the_machine(tmp_path: Path) -> None:
+    """What SQLite itself says of a file that it cannot open."""
+    with pytest.raises(UnavailableError, match="look at free space, permissions and limits"):
+        SqliteLedger(tmp_path, "demo")
+
+
+def test_which_cuts_are_paid_and_undecided(ledger: SqliteLedger) -> None:
+    """Those whose next draw has its charge, neither sealed nor withheld; a draw that was lost needs a charge anew."""
+    charge = Charge(Fraction(1), Fraction(1, 10))
+    account = Account(ledger, "p")
+    for cut in ("open", "sealed", "withheld", "lost", "again"):
+        account.append(charge_entry("p", cut, charge))
+    account.append(_entry("withheld", cut="unpaid"))
+    account.append(_entry("withheld", cut="withheld"))
+    for number, cut in enumerate(("sealed", "lost", "again"), 1):
+        account.append(_entry("seal", cut=cut, sequence=number))
+    for number, cut in ((2, "lost"), (3, "again")):
+        account.append(_entry("burned", cut=cut, sequence=number))
+    account.append(charge_entry("p", "again", charge, redraw=1))
+    for one in (account, Account(ledger, "p")):
+        assert one.unfinished == {"open", "again"}
+        assert (one.redraws["open"], one.redraws["lost"], one.redraws["again"]) == (0, 1, 1)
+        assert (one.paid("open"), one.paid("lost"), one.paid("again")) == (charge, Charge(), charge)
+        assert (one.sealed(), one.sealed(charged=True), one.sealed(charged=False)) == (3, 3, 3)
+
+
+def test_numbers_that_were_charged(ledger: SqliteLedger) -> None:
+    """Counted alone where asked; burned ones stay sealed."""
+    account = Account(ledger, "p")
+    account.append(charge_entry("p", "paid", Charge(Fraction(1))))
+    for number, cut in enumerate(("paid", "free", "free too"), 1):
+        account.append(_entry("seal", cut=cut, sequence=number))
+    account.append(_entry("burned", cut="free", sequence=2))
+    assert (account.sealed(), account.sealed(charged=True)) == (3, 1)
+
+
+def test_a_series_goes_on_naming_resources_as_it_began(ledger: SqliteLedger) -> None:
+    """By process and key from the start; by the key alone once a seal does not say otherwise."""
+    account = Account(ledger, "p")
+    assert account.resource_form == "process"
+    account.append(Entry(kind="seal", publication="p", cut="a", sequence=1, body={RESOURCE_FORM: "process"}))
+    assert account.resource_form == "process"
+    account.append(Entry(kind="seal", publication="p", cut="b", sequence=2))
+    assert account.resource_form == "key"

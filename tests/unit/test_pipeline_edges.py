@@ -19,10 +19,10 @@ from models.eventlog import Column, EventLog
 from stream.release import audit_document, pipeline
 from stream.release.contract import Attempt, Exposure
 from stream.release.schedule import ReleaseClock, SimulatedClock
-from stream.runtime.service import Office
+from stream.runtime.service import ReleaseService
 from stream.storage import variants
 from stream.storage.ledger import Entry
-from tests.unit.test_pipeline_rules import DP, IDENTITY, _attempt, _office, _public, _settings
+from tests.unit.test_pipeline_rules import DP, IDENTITY, _attempt, _public, _service, _settings
 
 COHORTS = {
     "kind": "tlkc-cohorts", "knowledge": "seq", "attribute": "ac", "L": 1, "K": 2, "C": 1, "suppression": "local",
@@ -37,10 +37,10 @@ def _operator(folder: Path, number: int, name: str = "p") -> Path:
 
 def test_the_operators_copy_names_the_source_cases(tmp_path: Path) -> None:
     """Every case by the id of the one it is an instance of, the first one too; a record that is no person has none."""
-    with _office(tmp_path, _settings({"mechanism": IDENTITY}, {"mechanism": DP})) as office:
+    with _service(tmp_path, _settings({"mechanism": IDENTITY}, {"mechanism": DP})) as service:
         attempt = _attempt(traces=("ab", "ac", "ad"))
-        office.pipelines["p"].attempt(attempt)
-        office.pipelines["q"].attempt(_attempt("q@1.0.0"))
+        service.pipelines["p"].attempt(attempt)
+        service.pipelines["q"].attempt(_attempt("q@1.0.0"))
     found = variants.read(_operator(tmp_path, 1) / "variants.parquet")
     assert sorted(found.log.case_ids) == sorted(attempt.exposure.log.case_ids)
     assert set(variants.read(_operator(tmp_path, 1, "q") / "variants.parquet").log.case_ids) == {""}
@@ -65,8 +65,10 @@ def test_a_clock_that_was_simulated_is_said(
     table = {"mechanism": mechanism, "window": window}
     if "every" in window:
         table["start"] = "2024-01-01T00:00:00Z"
-    with closing(Office(_settings(table), tmp_path / "out", **({} if clock is None else {"clock": clock}))) as office:
-        assert office.pipelines["p"].attempt(_attempt(moment=moment)).status == "sealed"
+    with closing(
+        ReleaseService(_settings(table), tmp_path / "out", **({} if clock is None else {"clock": clock}))
+    ) as service:
+        assert service.pipelines["p"].attempt(_attempt(moment=moment)).status == "sealed"
     assert (_public(tmp_path, 1).get("clock") == "simulated") is said
 
 
@@ -74,10 +76,10 @@ def test_a_release_that_waits_has_its_moment_in_the_seal(tmp_path: Path) -> None
     """So that a start after a crash publishes it then; one that is published at once has none. The audience stands
     there too, where the series is one of an audience."""
     settings = _settings({"mechanism": DP}, {"mechanism": IDENTITY})
-    with closing(Office(settings, tmp_path / "out", clock=SimulatedClock())) as office:
-        office.pipelines["p"].attempt(_attempt(moment=48 * HOUR))
-        office.pipelines["q"].attempt(_attempt("q@1.0.0"))
-        paid, plain = (entry.body for entry in office.ledger.entries() if entry.kind == "seal")
+    with closing(ReleaseService(settings, tmp_path / "out", clock=SimulatedClock())) as service:
+        service.pipelines["p"].attempt(_attempt(moment=48 * HOUR))
+        service.pipelines["q"].attempt(_attempt("q@1.0.0"))
+        paid, plain = (entry.body for entry in service.ledger.entries() if entry.kind == "seal")
     assert paid["publish_at"] == 48 * HOUR + 15 * 60 * 1_000_000_000
     assert "publish_at" not in plain
     assert "audience" not in paid
@@ -88,9 +90,9 @@ def test_the_chain_names_the_last_one_and_counts_all(tmp_path: Path) -> None:
     """Digest and number of the last release, and how many numbers the process has sealed; a release whose manifest may
     not depend on data counts those elsewhere that were paid for."""
     settings = _settings({"mechanism": IDENTITY}, {"mechanism": DP}, {"mechanism": DP})
-    with closing(Office(settings, tmp_path / "out", clock=SimulatedClock())) as office:
+    with closing(ReleaseService(settings, tmp_path / "out", clock=SimulatedClock())) as service:
         for name, number in (("p", 1), ("p", 2), ("q", 1), ("r", 1), ("r", 2), ("p", 3), ("q", 2)):
-            assert office.pipelines[name].attempt(_attempt(f"{name}@{number}.0.0")).sequence == number
+            assert service.pipelines[name].attempt(_attempt(f"{name}@{number}.0.0")).sequence == number
 
     def digest(name: str, number: int) -> str:
         path = tmp_path / "out" / "public" / name / f"release-{number:06d}" / "manifest.json"
@@ -105,9 +107,9 @@ def test_the_chain_names_the_last_one_and_counts_all(tmp_path: Path) -> None:
 
 
 def test_a_pipeline_by_itself_has_nothing_elsewhere(tmp_path: Path) -> None:
-    """Neither charges nor numbers of other publications, until an office says so."""
-    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
-        one = office.pipelines["p"]
+    """Neither charges nor numbers of other publications, until a service says so."""
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
+        one = service.pipelines["p"]
         alone = pipeline.Pipeline(one.spec, one.ledger, one.store, one.folder, one.pseudonyms)
         assert [alone.sealed_elsewhere(charged) for charged in (True, False)] == [0, 0]
         assert alone.gaps_accepted == 0
@@ -117,35 +119,35 @@ def test_each_stage_has_its_own_seconds(tmp_path: Path, monkeypatch: pytest.Monk
     """On a clock that goes on by one second a look, every stage takes one."""
     looks = iter(range(5, 100))
     monkeypatch.setattr(pipeline, "time", SimpleNamespace(monotonic=lambda: float(next(looks))))
-    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
-        seconds = office.pipelines["p"].attempt(_attempt()).audit["seconds"]
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
+        seconds = service.pipelines["p"].attempt(_attempt()).audit["seconds"]
     assert set(seconds) >= {"build", "anonymity", "files", "read_back"}
     assert set(seconds.values()) == {1.0}
 
 
 def test_whose_releases_stand_in_the_way(tmp_path: Path) -> None:
     """A message names the publication that another mechanism released for: this one, or one of the same audience."""
-    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
-        office.pipelines["p"].attempt(_attempt())
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
+        service.pipelines["p"].attempt(_attempt())
     for name, whose in (("p", "the releases of p were"), ("q", "the releases of p to the same audience were")):
-        with _office(tmp_path, _settings({"name": name, "mechanism": COHORTS})) as office:
-            found = office.pipelines[name].attempt(_attempt(f"{name}@2.0.0"))
+        with _service(tmp_path, _settings({"name": name, "mechanism": COHORTS})) as service:
+            found = service.pipelines[name].attempt(_attempt(f"{name}@2.0.0"))
         assert found.reasons == [f"{whose} made by identity; give tlkc-cohorts its own publication"]
-    with _office(tmp_path, _settings({"name": "r", "mechanism": IDENTITY})) as office:  # remembers nothing of others
-        assert office.pipelines["r"].attempt(_attempt("r@1.0.0")).status == "sealed"
+    with _service(tmp_path, _settings({"name": "r", "mechanism": IDENTITY})) as service:  # remembers nothing of others
+        assert service.pipelines["r"].attempt(_attempt("r@1.0.0")).status == "sealed"
 
 
 def test_a_memory_from_before_audiences_belongs_to_who_left_it(tmp_path: Path) -> None:
     """Cohorts that nobody is said to show are those of the publication whose release remembers them."""
-    with _office(tmp_path, _settings({"mechanism": COHORTS})) as office:
-        assert office.pipelines["p"].attempt(_attempt()).status == "sealed"
+    with _service(tmp_path, _settings({"mechanism": COHORTS})) as service:
+        assert service.pipelines["p"].attempt(_attempt()).status == "sealed"
     path = _operator(tmp_path, 1) / "memory.json"
     memory = json.loads(path.read_text(encoding="utf-8"))
     for cohort in memory["cohorts"]:
         assert cohort.pop("shown") == ["p"]
     path.write_text(json.dumps(memory), encoding="utf-8")
-    with _office(tmp_path, _settings({"mechanism": COHORTS}, {"mechanism": COHORTS})) as office:
-        assert office.pipelines["q"].attempt(_attempt("q@1.0.0")).status == "sealed"
+    with _service(tmp_path, _settings({"mechanism": COHORTS}, {"mechanism": COHORTS})) as service:
+        assert service.pipelines["q"].attempt(_attempt("q@1.0.0")).status == "sealed"
     after = json.loads((_operator(tmp_path, 1, "q") / "memory.json").read_text(encoding="utf-8"))
     assert "p" in after["cohorts"][0]["shown"]
 
@@ -157,8 +159,8 @@ def test_an_attribute_that_names_single_cases_is_refused(tmp_path: Path, kind: s
     log = log.with_columns(case={"phone": Column.encode(str(number) for number in range(200))}, event={})
     attempt = Attempt("p@1.0.0", "manual", 0, Exposure(log, np.ones(200, dtype=np.bool_), ("phone",), 0), {})
     mechanism = TLKC if kind == "tlkc" else DP
-    with _office(tmp_path, _settings({"mechanism": mechanism})) as office:
-        found = office.pipelines["p"].attempt(attempt)
+    with _service(tmp_path, _settings({"mechanism": mechanism})) as service:
+        found = service.pipelines["p"].attempt(attempt)
     if kind == "tlkc":
         assert found.status == "withheld"
         assert "attribute 'phone' has 200 values in 200 cases" in found.reasons[0]
@@ -172,16 +174,16 @@ def test_bytes_that_break_the_promise_never_leave(tmp_path: Path, monkeypatch: p
     def losing(log: EventLog, path: Path, **more: Any) -> None:
         write_log(log.select_cases(np.arange(log.n_cases - 1)), path, **more)
 
-    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
         with monkeypatch.context() as patch:
             patch.setattr(audit_document, "write_log", losing)
-            found = office.pipelines["p"].attempt(_attempt())
+            found = service.pipelines["p"].attempt(_attempt())
         fault = "read back from log.xes.gz: 199 cases and 398 events, not 200 and 400"
         assert (found.status, found.reasons) == ("withheld", [fault])
         assert found.audit["gate"] == {"decision": "withheld", "reasons": [fault]}
         assert list((tmp_path / "out" / "public" / "p").iterdir()) == []
         assert len(list((tmp_path / "out").rglob("quarantine/p/*"))) == 1
-        assert office.pipelines["p"].attempt(_attempt("p@2.0.0")).sequence == 1
+        assert service.pipelines["p"].attempt(_attempt("p@2.0.0")).sequence == 1
 
 
 def test_a_number_that_was_lost_leaves_nothing_in_public(tmp_path: Path) -> None:
@@ -189,11 +191,11 @@ def test_a_number_that_was_lost_leaves_nothing_in_public(tmp_path: Path) -> None
 
     def race(name: str) -> None:
         if name == "files_written":
-            office.ledger.append(Entry(kind="seal", publication="p", cut="p@9.0.0", sequence=1, owner="other"))
+            service.ledger.append(Entry(kind="seal", publication="p", cut="p@9.0.0", sequence=1, owner="other"))
 
-    with _office(tmp_path, _settings({"mechanism": IDENTITY}), race) as office:
+    with _service(tmp_path, _settings({"mechanism": IDENTITY}), race) as service:
         with pytest.raises(RefusedError, match="sealed by another process"):
-            office.pipelines["p"].attempt(_attempt())
+            service.pipelines["p"].attempt(_attempt())
         assert list((tmp_path / "out" / "public" / "p").iterdir()) == []
         assert len(list((tmp_path / "out").rglob("quarantine/p/*"))) == 1
 
@@ -201,10 +203,10 @@ def test_a_number_that_was_lost_leaves_nothing_in_public(tmp_path: Path) -> None
 def test_a_build_that_takes_too_long_leaves_nothing(tmp_path: Path) -> None:
     """Withheld; what the operator would have kept of it is gone, the files are put aside."""
     clock = SimulatedClock(monotonic=iter([0, 10**18]).__next__)
-    with closing(Office(_settings({"mechanism": DP}), tmp_path / "out", clock=clock)) as office:
-        found = office.pipelines["p"].attempt(_attempt(moment=48 * HOUR))
+    with closing(ReleaseService(_settings({"mechanism": DP}), tmp_path / "out", clock=clock)) as service:
+        found = service.pipelines["p"].attempt(_attempt(moment=48 * HOUR))
         assert (found.status, found.reasons) == ("withheld", ["the build took longer than publish_after allows"])
-        assert [entry.kind for entry in office.ledger.entries() if entry.kind != "note"] == ["charge", "withheld"]
+        assert [entry.kind for entry in service.ledger.entries() if entry.kind != "note"] == ["charge", "withheld"]
     assert list((tmp_path / "out" / "public" / "p").iterdir()) == []
     assert list((tmp_path / "out" / "operator" / "p").iterdir()) == []
     assert len(list((tmp_path / "out").rglob("quarantine/p/*"))) == 1
@@ -212,8 +214,8 @@ def test_a_build_that_takes_too_long_leaves_nothing(tmp_path: Path) -> None:
 
 def test_audits_of_the_next_release_see_this_one(tmp_path: Path) -> None:
     """With its audit, as the operator's folder has it."""
-    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
-        one = office.pipelines["p"]
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
+        one = service.pipelines["p"]
         first = one.attempt(_attempt())
         assert [record.sequence for record in one.earlier] == [1]
         assert one.earlier[0].audit == first.audit
@@ -228,12 +230,12 @@ def test_a_mirror_has_the_operators_files_before_the_seal(tmp_path: Path) -> Non
     class Told:
         def put_release(self, publication: str, temporary: str, folder: Path) -> None:
             told.append((publication, temporary, sorted(path.name for path in folder.iterdir())))
-            assert [entry for entry in office.ledger.entries() if entry.kind == "seal"] == []
+            assert [entry for entry in service.ledger.entries() if entry.kind == "seal"] == []
 
-    with _office(tmp_path, _settings({"mechanism": IDENTITY})) as office:
-        office.pipelines["p"].mirror = Told()  # type: ignore[assignment]
-        office.pipelines["p"].attempt(_attempt())
-        (seal,) = (entry for entry in office.ledger.entries() if entry.kind == "seal")
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
+        service.pipelines["p"].mirror = Told()  # type: ignore[assignment]
+        service.pipelines["p"].attempt(_attempt())
+        (seal,) = (entry for entry in service.ledger.entries() if entry.kind == "seal")
     assert told == [("p", seal.body["operator"], ["audit.json", "memory.json", "variants.parquet"])]
 
 
@@ -249,27 +251,27 @@ def test_a_release_that_the_gate_refuses_is_repaired(tmp_path: Path) -> None:
         folder = tmp_path / decision["decision"]  # type: ignore[operator]
         folder.mkdir()
         gate = {"min_ka": 2, "on_violation": "repair"}
-        with _office(folder, _settings({"mechanism": TLKC, "gate": gate})) as office:
-            found = office.pipelines["p"].attempt(_attempt(traces=traces))
+        with _service(folder, _settings({"mechanism": TLKC, "gate": gate})) as service:
+            found = service.pipelines["p"].attempt(_attempt(traces=traces))
         assert (found.status, found.audit["gate"]) == ("sealed", decision)
         assert ("repair" in _public(folder, 1)["mechanism"]) is (decision["decision"] == "repaired")
 
 
 def test_nothing_is_repaired_that_was_not_asked_for(tmp_path: Path) -> None:
     """Under `withhold` the same release stays where it is."""
-    with _office(tmp_path, _settings({"mechanism": TLKC, "gate": {"min_ka": 2}})) as office:
-        assert office.pipelines["p"].attempt(_attempt(traces=RARE)).reasons == ["ka: 1 is below 2"]
+    with _service(tmp_path, _settings({"mechanism": TLKC, "gate": {"min_ka": 2}})) as service:
+        assert service.pipelines["p"].attempt(_attempt(traces=RARE)).reasons == ["ka: 1 is below 2"]
 
 
 def test_what_no_repair_can_help_is_withheld(tmp_path: Path) -> None:
     """More cases are asked for than there are; and where no audit looks at attacks there is nothing to repair by."""
     gate = {"min_ka": 9, "on_violation": "repair"}
-    with _office(tmp_path, _settings({"mechanism": TLKC, "gate": gate})) as office:
-        found = office.pipelines["p"].attempt(_attempt(traces=RARE))
+    with _service(tmp_path, _settings({"mechanism": TLKC, "gate": gate})) as service:
+        found = service.pipelines["p"].attempt(_attempt(traces=RARE))
         assert found.status == "withheld"
         assert any("repair" in reason for reason in found.reasons)
         assert "gate" not in found.audit
-        one = office.pipelines["p"]
+        one = service.pipelines["p"]
         one.spec = replace(one.spec, audits=[audit for audit in one.spec.audits if audit.name != "anonymity"])
         found = one.attempt(_attempt("p@2.0.0", RARE))
         assert found.reasons == ["anonymity: not measured, so its bounds are not shown"]

@@ -55,7 +55,7 @@ def exposures(log: EventLog, sensitive: tuple[str, ...]) -> Iterator[Exposure]:
 
     for cut in cuts():
         seen = fold.exposed(cut)
-        yield Exposure(seen.log, seen.complete, sensitive, cut.time_ns, cut.trigger == "final")
+        yield Exposure(seen.log, seen.complete, sensitive, cut.time_ns, last=cut.trigger == "final")
         fold.decided(cut, released=True)
 
 

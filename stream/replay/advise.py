@@ -104,7 +104,7 @@ def _repair(gate: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dp(log: EventLog) -> Candidate:
     """Variants with noisy frequencies. The moments of its cuts are said to be public: on a past log they are known."""
-    gate = {"public_cut": True, "max_epsilon": 1.0}
+    gate = {"public_cut": True, "max_epsilon": 0.1 * (presets.RELEASES + 1)}
     mechanism = {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}
     return Candidate("differentially private", presets.publication("dp-variants", presets.window(log), mechanism, gate))
 
@@ -154,7 +154,7 @@ def _trial(candidate: Candidate, outcome: Outcome, log: EventLog, wait: float | 
         worst={name: _least(released, name) for name in MEASURES},
         reasons=tuple(reasons),
         wait_days=wait,
-        loses=tuple((last.get("loss") or {}).get("lost", ())),
+        loses=tuple((last.get("loss") or {}).get("lost", ())) if counts.get("released") is not None else (),
         data={"covered": ((last.get("dp") or {}).get("coverage_cases"))},
     )
 

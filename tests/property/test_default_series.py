@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from connectors import read_log
-from models.eventlog import EventLog
+from models.eventlog import Column, EventLog
 from stream.config.settings import Publication, Settings
 from stream.replay import presets
 from stream.replay.replay import Replay
@@ -111,6 +112,26 @@ def test_the_attacks_find_single_cases_where_every_release_is_made_anew(tmp_path
         assert least["ka"] is None or least["ka"] >= K
         broken += any((least[name] or K) < K for name in ("fa", "ca", "ba"))
     assert broken >= 5
+
+
+@pytest.mark.parametrize(("bound", "holds"), [(C, True), (1.0, False)])
+def test_values_that_go_with_activities_are_bounded(tmp_path: Path, bound: float, holds: bool) -> None:
+    """Two cases in three have the value of their first activity: with the default's C no value has more than half of
+    the cases that match, in whatever order they are known; without a bound some value does."""
+    found = []
+    for seed in range(8):
+        log = stream(seed)
+        first = {case: trace[0] for case, trace in zip(log.case_ids, log.traces(), strict=True)}
+        values = {case: letter if place % 3 else "z" for place, (case, letter) in enumerate(first.items())}
+        column = Column.encode([values[case] for case in log.case_ids])
+        log = replace(log, case_attributes={"S": column})
+        settings = changed(defaults(log, "S"), audit={**presets.AUDIT, **NOTHING_ELSE})
+        mechanism = {**settings.publication[0].mechanism, "C": bound, "effort": 1}
+        with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
+            series, value = releases(changed(settings, mechanism=mechanism), log, Path(folder))
+        found += [largest_share(one, value, 2) for one in series]
+    assert found
+    assert (max(found) <= C) is holds
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ import numpy as np
 from connectors import read_log
 from models.errors import BoundError
 from models.eventlog import EventLog
+from models.utility.discovery import Method, discovery_quality
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
@@ -31,6 +32,7 @@ from stream.release.contract import Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.replay.log_source import records_from_log
+from tests.oracles.series import smallest
 
 LOGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sepsis": ("sepsis.xes.gz", ("Diagnose",)),
@@ -59,13 +61,14 @@ def exposures(log: EventLog, sensitive: tuple[str, ...]) -> Iterator[Exposure]:
         fold.decided(cut, released=True)
 
 
-def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts) -> dict[str, Any]:
+def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts, asked: argparse.Namespace) -> Any:
     """One log."""
     started = time.process_time()
     memory, build = None, None
     ready: dict[str, int] = {}
     out: dict[str, int] = {}
     withheld, minimality = [], []
+    series: list[dict[str, tuple[str, ...]]] = []
     for number, exposure in enumerate(exposures(log, sensitive)):
         waiting = [name for name, done in zip(exposure.log.case_ids, exposure.complete, strict=True) if done]
         for name in waiting:
@@ -79,8 +82,10 @@ def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts) -
             continue
         memory = build.memory
         minimality.append(build.operator.get("minimality", {}).get("below_k"))
-        for case in build.origin.tolist():
-            out.setdefault(exposure.log.case_ids[case], number)
+        names = [exposure.log.case_ids[case] for case in build.origin.tolist()]
+        for name in names:
+            out.setdefault(name, number)
+        series.append(dict(zip(names, build.log.traces(), strict=True)))
     cohorts = time.process_time() - started
     whole = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), sensitive, 0)
     plain = Tlkc(**BOUNDS).build(whole).log.n_events / log.n_events
@@ -88,6 +93,11 @@ def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts) -
     shown = set(build.log.activity.values) if build else set[str]()
     holders = {name: sum(name in set(trace) for trace in log.traces()) for name in log.activity.values}
     kept = build.log.n_events / log.n_events if build else 0.0
+    more: dict[str, Any] = {}
+    if asked.attacks:
+        more["attacks"] = {f"n = {n}": smallest(series, 2, n) for n in (0, 1)}
+    if asked.discovery and build:
+        more["discovery"] = discovery(log, build.log, asked.discovery)
     return {
         "kept": kept,
         "plain": plain,
@@ -98,7 +108,14 @@ def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts) -
         "missing": sorted(name for name, n in holders.items() if n >= OFTEN * log.n_cases and name not in shown),
         "minimality": minimality,
         "seconds": cohorts,
+        **more,
     }
+
+
+def discovery(log: EventLog, released: EventLog, method: Method) -> dict[str, Any]:
+    """What the discovered model of the release is worth, and that of the source."""
+    found = {"released": discovery_quality(log, released, method), "source": discovery_quality(log, log, method)}
+    return {name: {"fitness": one.fitness, "precision": one.precision} for name, one in found.items()}
 
 
 def main() -> None:
@@ -107,13 +124,15 @@ def main() -> None:
     parser.add_argument("logs", nargs="*", choices=[[], *LOGS], help="names of shared logs")
     parser.add_argument("--times", choices=("ordinal", "microaggregated"), default="ordinal")
     parser.add_argument("--patience", type=int, default=TlkcCohorts().patience)
+    parser.add_argument("--attacks", action="store_true")
+    parser.add_argument("--discovery", choices=("replay", "alignment"))
     asked = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
     mechanism = TlkcCohorts(**BOUNDS, times=asked.times, patience=asked.patience)
     found = {}
     for name in asked.logs or LOGS:
         file, sensitive = LOGS[name]
-        found[name] = measure(read_log(folder / file), sensitive, mechanism)
+        found[name] = measure(read_log(folder / file), sensitive, mechanism, asked)
     print(json.dumps({**BOUNDS, "parts": PARTS, "patience": asked.patience, "logs": found}, indent=1))
 
 

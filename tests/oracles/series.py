@@ -46,14 +46,15 @@ def smallest(releases: Sequence[Release], length: int, n: int) -> dict[str, int 
     kinds = Counter(tuple(one.get(case) for one in releases) for case in {case for one in releases for case in one})
     weight = np.asarray(list(kinds.values()))
     letters = sorted({activity for one in releases for trace in one.values() for activity in trace})
-    known = knowledge(letters, length)
+    known = [set(combinations(bk, max(0, len(bk) - n))) for bk in knowledge(letters, length)]
     seen: dict[Trace, npt.NDArray[np.bool_]] = {}
 
     def row(trace: Trace | None) -> npt.NDArray[np.bool_]:
         if trace is None:
             return np.zeros(len(known), dtype=np.bool_)
         if trace not in seen:
-            seen[trace] = np.asarray([matches(trace, bk, n) for bk in known])
+            has = {part for size in range(length - n + 1) for part in combinations(trace, size)}
+            seen[trace] = np.asarray([not parts.isdisjoint(has) for parts in known])  # `matches`, all at once
         return seen[trace]
 
     matching = [np.asarray([row(kind[place]) for kind in kinds]) for place in range(len(releases))]

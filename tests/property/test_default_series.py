@@ -61,10 +61,10 @@ def releases(settings: Settings, log: EventLog, folder: Path) -> tuple[list[Rele
     and no trace that its case does not have."""
     replay = Replay(settings, folder)
     replay.run(log, final=True)
-    name = replay.office.pseudonyms.case
+    name = replay.service.pseudonyms.case
     true = {name(case): trace for case, trace in zip(log.case_ids, log.traces(), strict=True)}
     series: list[Release] = []
-    for record in replay.office.pipelines["research"].earlier:
+    for record in replay.service.pipelines["research"].earlier:
         known = dict(zip(record.log.case_ids, record.log.traces(), strict=True))
         assert all(matches(true[case], trace, 0) for case, trace in known.items())
         public = read_log(folder / "public" / "research" / f"release-{record.sequence:06d}" / "log.xes.gz")

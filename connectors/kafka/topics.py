@@ -83,11 +83,21 @@ def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
 
 def fault(error: Exception, source: Source) -> VeilstreamError:
     """A client's error as one line for people: where, and what to check; nothing of what was sent. UnavailableError
-    where no broker answers (it may come back by itself), InputError for everything else."""
+    where no broker answers or it is not ready (that may pass by itself), InputError for everything else."""
     from kafka import errors
 
-    away = isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError)
+    away = isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError) or _passes(error)
     return (UnavailableError if away else InputError)(_explain(error, source))
+
+
+def _passes(error: Exception) -> bool:
+    """Whether a broker says this while it starts: it does not know itself, its leaders or its coordinators yet. A topic
+    that it does not know may be one that nobody created."""
+    from kafka import errors
+
+    if isinstance(error, errors.UnknownTopicOrPartitionError | errors.UnknownTopicIdError):
+        return False
+    return isinstance(error, errors.UnknownBrokerIdError) or bool(getattr(error, "retriable", False))
 
 
 def _explain(error: Exception, source: Source) -> str:
@@ -98,6 +108,8 @@ def _explain(error: Exception, source: Source) -> str:
         return f"{where}: refuses the credentials of source.security"
     if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
         return f"{where}: no broker answers us ({type(error).__name__}); check source.bootstrap and source.security"
+    if _passes(error):
+        return f"{where}: is not ready ({type(error).__name__}); try again"
     return f"{where}: {type(error).__name__}"
 
 

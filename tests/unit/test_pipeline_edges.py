@@ -217,8 +217,10 @@ def test_audits_of_the_next_release_see_this_one(tmp_path: Path) -> None:
         first = one.attempt(_attempt())
         assert [record.sequence for record in one.earlier] == [1]
         assert one.earlier[0].audit == first.audit
-        one.attempt(_attempt("p@2.0.0"))
+        second = one.attempt(_attempt("p@2.0.0"))
         assert [record.sequence for record in one.earlier] == [1, 2]
+        assert one._last_audit() == one.audit_of(2)
+        assert one.audit_of(2)["cut"] == second.audit["cut"] != first.audit["cut"]
 
 
 def test_a_mirror_has_the_operators_files_before_the_seal(tmp_path: Path) -> None:

@@ -118,6 +118,9 @@ def test_words_that_would_favour_a_case_are_passed_over() -> None:
         def words(self, size: int) -> np.ndarray:
             return np.asarray([2**64 - 1, 1, *[0] * size], dtype=np.uint64)
 
+        def weighted_order(self, weights: np.ndarray) -> np.ndarray:
+            return np.arange(len(weights), dtype=np.int64)
+
     annotated = annotate(_log(("a", (0,)), ("a", (1,)), ("a", (2,))))
     sampled = sample_cases(annotated.dafsa, annotated.variant_of_case, np.asarray([1]), Words())
     assert sampled.copies.tolist() == [1, 2, 1]

@@ -21,6 +21,9 @@ OUT = ROOT / "out" / "mutants"
 LEAST = 0.95
 """Share of mutants that must be killed in all the modules together."""
 
+NOT_RUN = "not run"
+"""Outcome of a mutant that a run did not come to."""
+
 WARM = (
     "numpy", "pandas", "numba", "scipy.special", "scipy.stats", "scipy.sparse", "opendp.prelude", "lxml.etree",
     "pydantic", "msgspec", "typer", "rich.table", "rich.progress", "pyarrow.parquet", "cryptography.fernet", "jinja2",
@@ -61,8 +64,13 @@ def _known(path: str) -> dict[str, dict[str, Any]]:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
+def _save(path: str, found: dict[str, dict[str, Any]]) -> None:
+    _file(path).write_text(json.dumps(found, indent=0), encoding="utf-8")
+
+
 def _run(modules: list[str], tests: list[str], fresh: bool) -> None:
     from tests.mutants.operators import mutants
+    from tests.mutants.running import NO_CHANGE
 
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = tempfile.mkdtemp()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -82,7 +90,9 @@ def _run(modules: list[str], tests: list[str], fresh: bool) -> None:
                 known[path][key] = {**before[key], "line": mutant.line}
             else:
                 chosen[path].append(mutant)
-        print(f"{path}: {len(chosen[path])} mutants to run, {len(known[path])} known to die", flush=True)
+                known[path][key] = _record(path, "", mutant, NOT_RUN, 0.0)
+        print(f"{path}: {len(chosen[path])} to run, {len(known[path]) - len(chosen[path])} known to die", flush=True)
+        _save(path, known[path])
     for name in WARM:
         importlib.import_module(name)
 
@@ -96,13 +106,13 @@ def _run(modules: list[str], tests: list[str], fresh: bool) -> None:
     everything = {(path, number): mutant for path, found in chosen.items() for number, mutant in enumerate(found)}
 
     def note(path: str, function: str, mutant: Any, outcome: str, seconds: float) -> None:
-        known[path][keys[id(mutant)]] = {
-            "module": path, "function": function, "line": mutant.line, "operator": mutant.operator,
-            "before": mutant.before, "after": mutant.after, "outcome": outcome, "seconds": round(seconds, 2),
-        }  # fmt: skip
+        if outcome == NO_CHANGE:
+            known[path].pop(keys[id(mutant)], None)
+            return
+        known[path][keys[id(mutant)]] = _record(path, function, mutant, outcome, seconds)
         if outcome in {"survived", "no test"}:
             print(f"{outcome}: {path}:{mutant.line} {function}\n  - {mutant.before}\n  + {mutant.after}", flush=True)
-        _file(path).write_text(json.dumps(known[path], indent=0), encoding="utf-8")
+        _save(path, known[path])
 
     from tests.mutants.running import at_import
 
@@ -123,6 +133,13 @@ def _run(modules: list[str], tests: list[str], fresh: bool) -> None:
     for path, mutant, reached, took in late:
         outcome, seconds = at_import(path, mutant, reached, took)
         note(path, "", mutant, outcome, seconds)
+
+
+def _record(path: str, function: str, mutant: Any, outcome: str, seconds: float) -> dict[str, Any]:
+    return {
+        "module": path, "function": function, "line": mutant.line, "operator": mutant.operator,
+        "before": mutant.before, "after": mutant.after, "outcome": outcome, "seconds": round(seconds, 2),
+    }  # fmt: skip
 
 
 def _key(text: str, mutant: Any) -> str:
@@ -171,19 +188,27 @@ def _verdict(results: list[dict[str, Any]]) -> int:
     by_module: dict[str, Counter[str]] = {}
     open_ones = []
     for result in results:
-        alive = result["outcome"] in {"survived", "no test"}
-        by_module.setdefault(result["module"], Counter())["alive" if alive else "dead"] += 1
-        if alive and (result["module"], result["before"], result["after"]) not in reasons:
+        counted = by_module.setdefault(result["module"], Counter())
+        if result["outcome"] == NOT_RUN:
+            counted["not run"] += 1
+        elif result["outcome"] not in {"survived", "no test"}:
+            counted["killed"] += 1
+        elif (result["module"], result["before"], result["after"]) in reasons:
+            counted["explained"] += 1
+        else:
+            counted["open"] += 1
             open_ones.append(result)
-    for module, counted in by_module.items():
-        print(f"{module}: {counted['dead']} of {counted.total()} killed")
-    dead = sum(counted["dead"] for counted in by_module.values())
-    total = sum(counted.total() for counted in by_module.values())
-    print(f"all: {dead} of {total} killed ({dead / max(total, 1):.1%}); {len(open_ones)} survivors without explanation")
+    whole = sum(by_module.values(), Counter())
+    print("module | mutants | killed | explained | open | not run")
+    for module, counted in (*by_module.items(), ("all", whole)):
+        columns = (counted.total(), *(counted[what] for what in ("killed", "explained", "open", "not run")))
+        print(" | ".join((module, *map(str, columns))))
+    run = whole.total() - whole["not run"]
+    print(f"{whole['killed'] / max(run, 1):.1%} of those that were run are killed")
     for result in open_ones:
         print(f"  {result['module']}:{result['line']} {result['function']}")
         print(f"    - {result['before']}\n    + {result['after']}")
-    return 0 if dead >= LEAST * total and not open_ones else 1
+    return 0 if whole["killed"] >= LEAST * whole.total() and not open_ones and not whole["not run"] else 1
 
 
 if __name__ == "__main__":

@@ -24,6 +24,9 @@ PATIENCE = 20.0
 MEMORY = 6 << 30
 """Bytes that a mutant may hold: one that asks for more is killed by that."""
 
+NO_CHANGE = "no change"
+"""Outcome of a mutant of an annotation, or of one that is no program: none at all."""
+
 Report = Callable[[str, str, Mutant, str, float], None]
 """(path, function, mutant, outcome, seconds)."""
 
@@ -85,10 +88,11 @@ class Session:
             try:
                 mutated = compile(mutant.source, os.path.abspath(path), "exec", dont_inherit=True)
             except SyntaxError:
-                continue
+                mutated = original
             where = planting.places(original, mutated)
             if not where:
-                continue  # an annotation
+                self.report(path, "", mutant, NO_CHANGE, 0.0)
+                continue
             if len(where) > 1 or where[0].split(".")[-1][:1] in ("", "<"):  # "<genexpr>" of the module
                 if not self._constant(path, mutant, everything, module):
                     self._later(path, mutant, everything)

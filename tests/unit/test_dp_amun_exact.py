@@ -11,6 +11,7 @@ import pytest
 
 from models.dp import amun
 from models.dp.annotation import annotate
+from models.dp.sampling import sample_cases
 from models.dp.timestamps import LATTICE
 from models.errors import BoundError
 from models.eventlog import EventLog
@@ -106,6 +107,23 @@ def test_what_the_filter_takes_is_counted() -> None:
     result = amun.release(log, delta=0.2, variant="filtering", draw=_Chosen(0))
     assert (result.operator["cases"], result.operator["cases_filtered"], result.log.n_cases) == (10, 9, 1)
     assert result.origin.tolist() == [9]
+
+
+def test_words_that_would_favour_a_case_are_passed_over() -> None:
+    """Of three cases the word 2^64 - 1 would be one more for the first; the next word says which case is copied."""
+
+    class Words(_Chosen):
+        __slots__ = ()
+
+        def words(self, size: int) -> np.ndarray:
+            return np.asarray([2**64 - 1, 1, *[0] * size], dtype=np.uint64)
+
+        def weighted_order(self, weights: np.ndarray) -> np.ndarray:
+            return np.arange(len(weights), dtype=np.int64)
+
+    annotated = annotate(_log(("a", (0,)), ("a", (1,)), ("a", (2,))))
+    sampled = sample_cases(annotated.dafsa, annotated.variant_of_case, np.asarray([1]), Words())
+    assert sampled.copies.tolist() == [1, 2, 1]
 
 
 @pytest.mark.parametrize("delta", [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.6, 0.8, 0.9])

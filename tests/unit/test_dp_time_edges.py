@@ -257,3 +257,9 @@ def test_order_of_a_million_times_over_centuries(span: int) -> None:
     times = np.random.default_rng(3).integers(-(span // 2), span // 2, 2**20) * 1_000_000
     times[7], times[9_999] = -(span // 2) * 1_000_000, (span - span // 2) * 1_000_000
     assert np.array_equal(order_of_times(times), np.argsort(times, kind="stable"))
+
+
+def test_order_of_a_million_times_of_one_year_far_from_1970() -> None:
+    """The span is packed, not the distance from 1970: 2^43 milliseconds (2248) would not fit beside the place."""
+    times = (2**43 + np.random.default_rng(4).integers(-3, 3, 2**20)) * 1_000_000
+    assert np.array_equal(order_of_times(times), np.argsort(times, kind="stable"))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from connectors import write_log
+from connectors import read_log, write_log
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog
 from stream.release import audit_document, pipeline
@@ -125,6 +125,22 @@ def test_each_stage_has_its_own_seconds(tmp_path: Path, monkeypatch: pytest.Monk
     assert set(seconds.values()) == {1.0}
 
 
+def test_a_pseudonym_of_the_fold_is_the_name_that_is_hidden(tmp_path: Path) -> None:
+    """A release shows a pseudonym of the fold's one; what the fold holds as a name is named so first."""
+    inner = "r-0123456789abcdef"
+    log = EventLog.from_events(["1", "2"], ["a", "a"], np.asarray([0, 0]), resource=[inner, "Anna"])
+    table = {"mechanism": {"kind": "identity", "knowledge": "set", "attribute": "re"}, "formats": ["csv"]}
+    with _office(tmp_path, _settings(table, process={"name": "ward"})) as office:
+        exposure = Exposure(log, np.ones(2, dtype=np.bool_), (), 0)
+        office.pipelines["p"].attempt(Attempt("p@1.0.0", "manual", 0, exposure, {}))
+        names = office.pseudonyms
+    released = read_log(tmp_path / "out/public/p/release-000001/log.csv.gz")
+    assert set(released.resource.values) == {
+        names.resource(inner, "ward"),
+        names.resource(names.resource("Anna"), "ward"),
+    }
+
+
 def test_whose_releases_stand_in_the_way(tmp_path: Path) -> None:
     """A message names the publication that another mechanism released for: this one, or one of the same audience."""
     with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
@@ -219,8 +235,10 @@ def test_audits_of_the_next_release_see_this_one(tmp_path: Path) -> None:
         first = one.attempt(_attempt())
         assert [record.sequence for record in one.earlier] == [1]
         assert one.earlier[0].audit == first.audit
-        one.attempt(_attempt("p@2.0.0"))
+        second = one.attempt(_attempt("p@2.0.0"))
         assert [record.sequence for record in one.earlier] == [1, 2]
+        assert one._last_audit() == one.audit_of(2)
+        assert one.audit_of(2)["cut"] == second.audit["cut"] != first.audit["cut"]
 
 
 def test_a_mirror_has_the_operators_files_before_the_seal(tmp_path: Path) -> None:

@@ -130,10 +130,10 @@ def test_a_pseudonym_of_the_fold_is_the_name_that_is_hidden(tmp_path: Path) -> N
     inner = "r-0123456789abcdef"
     log = EventLog.from_events(["1", "2"], ["a", "a"], np.asarray([0, 0]), resource=[inner, "Anna"])
     table = {"mechanism": {"kind": "identity", "knowledge": "set", "attribute": "re"}, "formats": ["csv"]}
-    with _office(tmp_path, _settings(table, process={"name": "ward"})) as office:
+    with _service(tmp_path, _settings(table, process={"name": "ward"})) as service:
         exposure = Exposure(log, np.ones(2, dtype=np.bool_), (), 0)
-        office.pipelines["p"].attempt(Attempt("p@1.0.0", "manual", 0, exposure, {}))
-        names = office.pseudonyms
+        service.pipelines["p"].attempt(Attempt("p@1.0.0", "manual", 0, exposure, {}))
+        names = service.pseudonyms
     released = read_log(tmp_path / "out/public/p/release-000001/log.csv.gz")
     assert set(released.resource.values) == {
         names.resource(inner, "ward"),

@@ -17,11 +17,11 @@ from stream.storage.ledger import (
     Entry,
     EntryKind,
     SqliteLedger,
-    _unreadable,
     charge_entry,
     charge_of,
     key_of,
     open_readonly,
+    unreadable,
 )
 
 
@@ -210,10 +210,10 @@ def test_what_is_short_is_not_damaged(code: int | None, kind: type[VeilstreamErr
     error = sqlite3.OperationalError("as SQLite says")
     if code is not None:
         error.sqlite_errorcode = code
-    found = _unreadable(Path("ledger.sqlite"), error)
+    found = unreadable(Path("ledger.sqlite"), error)
     assert type(found) is kind
     assert "as SQLite says" in str(found)
-    assert type(_unreadable(Path("ledger.sqlite"), "it does not say whose it is")) is RefusedError
+    assert type(unreadable(Path("ledger.sqlite"), "it does not say whose it is")) is RefusedError
 
 
 def test_a_folder_asks_for_a_look_at_the_machine(tmp_path: Path) -> None:

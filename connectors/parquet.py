@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,8 +36,16 @@ def read(
             table = file.read()
             frame = _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
     except (pa.ArrowException, OSError) as error:
+        if _short_of_memory(error):
+            raise MemoryError from error  # the file is sound
         raise InputError(f"{path}: not a readable Parquet file; fetch it again") from error
     return from_frame(frame, names, timezone, unit, str(path), lambda row: f"{path}: row {row + 1}")
+
+
+def _short_of_memory(error: Exception) -> bool:
+    """Arrow says so in several ways; one is that it can start no thread, which needs a stack."""
+    by_number = getattr(error, "errno", None) == errno.ENOMEM
+    return isinstance(error, MemoryError) or by_number or os.strerror(errno.EAGAIN) in str(error)
 
 
 def _plain(table: pa.Table) -> pa.Table:

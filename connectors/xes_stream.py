@@ -156,10 +156,15 @@ def _encoding(head: bytes) -> str | None:
     return None if name in ("utf-8", "us-ascii", "ascii") else name
 
 
+_NO_MEMORY = expat.errors.codes[expat.errors.XML_ERROR_NO_MEMORY]
+
+
 def _parse(parser: expat.XMLParserType, chunk: bytes, final: bool, path: Path) -> None:
     try:
         parser.Parse(chunk, final)
     except expat.ExpatError as error:
+        if error.code == _NO_MEMORY:
+            raise MemoryError from error  # the machine is short of it, the file is sound
         raise InputError(f"{path}: not well-formed XML at line {error.lineno}, column {error.offset}") from None
     except (ValueError, OverflowError) as error:
         raise refusal(error, path, parser.CurrentLineNumber) from None

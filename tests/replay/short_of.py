@@ -19,6 +19,11 @@ from typing import Any
 import pandas  # noqa: F401 - the same
 import pyarrow.parquet  # noqa: F401 - what a replay imports on its way stands before the limit
 
+import connectors.csv
+import connectors.parquet
+import connectors.xes
+import connectors.xes_lines
+import connectors.xes_write  # noqa: F401 - the same
 import stream.commands.replay
 import stream.replay.replay  # noqa: F401 - the same
 from stream.commands import execute

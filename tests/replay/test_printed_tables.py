@@ -11,6 +11,7 @@ import pytest
 from connectors import read_log
 from stream.commands import execute as veilstream
 from stream.config.sources import load
+from stream.daemon.delta_log import Anchor
 from stream.daemon.status import write_status
 from stream.fold.fold import Fold
 from stream.replay.log_source import log_facts, records_from_log
@@ -35,7 +36,8 @@ def coordinator(world: Path, *, lost: bool) -> Path:
             for cut in fold.apply(position, record):
                 service.decide(fold, cut)
     service.checkpoint(fold)
-    engine = SimpleNamespace(fold=fold, position=records[-1][0], saved=records[-1][0])
+    last = records[-1][0]
+    engine = SimpleNamespace(fold=fold, position=last, saved=last, anchor=Anchor("log"), lost=None)
     write_status(output, cast(Any, engine), "gap" if lost else "ready")
     service.close()
     return output

@@ -40,5 +40,5 @@ def test_the_configuration_names_what_the_log_has():
     """Sensitive attribute and end activity of hospital.toml occur in the log."""
     config = tomllib.loads((ROOT / "examples" / "hospital.toml").read_text())
     log = read_log(SAMPLE)
-    assert set(config["process"]["sensitive"]) <= set(log.case_attributes)
+    assert set(config["process"]["attributes"]["sensitive"]) <= set(log.case_attributes)
     assert set(config["process"]["completion"]["end_activities"]) <= set(log.activity.values)

@@ -47,5 +47,6 @@ class LossAudit(Audit):
             wait = f" ({waiting} events wait for a later release)" if waiting else ""
             said.append(f"{kept:.2f} of the events are in the release{wait}")
         if lost:
-            said.append(f"{len(lost)} activities of at least 5 % of the cases are missing")
+            what = "1 activity" if len(lost) == 1 else f"{len(lost)} activities"
+            said.append(f"{what} of at least 5 % of the cases {'is' if len(lost) == 1 else 'are'} missing")
         return said

@@ -29,6 +29,7 @@ from connectors.kafka.topics import topic
 from connectors.times import nanoseconds
 from models.errors import InputError, UnavailableError, VeilstreamError
 from stream.config.settings import Settings
+from stream.daemon.broker_clock import BrokerClock
 from stream.daemon.delta_reader import seen_in_delta_topic
 from stream.daemon.deltas import DeltaWriter, LogState, SourceRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
@@ -97,6 +98,7 @@ class Ingest:
         self.delta, self.dlq = topic(process, "delta"), topic(process, "dlq")
         self.progress = Progress()
         self.check = ProgressCheck(patience(source.session_timeout, source.heartbeat))
+        self.clock = BrokerClock()
         self.metrics: Metrics | None = None
         self._generation: int | None = None
         self._covered: dict[TP, int] = {}
@@ -146,12 +148,18 @@ class Ingest:
 
     async def acknowledge(self, sent: Sequence[Any], by_partition: Mapping[TP, Sequence[Any]]) -> None:
         """Wait until the broker has everything of a batch; then, and only then, acknowledge its events in order."""
-        await asyncio.gather(*sent)
+        await self._taken(sent)
         for mine in by_partition.values():
             for event in mine:
                 event.ack()
         self.check.moved()
         self._tell()
+
+    async def _taken(self, sent: Sequence[Any]) -> None:
+        """Wait until the broker has all of these records; their stamps set the clock."""
+        stamps = [one.timestamp for one in await asyncio.gather(*sent)]
+        if stamps:
+            self.clock.heard(max(stamps))
 
     def probe(self) -> dict[str, Any]:
         """What the health endpoints tell."""
@@ -175,13 +183,19 @@ class Ingest:
     def _write(self, tp: TP, prev: int, events: Sequence[Any]) -> list[Any]:
         """Coroutines that hand the partition's deltas and dead letters to the producer, in order."""
         log = self._tell_log(tp, leader_epoch(events[-1].message))
-        deltas, letters = self.writer.write(tp.topic, tp.partition, prev, map(_record, events), log)
+        deltas, letters = self.writer.write(tp.topic, tp.partition, prev, map(self._record, events), log)
         self.progress.events += len(events) - len(letters)
         self.progress.deltas += len(deltas)
         for letter in letters:
             self.progress.dead[letter.error] = self.progress.dead.get(letter.error, 0) + 1
         sends = [self._send(self.dlq, letter.encode(tp.topic, tp.partition)) for letter in letters]
         return sends + [self._send(self.delta, delta) for delta in deltas]
+
+    def _record(self, event: Any) -> SourceRecord:
+        message = event.message
+        stamped = message.timestamp_type == APPEND_TIME
+        clock = int(message.timestamp * 1_000_000_000) if stamped else self.clock.now()
+        return SourceRecord(message.offset, message.value, message.headers, clock)
 
     def _send(self, name: str, value: bytes) -> Any:
         return self.app.producer.send(name, None, value, 0, None, None)
@@ -297,7 +311,7 @@ class Ingest:
             )
         prev = begin - 1 if promised else -1
         delta = self.writer.opening(tp.topic, tp.partition, prev, begin - 1, self._tell_log(tp, -1))
-        await (await self._send(self.delta, delta))
+        await self._taken([await self._send(self.delta, delta)])
 
     async def report(self) -> None:
         """Heartbeats of the partitions with nothing new, and the tick of whoever owns the first partition."""
@@ -309,17 +323,17 @@ class Ingest:
             return
         generation = self._current_generation()
         owned = sorted(tp for tp in self.app.consumer.assignment() if tp.topic in self.source.topics)
-        now = time.time_ns()
         await self._look(owned)
         covered = dict(await self._positions(owned))  # before the ends are asked: they are not older
         ends = await self.app.consumer.highwaters(*owned)
         await self._look_at_ends({tp: covered[tp] for tp in owned if ends[tp] <= covered[tp]})
+        told = [self._send(self.delta, self._log_delta(tp)) for tp in owned if tp in self._untold or tp in self._cut]
+        await self._taken([await send for send in told])  # before the clock is read: these are a worker's first
+        now = self.clock.now()
         sends = []
         self.progress.lag = {}
         for tp in owned:
             position = covered[tp]
-            if tp in self._untold or tp in self._cut:
-                sends.append(self._send(self.delta, self._log_delta(tp)))
             if ends[tp] <= position:
                 continue  # it ends before what was read: it is not idle, its consumer is about to begin again
             idle = ends[tp] <= position + 1 or await self._nothing_between(tp, position + 1, ends[tp])
@@ -329,7 +343,7 @@ class Ingest:
                 sends.append(self._send(self.delta, msgspec.json.encode(beat)))
         if TP(self.source.topics[0], 0) in owned:
             sends.append(self._send(self.delta, msgspec.json.encode(Tick(at=now))))
-        await asyncio.gather(*[await send for send in sends])
+        await self._taken([await send for send in sends])
         if not any(self.progress.lag.values()) and (self._waiting is None or self._waiting.done()):
             self.check.moved()
         self._tell()
@@ -377,12 +391,6 @@ def _runs(events: Sequence[Any]) -> Iterator[Sequence[Any]]:
             yield events[begin:i]
             begin = i
     yield events[begin:]
-
-
-def _record(event: Any) -> SourceRecord:
-    message = event.message
-    clock = int(message.timestamp * 1_000_000_000) if message.timestamp_type == APPEND_TIME else time.time_ns()
-    return SourceRecord(message.offset, message.value, message.headers, clock)
 
 
 def ingest_app(settings: Settings, source: Source, key: bytes, folder: Path) -> tuple[faust.App, Ingest]:

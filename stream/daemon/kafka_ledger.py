@@ -25,6 +25,7 @@ import msgspec
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import RefusedError, UnavailableError
+from stream.daemon.broker_clock import BrokerClock
 from stream.storage.ledger import Entry, SqliteLedger, key_of, unreadable
 
 log = logging.getLogger("veilstream")
@@ -39,12 +40,14 @@ TRANSACTION_MS = 60_000
 
 
 class TopicLedger(SqliteLedger):
-    """`Ledger` over `veilstream.<process>.ledger`. Used from one thread."""
+    """`Ledger` over `veilstream.<process>.ledger`. Used from one thread. `clock`: learns the broker's time from what is
+    appended."""
 
-    def __init__(self, path: Path, process: str, source: Source) -> None:
+    def __init__(self, path: Path, process: str, source: Source, clock: BrokerClock | None = None) -> None:
         from kafka import KafkaConsumer, TopicPartition
 
         super().__init__(path, process)
+        self._clock = clock or BrokerClock()
         self._db.execute("CREATE TABLE IF NOT EXISTS topic(next INTEGER NOT NULL, digest BLOB NOT NULL)")
         self._partition = TopicPartition(topic(process, "ledger"), 0)
         self._next, self._digest = 0, b""
@@ -102,7 +105,7 @@ class TopicLedger(SqliteLedger):
         try:
             self._begin()
             futures = [self._producer.send(name, value, key=key, partition=0) for name, key, value in records]
-            offsets = [int(future.get(timeout=READ_SECONDS).offset) for future in futures]
+            taken = [future.get(timeout=READ_SECONDS) for future in futures]
             self._producer.commit_transaction()
         except fences:
             self._fenced = True
@@ -111,7 +114,9 @@ class TopicLedger(SqliteLedger):
             self._abort(fences)
             raise
         self._failed = False
-        return offsets
+        if taken:
+            self._clock.heard(max(one.timestamp for one in taken))
+        return [int(one.offset) for one in taken]
 
     def _begin(self) -> None:
         """Begin a transaction. After one that failed the client may first have to renew its epoch, which takes a round

@@ -21,6 +21,7 @@ from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import InputError, RefusedError, VeilstreamError
 from stream.config.settings import Settings
+from stream.daemon.broker_clock import BrokerClock
 from stream.daemon.delta_log import Anchor, LostDeltasError, anchors, note
 from stream.daemon.delta_reader import DeltaReader
 from stream.daemon.deltas import DeadLetter
@@ -34,6 +35,7 @@ from stream.fold.intake import Partition
 from stream.fold.records import VERSION, AnyRecord, Command, Config, Delta, Tick
 from stream.fold.rules import FoldRules, SourcePartition
 from stream.release.erasure import apply_tombstones, erase
+from stream.release.schedule import RealClock
 from stream.runtime.service import ReleaseService
 from stream.storage.ledger import Entry
 
@@ -97,6 +99,7 @@ class Engine:
         self._client = LogClient(host.source)
         self._leader: Leader | None = None
         self._ledger: TopicLedger | None = None
+        self._clock = BrokerClock()
         self.service = ReleaseService(
             host.settings,
             host.output,
@@ -104,6 +107,7 @@ class Engine:
             make_ledger=self._make_ledger,
             publish=self._announcer(),
             mirrored=True,
+            clock=RealClock(self._clock.now),
         )
         try:
             self.checkpoints, self._configured = self.service.checkpoints, True
@@ -124,7 +128,7 @@ class Engine:
     # opening
 
     def _make_ledger(self, path: Path, process: str) -> TopicLedger:
-        self._ledger = TopicLedger(path, process, self.host.source)
+        self._ledger = TopicLedger(path, process, self.host.source, self._clock)
         return self._ledger
 
     @property

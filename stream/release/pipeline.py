@@ -89,7 +89,6 @@ class Pipeline:
         if known is not None:
             return known
         self._check_space()
-        slot = self._slot(attempt)
         self.at("opened")
         mechanism, policy = self.spec.mechanism, self.spec.gate
         asked = mechanism.charge()
@@ -101,6 +100,7 @@ class Pipeline:
         self.at("charged")
         if reasons:
             return self._withhold(attempt, reasons, {})
+        slot = self._slot(attempt)  # after the charge: its record has just told the broker's time
         started = time.monotonic()
         try:
             build = self._build(attempt)

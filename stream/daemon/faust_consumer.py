@@ -4,6 +4,11 @@ A rebalance throws away what a fetch brings that was still open, and seeks back 
 seeks only where something was committed: the first events of a partition, fetched before the first commit, were
 skipped and later committed over, and nobody saw it. Here such a partition goes back to its begin.
 
+What the group commits is what `acknowledge` was told, and nothing else. Faust commits what it counts itself, and where
+a partition goes on at a later offset than it was read to it counts the offsets between as done. After three rebalances
+within two seconds (a host that was cut off came back, a worker joined and left) a group had committed three events that
+no delta had: the fold saw the gap, and nothing was released until somebody set the group back.
+
 It reads committed records only. Faust does so for its own transactions alone, but a transaction that a source aborted
 never happened, and no reader of the delta topic may see a record that another one does not.
 
@@ -15,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import faust
@@ -80,7 +85,36 @@ class _Thread(driver.AIOKafkaConsumerThread):
 
 
 class SeekingConsumer(driver.Consumer):
-    """Faust's consumer; a partition that its group never committed is sought back to its begin like any other."""
+    """Faust's consumer; a partition that its group never committed is sought back to its begin like any other, and
+    the group commits what it is told by `acknowledge`."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._behind: dict[TP, tuple[int, int]] = {}
+        """Generation, and the offset at which the group goes on."""
+
+    def acknowledge(self, messages: Iterable[Any]) -> None:
+        """The group goes on behind these messages, those of a partition in order. Messages of an earlier generation
+        count for nothing: their partition is read again from where the group was."""
+        for message in messages:
+            message.acked = True
+            self._unacked_messages.discard(message)
+            if message.generation_id == self.app.consumer_generation_id:
+                self._behind[message.tp] = (message.generation_id, message.offset + 1)
+
+    def ack(self, message: Any) -> bool:
+        """What Faust acknowledges by itself is not committed."""
+        return False
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Offsets that no fetch brought are not done."""
+
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
+        return (tp for tp in list(self._behind) if topics is None or tp in topics or tp.topic in topics)
+
+    def _new_offset(self, tp: TP) -> int | None:
+        generation, offset = self._behind.get(tp, (None, None))
+        return offset if generation == self.app.consumer_generation_id else None
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
         return _Thread(self, loop=self.loop, beacon=self.beacon)

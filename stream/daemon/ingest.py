@@ -150,8 +150,7 @@ class Ingest:
         """Wait until the broker has everything of a batch; then, and only then, acknowledge its events in order."""
         await self._taken(sent)
         for mine in by_partition.values():
-            for event in mine:
-                event.ack()
+            self.app.consumer.acknowledge(event.message for event in mine)
         self.check.moved()
         self._tell()
 

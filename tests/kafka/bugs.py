@@ -26,8 +26,7 @@ def acknowledge_before_durable() -> None:
     from tests.kafka.driver import die
 
     async def batch(self: Any, events: Any) -> None:
-        for event in events:
-            event.ack()
+        self.app.consumer.acknowledge(event.message for event in events)
         await asyncio.sleep(3)
         die()
 
@@ -44,8 +43,7 @@ def acknowledge_early() -> None:
     batch = Ingest.batch
 
     async def early(self: Any, events: Any) -> None:
-        for event in events:
-            event.ack()
+        self.app.consumer.acknowledge(event.message for event in events)
         await asyncio.sleep(2)
         await batch(self, events)
 

@@ -123,28 +123,22 @@ def hook_ingest(at: Callable[[str], None]) -> None:
     """`at("taken")` with each batch in hand, `at("sent")` before each acknowledgement of an event."""
     from stream.daemon import ingest
 
-    batch, write = ingest.Ingest.batch, ingest.Ingest._write
-
-    async def planted(self, events):  # type: ignore[no-untyped-def]
-        acknowledge = [event.ack for event in events]
-        assert acknowledge
-        await batch(self, events)
+    write = ingest.Ingest._write
 
     def writing(self, tp, prev, events):  # type: ignore[no-untyped-def]
         at("taken")
         return write(self, tp, prev, events)
 
-    ingest.Ingest.batch = planted
     ingest.Ingest._write = writing
-    from faust.events import Event
+    from stream.daemon.faust_consumer import SeekingConsumer
 
-    ack = Event.ack
+    acknowledge = SeekingConsumer.acknowledge
 
-    def acking(self):  # type: ignore[no-untyped-def]
+    def acking(self, messages):  # type: ignore[no-untyped-def]
         at("sent")
-        return ack(self)
+        acknowledge(self, messages)
 
-    Event.ack = acking
+    SeekingConsumer.acknowledge = acking
 
 
 def set_clock(path: str) -> None:

@@ -48,7 +48,7 @@ def _noisy(window: str) -> str:
 
 
 def test_hosts_whose_clocks_are_wrong_move_nothing(broker: AnyBroker, name: str, tmp_path: Path) -> None:
-    """Both processes a day ahead, then a day behind: the broker's clock counts. No window closes early and none rests, a
+    """Both processes a day ahead, then a day behind: the broker's clock counts. No window closes early, none rests, a
     release with a dp promise is published at its moment, and an event of now is none of the future."""
     clock = tmp_path / "clock"
     clock.write_text("86400")

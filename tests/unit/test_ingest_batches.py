@@ -19,6 +19,8 @@ from stream.daemon.ingest import Ingest
 from stream.values.pseudonym import Pseudonyms
 
 PLACE = TP("orders", 0)
+TAKEN = SimpleNamespace(timestamp=1_735_689_600_000)
+"""What the broker says of a record that it took: its stamp."""
 
 
 class Producer:
@@ -26,9 +28,9 @@ class Producer:
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
-        self.durable: list[asyncio.Future[None]] = []
+        self.durable: list[asyncio.Future[Any]] = []
 
-    async def send(self, _topic: str, _key: None, value: bytes, *_: object) -> asyncio.Future[None]:
+    async def send(self, _topic: str, _key: None, value: bytes, *_: object) -> asyncio.Future[Any]:
         self.sent.append(msgspec.json.decode(value))
         self.durable.append(asyncio.get_running_loop().create_future())
         return self.durable[-1]
@@ -56,7 +58,12 @@ class App:
             return dict.fromkeys(places, self.end)
 
         thread = SimpleNamespace(call_thread=committed, _consumer=SimpleNamespace(committed=None))
-        self.consumer = SimpleNamespace(_thread=thread, highwaters=ends, assignment=lambda: {PLACE})
+        self.consumer = SimpleNamespace(
+            _thread=thread,
+            highwaters=ends,
+            assignment=lambda: {PLACE},
+            acknowledge=lambda messages: self.acknowledged.extend(one.offset for one in messages),
+        )
 
     def add_future(self, task: asyncio.Future[None]) -> None:
         def done(ended: asyncio.Future[None]) -> None:
@@ -77,7 +84,7 @@ class App:
                 timestamp=1.0,
                 timestamp_type=0,
             )
-            return SimpleNamespace(message=message, ack=lambda: self.acknowledged.append(offset))
+            return SimpleNamespace(message=message)
 
         return [event(offset) for offset in range(first, first + count)]
 
@@ -133,10 +140,10 @@ def test_the_next_batch_is_sent_before_and_the_third_waits() -> None:
         assert [(one["prev"], one["last"]) for one in app.producer.sent] == [(-1, 2), (2, 4)]
         assert not second.done()
         assert app.acknowledged == []
-        app.producer.durable[1].set_result(None)  # the later one first: the order of acknowledgement does not change
+        app.producer.durable[1].set_result(TAKEN)  # the later one first: the order of acknowledgement does not change
         await settle()
         assert app.acknowledged == []
-        app.producer.durable[0].set_result(None)
+        app.producer.durable[0].set_result(TAKEN)
         await second
         await settle()
         assert app.acknowledged == [0, 1, 2, 3, 4]
@@ -151,7 +158,7 @@ def test_a_batch_alone_is_acknowledged_without_another_one() -> None:
     async def scenario() -> None:
         app = App()
         await worker(app).batch(app.events(0, 2))
-        app.producer.durable[0].set_result(None)
+        app.producer.durable[0].set_result(TAKEN)
         await settle()
         assert app.acknowledged == [0, 1]
 
@@ -169,7 +176,7 @@ def test_a_batch_that_fails_ends_the_process_and_nothing_behind_it_is_acknowledg
         behind = asyncio.ensure_future(ingest.batch(app.events(3, 2))) if followed else None
         await settle()
         for durable in app.producer.durable[1:]:
-            durable.set_result(None)
+            durable.set_result(TAKEN)
         app.producer.durable[0].set_exception(TimeoutError("the broker is away"))
         await settle()
         assert [type(error) for error in app.crashes] == [TimeoutError]
@@ -186,7 +193,7 @@ class Broker(Producer):
 
     async def send(self, topic: str, key: None, value: bytes, *more: object) -> asyncio.Future[None]:
         durable = await super().send(topic, key, value, *more)
-        durable.set_result(None)
+        durable.set_result(TAKEN)
         return durable
 
 

@@ -1,0 +1,77 @@
+"""What a worker's group commits: what was acknowledged, never what Faust counts by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from types import SimpleNamespace
+from typing import Any
+from weakref import WeakSet
+
+from faust.transport.consumer import Consumer
+from faust.types import TP
+from intervaltree import IntervalTree
+
+from stream.daemon.faust_consumer import SeekingConsumer
+
+PLACE = TP("orders", 3)
+
+
+class Message(SimpleNamespace):
+    """What the consumer asks of one; Faust holds it weakly."""
+
+    __hash__ = object.__hash__
+
+
+def message(offset: int, generation: int) -> Message:
+    return Message(tp=PLACE, topic=PLACE.topic, offset=offset, generation_id=generation, acked=False)
+
+
+def consumer(generation: int) -> Any:
+    """The real consumer's books, without the thread that would meet a broker."""
+    one: Any = object.__new__(SeekingConsumer)
+    topics = SimpleNamespace(acks_enabled_for=lambda _topic: True)
+    one.app = SimpleNamespace(consumer_generation_id=generation, topics=topics)
+    one._behind = {}
+    one._unacked_messages = WeakSet()
+    one._committed_offset = defaultdict(lambda: None)
+    one._gap, one._acked, one._acked_index = defaultdict(IntervalTree), defaultdict(list), defaultdict(set)
+    one._n_acked, one._waiting_for_ack = 0, None
+    return one
+
+
+def test_offsets_that_a_fetch_skipped_are_not_committed() -> None:
+    """The worker had 156 when its partition was taken; given back, it goes on at 173. Faust counts 157 to 172 as done
+    then, and one acknowledgement is enough to commit them. No delta had them, and nobody would read them again."""
+    fausts = consumer(2)
+    asyncio.run(Consumer._add_gap(fausts, PLACE, 157, 173))
+    Consumer.ack(fausts, message(172, 1))
+    assert Consumer._new_offset(fausts, PLACE) == 173  # the day this is mended, ours may go
+    one = consumer(2)
+    asyncio.run(one._add_gap(PLACE, 157, 173))
+    one.ack(message(172, 1))
+    one.acknowledge([message(172, 1)])
+    assert one._new_offset(PLACE) is None
+    one.acknowledge([message(156, 2)])
+    assert one._filter_committable_offsets([PLACE]) == {PLACE: 157}
+
+
+def test_acknowledgements_of_an_earlier_generation_commit_nothing() -> None:
+    """Their partition may be another worker's, or is read again from where the group was."""
+    one = consumer(2)
+    one.acknowledge([message(10, 1), message(11, 1)])
+    assert list(one._filter_tps_with_pending_acks()) == []
+    one.acknowledge([message(10, 2)])
+    assert list(one._filter_tps_with_pending_acks([PLACE])) == [PLACE]
+    assert one._new_offset(PLACE) == 11
+    one.app.consumer_generation_id = 3
+    assert one._new_offset(PLACE) is None
+
+
+def test_what_is_committed_is_not_committed_again() -> None:
+    """A quiet partition asks nothing of the broker."""
+    one = consumer(2)
+    one.acknowledge([message(4, 2), message(5, 2)])
+    assert one._filter_committable_offsets([PLACE]) == {PLACE: 6}
+    one._committed_offset[PLACE] = 6
+    assert one._filter_committable_offsets([PLACE]) == {}

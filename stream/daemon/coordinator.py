@@ -114,8 +114,9 @@ class Coordinator:
 
     def _acknowledge(self) -> None:
         bound = self.engine.acknowledged() if self.engine is not None else -1
+        consumer: Any = self.app.consumer
         while self._pending and self._pending[0].message.offset <= bound:
-            self.app.consumer.acknowledge([self._pending.popleft().message])
+            consumer.acknowledge([self._pending.popleft().message])
 
     async def _run(self, work: Callable[..., object], *arguments: Any) -> None:
         """Do a step in the one thread. Its time counts from its own begin: one may wait for the one before."""

@@ -149,8 +149,9 @@ class Ingest:
     async def acknowledge(self, sent: Sequence[Any], by_partition: Mapping[TP, Sequence[Any]]) -> None:
         """Wait until the broker has everything of a batch; then, and only then, acknowledge its events in order."""
         await self._taken(sent)
+        consumer: Any = self.app.consumer
         for mine in by_partition.values():
-            self.app.consumer.acknowledge(event.message for event in mine)
+            consumer.acknowledge(event.message for event in mine)
         self.check.moved()
         self._tell()
 

@@ -1,0 +1,51 @@
+"""`veilstream statement DIR [PUBLICATION [N]]`: one page on what was released and promised, to sign and to pass on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from models.errors import InputError
+from stream.commands import _options as options
+from stream.commands._output import emit_json
+
+PANEL = "Operate"
+
+
+def command(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="An output folder, or the public folder alone.", show_default=False),
+    ],
+    publication: Annotated[
+        str | None, typer.Argument(metavar="PUBLICATION", help="Where the folder holds several.", show_default=False)
+    ] = None,
+    number: Annotated[
+        int | None, typer.Argument(metavar="N", help="One release; without it the whole series.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="FILE.html or FILE.md.", show_default=False),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Write one page on a release or series for recipients and records: contents, promise, limits, sums.
+
+    It is made from the public manifests alone, so that it may go wherever the release goes."""
+    from stream.report.statement import html, markdown, releases_of, statement
+
+    if output is not None and output.suffix not in (".html", ".md"):
+        raise InputError(f"{output}: the statement is written as .html or .md")
+    page = statement(releases_of(folder, publication, number), alone=number is not None)
+    if output is not None:
+        try:
+            output.write_text(html(page) if output.suffix == ".html" else markdown(page), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{output}: cannot be written ({error.strerror})") from None
+        typer.echo(f"statement: {output}", err=True)
+    elif not json:
+        typer.echo(markdown(page), nl=False)
+    if json:
+        emit_json(page.data)

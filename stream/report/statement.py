@@ -1,0 +1,360 @@
+"""The statement on a release or a series: one page for recipients, officers and records of processing.
+
+It is made from the public manifests alone, so that whoever holds the releases can make the same page and compare it. No
+audit, no ledger and no source data are read: the statement may go wherever the release goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from models.errors import InputError
+from stream.operations.history import read_json
+from stream.release.manifest import VERSION, software
+
+TIMES = {
+    "ordinal": "No times. The time column holds the place of an event in its case, counted in seconds from 1970-01-01.",
+    "relative": "Times since the start of the case, cut off to the unit T of the table below. No dates.",
+    "microaggregated": "Times since the start of the case, as means over groups of cases. No dates.",
+    "noised": "Times with random noise.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """One release as its public folder shows it. `digest`: sha256 of manifest.json."""
+
+    number: int
+    manifest: Mapping[str, Any]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands below it, in this order. `rows`: cells of a table, its head first."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    points: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The page, for one renderer or another; `data` is what `--json` prints."""
+
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+    data: Mapping[str, Any]
+
+
+def releases_of(folder: Path, publication: str | None, number: int | None) -> list[Released]:
+    """The public releases of an output folder (or of its `public` folder alone), of one publication or number where
+    asked. InputError where there is none, where a manifest is of a later version, or where publications differ."""
+    root = folder / "public" if (folder / "public").is_dir() else folder
+    names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    found = {name: sorted((root / name).glob("release-*/manifest.json")) for name in names}
+    found = {name: paths for name, paths in found.items() if paths}
+    if publication is None:
+        if len(found) > 1:
+            raise InputError(f"{root}: holds {', '.join(found)}; name the publication that the statement is about")
+        publication = next(iter(found), "")
+    if publication not in found:
+        have = f"it holds {', '.join(found)}" if found else "it holds no release"
+        raise InputError(f"{root}: no release of publication {publication!r}; {have}")
+    series = [_read(path) for path in found[publication]]
+    if number is None:
+        return series
+    chosen = [one for one in series if one.number == number]
+    if not chosen:
+        have = ", ".join(str(one.number) for one in series)
+        raise InputError(f"{root}: no release {number} of {publication}; there are {have}")
+    return chosen
+
+
+def _read(path: Path) -> Released:
+    manifest = read_json(path)
+    if not isinstance(manifest, dict) or not {"version", "sequence", "promise", "mechanism"} <= set(manifest):
+        raise InputError(f"{path}: is no manifest of a release")
+    if manifest["version"] > VERSION:
+        raise InputError(f"{path}: manifest version {manifest['version']}; this program reads version {VERSION}")
+    return Released(int(manifest["sequence"]), manifest, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def statement(series: Sequence[Released], *, alone: bool) -> Statement:
+    """The page on these releases of one publication, in order. `alone`: on one of a series, not on the whole."""
+    last = series[-1].manifest
+    named = f"publication “{last['publication']}” of process “{last['process']}”"
+    subject = f"Release {series[-1].number} of {named}" if alone else f"The releases of {named}"
+    program = last["software"]
+    lead = (
+        f"{subject}: what they contain, what is promised to the people in them, and what is not. "
+        "Every figure is taken from the public manifests; no source data were read to write this page."
+        if not alone
+        else f"{subject}: what it contains, what is promised to the people in it, and what is not. "
+        "Every figure is taken from its public manifest; no source data were read to write this page."
+    )
+    sections = (
+        _released(series),
+        _contents(last),
+        *_promises(series),
+        *_budget(last),
+        _method(last),
+        _checks(series, alone=alone),
+        Section("Signature", facts=(("Name and role", " "), ("Date", " "), ("Signature", " "))),
+    )
+    data = {
+        "process": last["process"],
+        "publication": last["publication"],
+        "audience": last.get("audience"),
+        "releases": [{"sequence": one.number, "manifest_sha256": one.digest} for one in series],
+        "mechanism": last["mechanism"],
+        "promise": last["promise"],
+        "budget": last.get("budget"),
+        "missing": _missing(series) if not alone else [],
+        "chain_holds": _chain(series) if not alone else None,
+        "released_by": program,
+        "written_by": software(),
+    }
+    return Statement(subject, lead, sections, data)
+
+
+def _released(series: Sequence[Released]) -> Section:
+    head = ("Release", "Published (UTC)", "Cases", "Events", "Variants", "Files")
+    rows = [
+        (
+            str(one.number),
+            one.manifest["published"][:16].replace("T", " "),
+            *(_count(one.manifest, name) for name in ("cases", "events", "variants")),
+            ", ".join(file["path"] for file in one.manifest["files"]),
+        )
+        for one in series
+    ]
+    notes = []
+    if any("counts" not in one.manifest for one in series):
+        notes.append("“Not said”: the manifest of a release with noise tells nothing that was counted in the data.")
+    if any(one.manifest.get("clock") == "simulated" for one in series):
+        notes.append("These releases were made from a recorded log; their moments are those of a simulated clock.")
+    gaps = series[-1].manifest.get("gaps_accepted")
+    if gaps:
+        notes.append(f"Source events are missing: the operator accepted {gaps} gap(s) in the source and went on.")
+    return Section("What was released", paragraphs=tuple(notes), rows=(head, *rows))
+
+
+def _count(manifest: Mapping[str, Any], name: str) -> str:
+    return str(manifest["counts"][name]) if "counts" in manifest else "not said"
+
+
+def _contents(manifest: Mapping[str, Any]) -> Section:
+    carries = manifest["carries"]
+    return Section(
+        "What an event carries",
+        facts=(
+            ("Columns", ", ".join(carries) if carries else "none"),
+            ("Times", TIMES.get(manifest["time_basis"], manifest["time_basis"])),
+            ("Case ids", "New and random in every release. A person has another id in each."),
+        ),
+    )
+
+
+def _method(manifest: Mapping[str, Any]) -> Section:
+    mechanism = manifest["mechanism"]
+    rows = [(name, _short(value)) for name, value in mechanism["parameters"].items()]
+    return Section(
+        "How it was made",
+        paragraphs=(f"Mechanism {mechanism['kind']}, with these parameters:",),
+        rows=(("Parameter", "Value"), *rows),
+    )
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_short(one)}" for key, one in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(_short, value)) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _promises(series: Sequence[Released]) -> Iterator[Section]:
+    """One section where all releases promise the same, else one for each wording."""
+    wordings: dict[tuple[tuple[str, Any], ...], list[int]] = {}
+    for one in series:
+        wordings.setdefault(tuple(one.manifest["promise"].items()), []).append(one.number)
+    for items, numbers in wordings.items():
+        promise = dict(items)
+        where = f" (release {_ranges(numbers)})" if len(wordings) > 1 else ""
+        facts = [
+            ("Guaranteed", promise["guaranteed"]),
+            ("To whom", promise["to_whom"]),
+            ("Against whom", promise["against_whom"]),
+            ("Unit of protection", promise["unit"]),
+        ]
+        if promise.get("audience"):
+            facts.append(("Audience", promise["audience"]))
+        if promise["relation"]:
+            facts.append(("Logs that differ in one", promise["relation"]))
+        if promise.get("public_cut"):
+            facts.append(("Moments", promise["public_cut"]))
+        yield Section(f"What is promised{where}", facts=tuple((name, _sentence(text)) for name, text in facts))
+        points = [_sentence(point) for point in promise["not_guaranteed"].split("; ") if point.strip()]
+        yield Section(f"What is not promised{where}", points=tuple(points))
+
+
+def _sentence(text: str) -> str:
+    text = text.strip().rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
+    budget = manifest.get("budget")
+    if budget is None:
+        return
+    spent = budget["spent"]
+    limit = "no limit is set" if budget["limit"] is None else f"of at most {budget['limit']:g}"
+    unit = manifest["promise"]["unit"]
+    yield Section(
+        "Privacy budget",
+        paragraphs=(
+            f"Take two source logs that differ in one {unit}. No result of this release is more than "
+            f"{_factor(budget['epsilon'])} times as likely with the one as with the other (e to the power epsilon), "
+            f"apart from a probability of delta = {budget['delta']:g}. For all releases of the publication so far "
+            f"together: {_factor(spent['epsilon'])} times, delta {spent['delta']:g}.",
+        ),
+        facts=(
+            ("This release", f"epsilon {budget['epsilon']:g}, delta {budget['delta']:g}"),
+            ("All releases so far", f"epsilon {spent['epsilon']:g} ({limit}), delta {spent['delta']:g}"),
+            *_process_budget(budget.get("process")),
+        ),
+    )
+
+
+def _process_budget(process: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if process is not None:
+        spent = process["spent"]
+        yield "All publications of the process", f"epsilon {spent['epsilon']:g}, delta {spent['delta']:g}"
+
+
+def _factor(epsilon: float) -> str:
+    return f"{math.exp(epsilon):.3g}" if epsilon < 50 else f"e^{epsilon:g}"
+
+
+def _checks(series: Sequence[Released], *, alone: bool) -> Section:
+    last = series[-1].manifest
+    program = last["software"]
+    notes = [
+        "Whoever holds a release can check it: the sums of its files stand in its manifest, the sum of its manifest "
+        "stands below, and each manifest names the one before it.",
+    ]
+    if not alone:
+        notes += _on_series(series)
+    files = [(file["path"], file["sha256"]) for file in last["files"]] if alone else []
+    rows = [(f"release {one.number}, manifest.json", one.digest) for one in series]
+    return Section(
+        "How to check it",
+        paragraphs=tuple(notes),
+        facts=(
+            ("Made by", f"{program['name']} {program['version']}"),
+            ("Configuration (sha256)", str(last["config_digest"])),
+        ),
+        rows=(("What", "sha256"), *rows, *files),
+    )
+
+
+def _on_series(series: Sequence[Released]) -> Iterator[str]:
+    missing = _missing(series)
+    if missing:
+        yield (
+            f"Not there: release {_ranges(missing)}. A number is left out where its release was lost in a crash before "
+            "anybody could have it, or where this folder is not complete."
+        )
+    holds = _chain(series)
+    if holds is False:
+        yield "The chain is broken: a manifest does not name the one before it. Ask the operator why."
+    elif holds:
+        yield "The chain holds: each manifest names the one before it."
+
+
+def _missing(series: Sequence[Released]) -> list[int]:
+    return sorted(set(range(1, series[-1].number + 1)) - {one.number for one in series})
+
+
+def _chain(series: Sequence[Released]) -> bool | None:
+    """Whether each manifest names the digest of the one before; None where there is nothing to compare."""
+    pairs = [(one, two) for one, two in pairwise(series) if "chain" in two.manifest]
+    if not pairs:
+        return None
+    return all(
+        two.manifest["previous"] == one.number and two.manifest["chain"]["previous_manifest"] == one.digest
+        for one, two in pairs
+    )
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """1, 2, 3, 5 -> `1 to 3, 5`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
+# pages
+
+
+def html(page: Statement) -> str:
+    """One HTML file that needs nothing else; it prints on paper."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    folder = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = Markup((folder / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
+    return environment.get_template("statement.html").render(page=page, style=style)
+
+
+def markdown(page: Statement) -> str:
+    """The same in Markdown. Text of a manifest is text: none of it becomes markup."""
+    lines = [f"# {_plain(page.title)}", "", _plain(page.lead), ""]
+    for section in page.sections:
+        lines += [f"## {_plain(section.title)}", ""]
+        for paragraph in section.paragraphs:
+            lines += [_plain(paragraph), ""]
+        lines += _table(("", ""), section.facts, lambda cells: (f"**{cells[0]}**", cells[1]))
+        lines += [f"* {_plain(point)}" for point in section.points] + [""] * bool(section.points)
+        if section.rows:
+            lines += _table(section.rows[0], section.rows[1:], tuple)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], form: Callable[[Sequence[str]], Sequence[str]]
+) -> list[str]:
+    if not rows:
+        return []
+    body = [form([_plain(cell) for cell in row]) for row in rows]
+    return [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *(f"| {' | '.join(row)} |" for row in body), ""]
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(text.split()))

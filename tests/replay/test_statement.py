@@ -1,0 +1,164 @@
+"""The statement says what the manifests say, and nothing that they do not."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.commands import execute
+
+CONFIGURATION = """
+[process]
+name = "ward"
+[[publication]]
+name = "counted"
+window = { new_cases = 20 }
+mechanism = { kind = "baseline-1", K = 5 }
+[[publication]]
+name = "noisy"
+start = 2025-01-01T00:00:00Z
+window = { every = "20m", time = "event" }
+mechanism = { kind = "dp-variants", epsilon = 0.25, delta_dp = 1e-3 }
+gate = { max_epsilon = 2 }
+"""
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e-?\d+)?")
+OF_THE_PAGE = {"1970", "01", "256"}
+"""Numbers of fixed sentences: the date of the time column, and sha256."""
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two publications of sixty cases."""
+    folder = tmp_path_factory.mktemp("statement")
+    rows = [
+        f"c{i},{act},2025-01-01T{i // 60:02}:{i % 60:02}:{second:02}Z"
+        for i in range(60)
+        for second, act in enumerate(("in", "check", "out") if i % 3 else ("in", "out"))
+    ]
+    (folder / "ward.csv").write_text("\n".join(["case,act,time", *rows]) + "\n")
+    (folder / "ward.toml").write_text(CONFIGURATION)
+    columns = "case=case,activity=act,time=time"
+    command = ["replay", str(folder / "ward.csv"), "--columns", columns, "-c", str(folder / "ward.toml")]
+    assert execute([*command, "-o", str(folder / "out"), "--json"]) == 0
+    return folder / "out"
+
+
+def manifests(output: Path, publication: str) -> list[dict[str, Any]]:
+    paths = sorted((output / "public" / publication).glob("release-*/manifest.json"))
+    assert paths
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def written(folder: Path, *arguments: str, suffix: str = ".md") -> str:
+    page = folder / f"statement{suffix}"
+    assert execute(["statement", *arguments, "-o", str(page)]) == 0
+    return page.read_text()
+
+
+def numbers(value: Any) -> set[str]:
+    """Every number that a document tells, as it is written in it and as a person would write it."""
+    if isinstance(value, dict):
+        return set().union(*map(numbers, value.values()), *map(numbers, value))
+    if isinstance(value, list):
+        return set().union(*map(numbers, value))
+    if isinstance(value, bool) or value is None:
+        return set()
+    return set(NUMBER.findall(str(value))) | ({f"{value:g}"} if isinstance(value, int | float) else set())
+
+
+@pytest.mark.parametrize("publication", ["counted", "noisy"])
+def test_every_number_comes_from_a_manifest(output: Path, tmp_path: Path, publication: str) -> None:
+    """Nothing is read off raw data: a number is one of a manifest, or e to the power of its epsilon."""
+    series = manifests(output, publication)
+    text = written(tmp_path, str(output), publication).replace("\\", "")
+    text = re.sub(r"\b[0-9a-f]{64}\b", "", text)
+    known = numbers(series) | OF_THE_PAGE
+    for one in series:
+        if one["budget"] is not None:
+            spent = (one["budget"]["epsilon"], one["budget"]["spent"]["epsilon"])
+            known |= {f"{math.exp(epsilon):.3g}" for epsilon in spent}
+    assert set(NUMBER.findall(text)) - known == set()
+
+
+def test_what_a_release_with_noise_spent_is_told(output: Path, tmp_path: Path) -> None:
+    """Of this release, of all so far, and of the limit; never how many cases were counted."""
+    last = manifests(output, "noisy")[-1]
+    text = written(tmp_path, str(output), "noisy", str(last["sequence"])).replace("\\", "")
+    assert f"epsilon {last['budget']['epsilon']:g}" in text
+    assert f"epsilon {last['budget']['spent']['epsilon']:g} (of at most {last['budget']['limit']:g})" in text
+    assert "not said" in text
+    assert last["promise"]["guaranteed"][1:].rstrip(".") in text
+
+
+def test_the_counts_and_sums_of_each_release_are_there(output: Path, tmp_path: Path) -> None:
+    """One row a release; the sum of a manifest is that of its file."""
+    import hashlib
+
+    text = written(tmp_path, str(output), "counted")
+    for path in sorted((output / "public" / "counted").glob("release-*/manifest.json")):
+        counts = json.loads(path.read_text())["counts"]
+        assert f"| {counts['cases']} | {counts['events']} | {counts['variants']} |" in text
+        assert hashlib.sha256(path.read_bytes()).hexdigest() in text
+    assert "The chain holds" in text
+
+
+def test_a_recipient_writes_the_same_page_from_the_public_folder(output: Path, tmp_path: Path) -> None:
+    """No file of the operator is needed."""
+    shutil.copytree(output / "public", tmp_path / "received")
+    assert written(tmp_path, str(tmp_path / "received"), "counted") == written(tmp_path, str(output), "counted")
+
+
+def test_a_manifest_that_was_changed_breaks_the_chain_and_a_hole_is_named(output: Path, tmp_path: Path) -> None:
+    """The page says so instead of passing over it."""
+    shutil.copytree(output / "public", tmp_path / "received")
+    first, second, *_ = sorted((tmp_path / "received" / "counted").glob("release-*"))
+    body = json.loads((first / "manifest.json").read_text())
+    (first / "manifest.json").write_text(json.dumps({**body, "published": "2020-01-01T00:00:00+00:00"}))
+    assert "The chain is broken" in written(tmp_path, str(tmp_path / "received"), "counted")
+    shutil.rmtree(second)
+    assert "Not there: release 2." in written(tmp_path, str(tmp_path / "received"), "counted")
+
+
+def test_text_of_a_manifest_is_text(output: Path, tmp_path: Path) -> None:
+    """No markup of it reaches the page, in neither format."""
+    shutil.copytree(output / "public", tmp_path / "received")
+    for path in (tmp_path / "received" / "counted").glob("release-*/manifest.json"):
+        body = json.loads(path.read_text())
+        path.write_text(json.dumps({**body, "carries": ["<script>alert(1)</script>", "a|b", "[x](http://y)"]}))
+    page = written(tmp_path, str(tmp_path / "received"), "counted", suffix=".html")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    text = written(tmp_path, str(tmp_path / "received"), "counted")
+    assert r"\<script\>" in text
+    assert r"a\|b" in text
+    assert r"\[x\]" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "name the publication"),
+        (("other",), "no release of publication 'other'"),
+        (("counted", "99"), "no release 99"),
+        (("counted", "-o", "page.pdf"), ".html or .md"),
+    ],
+)
+def test_what_cannot_be_told_is_said_in_one_line(
+    output: Path, arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2, and what to do."""
+    assert execute(["statement", str(output), *arguments]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert len(told.strip().splitlines()) == 1
+
+
+def test_a_folder_without_a_release_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["statement", str(tmp_path), "counted"]) == 2
+    assert "it holds no release" in capsys.readouterr().err

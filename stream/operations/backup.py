@@ -20,8 +20,9 @@ from typing import Any
 from connectors.output import replacing
 from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
+from stream.storage.entries import BurnedEntry, ChargeEntry, Entry, SealEntry
 from stream.storage.folder import UNFINISHED
-from stream.storage.ledger import Account, Entry, SqliteLedger, open_readonly
+from stream.storage.ledger import Account, SqliteLedger, open_readonly
 
 VERSION = 1
 PATIENCE = 5.0
@@ -50,7 +51,7 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> dict[str, A
         _take(tar, taken, operator, operator / "checkpoints")
         entries = _take_ledger(tar, operator / "ledger.sqlite")
         for entry in entries:
-            if entry.kind == "seal" and (unnamed := _unnamed(operator, entry)) is not None:
+            if isinstance(entry, SealEntry) and (unnamed := _unnamed(operator, entry)) is not None:
                 _take(tar, taken, operator, unnamed, as_well=operator / entry.publication / f"{entry.sequence:06d}")
         _take(tar, taken, operator, operator)
         if with_key and (operator / "key").is_file():
@@ -73,10 +74,10 @@ def _take(tar: tarfile.TarFile, taken: set[Path], operator: Path, folder: Path, 
         taken |= {path} if as_well is None else {path, as_well / name}
 
 
-def _unnamed(operator: Path, seal: Entry) -> Path | None:
+def _unnamed(operator: Path, seal: SealEntry) -> Path | None:
     """The folder of a sealed release that has no number: it gets it a moment after the seal, or, where a crash came in
     between, at the next start. None where it has it, or was burned."""
-    temporary, numbered = operator / seal.publication / seal.body["operator"], f"{seal.sequence:06d}"
+    temporary, numbered = operator / seal.publication / seal.body.operator, f"{seal.sequence:06d}"
     deadline = time.monotonic() + PATIENCE
     while temporary.is_dir() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -155,7 +156,7 @@ def _about(path: Path, source: Path) -> dict[str, Any]:
 
 def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:
     entries = open_readonly(ledger)
-    known = {(entry.publication, entry.sequence) for entry in entries if entry.kind == "seal"}
+    known = {(entry.publication, entry.sequence) for entry in entries if isinstance(entry, SealEntry)}
     names = {entry.publication for entry in entries} - {""}  # notes of the process belong to no publication
     public = output / "public"
     names |= {path.name for path in public.iterdir() if path.is_dir()} if public.is_dir() else set()
@@ -181,10 +182,10 @@ def _give_up_open_charges(path: Path) -> None:
         return
     ledger = SqliteLedger(path, process)
     try:
-        for name in sorted({entry.publication for entry in ledger.entries() if entry.kind == "charge"}):
+        for name in sorted({entry.publication for entry in ledger.entries() if isinstance(entry, ChargeEntry)}):
             account = Account(ledger, name)
             for cut in sorted(account.unfinished):
-                account.append(Entry(kind="burned", publication=name, cut=cut))
+                account.append(BurnedEntry(publication=name, cut=cut))
     finally:
         ledger.close()
 

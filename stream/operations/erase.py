@@ -9,6 +9,7 @@ from typing import Any
 from models.errors import InputError
 from stream.config.settings import Settings
 from stream.runtime.service import ReleaseService
+from stream.storage.entries import ClaimEntry
 
 
 def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> dict[str, Any]:
@@ -17,7 +18,7 @@ def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> d
         raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay")
     service = ReleaseService(settings, output)
     try:
-        claims = [entry.body.get("config") for entry in service.ledger.entries("") if entry.kind == "note"]
+        claims = [entry.body.config for entry in service.ledger.entries("") if isinstance(entry, ClaimEntry)]
         if claims and claims[0] not in (None, settings.digest):
             raise InputError(f"{output}: its replay began with another configuration; give that one with -c")
         loaded = service.checkpoints.load()

@@ -10,7 +10,8 @@ import msgspec
 
 from models.errors import InputError
 from stream.release.verdict import Verdict, verdicts
-from stream.storage.ledger import Entry, open_readonly
+from stream.storage.entries import BurnedEntry, Entry, PublishedEntry, SealEntry, WithheldEntry
+from stream.storage.ledger import open_readonly
 
 
 def entries(output: Path) -> list[Entry]:
@@ -24,8 +25,8 @@ def entries(output: Path) -> list[Entry]:
 def history(output: Path) -> list[dict[str, Any]]:
     """One row an attempt: publication, sequence, status, cut, time, trigger, released cases and events, reasons."""
     found = entries(output)
-    burned = {(entry.publication, entry.sequence) for entry in found if entry.kind == "burned"}
-    published = {(entry.publication, entry.sequence) for entry in found if entry.kind == "published"}
+    burned = {(entry.publication, entry.sequence) for entry in found if isinstance(entry, BurnedEntry)}
+    published = {(entry.publication, entry.sequence) for entry in found if isinstance(entry, PublishedEntry)}
     return list(_rows(output, found, burned, published))
 
 
@@ -64,10 +65,9 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     for entry in found:
         number = (entry.publication, entry.sequence)
-        if entry.kind == "withheld":
-            shown = entry.body.get("audit", {})
-            yield _row(entry, "withheld", shown, reasons=entry.body["reasons"])
-        elif entry.kind == "seal":
+        if isinstance(entry, WithheldEntry):
+            yield _row(entry, "withheld", entry.body.audit, reasons=list(entry.body.reasons))
+        elif isinstance(entry, SealEntry):
             status = "burned" if number in burned else "published" if number in published else "sealed"
             yield _row(entry, status, audit(output, *number))
 

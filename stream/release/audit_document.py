@@ -14,11 +14,12 @@ from connectors.files import Writer
 from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.release.contract import Attempt, Build, Mechanism
+from stream.storage.entries import CutSection
 
 FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
 
 
-def cut_section(attempt: Attempt) -> dict[str, Any]:
+def cut_section(attempt: Attempt) -> CutSection:
     """Where the cut stands and what made it."""
     return {
         "cut": {"id": attempt.cut, "vector": dict(attempt.vector), "time": iso(attempt.time_ns)},

@@ -32,8 +32,17 @@ from stream.release.public_view import pseudonymous_resources, shuffled
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
 from stream.storage import variants
+from stream.storage.entries import (
+    CutSection,
+    PublishedEntry,
+    SealBody,
+    SealEntry,
+    WithheldBody,
+    WithheldEntry,
+    charge_entry,
+)
 from stream.storage.folder import OperatorFolder, write_json
-from stream.storage.ledger import RESOURCE_FORM, Account, Entry, Ledger, charge_entry, charge_of
+from stream.storage.ledger import Account, Ledger
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
 from stream.values.duration import SECOND
@@ -75,7 +84,7 @@ class Pipeline:
         self.account = Account(self.ledger, self.name)
         self.gaps_accepted = 0
         self.stages: dict[str, float] = {}
-        self.waiting: dict[int, Entry] = {}
+        self.waiting: dict[int, SealEntry] = {}
         """Seals of releases whose moment has not come, by number."""
 
     @property
@@ -155,7 +164,7 @@ class Pipeline:
         """The durable decision on a cut, if there is one."""
         if cut in self.account.withheld:
             body = self.account.withheld[cut].body
-            return Decision(cut, "withheld", reasons=body["reasons"], audit=body.get("audit", {}))
+            return Decision(cut, "withheld", reasons=body.reasons, audit=body.audit)
         seal = self.account.sealed_cuts.get(cut)
         if seal is None:
             return None
@@ -198,7 +207,7 @@ class Pipeline:
     def _charge(self, cut: str, asked: Charge) -> list[str]:
         """Commit the charge of a cut. Reasons to refuse where a crashed attempt paid less for it, the configuration
         having changed since: the ledger keeps the first charge of a cut, and would under-count this one."""
-        paid = charge_of(self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])))
+        paid = self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])).body.charge
         return [
             f"{name}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
             f"{float(before):g}; the next cut is charged anew"
@@ -288,9 +297,9 @@ class Pipeline:
 
     def _withhold(self, attempt: Attempt, reasons: Sequence[str], audit: Mapping[str, Any]) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
-        shown = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
-        body = {"reasons": list(reasons), "audit": shown}
-        self.account.append(Entry(kind="withheld", publication=self.name, cut=attempt.cut, body=body))
+        shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
+        body = WithheldBody(list(reasons), shown)
+        self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body))
         self.at("withheld")
         return Decision(attempt.cut, "withheld", reasons=list(reasons), audit={**audit, **shown})
 
@@ -352,19 +361,18 @@ class Pipeline:
         self.audience.append(candidate, seal)
         return Decision(attempt.cut, "sealed", seal.sequence, audit=document)
 
-    def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> Entry:
+    def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> SealEntry:
         owner = uuid.uuid4().hex
-        body = {
-            "files": list(prepared.files),
-            "manifest": prepared.manifest_sha256,
-            "temporary": prepared.name,
-            "operator": temporary.name,
-            **({} if prepared.moment is None else {"publish_at": prepared.moment}),
-            RESOURCE_FORM: self.account.resource_form,
-        }
-        if self.audience.name is not None:
-            body["audience"] = self.audience.name
-        entry = Entry(kind="seal", publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
+        body = SealBody(
+            files=prepared.files,
+            manifest=prepared.manifest_sha256,
+            temporary=prepared.name,
+            operator=temporary.name,
+            publish_at=prepared.moment,
+            resources=self.account.resource_form,
+            audience=self.audience.name,
+        )
+        entry = SealEntry(publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
         standing = self.account.append(entry)
         if standing.owner != owner:
             self.store.quarantine(prepared)
@@ -377,7 +385,7 @@ class Pipeline:
         """Tell the world (topics, in the daemon) and remember that it was told."""
         if self.publish is not None:
             self.publish(self.name, number, public, self.store.location(self.name, number))
-        self.account.append(Entry(kind="published", publication=self.name, sequence=number))
+        self.account.append(PublishedEntry(publication=self.name, sequence=number))
 
     def _chain(self) -> dict[str, Any]:
         """What ties the release to those before it: the digest of the last one's manifest, and how many numbers the
@@ -389,7 +397,7 @@ class Pipeline:
         standing = self.account.standing
         elsewhere = self.sealed_elsewhere(not self.spec.mechanism.reads_data_in_gate)
         return {
-            "previous_manifest": self.account.seals[standing[-1]].body["manifest"] if standing else None,
+            "previous_manifest": self.account.seals[standing[-1]].body.manifest if standing else None,
             "releases": len(self.account.seals) + elsewhere + 1,
         }
 

@@ -17,7 +17,7 @@ from stream.operations.history import audit, entries, history, read_json, verdic
 from stream.release.gate import worst_anonymity
 from stream.report import graphs
 from stream.report.knowledge import Names
-from stream.storage.ledger import Entry
+from stream.storage.entries import BurnedEntry, ChargeEntry, Entry, SealEntry, WithheldEntry
 
 STANDING = ("published", "sealed")
 ATTACKS = ("fa", "ca", "ba")
@@ -106,7 +106,7 @@ def _audits(
     output: Path, attempts: Sequence[Mapping[str, Any]], found: Sequence[Entry]
 ) -> dict[str, Mapping[str, Any]]:
     """The audit of every attempt that has one, by its short name: withheld ones keep theirs in the ledger."""
-    refused = {one.cut: one.body.get("audit") or {} for one in found if one.kind == "withheld"}
+    refused = {one.cut: one.body.audit for one in found if isinstance(one, WithheldEntry)}
     documents = {
         row["label"]: refused.get(row["cut"], {})
         if row["status"] == "withheld"
@@ -195,27 +195,27 @@ def _leakage(last: Mapping[str, Any]) -> dict[str, Any]:
 
 def _budget(name: str, found: Sequence[Entry], last: Mapping[str, Any]) -> dict[str, Any] | None:
     """Every charge of the ledger in order, with what became of its attempt; None where nothing is ever spent."""
-    charged = [one for one in found if one.publication == name and one.kind == "charge"]
+    account = [one for one in found if one.publication == name]
+    charged = [one for one in account if isinstance(one, ChargeEntry)]
     if not charged:
         return None
-    account = [one for one in found if one.publication == name]
     redraws: Counter[str] = Counter()
     outcome: dict[tuple[str, int], str] = {}
     for one in account:
-        if one.kind in ("seal", "withheld", "burned"):
-            outcome[one.cut, redraws[one.cut]] = one.kind
-        redraws[one.cut] += one.kind == "burned"
-    charges = [_charge(entry, outcome.get((entry.cut, int(entry.body.get("redraw", 0))))) for entry in charged]
+        if isinstance(one, SealEntry | WithheldEntry | BurnedEntry):
+            outcome[one.cut, redraws[one.cut]] = _BECAME[one.kind]
+        redraws[one.cut] += isinstance(one, BurnedEntry)
+    charges = [_charge(entry, outcome.get((entry.cut, entry.body.redraw), "not finished")) for entry in charged]
     stated = last.get("budget") or {}
     return {"charges": charges, "spent": stated.get("spent"), "limit": stated.get("limit")}
 
 
-def _charge(entry: Entry, became: str | None) -> dict[str, Any]:
-    from stream.storage.ledger import charge_of
+_BECAME = {"seal": "released", "withheld": "withheld", "burned": "burned"}
 
-    charge = charge_of(entry)
-    names = {"seal": "released", "withheld": "withheld", "burned": "burned", None: "not finished"}
-    return {"cut": entry.cut, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "became": names[became]}
+
+def _charge(entry: ChargeEntry, became: str) -> dict[str, Any]:
+    charge = entry.body.charge
+    return {"cut": entry.cut, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "became": became}
 
 
 def _flows(output: Path, name: str, standing: Sequence[int], source: EventLog | None) -> list[tuple[str, graphs.Flow]]:

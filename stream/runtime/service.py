@@ -35,8 +35,9 @@ from stream.release.prior_releases import reach
 from stream.release.recovery import compare, publish_due, recover
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.storage.checkpoints import Checkpoints, FileOperations
+from stream.storage.entries import NoteBody, NoteEntry
 from stream.storage.folder import OperatorFolder
-from stream.storage.ledger import Account, Entry, Ledger, SqliteLedger
+from stream.storage.ledger import Account, Ledger, SqliteLedger
 from stream.storage.mirror import Mirror, open_mirror
 from stream.values.pseudonym import Pseudonyms, key_from_text
 
@@ -151,12 +152,12 @@ class ReleaseService:
         if embedded:
             refuse_without_start(publication)
         every = publication.build_window.every or 1
-        notes = (entry.body for entry in self.ledger.entries(publication.name) if entry.kind == "note")
-        seen = next((body["first_seen"] for body in notes if "first_seen" in body), None)
+        notes = (one.body for one in self.ledger.entries(publication.name) if isinstance(one, NoteEntry))
+        seen = next((body.first_seen for body in notes if body.first_seen is not None), None)
         if seen is None:
             seen = self.clock.now()
-            self.ledger.append(Entry(kind="note", publication=publication.name, body={"first_seen": seen}))
-        return int(seen) // every * every
+            self.ledger.append(NoteEntry(publication=publication.name, body=NoteBody(first_seen=seen)))
+        return seen // every * every
 
     def publish_due(self) -> None:
         """Publish what was sealed and waited for its moment."""

@@ -16,7 +16,8 @@ from stream.release.contract import Attempt, Decision
 from stream.release.pipeline import Pipeline
 from stream.replay.replay import Replay
 from stream.runtime.service import ReleaseService
-from stream.storage.ledger import Account, Entry
+from stream.storage.entries import Entry
+from stream.storage.ledger import Account
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, replay, sample

@@ -25,9 +25,10 @@ from prometheus_client import (
 
 from models.dp.budget import Charge
 from models.errors import InputError
-from stream.metrics.definitions import DEFINITIONS, PREFIX, REASONS
+from stream.metrics.definitions import DEFINITIONS, PREFIX
 from stream.release.contract import Decision
 from stream.release.gate import GatePolicy, worst_anonymity
+from stream.release.reason import CODES, Reason
 
 HOST = "127.0.0.1"
 """Figures derive from source data: loopback unless told otherwise."""
@@ -91,7 +92,7 @@ class Metrics:
             self._set(name, None if limit is None else float(limit), publication=publication)
         self._count("releases_total", 0, publication=publication, mechanism=mechanism)
         self._count("withheld_total", 0, publication=publication)
-        for reason in REASONS:
+        for reason in CODES:
             self._count("withheld_reasons_total", 0, publication=publication, reason=reason)
             self._count("warned_reasons_total", 0, publication=publication, reason=reason)
         self._set("withheld_streak_attempts", 0, publication=publication)
@@ -112,20 +113,21 @@ class Metrics:
         if decision.status == "withheld":
             self._streak[publication] = self._streak.get(publication, 0) + 1
             self._count("withheld_total", publication=publication)
-            self._reasons("withheld_reasons_total", publication, decision.reasons)
+            self._reasons("withheld_reasons_total", publication, decision.because)
         else:
             self._streak[publication] = 0
-            self._release(publication, decision.audit)
+            self._release(publication, decision)
         self._set("withheld_streak_attempts", self._streak[publication], publication=publication)
 
-    def _reasons(self, name: str, publication: str, reasons: Iterable[str]) -> None:
-        for reason in {reason_class(text) for text in reasons}:
-            self._count(name, publication=publication, reason=reason)
+    def _reasons(self, name: str, publication: str, reasons: Iterable[Reason]) -> None:
+        for code in {reason.code for reason in reasons}:
+            self._count(name, publication=publication, reason=code)
 
-    def _release(self, publication: str, audit: Mapping[str, Any]) -> None:
+    def _release(self, publication: str, decision: Decision) -> None:
+        audit = decision.audit
         mechanism = (audit.get("mechanism") or {}).get("kind", "")
         self._count("releases_total", publication=publication, mechanism=mechanism)
-        self._reasons("warned_reasons_total", publication, (audit.get("gate") or {}).get("reasons", ()))
+        self._reasons("warned_reasons_total", publication, decision.because)
         self._sealed_at(publication, time.time())
         self._latest(publication, audit)
 
@@ -251,14 +253,6 @@ class Metrics:
 
 
 KEPT = ("released_cases", "suppressed_cases", "suppressed_events")
-CLASSES = {name: name for name in REASONS} | {"no linker": "premise", "anonymity": "premise"}
-
-
-def reason_class(text: str) -> str:
-    """The bounded name of a gate's reason: its first words say which bound it was; else the mechanism refused."""
-    if text.startswith("process budget"):
-        return "process_budget"
-    return next((name for start, name in CLASSES.items() if text.startswith((f"{start}:", f"{start} "))), "mechanism")
 
 
 def _numbers(rows: Iterable[Mapping[str, Any]], key: str) -> list[float]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stream.release.contract import Build
+from stream.release.reason import Reason
 from stream.storage.release_record import Record
 
 
@@ -16,4 +17,4 @@ class Candidate:
     build: Build
     candidate: Record
     audit: dict[str, Any]
-    reasons: list[str]
+    reasons: list[Reason]

@@ -21,6 +21,7 @@ from models.anonymize.shown import Shown
 from models.dp.budget import Charge
 from models.errors import BoundError
 from models.eventlog import Column, EventLog, Ints
+from stream.release.reason import Reason, texts
 from stream.storage.release_record import Record
 
 Reads = Literal["ledger", "release", "raw"]
@@ -76,13 +77,19 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a cut. `audit` is the operator's document (empty where a withheld attempt was never built)."""
+    """What became of a cut. `audit` is the operator's document (empty where a withheld attempt was never built).
+    `because`: what the gate has against it, also against a release that left in spite of it or was repaired."""
 
     cut: str
     status: Literal["sealed", "withheld"]
     sequence: int = 0
-    reasons: Sequence[str] = ()
+    because: Sequence[Reason] = ()
     audit: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the cut was refused, for people; none of a release."""
+        return texts(self.because) if self.status == "withheld" else []
 
 
 class ReleaseObserver(Protocol):
@@ -275,6 +282,6 @@ class Audit(BaseModel, ABC):
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """JSON-able result: always `status` and `reason`; numbers only where `status` says that they mean something."""
 
-    def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[str]:
+    def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[Reason]:
         """Reasons to refuse before any noise is drawn, from ledger facts alone (leakage, budget)."""
         return []

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,6 +30,7 @@ from stream.release.contract import Attempt, AuditContext, Build, Decision, Expo
 from stream.release.manifest import ProcessAccount, audit_document, manifest
 from stream.release.prior_releases import Earlier
 from stream.release.public_view import pseudonymous_resources, shuffled
+from stream.release.reason import Code, Reason, of_record, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
 from stream.storage import variants
@@ -50,6 +52,9 @@ from stream.values.pseudonym import Pseudonyms
 
 BOUNDARIES = ("opened", "charged", "built", "files_written", "sealed", "renamed", "published")
 """Where a crash can fall between two durable steps; `at(name)` is called just after each (fault injection)."""
+
+
+LATE = "the build took longer than publish_after allows"
 
 
 class Publisher(Protocol):
@@ -114,23 +119,23 @@ class Pipeline:
         try:
             build = self._build(attempt)
         except BoundError as error:
-            return self._withhold(attempt, [str(error)], {})
+            return self._withhold(attempt, [Reason("mechanism", str(error))], {})
         except InputError as error:
             if mechanism.reads_data_in_gate:
                 raise
             # Noise was paid for, or a log without events came: the end of the process would tell, and come again.
-            return self._withhold(attempt, [str(error)], {})
+            return self._withhold(attempt, [Reason("mechanism", str(error))], {})
         self.stages = {"build": time.monotonic() - started}
         self.at("built")
-        judged = self._judge(attempt, build)
-        if judged.reasons and policy.on_violation == "repair":
-            judged = self._repaired(attempt, judged)
+        first = judged = self._judge(attempt, build)
+        if first.reasons and policy.on_violation == "repair":
+            judged = self._repaired(attempt, first)
         audit, reasons = judged.audit, judged.reasons
         audit["seconds"], audit["bounds"] = self.stages, policy.bounds
         if reasons and policy.on_violation != "warn":
             return self._withhold(attempt, reasons, audit)
-        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": list(reasons)})
-        return self._seal(attempt, judged.build, judged.candidate, audit, slot)
+        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": texts(reasons)})
+        return self._seal(attempt, judged, first.reasons, slot)
 
     def _slot(self, attempt: Attempt) -> Slot | None:
         delay = self.spec.delay
@@ -157,18 +162,20 @@ class Pipeline:
             lambda build: self._judge(attempt, self._outer(build, attempt.exposure)),
         )
         if not found.reasons:
-            found.audit["gate"] = {"decision": "repaired", "reasons": list(first.reasons)}
+            found.audit["gate"] = {"decision": "repaired", "reasons": texts(first.reasons)}
         return found
 
     def decided(self, cut: str) -> Decision | None:
         """The durable decision on a cut, if there is one."""
         if cut in self.account.withheld:
             body = self.account.withheld[cut].body
-            return Decision(cut, "withheld", reasons=body.reasons, audit=body.audit)
+            return Decision(cut, "withheld", because=[of_record(text) for text in body.reasons], audit=body.audit)
         seal = self.account.sealed_cuts.get(cut)
         if seal is None:
             return None
-        return Decision(cut, "sealed", seal.sequence, audit=self.audit_of(seal.sequence))
+        audit = self.audit_of(seal.sequence)
+        told = (audit.get("gate") or {}).get("reasons", ())
+        return Decision(cut, "sealed", seal.sequence, [of_record(text) for text in told], audit)
 
     def audit_of(self, sequence: int) -> dict[str, Any]:
         """audit.json of a sealed release."""
@@ -183,7 +190,7 @@ class Pipeline:
                 f"{self.spec.min_free_bytes}; free some space and start again"
             )
 
-    def _before_noise(self, attempt: Attempt, asked: Charge) -> list[str]:
+    def _before_noise(self, attempt: Attempt, asked: Charge) -> list[Reason]:
         """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added."""
         already = self.account.paid(attempt.cut)
         spent = Charge(self.account.spent.epsilon - already.epsilon, self.account.spent.delta - already.delta)
@@ -199,19 +206,27 @@ class Pipeline:
             ("delta", self.spec.max_delta, spent.delta + others.delta, asked.delta),
         ):
             if limit is not None and more and used + more > limit:
-                reasons.append(
-                    f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
-                )
+                told = f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
+                reasons.append(Reason("process_budget", told, limit, used + more))
         return reasons
 
-    def _charge(self, cut: str, asked: Charge) -> list[str]:
+    def _charge(self, cut: str, asked: Charge) -> list[Reason]:
         """Commit the charge of a cut. Reasons to refuse where a crashed attempt paid less for it, the configuration
         having changed since: the ledger keeps the first charge of a cut, and would under-count this one."""
         paid = self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])).body.charge
+        parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
+            ("epsilon", paid.epsilon, asked.epsilon),
+            ("delta", paid.delta, asked.delta),
+        )
         return [
-            f"{name}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
-            f"{float(before):g}; the next cut is charged anew"
-            for name, before, more in (("epsilon", paid.epsilon, asked.epsilon), ("delta", paid.delta, asked.delta))
+            Reason(
+                code,
+                f"{code}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
+                f"{float(before):g}; the next cut is charged anew",
+                before,
+                more,
+            )
+            for code, before, more in parts
             if more > before
         ]
 
@@ -295,17 +310,16 @@ class Pipeline:
             self.stages[audit.name] = time.monotonic() - started
         return {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
 
-    def _withhold(self, attempt: Attempt, reasons: Sequence[str], audit: Mapping[str, Any]) -> Decision:
+    def _withhold(self, attempt: Attempt, reasons: Sequence[Reason], audit: Mapping[str, Any]) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
         shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
-        body = WithheldBody(list(reasons), shown)
+        body = WithheldBody(texts(reasons), shown)
         self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body))
         self.at("withheld")
-        return Decision(attempt.cut, "withheld", reasons=list(reasons), audit={**audit, **shown})
+        return Decision(attempt.cut, "withheld", because=tuple(reasons), audit={**audit, **shown})
 
-    def _seal(
-        self, attempt: Attempt, build: Build, candidate: Record, audit: dict[str, Any], slot: Slot | None
-    ) -> Decision:
+    def _seal(self, attempt: Attempt, judged: Candidate, because: Sequence[Reason], slot: Slot | None) -> Decision:
+        build, candidate, audit = judged.build, judged.candidate, judged.audit
         number = candidate.sequence
         mechanism = self.spec.mechanism
         public = self._manifest(build, number, slot)
@@ -330,7 +344,7 @@ class Pipeline:
         if faults:
             self.store.quarantine(prepared)
             audit["gate"] = {"decision": "withheld", "reasons": faults}
-            return self._withhold(attempt, faults, audit)
+            return self._withhold(attempt, [Reason("mechanism", fault) for fault in faults], audit)
         public = {**public, "files": list(prepared.files)}
         document = audit_document(public, **audit)
         operator_files = {
@@ -345,7 +359,7 @@ class Pipeline:
         if slot is not None and slot.missed():
             self.store.quarantine(prepared)
             self.folder.discard(self.name)
-            return self._withhold(attempt, ["the build took longer than publish_after allows"], audit)
+            return self._withhold(attempt, [Reason("mechanism", LATE)], audit)
         seal = self._seal_row(attempt, number, prepared, temporary)
         self.at("sealed")
         if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
@@ -359,7 +373,7 @@ class Pipeline:
             self.at("published")
         candidate.audit = document
         self.audience.append(candidate, seal)
-        return Decision(attempt.cut, "sealed", seal.sequence, audit=document)
+        return Decision(attempt.cut, "sealed", seal.sequence, tuple(because), document)
 
     def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> SealEntry:
         owner = uuid.uuid4().hex

@@ -129,7 +129,7 @@ def finish(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
 def publish_due(pipeline: Pipeline) -> None:
     """Publish the sealed releases whose moment has come, in order of their numbers."""
     for number, seal in sorted(pipeline.waiting.items()):
-        if not pipeline.clock.due(seal.body.publish_at):
+        if not pipeline.clock.due(seal.body.publish_at or 0):
             return
         # It was sealed minutes ago: who was fenced since then learns it here, before anybody sees the bytes.
         pipeline.account.append(NoteEntry(publication=pipeline.name, body=NoteBody(publishing=number)))

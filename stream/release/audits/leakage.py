@@ -26,6 +26,7 @@ from models.leakage.simulation import paths, transition_system
 from models.leakage.states import StateFunction
 from models.leakage.steps import EXTREME, Step, float_above
 from stream.release.contract import Audit, AuditContext, Reads
+from stream.release.reason import Reason
 
 
 class Leakage(Audit):
@@ -97,7 +98,7 @@ class Leakage(Audit):
             "state": to_state(leakage),
         }
 
-    def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[str]:
+    def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[Reason]:
         """Would this release push the largest TPL over `gate.max_tpl`? The next step is taken as extreme: its
         correlations are not known without reading the data, and every other step leaks less."""
         bound = context_free["policy"].max_tpl
@@ -113,7 +114,8 @@ class Leakage(Audit):
             reached = leakage.preview(e - leakage.sum_epsilon, worst, worst)
         if reached <= bound:
             return []
-        return [f"tpl: this release could raise it to {shown(reached):g} under replacement, bound {float(bound):g}"]
+        told = f"tpl: this release could raise it to {shown(reached):g} under replacement, bound {float(bound):g}"
+        return [Reason("tpl", told, bound, reached)]
 
 
 def _two_changes(charge: Charge) -> Fraction:

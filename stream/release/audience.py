@@ -14,6 +14,7 @@ from typing import Any
 
 from models.errors import RefusedError
 from stream.release import audit_document as documents
+from stream.release.documents import AuditDocument
 from stream.release.mechanisms import kinds
 from stream.release.prior_releases import Earlier, Key
 from stream.storage import variants
@@ -54,12 +55,11 @@ class Audience:
 
     def made_by(self, key: Key) -> str:
         """Kind of the mechanism of a release: a configuration that changed since may name another."""
-        return str(self.audit_of(key)["mechanism"]["kind"])
+        return self.audit_of(key)["mechanism"]["kind"]
 
-    def audit_of(self, key: Key) -> dict[str, Any]:
+    def audit_of(self, key: Key) -> AuditDocument:
         """audit.json of a sealed release."""
-        decoded: dict[str, Any] = documents.read(self.folder.release(*key) / "audit.json")
-        return decoded
+        return documents.read_audit(self.folder.release(*key))
 
     def forget(self, key: Key, cases: Collection[str]) -> None:
         """Take erased cases out of what the mechanism remembers of a release."""

@@ -21,6 +21,7 @@ from models.anonymize.shown import Shown
 from models.dp.budget import Charge
 from models.errors import BoundError
 from models.eventlog import Column, EventLog, Ints
+from stream.release.documents import AuditDocument
 from stream.release.reason import Reason, texts
 from stream.storage.release_record import Record
 
@@ -84,7 +85,7 @@ class Decision:
     status: Literal["sealed", "withheld"]
     sequence: int = 0
     because: Sequence[Reason] = ()
-    audit: Mapping[str, Any] = field(default_factory=dict)
+    audit: AuditDocument = field(default_factory=AuditDocument)
 
     @property
     def reasons(self) -> list[str]:
@@ -253,7 +254,7 @@ class AuditContext:
     """Cases declared gone since the first release (erasure, retention)."""
     erased_releases: frozenset[int] = frozenset()
     """Numbers of earlier releases that hold a case erased since: their variants lack it, their bytes do not."""
-    previous_audit: Mapping[str, Any] = field(default_factory=dict)
+    previous_audit: AuditDocument = field(default_factory=AuditDocument)
     """audit.json of the last sealed release, {} for the first: where an audit finds the state that it keeps."""
 
 

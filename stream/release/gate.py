@@ -7,9 +7,9 @@ A bound on a measure that does not apply to the mechanism is a configuration err
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,11 +17,21 @@ from models.dp.budget import Charge
 from models.errors import InputError
 from stream.fold.window import MOST
 from stream.release.contract import Mechanism, Reads
+from stream.release.documents import (
+    AnonymitySection,
+    AuditDocument,
+    MinimalitySection,
+    PairRow,
+    SeriesRow,
+    SeriesSection,
+)
 from stream.release.reason import Code, Reason
 from stream.values.exact import Exact
 
 Measure = Literal["ka", "fa", "ca", "ba"]
 """What is counted of the correspondence attacks."""
+
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 BOUNDS: Mapping[str, Reads] = {
     "min_ka": "raw",
@@ -130,7 +140,7 @@ def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequ
     return reasons
 
 
-def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[Reason]:
+def after_audit(policy: GatePolicy, audit: AuditDocument) -> list[Reason]:
     """Reasons to refuse, from the audit's results."""
     return [
         *_anonymity(policy, audit.get("anonymity") or {}),
@@ -141,7 +151,7 @@ def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[Reason]:
     ]
 
 
-def _anonymity(policy: GatePolicy, anonymity: Mapping[str, Any]) -> Iterator[Reason]:
+def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reason]:
     if not policy.anonymity_bounds:
         return
     if anonymity.get("status") == "not_applicable":
@@ -159,13 +169,14 @@ def _anonymity(policy: GatePolicy, anonymity: Mapping[str, Any]) -> Iterator[Rea
                 yield Reason("premise", told)
 
 
-def _holds(row: Mapping[str, Any], name: str = "") -> bool:
+def _holds(row: PairRow | SeriesRow, name: str = "") -> bool:
     """Whether the row's n covers what was really removed (rows below n_actual are reported and do not fail), and a
     real case is behind the minimum: where `behind` says none is, no exact value is below the true ones elsewhere."""
-    return row.get("assumption") != "violated" and (row.get("behind") or {}).get(name) != 0
+    behind = cast(PairRow, row).get("behind") or {}
+    return row.get("assumption") != "violated" and behind.get(name) != 0
 
 
-def worst_anonymity(anonymity: Mapping[str, Any], name: str) -> int | None:
+def worst_anonymity(anonymity: AnonymitySection, name: Measure) -> int | None:
     """The least value of KA, FA, CA or BA over all earlier releases, all n, and both ways of counting.
 
     `anonymity`: {"ka": least KA of the release alone, "results": [{"earlier", "results": [{"n", "fa", ...}]}],
@@ -177,19 +188,23 @@ def worst_anonymity(anonymity: Mapping[str, Any], name: str) -> int | None:
         return _least([anonymity.get("ka")])
     pairs = anonymity.get("true_linker") or []
     true = {(pair.get("publication"), pair["earlier"]): pair.get(name) for pair in pairs}
-    found = [value for value in true.values() if value]
+    found: list[int | None] = [value for value in true.values() if value]
     for pair in anonymity.get("results") or []:
         if true.get((pair.get("publication"), pair["earlier"])) != 0:
             found += [row.get(name) for row in pair["results"] if row.get("linker") != "none" and _holds(row, name)]
     return _least(found)
 
 
+def least_of_series(audits: Iterable[AuditDocument], name: Measure) -> int | None:
+    """The least value of KA, FA, CA or BA over the releases of those audits; None where none was measured."""
+    return _least([worst_anonymity(audit.get("anonymity") or {}, name) for audit in audits])
+
+
 def _least(values: Sequence[int | None]) -> int | None:
-    numbers = [value for value in values if value is not None]
-    return min(numbers) if numbers else None
+    return min((value for value in values if value is not None), default=None)
 
 
-def _minimality(policy: GatePolicy, minimality: Mapping[str, Any]) -> Iterator[Reason]:
+def _minimality(policy: GatePolicy, minimality: MinimalitySection) -> Iterator[Reason]:
     """Of cohorts it is the newest that counts: the others were gated when they were new."""
     bound, below = policy.max_minimality, minimality.get("below_k")
     if bound is not None and below is None:
@@ -199,7 +214,7 @@ def _minimality(policy: GatePolicy, minimality: Mapping[str, Any]) -> Iterator[R
         yield Reason("mechanism", told, bound, below)
 
 
-def _series(policy: GatePolicy, series: Mapping[str, Any]) -> Iterator[Reason]:
+def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
     """A bound over the series; one that begins later (before the third release) passes. One that was not measured does
     not, nor one with releases that no linker joins: they are left out of its numbers."""
     if policy.min_series is not None and series.get("status") != "ok":
@@ -210,7 +225,8 @@ def _series(policy: GatePolicy, series: Mapping[str, Any]) -> Iterator[Reason]:
         yield from _floor("series", policy.min_series, series["worst"])
     for row in series.get("results") or []:
         if policy.min_series is not None and row["without_linker"] and _holds(row):
-            first, second = (series["releases"][place - 1] for place in row["without_linker"][0])
+            numbers = series.get("releases") or []
+            first, second = (numbers[place - 1] for place in row["without_linker"][0])
             told = f"series: no linker joins releases {first} and {second} at n = {row['n']}: its premise does not hold"
             yield Reason("series", told, policy.min_series)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from connectors.store.base import Prepared, Store
 from models.anonymize.sensitive import refuse_identifying
@@ -27,7 +27,8 @@ from stream.release.attributes import with_attributes
 from stream.release.audience import Audience
 from stream.release.candidate import Candidate
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure, Mechanism
-from stream.release.manifest import ProcessAccount, audit_document, manifest
+from stream.release.documents import AuditDocument, Chain, Manifest
+from stream.release.manifest import ProcessAccount, manifest
 from stream.release.prior_releases import Earlier
 from stream.release.public_view import pseudonymous_resources, shuffled
 from stream.release.reason import Code, Reason, of_record, texts
@@ -169,18 +170,22 @@ class Pipeline:
         """The durable decision on a cut, if there is one."""
         if cut in self.account.withheld:
             body = self.account.withheld[cut].body
-            return Decision(cut, "withheld", because=[of_record(text) for text in body.reasons], audit=body.audit)
+            return Decision(
+                cut,
+                "withheld",
+                because=[of_record(text) for text in body.reasons],
+                audit=cast(AuditDocument, body.audit),
+            )
         seal = self.account.sealed_cuts.get(cut)
         if seal is None:
             return None
         audit = self.audit_of(seal.sequence)
-        told = (audit.get("gate") or {}).get("reasons", ())
+        told = audit.get("gate", {}).get("reasons", ())
         return Decision(cut, "sealed", seal.sequence, [of_record(text) for text in told], audit)
 
-    def audit_of(self, sequence: int) -> dict[str, Any]:
+    def audit_of(self, sequence: int) -> AuditDocument:
         """audit.json of a sealed release."""
-        decoded: dict[str, Any] = documents.read(self.folder.release(self.name, sequence) / "audit.json")
-        return decoded
+        return documents.read_audit(self.folder.release(self.name, sequence))
 
     def _check_space(self) -> None:
         free = self.store.free_bytes()
@@ -230,14 +235,14 @@ class Pipeline:
             if more > before
         ]
 
-    def _ledger_facts(self) -> dict[str, Any]:
+    def _ledger_facts(self) -> Mapping[str, Any]:
         return {
             "charges": list(self.account.charges.values()),
             "policy": self.spec.gate,
             "audits": self._last_audit(),
         }
 
-    def _last_audit(self) -> dict[str, Any]:
+    def _last_audit(self) -> AuditDocument:
         standing = self.account.standing
         return self.audit_of(standing[-1]) if standing else {}
 
@@ -290,7 +295,7 @@ class Pipeline:
         number = self.account.last_number + 1
         return Record(number, log, build.carries, build.T, exposure.linked, publication=self.name)
 
-    def _audit(self, attempt: Attempt, build: Build, candidate: Record) -> dict[str, Any]:
+    def _audit(self, attempt: Attempt, build: Build, candidate: Record) -> AuditDocument:
         context = AuditContext(
             candidate=candidate,
             earlier=self.earlier,
@@ -303,20 +308,21 @@ class Pipeline:
             erased_releases=frozenset(self.account.erased_releases),
             previous_audit=self._last_audit(),
         )
-        results: dict[str, Any] = {}
+        results: dict[str, Mapping[str, Any]] = {}
         for audit in self.spec.audits:
             started = time.monotonic()
             results[audit.name] = dict(audit.measure(context, results))
             self.stages[audit.name] = time.monotonic() - started
-        return {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
+        found = {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
+        return cast(AuditDocument, found)
 
-    def _withhold(self, attempt: Attempt, reasons: Sequence[Reason], audit: Mapping[str, Any]) -> Decision:
+    def _withhold(self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
         shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
         body = WithheldBody(texts(reasons), shown)
         self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body))
         self.at("withheld")
-        return Decision(attempt.cut, "withheld", because=tuple(reasons), audit={**audit, **shown})
+        return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=cast(AuditDocument, {**audit, **shown}))
 
     def _seal(self, attempt: Attempt, judged: Candidate, because: Sequence[Reason], slot: Slot | None) -> Decision:
         build, candidate, audit = judged.build, judged.candidate, judged.audit
@@ -324,7 +330,8 @@ class Pipeline:
         mechanism = self.spec.mechanism
         public = self._manifest(build, number, slot)
         audit["resources"] = documents.resources(self.account.resource_form, raw=self.spec.raw_resources)
-        audit.update(documents.cut_section(attempt), counts=documents.accounting(attempt, build, mechanism))
+        audit.update(cast(AuditDocument, documents.cut_section(attempt)))
+        audit["counts"] = documents.accounting(attempt, build, mechanism)
         released, order = shuffled(build)
         writers = documents.writers(self.spec.formats, released, build, mechanism)
         started = time.monotonic()
@@ -345,8 +352,8 @@ class Pipeline:
             self.store.quarantine(prepared)
             audit["gate"] = {"decision": "withheld", "reasons": faults}
             return self._withhold(attempt, [Reason("mechanism", fault) for fault in faults], audit)
-        public = {**public, "files": list(prepared.files)}
-        document = audit_document(public, **audit)
+        public["files"] = list(prepared.files)
+        document: AuditDocument = {**public, **audit}
         operator_files = {
             "audit.json": write_json(document),
             "variants.parquet": lambda path: variants.write(path, candidate),
@@ -401,7 +408,7 @@ class Pipeline:
             self.publish(self.name, number, public, self.store.location(self.name, number))
         self.account.append(PublishedEntry(publication=self.name, sequence=number))
 
-    def _chain(self) -> dict[str, Any]:
+    def _chain(self) -> Chain:
         """What ties the release to those before it: the digest of the last one's manifest, and how many numbers the
         process has sealed, this one included.
 
@@ -415,21 +422,17 @@ class Pipeline:
             "releases": len(self.account.seals) + elsewhere + 1,
         }
 
-    def _manifest(self, build: Build, number: int, slot: Slot | None) -> dict[str, Any]:
+    def _manifest(self, build: Build, number: int, slot: Slot | None) -> Manifest:
         standing = self.account.standing
         published = datetime.now(UTC) if slot is None else datetime.fromtimestamp(slot.moment // SECOND, UTC)
         window = self.spec.window
         walls = window.every is not None and window.time == "wall"
         return manifest(
-            process=self.spec.process,
-            publication=self.name,
-            audience=self.spec.audience,
+            self.spec,
+            build,
             sequence=number,
             previous=standing[-1] if standing else None,
             published=published.isoformat(timespec="seconds"),
-            mechanism=self.spec.mechanism,
-            policy=self.spec.gate,
-            build=build,
             spent=self.account.spent,
             process_budget=ProcessAccount(
                 self.account.spent + self.spent_elsewhere(),
@@ -437,7 +440,6 @@ class Pipeline:
                 self.spec.max_delta,
             ),
             chain=self._chain(),
-            config_digest=self.spec.config_digest,
             accepted_gaps=self.gaps_accepted,
             simulated=self.clock.simulated and (walls or (slot is not None and slot.simulated)),
         )

@@ -80,10 +80,10 @@ def walk(
     return replace(last, reasons=[*last.reasons, Reason("mechanism", "repair: no further suppression helps")])
 
 
-def _bounds(policy: GatePolicy, audit: CorrespondenceAudit) -> dict[str, Any]:
+def _bounds(policy: GatePolicy, audit: CorrespondenceAudit) -> Mapping[str, Any]:
     """What holds of this release beside each earlier one that was audited, by the real partners."""
     return {
-        **policy.anonymity_bounds,
+        **{str(name): bound for name, bound in policy.anonymity_bounds.items()},
         "bk_length": audit.bk_length,
         "n": list(audit.n),
         "against": audit.against,

@@ -79,8 +79,8 @@ class Outcome:
         return [
             f"{name}: {warning}"
             for name, audit in last.items()
-            if (audit.get("counts") or {}).get("released") is not None
-            for warning in (audit.get("loss") or {}).get("warnings", ())
+            if audit.get("counts", {}).get("released") is not None
+            for warning in audit.get("loss", {}).get("warnings", ())
         ]
 
     def verdicts(self) -> list[Verdict]:
@@ -106,9 +106,9 @@ class Outcome:
             audit = decision.audit
             counts, anonymity = audit.get("counts") or {}, audit.get("anonymity") or {}
             worst = [worst_anonymity(anonymity, measure) for measure in ("ka", "fa", "ca", "ba")]
-            reasons = "; ".join(decision.reasons or (audit.get("gate") or {}).get("reasons", ()))
+            reasons = "; ".join(decision.reasons or audit.get("gate", {}).get("reasons", ()))
             number = decision.sequence if decision.status == "sealed" else "withheld"
-            moment = str((audit.get("cut") or {}).get("time", ""))[:16]
+            moment = str(audit.get("cut", {}).get("time", ""))[:16]
             cases, events = counts.get("released_cases"), counts.get("released")
             yield (name, number, moment, audit.get("trigger"), cases, events, *_kept(audit), *worst, reasons)
 

@@ -256,7 +256,7 @@ class ReleaseService:
         accounting, pipeline = fold.accounting(name), self.pipelines[name]
         standing = pipeline.account.standing
         counts = pipeline.audit_of(standing[-1])["counts"] if standing else {}
-        exposed = counts.get("exposed", 0)
+        exposed = counts.get("exposed") or 0
         return {
             "seen": accounting["seen"],
             "released": counts["released"] if counts else 0,

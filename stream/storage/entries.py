@@ -14,7 +14,7 @@ from connectors.store.base import FileEntry
 from models.dp.budget import Charge
 
 
-class CutPosition(TypedDict):
+class CutPosition(TypedDict, total=False):
     """Where a cut stands: its id, the high-water mark by partition, and its time (ISO 8601)."""
 
     id: str

@@ -67,7 +67,7 @@ class Leakage(Audit):
         return {**common, **self._chained(context)}
 
     def _chained(self, context: AuditContext) -> dict[str, Any]:
-        state = (context.previous_audit.get(self.name) or {}).get("state")
+        state = context.previous_audit.get("leakage", {}).get("state")
         leakage = from_state(state) if state else TemporalLeakage()
         spent = sum((under_replacement(charge.epsilon) for charge in context.charges), Fraction(0))
         log = context.exposure.log

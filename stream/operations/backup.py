@@ -15,7 +15,7 @@ import time
 import zlib
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from connectors.output import replacing
 from connectors.store.open import open_store
@@ -31,7 +31,15 @@ ABOUT = "veilstream-backup.json"
 _LEFT_OUT = {"lock", "key", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"}
 
 
-def backup(output: Path, target: Path, *, with_key: bool = False) -> dict[str, Any]:
+class About(TypedDict):
+    """What a backup says of itself: its version, how many ledger entries it holds, whether the key is in it."""
+
+    version: int
+    entries: int
+    with_key: bool
+
+
+def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
     """Write `target` (0600) from the operator folder of `output`, also while a daemon runs: checkpoints first, then the
     ledger, then the files of its releases, so that none is newer than what it is held against at the next start.
 
@@ -56,7 +64,7 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> dict[str, A
         _take(tar, taken, operator, operator)
         if with_key and (operator / "key").is_file():
             tar.add(operator / "key", "key")
-        about = {"version": VERSION, "entries": len(entries), "with_key": with_key}
+        about: About = {"version": VERSION, "entries": len(entries), "with_key": with_key}
         _add_text(tar, ABOUT, json.dumps(about))
     return about
 
@@ -88,7 +96,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def restore(source: Path, output: Path, store: str | None = None) -> dict[str, Any]:
+def restore(source: Path, output: Path, store: str | None = None) -> About:
     """Unpack a backup into the (absent or empty) operator folder of `output`.
 
     RefusedError where the store holds a release that the backup's ledger does not know: the backup is older than
@@ -109,7 +117,7 @@ def restore(source: Path, output: Path, store: str | None = None) -> dict[str, A
     return about
 
 
-def _unpack(source: Path, folder: Path) -> dict[str, Any]:
+def _unpack(source: Path, folder: Path) -> About:
     """What the backup says of itself; the rest lies in `folder`."""
     try:
         with tarfile.open(source, "r:gz") as tar:
@@ -141,7 +149,7 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
     tar.addfile(info, io.BytesIO(text.encode()))
 
 
-def _about(path: Path, source: Path) -> dict[str, Any]:
+def _about(path: Path, source: Path) -> About:
     if not path.is_file():
         raise InputError(f"{source}: is not a backup of veilstream")
     try:
@@ -151,7 +159,7 @@ def _about(path: Path, source: Path) -> dict[str, Any]:
         raise InputError(f"{source}: is not a backup of veilstream") from None
     if version > VERSION:
         raise RefusedError(f"{source}: backup version {version} is newer than this program reads ({VERSION})")
-    return dict(about)
+    return cast(About, about)
 
 
 def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from models.errors import InputError
 from stream.config.settings import Settings
+from stream.release.erasure import ErasureReport
 from stream.runtime.service import ReleaseService
 from stream.storage.entries import ClaimEntry
 
 
-def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> dict[str, Any]:
+def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> ErasureReport:
     """Erase cases (by raw id) from the checkpointed state and the operator's files of a replay's folder."""
     if not (output / "operator" / "ledger.sqlite").is_file():
         raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay")

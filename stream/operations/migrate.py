@@ -8,7 +8,7 @@ and needs the operator's folder to itself.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -54,7 +54,7 @@ class Item:
             return "keep"
         return "rewrite" if self.version != self.newest or self.protection != self.wanted else "keep"
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> Mapping[str, Any]:
         return {**asdict(self), "action": self.action}
 
 

@@ -189,6 +189,7 @@ class RiskRow(TypedDict, total=False):
     """Share of unique cases among those of whom m points are known."""
 
     projection: str
+    resolution: str
     status: str
     reason: str
     m: int

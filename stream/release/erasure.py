@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from stream.fold.cases import digest
 from stream.release.audience import Audience
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from stream.fold.fold import Fold
 
 
+class ErasureReport(TypedDict):
+    """`known`: cases that the state held; `releases`: by publication, the numbers of releases that held one."""
+
+    known: int
+    releases: dict[str, list[int]]
+
+
 class Releases(Protocol):
     """Where erased cases may still stand: ledger, pipelines, the operator's folder, the mirror."""
 
@@ -35,7 +42,7 @@ class Releases(Protocol):
     mirror: Mirror | None
 
 
-def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
+def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> ErasureReport:
     """Erase cases (by pseudonym) from the fold, from every variants file and from the memory of mechanisms.
 
     The ledger learns of it first: whatever a crash leaves undone after that, `finish` and `apply_tombstones` do at the

@@ -59,7 +59,7 @@ class Verdict:
         word = f"DP VOID BY {', '.join(self.void_by)}" if self.void_by else self.verdict
         return f"[{SYMBOLS[self.verdict]}] {word}: {self.publication}: {self.sentence}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         """With the same names."""
         return asdict(self)
 

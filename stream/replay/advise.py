@@ -94,11 +94,11 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
     return [*found, _dp(log)]
 
 
-def _with(table: Mapping[str, Any], kind: str, suppression: str) -> dict[str, Any]:
+def _with(table: Mapping[str, Any], kind: str, suppression: str) -> Mapping[str, Any]:
     return {"kind": kind, **table, "suppression": suppression}
 
 
-def _repair(gate: Mapping[str, Any]) -> dict[str, Any]:
+def _repair(gate: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**gate, "on_violation": "repair"}
 
 

@@ -78,7 +78,7 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
     return settings.model_copy(update={"publication": publications, "process": with_completion(settings.process)})
 
 
-def compare(replay: Replay, outcome: Outcome, log: EventLog) -> list[dict[str, Any]]:
+def compare(replay: Replay, outcome: Outcome, log: EventLog) -> list[Mapping[str, Any]]:
     """One row a publication, in the order of the configuration: the keys of COLUMNS.
 
     `ka` .. `ba`: least over its releases, None where they do not apply; `events_kept`: share of the exposed events in
@@ -99,7 +99,7 @@ def _own(pipeline: Pipeline) -> list[Record]:
 
 def _row(
     name: str, decisions: Sequence[Decision], records: Sequence[Record], starts: Mapping[str, float]
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     sealed = [one for one in decisions if one.status == "sealed"]
     last = sealed[-1].audit if sealed else AuditDocument()
     counts = last.get("counts") or {}

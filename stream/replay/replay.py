@@ -57,7 +57,7 @@ class Outcome:
         """Attempts that the gate or the mechanism refused."""
         return [decision for _, decision in self.decisions if decision.status == "withheld"]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Mapping[str, Any]:
         """The stable JSON shape of `replay` (operator view)."""
         return {
             "releases": [dict(decision.audit) for _, decision in self.decisions if decision.status == "sealed"],

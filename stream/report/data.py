@@ -58,7 +58,7 @@ def collect(output: Path, *, show_values: bool = False, source: EventLog | None 
         "process": process,
         "values_shown": show_values,
         "comparison": compared,
-        "verdicts": [one.as_json() | {"line": one.line()} for one in verdicts_of(output)],
+        "verdicts": [{**one.as_json(), "line": one.line()} for one in verdicts_of(output)],
         "publications": publications,
     }
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,7 +28,7 @@ from stream.fold.records import AnyRecord, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.release.audience import Audience, refuse_apart
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
-from stream.release.erasure import erase, finish
+from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.prior_releases import reach
 from stream.release.recovery import compare, publish_due, recover
@@ -243,7 +242,7 @@ class ReleaseService:
             return with_resources(record, self.pseudonyms.resource)
         return record
 
-    def erase(self, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
+    def erase(self, fold: Fold, cases: Sequence[str]) -> ErasureReport:
         """Erase cases (by pseudonym) everywhere but in what is published already; the report lists that."""
         report = erase(self, fold, cases)
         for _generation in range(2):  # the newest and the one before

@@ -66,7 +66,7 @@ class Leakage(Audit):
             return {**common, **_composed(context.charges)}
         return {**common, **self._chained(context)}
 
-    def _chained(self, context: AuditContext) -> dict[str, Any]:
+    def _chained(self, context: AuditContext) -> Mapping[str, Any]:
         state = context.previous_audit.get("leakage", {}).get("state")
         leakage = from_state(state) if state else TemporalLeakage()
         spent = sum((under_replacement(charge.epsilon) for charge in context.charges), Fraction(0))
@@ -126,7 +126,7 @@ def _two_changes(charge: Charge) -> Fraction:
     return min(Fraction(1), charge.delta * (1 + Fraction(grown)))
 
 
-def _composed(charges: Sequence[Charge]) -> dict[str, Any]:
+def _composed(charges: Sequence[Charge]) -> Mapping[str, Any]:
     """(e, delta) under replacement, by group privacy of two changes: (2 eps, (1 + e^eps) delta) each, added up."""
     pairs = [(under_replacement(c.epsilon), _two_changes(c)) for c in charges]
     return {"epsilon": [shown(e) for e, _ in pairs], **composition(pairs)}

@@ -16,7 +16,7 @@ from models.anonymize.sensitive import refuse_identifying
 from models.anonymize.tlkc import Problem
 from models.anonymize.values import written
 from models.errors import InputError
-from models.eventlog import EventLog, Ints
+from models.eventlog import EventLog
 from models.knowledge import NANOSECONDS, perspective
 from stream.release.attributes import with_attributes
 from stream.release.contract import Build, Exposure, Mechanism
@@ -123,7 +123,7 @@ def _variants_in(log: EventLog, build: Build) -> int:
 
 
 def _variants_out(build: Build) -> int:
-    parts: dict[str, Ints] = {
+    parts: Mapping[str, Any] = {
         "activity": build.log.activity.codes,
         "resource": build.log.resource.codes,
         "relative_time": build.log.time // NANOSECONDS[_unit(build)],

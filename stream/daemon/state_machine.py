@@ -34,6 +34,7 @@ from stream.fold.intake import Partition
 from stream.fold.records import VERSION, AnyRecord, Command, Config, Delta, Tick
 from stream.fold.rules import FoldRules, SourcePartition
 from stream.release.erasure import apply_tombstones, erase, tombstones
+from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.runtime.service import ReleaseService
 from stream.storage.entries import ChargeEntry, NoteBody, NoteEntry, SealEntry
 
@@ -74,7 +75,7 @@ class CoordinatorContext:
     source: Source
     output: Path
     sources: tuple[SourcePartition, ...]
-    at: Callable[[str], None] = lambda _name: None
+    at: Hook = nothing
 
 
 class Engine:
@@ -419,7 +420,7 @@ class Engine:
         if self.service.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
             self.service.mirror.save(self.position, state)
             self._mirrored_at = time.monotonic()
-        self.host.at("checkpoint")
+        self.host.at(Failpoint.CHECKPOINT)
         self.covered, self.saved = self.saved, self.position
         self._events = 0
         self._saved_at = time.monotonic()

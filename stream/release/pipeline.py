@@ -28,6 +28,7 @@ from stream.release.audience import Audience
 from stream.release.candidate import Candidate
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure, Mechanism
 from stream.release.documents import AuditDocument, Chain, Manifest
+from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.manifest import ProcessAccount, manifest
 from stream.release.prior_releases import Earlier
 from stream.release.public_view import pseudonymous_resources, shuffled
@@ -51,10 +52,6 @@ from stream.storage.release_record import Record
 from stream.values.duration import SECOND
 from stream.values.pseudonym import Pseudonyms
 
-BOUNDARIES = ("opened", "charged", "built", "files_written", "sealed", "renamed", "published")
-"""Where a crash can fall between two durable steps; `at(name)` is called just after each (fault injection)."""
-
-
 LATE = "the build took longer than publish_after allows"
 
 
@@ -73,7 +70,7 @@ class Pipeline:
     store: Store
     folder: OperatorFolder
     pseudonyms: Pseudonyms
-    at: Callable[[str], None] = lambda _name: None
+    at: Hook = nothing
     publish: Publisher | None = None
     mirror: Mirror | None = None
     spent_elsewhere: Callable[[], Charge] = Charge
@@ -105,7 +102,7 @@ class Pipeline:
             return known
         self._check_space()
         slot = self._slot(attempt)
-        self.at("opened")
+        self.at(Failpoint.OPENED)
         mechanism, policy = self.spec.mechanism, self.spec.gate
         asked = mechanism.charge()
         reasons = self._before_noise(attempt, asked)
@@ -113,7 +110,7 @@ class Pipeline:
             return self._withhold(attempt, reasons, {})
         if asked != Charge():
             reasons = self._charge(attempt.cut, asked)
-        self.at("charged")
+        self.at(Failpoint.CHARGED)
         if reasons:
             return self._withhold(attempt, reasons, {})
         started = time.monotonic()
@@ -127,7 +124,7 @@ class Pipeline:
             # Noise was paid for, or a log without events came: the end of the process would tell, and come again.
             return self._withhold(attempt, [Reason("mechanism", str(error))], {})
         self.stages = {"build": time.monotonic() - started}
-        self.at("built")
+        self.at(Failpoint.BUILT)
         first = judged = self._judge(attempt, build)
         if first.reasons and policy.on_violation == "repair":
             judged = self._repaired(attempt, first)
@@ -321,7 +318,7 @@ class Pipeline:
         shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
         body = WithheldBody(texts(reasons), shown)
         self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body))
-        self.at("withheld")
+        self.at(Failpoint.WITHHELD)
         return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=cast(AuditDocument, {**audit, **shown}))
 
     def _seal(self, attempt: Attempt, judged: Candidate, because: Sequence[Reason], slot: Slot | None) -> Decision:
@@ -362,22 +359,22 @@ class Pipeline:
         temporary = self.folder.prepare(self.name, operator_files)
         if self.mirror is not None:
             self.mirror.put_release(self.name, temporary.name, temporary)
-        self.at("files_written")
+        self.at(Failpoint.FILES_WRITTEN)
         if slot is not None and slot.missed():
             self.store.quarantine(prepared)
             self.folder.discard(self.name)
             return self._withhold(attempt, [Reason("mechanism", LATE)], audit)
         seal = self._seal_row(attempt, number, prepared, temporary)
-        self.at("sealed")
+        self.at(Failpoint.SEALED)
         if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
             self.folder.commit(temporary.name, self.name, number)
             self.waiting[number] = seal
         else:
             self.store.commit(prepared, number)
             self.folder.commit(temporary.name, self.name, number)
-            self.at("renamed")
+            self.at(Failpoint.RENAMED)
             self.announce(number, public)
-            self.at("published")
+            self.at(Failpoint.PUBLISHED)
         candidate.audit = document
         self.audience.append(candidate, seal)
         return Decision(attempt.cut, "sealed", seal.sequence, tuple(because), document)

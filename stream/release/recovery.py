@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from connectors.store.base import Store
 from models.errors import InputError, RefusedError
+from stream.release.failpoints import Failpoint
 from stream.storage.entries import BurnedEntry, NoteBody, NoteEntry, SealEntry
 from stream.storage.ledger import Ledger
 
@@ -117,7 +118,7 @@ def finish(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
         if not store.resume(pipeline.name, number, body.temporary, body.manifest, body.publish_at):
             account.append(BurnedEntry(publication=pipeline.name, cut=seal.cut, sequence=number))
             return False
-        pipeline.at("renamed")
+        pipeline.at(Failpoint.RENAMED)
     if store.manifest_sha256(pipeline.name, number) != body.manifest:
         raise RefusedError(f"release {number} of {pipeline.name} in the store is not what the ledger sealed")
     _bring_own(pipeline, number, seal)
@@ -136,7 +137,7 @@ def publish_due(pipeline: Pipeline) -> None:
         if not finish(pipeline, number, seal):
             raise RefusedError(f"release {number} of {pipeline.name} waited for its moment, and its bytes are gone")
         del pipeline.waiting[number]
-        pipeline.at("published")
+        pipeline.at(Failpoint.PUBLISHED)
 
 
 def _bring_own(pipeline: Pipeline, number: int, seal: SealEntry) -> None:

@@ -22,6 +22,7 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.release.contract import Decision
+from stream.release.failpoints import Hook, nothing
 from stream.release.gate import worst_anonymity
 from stream.release.schedule import SimulatedClock
 from stream.release.verdict import Verdict, verdicts
@@ -131,7 +132,7 @@ class Replay:
         *,
         speed: float | None = None,
         on_progress: Callable[[int], None] = lambda _events: None,
-        at: Callable[[str], None] = lambda _name: None,
+        at: Hook = nothing,
         ops: FileOps | None = None,
         sleep: Callable[[float], None] = time.sleep,
         batch: int = BATCH,

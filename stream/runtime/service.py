@@ -29,6 +29,7 @@ from stream.fold.rules import FoldRules, PublicationRules
 from stream.release.audience import Audience, refuse_apart
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
 from stream.release.erasure import ErasureReport, erase, finish
+from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.prior_releases import reach
 from stream.release.recovery import compare, publish_due, recover
@@ -63,7 +64,7 @@ class ReleaseService:
         settings: Settings,
         output: Path,
         *,
-        at: Callable[[str], None] = lambda _name: None,
+        at: Hook = nothing,
         ops: FileOps | None = None,
         make_ledger: MakeLedger = SqliteLedger,
         publish: Publisher | None = None,
@@ -217,7 +218,7 @@ class ReleaseService:
         """Save the state between two records: every cut so far has its durable decision."""
         saved = Saved(self.ledger.count(), fold.snapshot())
         self.checkpoints.save(msgspec.msgpack.encode(saved))
-        self.at("checkpointed")
+        self.at(Failpoint.CHECKPOINTED)
 
     def fold_of(self, state: bytes) -> Fold:
         """The fold of a checkpoint; RefusedError where the ledger is older than it."""

@@ -17,8 +17,8 @@ from models.errors import BoundError, InputError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.release.contract import Attempt, Decision, Exposure
+from stream.release.failpoints import BOUNDARIES
 from stream.release.mechanisms.identity import Identity
-from stream.release.pipeline import BOUNDARIES
 from stream.runtime.service import ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.entries import body_of, entry

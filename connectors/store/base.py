@@ -21,7 +21,7 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from connectors.files import FileOps, Writer
 from models.errors import InputError, RefusedError
@@ -38,18 +38,26 @@ def release_name(sequence: int) -> str:
     return f"release-{sequence:06d}"
 
 
+class FileEntry(TypedDict):
+    """One file of a release, as manifest and ledger list it."""
+
+    path: str
+    sha256: str
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A release whose bytes are durable and which nobody can see yet.
 
-    `moment` (ns): when its files shall say that they were written; None: as it was. `files` are
-    `{"path", "sha256", "bytes"}` of everything but the manifest, which lists them itself.
+    `moment` (ns): when its files shall say that they were written; None: as it was. `files`:
+    everything but the manifest, which lists them itself.
     """
 
     publication: str
     candidate: int
     tmp: Path
-    files: tuple[Mapping[str, Any], ...]
+    files: tuple[FileEntry, ...]
     manifest_sha256: str
     moment: int | None = None
 
@@ -113,7 +121,7 @@ def write_release(
     except BaseException:
         shutil.rmtree(tmp, ignore_errors=True)
         raise
-    return Prepared(publication, candidate, tmp, listed, str(own["sha256"]))
+    return Prepared(publication, candidate, tmp, listed, own["sha256"])
 
 
 def _make_durable_folder(folder: Path, ops: FileOps) -> None:
@@ -123,7 +131,7 @@ def _make_durable_folder(folder: Path, ops: FileOps) -> None:
         ops.fsync(path.parent)
 
 
-def _write_durably(path: Path, writer: Writer, ops: FileOps) -> Mapping[str, Any]:
+def _write_durably(path: Path, writer: Writer, ops: FileOps) -> FileEntry:
     ops.write(path, writer)
     ops.fsync(path)
     return {"path": path.name, "sha256": digest(path), "bytes": path.stat().st_size}

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
-from connectors.files import FileOps, Writer
+from connectors.files import FileOps
 from connectors.store.base import (
     MANIFEST,
     Prepared,
     check_name,
-    is_sealed,
-    leftovers_in,
     names_only,
-    parse_manifest,
     refused,
     release_name,
     release_number,
-    set_aside,
-    write_release,
 )
+from connectors.store.unsealed import UnsealedReleases
 from models.errors import InputError
 
 
-class ObjectStore:
+class ObjectStore(UnsealedReleases):
     """Releases under an fsspec URL. Unsealed bytes wait in `<private>/staging`, a local folder.
 
     Without a private folder of its own (a temporary one is then made) a sealed release whose upload a crash cut off
@@ -42,8 +35,8 @@ class ObjectStore:
         except (ValueError, ImportError) as error:
             raise InputError(f"{url.partition('://')[0]}://: this kind of store cannot be opened ({error})") from error
         self._root = root.rstrip("/")
-        self._ops = ops
-        self._private = private or Path(tempfile.mkdtemp(prefix="veilstream-"))
+        self.ops = ops
+        self.private = private or Path(tempfile.mkdtemp(prefix="veilstream-"))
 
     def _folder(self, publication: str) -> str:
         return f"{self._root}/public/{check_name(publication)}"
@@ -51,18 +44,13 @@ class ObjectStore:
     def _release(self, publication: str, sequence: int) -> str:
         return f"{self._folder(publication)}/{release_name(sequence)}"
 
-    def _staging(self, publication: str) -> Path:
-        return self._private / "staging" / check_name(publication)
+    def waiting(self, publication: str) -> Path:
+        """A staging folder of this machine, from which releases are uploaded."""
+        return self.private / "staging" / check_name(publication)
 
     def location(self, publication: str, sequence: int) -> str:
         """The URL of a release's objects."""
         return str(self._fs.unstrip_protocol(self._release(publication, sequence)))
-
-    def prepare(
-        self, publication: str, candidate: int, files: Mapping[str, Writer], manifest: Mapping[str, Any]
-    ) -> Prepared:
-        """Write files and manifest into the staging folder and make them durable there."""
-        return write_release(self._staging(publication), publication, candidate, files, manifest, self._ops)
 
     def commit(self, prepared: Prepared, sequence: int) -> str:
         """Upload the files, then the manifest, exclusively; RefusedError when the number is there already. When an
@@ -95,12 +83,8 @@ class ObjectStore:
         sealed."""
         if not self.holds(publication, temporary, manifest_sha256):
             return False
-        self._upload(self._staging(publication) / temporary, publication, sequence)
+        self._upload(self.waiting(publication) / temporary, publication, sequence)
         return True
-
-    def holds(self, publication: str, temporary: str, manifest_sha256: str) -> bool:
-        """Whether the sealed bytes wait in the staging folder, to the byte."""
-        return is_sealed(self._staging(publication) / temporary, manifest_sha256)
 
     def exists(self, publication: str, sequence: int) -> bool:
         """Whether the release's manifest is there."""
@@ -127,35 +111,14 @@ class ObjectStore:
         numbers = sorted(number for name in names if (number := release_number(name)))
         return [number for number in numbers if self.exists(publication, number)]
 
-    def read_manifest(self, publication: str, sequence: int) -> dict[str, Any]:
-        """The manifest of a release; InputError when it is missing or no JSON object."""
-        return parse_manifest(self._manifest(publication, sequence), self.location(publication, sequence))
-
-    def manifest_sha256(self, publication: str, sequence: int) -> str:
-        """SHA-256 of the manifest as it lies there; InputError when it is missing."""
-        return hashlib.sha256(self._manifest(publication, sequence)).hexdigest()
-
-    def _manifest(self, publication: str, sequence: int) -> bytes:
+    def manifest_bytes(self, publication: str, sequence: int) -> bytes:
+        """`manifest.json` of a release; InputError when it is missing."""
         try:
             return bytes(self._fs.cat_file(f"{self._release(publication, sequence)}/{MANIFEST}"))
         except FileNotFoundError as error:
             raise InputError(f"{self.location(publication, sequence)}: has no manifest") from error
 
-    def quarantine(self, prepared: Prepared) -> Path:
-        """Set the staged bytes of a release that lost its number aside; where they lie now."""
-        return set_aside(prepared.tmp, self._private / "quarantine" / prepared.publication, self._ops)
-
-    def leftovers(self, publication: str) -> list[Path]:
-        """Staged folders of unsealed releases, lowest candidate first."""
-        return leftovers_in(self._staging(publication))
-
-    def clear_leftovers(self, publication: str, keep: Collection[str] = ()) -> None:
-        """Quarantine every leftover but those named in `keep`."""
-        for tmp in self.leftovers(publication):
-            if tmp.name not in keep:
-                set_aside(tmp, self._private / "quarantine" / publication, self._ops)
-
     def free_bytes(self) -> int | None:
         """Space left in the staging folder's file system (an object store tells none of its own)."""
-        self._private.mkdir(parents=True, exist_ok=True)
-        return self._ops.free_bytes(self._private)
+        self.private.mkdir(parents=True, exist_ok=True)
+        return self.ops.free_bytes(self.private)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -63,7 +63,15 @@ def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> Problem | N
     return problem
 
 
-def listed(problem: Problem) -> list[dict[str, Any]]:
+class Violation(TypedDict):
+    """A minimal violating candidate: its items, how many cases match, and what is wrong."""
+
+    candidate: list[Any]
+    cases: int
+    reason: str
+
+
+def listed(problem: Problem) -> list[Violation]:
     """The minimal violating candidates of the source, JSON-able: items, matching cases, and what is wrong."""
     names = {1: "fewer than K cases", 2: "a sensitive value above C"}
     return [
@@ -92,7 +100,7 @@ def write(path: Path, mechanism_: Mechanism, build: Build) -> None:
     write_log(public_log(build), path, privacy=privacy, time_basis=build.time_basis)
 
 
-def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float) -> dict[str, Any]:
+def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float) -> Mapping[str, Any]:
     """The documented JSON. `satisfied` is null for mechanisms that bound no counts (dp)."""
     operator = dict(build.operator)
     result = {
@@ -115,7 +123,7 @@ def _variants_in(log: EventLog, build: Build) -> int:
 
 
 def _variants_out(build: Build) -> int:
-    parts: dict[str, Any] = {
+    parts: Mapping[str, Any] = {
         "activity": build.log.activity.codes,
         "resource": build.log.resource.codes,
         "relative_time": build.log.time // NANOSECONDS[_unit(build)],

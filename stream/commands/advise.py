@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,7 +80,7 @@ def command(
     return 0 if best is not None else 3
 
 
-def _row(trial: Trial) -> dict[str, Any]:
+def _row(trial: Trial) -> Mapping[str, Any]:
     publication = trial.candidate.publication
     return {
         "name": publication.name,

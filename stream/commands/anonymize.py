@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,11 +96,11 @@ def _run(
     exposure = once.exposure_of(source, sensitive, released, mechanism)
     mechanism.check_log(exposure.log)
     problem = once.tlkc_problem(mechanism, exposure)
-    result: dict[str, Any] = {}
+    result: Mapping[str, Any] = {}
     if list_violations:
         if problem is None:
             raise InputError(f"--list-violations is for --mechanism tlkc, not {kind}")
-        result["violations"] = once.listed(problem)
+        result = {"violations": once.listed(problem)}
     if output is not None:
         build, seconds = once.release_once(mechanism, exposure, keep_resources=keep_resources, released=released)
         once.write(output, mechanism, build)
@@ -131,7 +132,7 @@ def _further(texts: list[str] | None) -> dict[str, str]:
     return result
 
 
-def _print(result: dict[str, Any]) -> None:
+def _print(result: Mapping[str, Any]) -> None:
     from rich.table import Table
 
     if "events" in result:

@@ -4,6 +4,7 @@ from below by what is seen."""
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -58,7 +59,7 @@ def command(
     return 3 if document["verdict"] == "refuted" else 0
 
 
-def _mechanism(kind: str, given: dict[str, Any]) -> Mechanism:
+def _mechanism(kind: str, given: Mapping[str, Any]) -> Mechanism:
     from stream.commands._anonymize import chosen
 
     if kind not in TAKES:
@@ -134,7 +135,7 @@ def _exposure(log: Any) -> Any:
 
 def _document(
     built: Mechanism, claim: Charge, staged: list[Pair], runs: int, alpha: float, *, pipeline: bool
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     claimed = float(claim.epsilon) if claim.epsilon else None
     if pipeline:
         _refuse_blindness(claim, staged, runs, alpha)
@@ -183,7 +184,7 @@ def _refuse_blindness(claim: Charge, staged: list[Pair], runs: int, alpha: float
         )
 
 
-def _table(document: dict[str, Any]) -> None:
+def _table(document: Mapping[str, Any]) -> None:
     from rich.table import Table
 
     claimed = document["claimed"]

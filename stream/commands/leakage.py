@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 import typer
 
@@ -18,9 +19,48 @@ if TYPE_CHECKING:
     from models.leakage.experiment import Outcome, Settings
 
 PANEL = "Measure"
-CURVES = ("bpl", "fpl", "tpl")
 
 WHAT_E_IS = "e is under replacement of a case's state (mechanisms with Laplace noise of scale 1/eps: e = 2 eps)"
+
+
+class Curves(TypedDict, total=False):
+    """Leakage of one release, null where only composition holds; of the main chain with what its step rests on."""
+
+    release: int
+    bpl: float | None
+    fpl: float | None
+    tpl: float | None
+    states: int
+    complete: int
+    incomplete: int
+    events: int
+
+
+class Allocation(TypedDict):
+    """Budgets that keep TPL at or under `alpha`: for ever, for so many releases, and halving."""
+
+    alpha: float
+    unknown_horizon: float
+    known_horizon: list[float]
+    geometric: list[float]
+
+
+class Result(TypedDict, total=False):
+    """The documented JSON of one simulation."""
+
+    scenario: str
+    window: int
+    abstraction: str
+    method: str
+    relation: str
+    epsilon: list[float]
+    releases: list[Curves]
+    max_tpl: float
+    sum_epsilon: float
+    states: int
+    extreme: Mapping[str, bool]
+    chains: Mapping[str, list[Curves]]
+    bound: Allocation
 
 
 def command(
@@ -64,21 +104,22 @@ def command(
     delta = _delta(delta_dp)
     if plot is not None:
         _check_plot(plot, delta)
-    asked: dict[str, Any] = {
-        "scenario": scenario,
-        "epsilon": budgets,
-        "releases": releases or (len(budgets) if len(budgets) > 1 else 5),
-        "split": split,
-        "states": StateFunction.parse(states),
-        "method": method,
-        "seed": seed,
-        "newest": newest,
-        "least_cases": least_cases,
-        "complete_only": complete_only,
-        "end_activities": options.split(end_activities),
-        "attributes": attribute or [],
-    }
-    settings = [Settings(window=x, **asked) for x in windows]
+    ask = partial(
+        Settings,
+        scenario=scenario,  # type: ignore[arg-type] # checked inside
+        epsilon=budgets,
+        releases=releases or (len(budgets) if len(budgets) > 1 else 5),
+        split=split,
+        states=StateFunction.parse(states),
+        method=method,  # type: ignore[arg-type] # checked inside
+        seed=seed,
+        newest=newest,
+        least_cases=least_cases,
+        complete_only=complete_only,
+        end_activities=options.split(end_activities),
+        attributes=attribute or [],
+    )
+    settings = [ask(window=x) for x in windows]
     outcomes = _simulate(log, columns, timezone, settings)
     results = [_result(each, outcome, alpha) for each, outcome in zip(settings, outcomes, strict=True)]
     if delta:
@@ -125,12 +166,12 @@ def _simulate(log: Path, columns: str, timezone: str, settings: Sequence[Setting
         return [run(events, each) for each in bar.track(settings, description="simulating releases")]
 
 
-def _result(settings: Settings, outcome: Outcome, alpha: Fraction | None) -> dict[str, Any]:
+def _result(settings: Settings, outcome: Outcome, alpha: Fraction | None) -> Result:
     """The documented JSON of one simulation; curves of the activity chain, further chains beside."""
     main = outcome.chains["activity"]
     # A single release has no step behind it: then the next one, on its automaton, is told.
     steps = main.extreme or [(main.last[0].extreme, main.last[1].extreme)]
-    result: dict[str, Any] = {
+    result: Result = {
         "scenario": settings.scenario,
         "window": settings.window,
         "abstraction": str(settings.states),
@@ -162,25 +203,25 @@ def _result(settings: Settings, outcome: Outcome, alpha: Fraction | None) -> dic
     return result
 
 
-def _compose(result: dict[str, Any], epsilon: Sequence[Fraction], delta: Fraction) -> None:
+def _compose(result: Result, epsilon: Sequence[Fraction], delta: Fraction) -> None:
     """(epsilon, delta)-dp releases: sums instead of curves, which would claim what is not proved."""
     from models.leakage.accumulation import composition
 
     for row in result["releases"]:
-        row.update(bpl=None, fpl=None, tpl=None)
-    for key in ("chains", "bound"):
-        result.pop(key, None)
-    result.update(composition([(e, delta) for e in epsilon]))
+        row["bpl"] = row["fpl"] = row["tpl"] = None
+    result.pop("chains", None)
+    result.pop("bound", None)
+    result.update(cast(Result, composition([(e, delta) for e in epsilon])))
 
 
-def _curves(chain: Any) -> list[dict[str, Any]]:
+def _curves(chain: Any) -> list[Curves]:
     return [
         {"release": i, "bpl": float(b), "fpl": float(f), "tpl": float(t)}
         for i, (b, f, t) in enumerate(zip(chain.bpl, chain.fpl, chain.tpl, strict=True), start=1)
     ]
 
 
-def _allocation(last: Sequence[tuple[Any, Any]], alpha: Fraction, releases: int) -> dict[str, Any]:
+def _allocation(last: Sequence[tuple[Any, Any]], alpha: Fraction, releases: int) -> Allocation:
     """Budgets that keep TPL of every chain at or under `alpha` while the newest automaton's correlations (AL_B and
     AL_F by chain) stay: the least of all chains, since less epsilon never leaks more."""
     from models.leakage.budget import allocate, geometric
@@ -200,7 +241,7 @@ def _down(budget: Fraction, digits: int = 15) -> float:
     return float(cut.divide(Decimal(budget.numerator), Decimal(budget.denominator)))
 
 
-def _print(results: Sequence[Mapping[str, Any]]) -> None:
+def _print(results: Sequence[Result]) -> None:
     from rich.table import Table
 
     for result in results:
@@ -208,14 +249,15 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
         table = Table("release", "events", "complete", "incomplete", "BPL", "FPL", "TPL", title=title)
         for row in result["releases"]:
             cells = (row["release"], row["events"], row["complete"], row["incomplete"])
-            table.add_row(*map(str, cells), *("-" if row[key] is None else f"{row[key]:.6f}" for key in CURVES))
+            curves = (row["bpl"], row["fpl"], row["tpl"])
+            table.add_row(*map(str, cells), *("-" if value is None else f"{value:.6f}" for value in curves))
         tables().print(table)
         tables().print(f"max TPL {result['max_tpl']:.6f}, sum of e {result['sum_epsilon']:.6f}; {WHAT_E_IS}")
         if "bound" in result:
             tables().print(_budgets(result["bound"]))
 
 
-def _budgets(bound: Mapping[str, Any]) -> str:
+def _budgets(bound: Allocation) -> str:
     each = [f"{_down(Fraction(e), 6):g}" for e in (bound["unknown_horizon"], *bound["known_horizon"])]
     constant = "no constant one lasts for ever"
     if bound["unknown_horizon"]:

@@ -116,7 +116,7 @@ def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Ite
             server.server_close()
 
 
-def _flags(sensitive: str, columns: str, timezone: str) -> dict[str, Any]:
+def _flags(sensitive: str, columns: str, timezone: str) -> Mapping[str, Any]:
     process: dict[str, Any] = {}
     if sensitive:
         process["sensitive"] = options.split(sensitive)
@@ -127,7 +127,7 @@ def _flags(sensitive: str, columns: str, timezone: str) -> dict[str, Any]:
     return {"process": process} if process else {}
 
 
-def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> list[dict[str, Any]]:
+def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> Sequence[Mapping[str, Any]]:
     """The comparison, also left beside the audits for the report."""
     from msgspec.json import encode
     from msgspec.json import format as indented

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,7 +48,7 @@ def command(
     """Case and trace uniqueness by projection (Figures 1 and 2 of the paper), and in a population."""
     from connectors import read_log
     from models.risk.table import ALL, as_json
-    from models.risk.uniqueness import checked
+    from models.risk.uniqueness import checked, trace_uniqueness
 
     wanted = list(ALL) if projection == "all" else options.split(projection)
     amounts = [checked(part) for part in options.split(points)]
@@ -55,22 +56,24 @@ def command(
         raise InputError("--projection and --points each need a value")
     names = options.columns(columns)
     events = read_log(log, names, timezone or None)
-    asked: dict[str, Any] = {
-        "resolution": resolution,
-        "draws": draws,
-        "seed": seed,
-        "semantics": semantics,
-        "unit": unit,
-        "adversary": adversary,
-        "sensitive": options.split(sensitive),
-        "case_attributes": options.split(case_attributes) or None,
-        "event_attributes": _by_role(options.split(event_attributes), names) or None,
-    }
+    ask = partial(
+        trace_uniqueness,
+        events,
+        resolution=resolution,  # type: ignore[arg-type] # these names are checked inside
+        draws=draws,
+        seed=seed,
+        semantics=semantics,  # type: ignore[arg-type]
+        unit=unit,  # type: ignore[arg-type]
+        adversary=adversary,  # type: ignore[arg-type]
+        sensitive=options.split(sensitive),
+        case_attributes=options.split(case_attributes) or None,
+        event_attributes=_by_role(options.split(event_attributes), names) or None,
+    )
     if plot is not None:
         from stream.commands._plot import check
 
         check(plot)
-    found, seconds = _measure(events, wanted, amounts, asked)
+    found, seconds = _measure(wanted, lambda name: ask(name, amounts))  # type: ignore[arg-type]
     estimate = _population(events, found[0], population, seed) if population else None
     rows = [as_json(each) | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
     if plot is not None:
@@ -88,21 +91,18 @@ def _by_role(attributes: Sequence[str], names: Mapping[str, str]) -> list[str]:
     return ["resource" if name == names.get("resource") else name for name in attributes]
 
 
-def _measure(
-    log: EventLog, wanted: Sequence[str], amounts: Sequence[int | str], asked: dict[str, Any]
-) -> tuple[list[Uniqueness], list[float]]:
-    from models.risk.uniqueness import trace_uniqueness
-
+def _measure(wanted: Sequence[str], ask: Callable[[str], Uniqueness]) -> tuple[list[Uniqueness], list[float]]:
+    """What each projection gives, and its CPU seconds."""
     found, seconds = [], []
     with progress() as bar:
         for name in bar.track(wanted, description="uniqueness by projection"):
             begin = time.process_time()
-            found.append(trace_uniqueness(log, name, amounts, **asked))  # type: ignore[arg-type] # checked inside
+            found.append(ask(name))
             seconds.append(time.process_time() - begin)
     return found, seconds
 
 
-def _population(log: EventLog, found: Uniqueness, size: int, seed: int) -> dict[str, Any]:
+def _population(log: EventLog, found: Uniqueness, size: int, seed: int) -> Mapping[str, Any]:
     from models.risk.population import population_uniqueness
 
     if found.unit != "case" or not found.case_attributes:
@@ -110,9 +110,11 @@ def _population(log: EventLog, found: Uniqueness, size: int, seed: int) -> dict[
     return asdict(population_uniqueness(log, found.case_attributes, size, seed=seed))
 
 
-def _document(rows: list[dict[str, Any]], resolution: str, estimate: dict[str, Any] | None) -> dict[str, Any]:
+def _document(
+    rows: Sequence[Mapping[str, Any]], resolution: str, estimate: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
     if len(rows) == 1:
-        return rows[0] | {"population": estimate}
+        return {**rows[0], "population": estimate}
     known = next((row["case_uniqueness"] for row in rows if row["case_uniqueness"] is not None), None)
     return {
         "projection": "all",
@@ -124,7 +126,7 @@ def _document(rows: list[dict[str, Any]], resolution: str, estimate: dict[str, A
     }
 
 
-def _print(name: str, found: Sequence[Uniqueness], estimate: dict[str, Any] | None) -> None:
+def _print(name: str, found: Sequence[Uniqueness], estimate: Mapping[str, Any] | None) -> None:
     from rich.table import Table
 
     first = found[0]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream.commands import _options as options
 from stream.commands._output import emit_json, tables
+
+if TYPE_CHECKING:
+    from stream.daemon.status import Status
 
 PANEL = "Operate"
 
@@ -42,7 +45,7 @@ def command(
         console.print(table)
         if status["foreign"]:
             console.print(f"{status['foreign']} events under another pseudonym key were rejected")
-        if (status.get("delta") or {}).get("lost"):
+        if (delta := status.get("delta")) and delta.get("lost"):
             console.print("gap: the delta topic is not the one that the state was folded from")
         for one in status["partitions"]:
             if one["missing"]:
@@ -52,5 +55,5 @@ def command(
     return 4 if status["state"] == "gap" or stands else 0
 
 
-def _on(status: dict[str, Any]) -> str:
+def _on(status: Status) -> str:
     return f" on {status['host']}" if "host" in status else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -50,7 +51,7 @@ def command(
         _print(result)
 
 
-def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, fitness: str) -> dict[str, Any]:
+def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, fitness: str) -> Mapping[str, Any]:
     """The documented JSON; what cannot be measured on these logs is null."""
     from models.utility.discovery import discovery_quality
     from models.utility.distance import data_utility
@@ -109,7 +110,7 @@ def _iso(moment: int) -> str:
     return datetime.fromtimestamp(moment / 1e9, UTC).isoformat(timespec="seconds")
 
 
-def _print(result: dict[str, Any]) -> None:
+def _print(result: Mapping[str, Any]) -> None:
     from rich.table import Table
 
     table = Table("measure", "fitness", "precision", "F1")

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -164,7 +164,7 @@ class Coordinator:
                 self._stopping.wait(1.0)
         return False
 
-    def probe(self) -> dict[str, Any]:
+    def probe(self) -> Mapping[str, Any]:
         """What the health endpoints tell."""
         busy = self._busy()
         return {"role": "coordinator", "state": self.state, "busy_seconds": round(busy, 3)}

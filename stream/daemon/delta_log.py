@@ -7,25 +7,15 @@ where the state ended, and an anchor in the ledger says from which offset of whi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import msgspec
-
 from connectors.kafka.lineage import Lineage
 from models.errors import RefusedError
 from stream.fold.records import lost_from
-from stream.storage.ledger import Entry, Ledger
-
-NOTE = "delta"
-"""Key of an anchor in the body of a ledger note."""
+from stream.storage.entries import DeltaAnchor, NoteBody, NoteEntry
+from stream.storage.ledger import Ledger
 
 
-class Anchor(msgspec.Struct, frozen=True):
-    """Offset `first` of the topic with id `log` stands at position `base + first`; nothing before it counts."""
-
-    log: str
-    base: int = 0
-    first: int = 0
+class Anchor(DeltaAnchor, frozen=True):
+    """What the ledger keeps of the delta topic, with what follows from it."""
 
     def position(self, offset: int) -> int:
         return self.base + offset
@@ -63,10 +53,10 @@ class LostDeltasError(RefusedError):
 
 def anchors(ledger: Ledger) -> list[Anchor]:
     """Every anchor on the record, in order."""
-    found: Iterable[Entry] = (entry for entry in ledger.entries() if entry.kind == "note" and NOTE in entry.body)
-    return [msgspec.convert(entry.body[NOTE], Anchor) for entry in found]
+    notes = (entry.body.delta for entry in ledger.entries() if isinstance(entry, NoteEntry))
+    return [Anchor(found.log, found.base, found.first) for found in notes if found is not None]
 
 
-def note(anchor: Anchor) -> Entry:
+def note(anchor: Anchor) -> NoteEntry:
     """The ledger entry of an anchor."""
-    return Entry(kind="note", publication="", body={NOTE: msgspec.to_builtins(anchor)})
+    return NoteEntry(publication="", body=NoteBody(delta=anchor))

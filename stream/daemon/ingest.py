@@ -161,7 +161,7 @@ class Ingest:
         if stamps:
             self.clock.heard(max(stamps))
 
-    def probe(self) -> dict[str, Any]:
+    def probe(self) -> Mapping[str, Any]:
         """What the health endpoints tell."""
         counts = {"events": self.progress.events, "dead": dict(self.progress.dead), "deltas": self.progress.deltas}
         return {"role": "ingest", "state": "rebalancing" if self.app.rebalancing else "ingesting", **counts}

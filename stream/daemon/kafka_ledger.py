@@ -18,7 +18,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -26,7 +26,8 @@ from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import RefusedError, UnavailableError
 from stream.daemon.broker_clock import BrokerClock
-from stream.storage.ledger import Entry, SqliteLedger, key_of, unreadable
+from stream.storage.entries import Entry, key_of, read_entry, write_entry
+from stream.storage.ledger import Kind, SqliteLedger, unreadable
 
 log = logging.getLogger("veilstream")
 
@@ -89,9 +90,9 @@ class TopicLedger(SqliteLedger):
         """Offset behind the last ledger record that was read."""
         return self._next
 
-    def append(self, entry: Entry) -> Entry:
+    def append(self, entry: Kind) -> Kind:
         """Commit `entry` to the topic, read it back, and return the one that stands. RefusedError when fenced."""
-        (offset,) = self.send([(self._partition.topic, None, msgspec.json.encode(entry))])
+        (offset,) = self.send([(self._partition.topic, None, write_entry(entry))])
         self._read_until(offset + 1)
         return self._standing(entry)
 
@@ -148,12 +149,12 @@ class TopicLedger(SqliteLedger):
         except errors.KafkaError as error:
             log.info("%s: a failed transaction was not aborted (%s)", self._partition.topic, type(error).__name__)
 
-    def _standing(self, entry: Entry) -> Entry:
+    def _standing(self, entry: Kind) -> Kind:
         key = key_of(entry)
         if key is None:
             return entry
         (body,) = self._db.execute("SELECT body FROM entries WHERE key = ?", (key,)).fetchone()
-        return msgspec.json.decode(body, type=Entry)
+        return cast(Kind, read_entry(body))
 
     # the copy
 
@@ -231,7 +232,7 @@ class TopicLedger(SqliteLedger):
 
     def _entry(self, offset: int, value: bytes | None) -> Entry:
         try:
-            return msgspec.json.decode(value or b"", type=Entry)
+            return read_entry(value or b"")
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise RefusedError(
                 f"{self._partition.topic}: the record at offset {offset} is no entry of a ledger that this program "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import msgspec
 
@@ -15,7 +15,7 @@ from models.errors import InputError
 from stream.config.settings import Settings
 from stream.daemon.faust_app import group
 from stream.daemon.start import existing_key
-from stream.daemon.status import read_status
+from stream.daemon.status import Gap, LostDelta, Status, read_status
 from stream.fold.records import Command
 from stream.values.pseudonym import Pseudonyms
 
@@ -40,14 +40,14 @@ def erase(settings: Settings, source: Source, output: Path, cases: Sequence[str]
     """Tell the daemon to erase cases: only their pseudonyms leave this process. InputError without the daemon's key,
     under which alone they are known."""
     pseudonyms = Pseudonyms(existing_key(settings, output))
-    used = (read_status(output) or {}).get("key")
+    used = (read_status(output) or Status()).get("key")
     if used and used != pseudonyms.id:
         raise InputError(f"{output}: its coordinator names cases under another pseudonym key than the one given here")
     names = [pseudonyms.case(case) for case in cases]
     return send(settings, source, Command(name="erase", arguments={"cases": names, "key": pseudonyms.id}))
 
 
-def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> list[dict[str, Any]]:
+def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> list[Gap]:
     """`rewind`: set the ingest group back to where events are missing; `accept`: go on without them.
 
     InputError where the coordinator of `output` reports no gap, or ingest workers still run (rewind).
@@ -55,10 +55,10 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     status = read_status(output)
     if status is None:
         raise InputError(f"{output}: no coordinator has run here; give its folder with -o")
-    lost = (status.get("delta") or {}).get("lost")
-    if lost:
+    delta = status.get("delta")
+    if delta and (lost := delta.get("lost")):
         return _mend_delta(settings, source, status, lost, action)
-    missing = [one for one in status["partitions"] if one["missing"]]
+    missing = [cast(Gap, one) for one in status["partitions"] if one["missing"]]
     if not missing:
         raise InputError(f"{output}: its coordinator reports no gap")
     if action == "rewind":
@@ -69,9 +69,7 @@ def mend_gap(settings: Settings, source: Source, output: Path, action: str) -> l
     return missing
 
 
-def _mend_delta(
-    settings: Settings, source: Source, status: dict[str, Any], lost: dict[str, Any], action: str
-) -> list[dict[str, Any]]:
+def _mend_delta(settings: Settings, source: Source, status: Status, lost: LostDelta, action: str) -> list[Gap]:
     """A delta topic that is not the one of the state. `rewind`: the ingest group goes back behind the last event that
     was folded, of every partition. The order goes into the new topic, and names it; the next coordinator reads it."""
     partitions = status["partitions"]
@@ -82,7 +80,7 @@ def _mend_delta(
     arguments = {"action": action, "delta": lost["log"], "position": status["position"], "src": "", "p": -1}
     send(settings, source, Command(name="gap", arguments=arguments))
     name = topics.topic(settings.process.name, "delta")
-    return [{"src": name, "p": 0, "last": status["position"], "missing": [lost["first"], lost["first"] - 1]}]
+    return [{"src": name, "p": 0, "last": status["position"], "missing": (lost["first"], lost["first"] - 1)}]
 
 
 def _rewind(settings: Settings, source: Source, behind: Mapping[tuple[str, int], int]) -> None:

@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from models.errors import InputError, VeilstreamError
+from stream.release.failpoints import Hook, nothing
 
 log = logging.getLogger("veilstream")
 
@@ -37,7 +38,7 @@ def run_ingest(config: Path, output: Path) -> int:
     return ending(lambda: run(app))
 
 
-def run_coordinator(config: Path, output: Path, at: Callable[[str], None] = lambda _name: None) -> int:
+def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     """A coordinator: active where the group says so, a standby otherwise. `at` is the fault kit's hook."""
     from stream.daemon import start
     from stream.daemon.coordinator import coordinator_app

@@ -34,10 +34,11 @@ from stream.fold.fold import Fold
 from stream.fold.intake import Partition
 from stream.fold.records import VERSION, AnyRecord, Command, Config, Delta, Tick
 from stream.fold.rules import FoldRules, SourcePartition
-from stream.release.erasure import apply_tombstones, erase
+from stream.release.erasure import apply_tombstones, erase, tombstones
+from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.schedule import RealClock
 from stream.runtime.service import ReleaseService
-from stream.storage.ledger import Entry
+from stream.storage.entries import ChargeEntry, NoteBody, NoteEntry, SealEntry
 
 log = logging.getLogger("veilstream")
 
@@ -76,7 +77,7 @@ class CoordinatorContext:
     source: Source
     output: Path
     sources: tuple[SourcePartition, ...]
-    at: Callable[[str], None] = lambda _name: None
+    at: Hook = nothing
 
 
 class Engine:
@@ -185,14 +186,14 @@ class Engine:
         self.anchor, self.epoch = Anchor(lineage.topic, self.position + 1 - lost, lost), -1
         self.ledger.append(note(self.anchor))
         for name in self.service.pipelines if action == "accept" else ():
-            body = {"gap": self.position + 1, "missing": [f"{self._delta}: from position {self.position + 1} on"]}
-            self.ledger.append(Entry(kind="note", publication=name, body=body))
+            missing = (f"{self._delta}: from position {self.position + 1} on",)
+            self.ledger.append(NoteEntry(publication=name, body=NoteBody(gap=self.position + 1, missing=missing)))
         log.warning("%s: goes on from offset %d as position %d (gap %s)", self._delta, lost, self.anchor.begin, action)
 
     def _decided_on(self, error: LostDeltasError) -> str | None:
         """What the operator ordered about a delta topic that is not the one of the state: `rewind`, `accept` or, None,
         nothing. The order stands in the topic that it is about. Before the first charge there is nothing to ask."""
-        if self.position < 0 and not any(entry.kind in ("charge", "seal") for entry in self.ledger.entries()):
+        if self.position < 0 and not any(isinstance(entry, ChargeEntry | SealEntry) for entry in self.ledger.entries()):
             return "rewind"
         for _, value, _ in self._reader.read(max(error.lost, self._reader.begin()), self._reader.end()):
             with suppress(msgspec.DecodeError):
@@ -332,14 +333,14 @@ class Engine:
         if command.name == "erase":
             self._refuse_other_key(command)
             cases = [str(case) for case in command.arguments.get("cases", ())]
-            known = {text for entry in self.ledger.entries() for text in entry.body.get("tombstones", ())}
-            if not {digest(case).hex() for case in cases} <= known:
+            if not {digest(case) for case in cases} <= tombstones(self.service):
                 erase(self.service, self.fold, cases)
             self._forget = True
         elif command.name == "gap" and command.arguments.get("action") == "accept":
             missing = self.gaps(command.arguments.get("src"), command.arguments.get("p"))
             for name in self.service.pipelines if missing else ():
-                self.ledger.append(Entry(kind="note", publication=name, body={"gap": position, "missing": missing}))
+                body = NoteBody(gap=position, missing=tuple(missing))
+                self.ledger.append(NoteEntry(publication=name, body=body))
             self._count_accepted_gaps()
 
     def _refuse_other_key(self, command: Command) -> None:
@@ -349,8 +350,8 @@ class Engine:
 
     def _count_accepted_gaps(self) -> None:
         for name, pipeline in self.service.pipelines.items():
-            notes = {entry.body["gap"] for entry in self.ledger.entries(name) if "gap" in entry.body}
-            pipeline.gaps_accepted = len(notes)
+            notes = (entry.body for entry in self.ledger.entries(name) if isinstance(entry, NoteEntry))
+            pipeline.gaps_accepted = len({body.gap for body in notes if body.gap is not None})
 
     def _decide(self, cut: Cut) -> None:
         if cut.publication not in self.service.pipelines:
@@ -423,7 +424,7 @@ class Engine:
         if self.service.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
             self.service.mirror.save(self.position, state)
             self._mirrored_at = time.monotonic()
-        self.host.at("checkpoint")
+        self.host.at(Failpoint.CHECKPOINT)
         self.covered, self.saved = self.saved, self.position
         self._events = 0
         self._saved_at = time.monotonic()

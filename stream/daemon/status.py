@@ -10,9 +10,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol, TypedDict
 
 import msgspec
 
@@ -38,13 +37,66 @@ MISSED = 3
 """Heartbeats without a move after which something has stopped. One is late now and then, three in a row are not."""
 
 
+class LostDelta(TypedDict):
+    """The topic that stands in the place of the one that was folded, and its first offset that is not the same."""
+
+    log: str
+    first: int
+
+
+class DeltaStatus(TypedDict):
+    """Which delta topic is folded, and whether it is still that one."""
+
+    log: str
+    lost: LostDelta | None
+
+
+class PartitionStatus(TypedDict, total=False):
+    """One source partition: its high-water mark, the first and last offset that are missing, and why."""
+
+    src: str
+    p: int
+    last: int
+    missing: tuple[int, int] | None
+    fault: str | None
+
+
+class Gap(TypedDict, total=False):
+    """A partition that misses offsets: the first and the last one."""
+
+    src: str
+    p: int
+    last: int
+    missing: tuple[int, int]
+    fault: str | None
+
+
+class Status(TypedDict, total=False):
+    """status.json. Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`."""
+
+    state: str
+    at: float
+    pid: int
+    host: str
+    position: int
+    delta: DeltaStatus
+    checkpoint: int
+    partitions: list[PartitionStatus]
+    key: str
+    foreign: int
+    publications: dict[str, dict[str, int]]
+    heartbeat: float
+    moved: float
+    busy_seconds: float
+
+
 class StatusFile:
     """`operator/status.json`, replaced with every batch and every heartbeat. It may be lost in a crash: everything in
     it is told again. The thread that folds writes, and the timer of the event loop."""
 
     def __init__(self, output: Path, heartbeat: float = HEARTBEAT) -> None:
         self._path, self._heartbeat = output / "operator" / FILE, heartbeat
-        self._told: dict[str, Any] = {}
+        self._told = Status()
         self._lock = threading.Lock()
 
     def write(self, engine: Engine, state: str) -> None:
@@ -56,7 +108,7 @@ class StatusFile:
         if self._told:
             self._put({**self._told, "state": state, "busy_seconds": busy_seconds, "at": time.time()})
 
-    def _put(self, told: dict[str, Any]) -> None:
+    def _put(self, told: Status) -> None:
         with self._lock:
             self._told = told
             temporary = self._path.with_suffix(".tmp")
@@ -69,7 +121,7 @@ def write_status(output: Path, engine: Engine, state: str) -> None:
     StatusFile(output).write(engine, state)
 
 
-def standstill(told: Mapping[str, Any], now: float) -> str | None:
+def standstill(told: Status, now: float) -> str | None:
     """Why nothing moves, in words; None where it does, or may by the next heartbeat. A coordinator that is silent for
     `MISSED` heartbeats is gone or hangs; one that gets no record for so long and builds nothing has no ingest."""
     patience = MISSED * float(told.get("heartbeat", HEARTBEAT))
@@ -93,7 +145,7 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def status(engine: Engine, state: str) -> dict[str, Any]:
+def status(engine: Engine, state: str) -> Status:
     """Position in the delta topic, partitions with their high-water marks, gaps, and each publication's counts."""
     fold = engine.fold
     return {
@@ -120,15 +172,14 @@ def status(engine: Engine, state: str) -> dict[str, Any]:
     }
 
 
-def _lost(engine: Engine) -> dict[str, Any] | None:
-    """The topic that stands in the place of the one that was folded, and its first offset that is not the same."""
+def _lost(engine: Engine) -> LostDelta | None:
     return None if engine.lost is None else {"log": engine.lost.lineage.topic, "first": engine.lost.lost}
 
 
-def read_status(output: Path) -> dict[str, Any] | None:
+def read_status(output: Path) -> Status | None:
     """The last status, None where no coordinator ever ran here."""
     try:
-        decoded: dict[str, Any] = msgspec.json.decode((output / "operator" / FILE).read_bytes())
+        decoded: Status = msgspec.json.decode((output / "operator" / FILE).read_bytes())
     except (OSError, msgspec.DecodeError):
         return None
     return decoded

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from stream.release.reason import CODES
+
 PREFIX = "veilstream_"
 PROCESS = ("process",)
 PUBLICATION = ("process", "publication")
@@ -24,12 +26,6 @@ LABELS = {
     "n": "`audit.n` of the publication (a handful)",
     "stage": "build, the name of each audit, files, read_back",
 }
-
-REASONS = (
-    "ka", "fa", "ca", "ba", "series", "uniqueness", "utility", "tpl", "epsilon", "delta", "process_budget",
-    "premise", "mechanism",
-)  # fmt: skip
-"""Why a gate refuses. `premise`: the audit's premise does not hold, or a bound could not be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +154,7 @@ def page() -> str:
         "| --- | --- |",
         *(f"| {name} | {values} |" for name, values in LABELS.items()),
         "",
-        f"Reasons of gates: {', '.join(REASONS)}.",
+        f"Reasons of gates: {', '.join(CODES)}.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -25,15 +25,16 @@ from prometheus_client import (
 
 from models.dp.budget import Charge
 from models.errors import InputError
-from stream.metrics.definitions import DEFINITIONS, PREFIX, REASONS
+from stream.metrics.definitions import DEFINITIONS, PREFIX
 from stream.release.contract import Decision
-from stream.release.gate import GatePolicy, worst_anonymity
+from stream.release.documents import AnonymitySection, AuditDocument, LeakageSection
+from stream.release.gate import MEASURES, GatePolicy, worst_anonymity
+from stream.release.reason import CODES, Reason
 
 HOST = "127.0.0.1"
 """Figures derive from source data: loopback unless told otherwise."""
 
 BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
-ATTACKS = ("ka", "fa", "ca", "ba")
 DIRECTIONS = {"backward": "bpl", "forward": "fpl", "total": "tpl"}
 KINDS: dict[str, Any] = {"gauge": Gauge, "counter": Counter, "histogram": Histogram}
 
@@ -91,7 +92,7 @@ class Metrics:
             self._set(name, None if limit is None else float(limit), publication=publication)
         self._count("releases_total", 0, publication=publication, mechanism=mechanism)
         self._count("withheld_total", 0, publication=publication)
-        for reason in REASONS:
+        for reason in CODES:
             self._count("withheld_reasons_total", 0, publication=publication, reason=reason)
             self._count("warned_reasons_total", 0, publication=publication, reason=reason)
         self._set("withheld_streak_attempts", 0, publication=publication)
@@ -112,24 +113,25 @@ class Metrics:
         if decision.status == "withheld":
             self._streak[publication] = self._streak.get(publication, 0) + 1
             self._count("withheld_total", publication=publication)
-            self._reasons("withheld_reasons_total", publication, decision.reasons)
+            self._reasons("withheld_reasons_total", publication, decision.because)
         else:
             self._streak[publication] = 0
-            self._release(publication, decision.audit)
+            self._release(publication, decision)
         self._set("withheld_streak_attempts", self._streak[publication], publication=publication)
 
-    def _reasons(self, name: str, publication: str, reasons: Iterable[str]) -> None:
-        for reason in {reason_class(text) for text in reasons}:
-            self._count(name, publication=publication, reason=reason)
+    def _reasons(self, name: str, publication: str, reasons: Iterable[Reason]) -> None:
+        for code in {reason.code for reason in reasons}:
+            self._count(name, publication=publication, reason=code)
 
-    def _release(self, publication: str, audit: Mapping[str, Any]) -> None:
+    def _release(self, publication: str, decision: Decision) -> None:
+        audit = decision.audit
         mechanism = (audit.get("mechanism") or {}).get("kind", "")
         self._count("releases_total", publication=publication, mechanism=mechanism)
-        self._reasons("warned_reasons_total", publication, (audit.get("gate") or {}).get("reasons", ()))
+        self._reasons("warned_reasons_total", publication, decision.because)
         self._sealed_at(publication, time.time())
         self._latest(publication, audit)
 
-    def resumed(self, publication: str, audit: Mapping[str, Any]) -> None:
+    def resumed(self, publication: str, audit: AuditDocument) -> None:
         """The latest release of an earlier process: its figures, counted nowhere."""
         published = audit.get("published")
         if published is not None:
@@ -137,7 +139,7 @@ class Metrics:
             self._set("release_timestamp_seconds", moment, publication=publication)
         self._latest(publication, audit)
 
-    def _latest(self, publication: str, audit: Mapping[str, Any]) -> None:
+    def _latest(self, publication: str, audit: AuditDocument) -> None:
         self._set("release_cut_timestamp_seconds", _cut_moment(audit), publication=publication)
         counts = audit.get("counts") or {}
         for name, key in (("released_events", "released"), *((k, k) for k in KEPT)):
@@ -155,8 +157,8 @@ class Metrics:
         if count and publication not in self._every:
             self._set("release_expected_seconds", (now - first) / count, publication=publication)
 
-    def _anonymity(self, publication: str, anonymity: Mapping[str, Any]) -> None:
-        for attack in ATTACKS:
+    def _anonymity(self, publication: str, anonymity: AnonymitySection) -> None:
+        for attack in MEASURES:
             worst = worst_anonymity(anonymity, attack)
             self._set("anonymity_worst_cases", worst, publication=publication, attack=attack)
         rows = [row for pair in anonymity.get("results") or () for row in pair["results"]]
@@ -169,7 +171,7 @@ class Metrics:
             most = max(_numbers(rows, key), default=None)
             self._set("cracked_ratio", most, publication=publication, attack=attack)
 
-    def _leakage(self, publication: str, leakage: Mapping[str, Any]) -> None:
+    def _leakage(self, publication: str, leakage: LeakageSection) -> None:
         rows = leakage.get("releases") or ()
         for direction, key in DIRECTIONS.items():
             most = max(_numbers(rows, key), default=None)
@@ -177,7 +179,7 @@ class Metrics:
                 most = leakage.get("max_tpl")
             self._set("leakage_epsilon", most, publication=publication, direction=direction)
 
-    def _measures(self, publication: str, audit: Mapping[str, Any]) -> None:
+    def _measures(self, publication: str, audit: AuditDocument) -> None:
         risk, utility = audit.get("risk") or {}, audit.get("utility") or {}
         source = max(_numbers(risk.get("source") or (), "unique_mean"), default=None)
         self._set("uniqueness_ratio", risk.get("worst"), publication=publication, direction="release")
@@ -251,20 +253,12 @@ class Metrics:
 
 
 KEPT = ("released_cases", "suppressed_cases", "suppressed_events")
-CLASSES = {name: name for name in REASONS} | {"no linker": "premise", "anonymity": "premise"}
-
-
-def reason_class(text: str) -> str:
-    """The bounded name of a gate's reason: its first words say which bound it was; else the mechanism refused."""
-    if text.startswith("process budget"):
-        return "process_budget"
-    return next((name for start, name in CLASSES.items() if text.startswith((f"{start}:", f"{start} "))), "mechanism")
 
 
 def _numbers(rows: Iterable[Mapping[str, Any]], key: str) -> list[float]:
     return [value for row in rows if (value := row.get(key)) is not None]
 
 
-def _cut_moment(audit: Mapping[str, Any]) -> float | None:
+def _cut_moment(audit: AuditDocument) -> float | None:
     text = (audit.get("cut") or {}).get("time")
     return None if text is None else datetime.fromisoformat(text).timestamp()

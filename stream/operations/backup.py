@@ -15,13 +15,14 @@ import time
 import zlib
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from connectors.output import replacing
 from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
+from stream.storage.entries import BurnedEntry, ChargeEntry, Entry, SealEntry
 from stream.storage.folder import UNFINISHED
-from stream.storage.ledger import Account, Entry, SqliteLedger, open_readonly
+from stream.storage.ledger import Account, SqliteLedger, open_readonly
 
 VERSION = 1
 PATIENCE = 5.0
@@ -30,7 +31,15 @@ ABOUT = "veilstream-backup.json"
 _LEFT_OUT = {"lock", "key", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"}
 
 
-def backup(output: Path, target: Path, *, with_key: bool = False) -> dict[str, Any]:
+class About(TypedDict):
+    """What a backup says of itself: its version, how many ledger entries it holds, whether the key is in it."""
+
+    version: int
+    entries: int
+    with_key: bool
+
+
+def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
     """Write `target` (0600) from the operator folder of `output`, also while a daemon runs: checkpoints first, then the
     ledger, then the files of its releases, so that none is newer than what it is held against at the next start.
 
@@ -50,12 +59,12 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> dict[str, A
         _take(tar, taken, operator, operator / "checkpoints")
         entries = _take_ledger(tar, operator / "ledger.sqlite")
         for entry in entries:
-            if entry.kind == "seal" and (unnamed := _unnamed(operator, entry)) is not None:
+            if isinstance(entry, SealEntry) and (unnamed := _unnamed(operator, entry)) is not None:
                 _take(tar, taken, operator, unnamed, as_well=operator / entry.publication / f"{entry.sequence:06d}")
         _take(tar, taken, operator, operator)
         if with_key and (operator / "key").is_file():
             tar.add(operator / "key", "key")
-        about = {"version": VERSION, "entries": len(entries), "with_key": with_key}
+        about: About = {"version": VERSION, "entries": len(entries), "with_key": with_key}
         _add_text(tar, ABOUT, json.dumps(about))
     return about
 
@@ -73,10 +82,10 @@ def _take(tar: tarfile.TarFile, taken: set[Path], operator: Path, folder: Path, 
         taken |= {path} if as_well is None else {path, as_well / name}
 
 
-def _unnamed(operator: Path, seal: Entry) -> Path | None:
+def _unnamed(operator: Path, seal: SealEntry) -> Path | None:
     """The folder of a sealed release that has no number: it gets it a moment after the seal, or, where a crash came in
     between, at the next start. None where it has it, or was burned."""
-    temporary, numbered = operator / seal.publication / seal.body["operator"], f"{seal.sequence:06d}"
+    temporary, numbered = operator / seal.publication / seal.body.operator, f"{seal.sequence:06d}"
     deadline = time.monotonic() + PATIENCE
     while temporary.is_dir() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -87,7 +96,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def restore(source: Path, output: Path, store: str | None = None) -> dict[str, Any]:
+def restore(source: Path, output: Path, store: str | None = None) -> About:
     """Unpack a backup into the (absent or empty) operator folder of `output`.
 
     RefusedError where the store holds a release that the backup's ledger does not know: the backup is older than
@@ -108,7 +117,7 @@ def restore(source: Path, output: Path, store: str | None = None) -> dict[str, A
     return about
 
 
-def _unpack(source: Path, folder: Path) -> dict[str, Any]:
+def _unpack(source: Path, folder: Path) -> About:
     """What the backup says of itself; the rest lies in `folder`."""
     try:
         with tarfile.open(source, "r:gz") as tar:
@@ -140,7 +149,7 @@ def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
     tar.addfile(info, io.BytesIO(text.encode()))
 
 
-def _about(path: Path, source: Path) -> dict[str, Any]:
+def _about(path: Path, source: Path) -> About:
     if not path.is_file():
         raise InputError(f"{source}: is not a backup of veilstream")
     try:
@@ -150,12 +159,12 @@ def _about(path: Path, source: Path) -> dict[str, Any]:
         raise InputError(f"{source}: is not a backup of veilstream") from None
     if version > VERSION:
         raise RefusedError(f"{source}: backup version {version} is newer than this program reads ({VERSION})")
-    return dict(about)
+    return cast(About, about)
 
 
 def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:
     entries = open_readonly(ledger)
-    known = {(entry.publication, entry.sequence) for entry in entries if entry.kind == "seal"}
+    known = {(entry.publication, entry.sequence) for entry in entries if isinstance(entry, SealEntry)}
     names = {entry.publication for entry in entries} - {""}  # notes of the process belong to no publication
     public = output / "public"
     names |= {path.name for path in public.iterdir() if path.is_dir()} if public.is_dir() else set()
@@ -181,10 +190,10 @@ def _give_up_open_charges(path: Path) -> None:
         return
     ledger = SqliteLedger(path, process)
     try:
-        for name in sorted({entry.publication for entry in ledger.entries() if entry.kind == "charge"}):
+        for name in sorted({entry.publication for entry in ledger.entries() if isinstance(entry, ChargeEntry)}):
             account = Account(ledger, name)
             for cut in sorted(account.unfinished):
-                account.append(Entry(kind="burned", publication=name, cut=cut))
+                account.append(BurnedEntry(publication=name, cut=cut))
     finally:
         ledger.close()
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from models.errors import InputError
 from stream.config.settings import Settings
+from stream.release.erasure import ErasureReport
 from stream.runtime.service import ReleaseService
+from stream.storage.entries import ClaimEntry
 
 
-def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> dict[str, Any]:
+def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> ErasureReport:
     """Erase cases (by raw id) from the checkpointed state and the operator's files of a replay's folder."""
     if not (output / "operator" / "ledger.sqlite").is_file():
         raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay")
     service = ReleaseService(settings, output)
     try:
-        claims = [entry.body.get("config") for entry in service.ledger.entries("") if entry.kind == "note"]
+        claims = [entry.body.config for entry in service.ledger.entries("") if isinstance(entry, ClaimEntry)]
         if claims and claims[0] not in (None, settings.digest):
             raise InputError(f"{output}: its replay began with another configuration; give that one with -c")
         loaded = service.checkpoints.load()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, cast
 
 import msgspec
 
 from models.errors import InputError
+from stream.release.documents import AuditDocument
 from stream.release.verdict import Verdict, verdicts
-from stream.storage.ledger import Entry, open_readonly
+from stream.storage.entries import BurnedEntry, Entry, PublishedEntry, SealEntry, WithheldEntry
+from stream.storage.ledger import open_readonly
 
 
 def entries(output: Path) -> list[Entry]:
@@ -21,11 +23,28 @@ def entries(output: Path) -> list[Entry]:
     return open_readonly(path)
 
 
-def history(output: Path) -> list[dict[str, Any]]:
+Status = Literal["withheld", "sealed", "published", "burned"]
+
+
+class HistoryRow(TypedDict):
+    """One attempt: `sequence` 0 where it was withheld; `time` and `trigger` of its cut; what was released of it."""
+
+    publication: str
+    sequence: int
+    status: Status
+    cut: str
+    time: str
+    trigger: str
+    cases: int | None
+    events: int | None
+    reasons: list[str]
+
+
+def history(output: Path) -> list[HistoryRow]:
     """One row an attempt: publication, sequence, status, cut, time, trigger, released cases and events, reasons."""
     found = entries(output)
-    burned = {(entry.publication, entry.sequence) for entry in found if entry.kind == "burned"}
-    published = {(entry.publication, entry.sequence) for entry in found if entry.kind == "published"}
+    burned = {(entry.publication, entry.sequence) for entry in found if isinstance(entry, BurnedEntry)}
+    published = {(entry.publication, entry.sequence) for entry in found if isinstance(entry, PublishedEntry)}
     return list(_rows(output, found, burned, published))
 
 
@@ -43,10 +62,10 @@ def verdicts_of(output: Path) -> list[Verdict]:
     return verdicts(released, withheld)
 
 
-def audit(output: Path, publication: str, sequence: int) -> dict[str, Any]:
+def audit(output: Path, publication: str, sequence: int) -> AuditDocument:
     """audit.json of one release, {} where its number was burned or its files are not here."""
     path = output / "operator" / publication / f"{sequence:06d}" / "audit.json"
-    found: dict[str, Any] = read_json(path) if path.is_file() else {}
+    found: AuditDocument = read_json(path) if path.is_file() else {}
     return found
 
 
@@ -61,27 +80,26 @@ def read_json(path: Path) -> Any:
 
 def _rows(
     output: Path, found: list[Entry], burned: set[tuple[str, int]], published: set[tuple[str, int]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[HistoryRow]:
     for entry in found:
         number = (entry.publication, entry.sequence)
-        if entry.kind == "withheld":
-            shown = entry.body.get("audit", {})
-            yield _row(entry, "withheld", shown, reasons=entry.body["reasons"])
-        elif entry.kind == "seal":
-            status = "burned" if number in burned else "published" if number in published else "sealed"
+        if isinstance(entry, WithheldEntry):
+            yield _row(entry, "withheld", cast(AuditDocument, entry.body.audit), entry.body.reasons)
+        elif isinstance(entry, SealEntry):
+            status: Status = "burned" if number in burned else "published" if number in published else "sealed"
             yield _row(entry, status, audit(output, *number))
 
 
-def _row(entry: Entry, status: str, shown: dict[str, Any], reasons: list[str] | None = None) -> dict[str, Any]:
-    counts = shown.get("counts") or {}
+def _row(entry: Entry, status: Status, shown: AuditDocument, reasons: list[str] | None = None) -> HistoryRow:
+    counts = shown.get("counts", {})
     return {
         "publication": entry.publication,
         "sequence": entry.sequence,
         "status": status,
         "cut": entry.cut,
-        "time": (shown.get("cut") or {}).get("time", ""),
+        "time": shown.get("cut", {}).get("time", ""),
         "trigger": shown.get("trigger", ""),
         "cases": counts.get("released_cases"),
         "events": counts.get("released"),
-        "reasons": reasons or (shown.get("gate") or {}).get("reasons", []),
+        "reasons": reasons or shown.get("gate", {}).get("reasons", []),
     }

@@ -8,7 +8,7 @@ and needs the operator's folder to itself.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from stream.release.audit_document import SHARED
 from stream.runtime.service import mirror_of
 from stream.storage import checkpoints as checkpoint
 from stream.storage import ledger, mirror, variants
+from stream.storage.entries import Entry, SealEntry
 from stream.storage.envelope import Damaged, Keys, Protection, seal, unseal
 from stream.storage.folder import OperatorFolder, replace_with
 
@@ -53,7 +54,7 @@ class Item:
             return "keep"
         return "rewrite" if self.version != self.newest or self.protection != self.wanted else "keep"
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> Mapping[str, Any]:
         return {**asdict(self), "action": self.action}
 
 
@@ -196,20 +197,18 @@ def _series(settings: Settings, path: Path) -> Iterator[_Step]:
     name between two releases breaks the series and its audits."""
     entries = _readable_entries(path)
     for publication in settings.publication:
-        marks = [one.body.get(ledger.RESOURCE_FORM) for one in entries if _seals(one, publication.name)]
+        marks = [
+            one.body.resources for one in entries if isinstance(one, SealEntry) and one.publication == publication.name
+        ]
         if not settings.process.raw_resources and any(mark != "process" for mark in marks):
             yield _only_read(Item(f"resource pseudonyms of publication {publication.name}", 1, 2, note=SHARED))
 
 
-def _readable_entries(path: Path) -> list[ledger.Entry]:
+def _readable_entries(path: Path) -> list[Entry]:
     try:
         return ledger.open_readonly(path)
     except RefusedError:  # `_ledger` says so
         return []
-
-
-def _seals(entry: ledger.Entry, publication: str) -> bool:
-    return entry.kind == "seal" and entry.publication == publication
 
 
 def _variants(path: Path) -> Item:

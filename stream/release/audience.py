@@ -14,11 +14,13 @@ from typing import Any
 
 from models.errors import RefusedError
 from stream.release import audit_document as documents
+from stream.release.documents import AuditDocument
 from stream.release.mechanisms import kinds
 from stream.release.prior_releases import Earlier, Key
 from stream.storage import variants
+from stream.storage.entries import BurnedEntry, Entry, SealEntry
 from stream.storage.folder import OperatorFolder, replace_with, write_json
-from stream.storage.ledger import Entry, Ledger
+from stream.storage.ledger import Ledger
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
 
@@ -40,7 +42,7 @@ class Audience:
         self.seals = _standing(ledger.entries(), name, self.members)
         self.earlier = Earlier(self._read, self.seals, far)
 
-    def append(self, record: Record, seal: Entry) -> None:
+    def append(self, record: Record, seal: SealEntry) -> None:
         """The release that was sealed last."""
         self.seals[record.key] = seal
         self.earlier.append(record)
@@ -53,12 +55,11 @@ class Audience:
 
     def made_by(self, key: Key) -> str:
         """Kind of the mechanism of a release: a configuration that changed since may name another."""
-        return str(self.audit_of(key)["mechanism"]["kind"])
+        return self.audit_of(key)["mechanism"]["kind"]
 
-    def audit_of(self, key: Key) -> dict[str, Any]:
+    def audit_of(self, key: Key) -> AuditDocument:
         """audit.json of a sealed release."""
-        decoded: dict[str, Any] = documents.read(self.folder.release(*key) / "audit.json")
-        return decoded
+        return documents.read_audit(self.folder.release(*key))
 
     def forget(self, key: Key, cases: Collection[str]) -> None:
         """Take erased cases out of what the mechanism remembers of a release."""
@@ -71,26 +72,26 @@ class Audience:
     def _read(self, key: Key) -> Record:
         folder = self.folder.release(*key)
         if self.mirror is not None and not folder.exists():  # of a publication that is configured no more
-            self.mirror.bring(*key, self.seals[key].body["operator"], self.folder)
+            self.mirror.bring(*key, self.seals[key].body.operator, self.folder)
         record = variants.read(folder / "variants.parquet")
         record.publication = key[0]
         record.audit = self.audit_of(key)
         return record
 
 
-def _standing(entries: Iterable[Entry], name: str | None, members: Collection[str]) -> dict[Key, Entry]:
+def _standing(entries: Iterable[Entry], name: str | None, members: Collection[str]) -> dict[Key, SealEntry]:
     """Seals of the audience's releases that exist, in the order of the ledger.
 
     A seal from before there were audiences belongs to the one that the configuration names for its publication.
     RefusedError where a publication has released to another audience: its releases lie in one folder.
     """
-    found: dict[Key, Entry] = {}
+    found: dict[Key, SealEntry] = {}
     for entry in entries:
         key = (entry.publication, entry.sequence)
-        if entry.kind == "burned":
+        if isinstance(entry, BurnedEntry):
             found.pop(key, None)
-        elif entry.kind == "seal":
-            audience = entry.body.get("audience")
+        elif isinstance(entry, SealEntry):
+            audience = entry.body.audience
             if entry.publication in members and name is not None and audience not in (None, name):
                 raise RefusedError(
                     f"publication {entry.publication}: release {entry.sequence} went to audience {audience}, the "
@@ -101,10 +102,10 @@ def _standing(entries: Iterable[Entry], name: str | None, members: Collection[st
     return found
 
 
-def refuse_apart(seals: Mapping[Key, Entry], name: str, shared: Collection[str]) -> None:
+def refuse_apart(seals: Mapping[Key, SealEntry], name: str, shared: Collection[str]) -> None:
     """RefusedError where publications that share a memory have each released before there were audiences: one case may
     then be out in two forms, which nothing mends."""
-    old = sorted({publication for (publication, _), seal in seals.items() if "audience" not in seal.body} & set(shared))
+    old = sorted({publication for (publication, _), seal in seals.items() if seal.body.audience is None} & set(shared))
     if len(old) > 1:
         raise RefusedError(
             f"publications {' and '.join(old)} have released to audience {name} without knowing of each other; give "

@@ -14,11 +14,13 @@ from connectors.files import Writer
 from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.release.contract import Attempt, Build, Mechanism
+from stream.release.documents import AuditDocument, Resources
+from stream.storage.entries import CutSection
 
 FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
 
 
-def cut_section(attempt: Attempt) -> dict[str, Any]:
+def cut_section(attempt: Attempt) -> CutSection:
     """Where the cut stands and what made it."""
     return {
         "cut": {"id": attempt.cut, "vector": dict(attempt.vector), "time": iso(attempt.time_ns)},
@@ -33,7 +35,7 @@ SHARED = (
 )
 
 
-def resources(form: str, *, raw: bool) -> dict[str, str]:
+def resources(form: str, *, raw: bool) -> Resources:
     """How the release names resources: `raw`, or pseudonyms by `process` and key, or by `key` alone."""
     named = "raw" if raw else form
     return {"named_by": named, "note": SHARED if named == "key" else ""}
@@ -82,6 +84,12 @@ def read(path: Path) -> Any:
         return msgspec.json.decode(path.read_bytes())
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         raise RefusedError(f"{path}: cannot be read; restore it from a backup") from None
+
+
+def read_audit(folder: Path) -> AuditDocument:
+    """audit.json of a sealed release."""
+    document: AuditDocument = read(folder / "audit.json")
+    return document
 
 
 def read_memory(folder: Path) -> Any:

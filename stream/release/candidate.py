@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from stream.release.contract import Build
+from stream.release.documents import AuditDocument
+from stream.release.reason import Reason
 from stream.storage.release_record import Record
 
 
@@ -15,5 +16,5 @@ class Candidate:
 
     build: Build
     candidate: Record
-    audit: dict[str, Any]
-    reasons: list[str]
+    audit: AuditDocument
+    reasons: list[Reason]

@@ -21,6 +21,8 @@ from models.anonymize.shown import Shown
 from models.dp.budget import Charge
 from models.errors import BoundError
 from models.eventlog import Column, EventLog, Ints
+from stream.release.documents import AuditDocument
+from stream.release.reason import Reason, texts
 from stream.storage.release_record import Record
 
 Reads = Literal["ledger", "release", "raw"]
@@ -76,13 +78,19 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a cut. `audit` is the operator's document (empty where a withheld attempt was never built)."""
+    """What became of a cut. `audit` is the operator's document (empty where a withheld attempt was never built).
+    `because`: what the gate has against it, also against a release that left in spite of it or was repaired."""
 
     cut: str
     status: Literal["sealed", "withheld"]
     sequence: int = 0
-    reasons: Sequence[str] = ()
-    audit: Mapping[str, Any] = field(default_factory=dict)
+    because: Sequence[Reason] = ()
+    audit: AuditDocument = field(default_factory=AuditDocument)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why the cut was refused, for people; none of a release."""
+        return texts(self.because) if self.status == "withheld" else []
 
 
 class ReleaseObserver(Protocol):
@@ -246,7 +254,7 @@ class AuditContext:
     """Cases declared gone since the first release (erasure, retention)."""
     erased_releases: frozenset[int] = frozenset()
     """Numbers of earlier releases that hold a case erased since: their variants lack it, their bytes do not."""
-    previous_audit: Mapping[str, Any] = field(default_factory=dict)
+    previous_audit: AuditDocument = field(default_factory=AuditDocument)
     """audit.json of the last sealed release, {} for the first: where an audit finds the state that it keeps."""
 
 
@@ -275,6 +283,6 @@ class Audit(BaseModel, ABC):
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """JSON-able result: always `status` and `reason`; numbers only where `status` says that they mean something."""
 
-    def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[str]:
+    def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[Reason]:
         """Reasons to refuse before any noise is drawn, from ledger facts alone (leakage, budget)."""
         return []

@@ -9,19 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from stream.fold.cases import digest
 from stream.release.audience import Audience
 from stream.release.pipeline import Pipeline
 from stream.storage import variants
+from stream.storage.entries import ErasedBody, ErasedEntry
 from stream.storage.folder import OperatorFolder, replace_with
-from stream.storage.ledger import Entry, Ledger
+from stream.storage.ledger import Ledger
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
 
 if TYPE_CHECKING:
     from stream.fold.fold import Fold
+
+
+class ErasureReport(TypedDict):
+    """`known`: cases that the state held; `releases`: by publication, the numbers of releases that held one."""
+
+    known: int
+    releases: dict[str, list[int]]
 
 
 class Releases(Protocol):
@@ -34,7 +42,7 @@ class Releases(Protocol):
     mirror: Mirror | None
 
 
-def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
+def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> ErasureReport:
     """Erase cases (by pseudonym) from the fold, from every variants file and from the memory of mechanisms.
 
     The ledger learns of it first: whatever a crash leaves undone after that, `finish` and `apply_tombstones` do at the
@@ -47,10 +55,10 @@ def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> dict[str, Any]
         for record in audience.earlier:
             if not names.isdisjoint(record.log.case_ids):
                 out.setdefault(record.publication, []).append(record.sequence)
-    stones = [digest(case).hex() for case in cases]
+    stones = tuple(digest(case).hex() for case in cases)
     for name, releases in out.items():
-        body = {"cases": len(cases), "tombstones": stones, "releases": releases}
-        entry = Entry(kind="erased", publication=name, body=body)
+        body = ErasedBody(cases=len(cases), tombstones=stones, releases=tuple(releases))
+        entry = ErasedEntry(publication=name, body=body)
         if name in service.pipelines:
             service.pipelines[name].account.append(entry)
         else:
@@ -62,7 +70,7 @@ def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> dict[str, Any]
 
 def tombstones(service: Releases) -> set[bytes]:
     """Digests of every case that was ever erased."""
-    texts = (entry.body.get("tombstones", ()) for entry in service.ledger.entries() if entry.kind == "erased")
+    texts = (entry.body.tombstones for entry in service.ledger.entries() if isinstance(entry, ErasedEntry))
     return {bytes.fromhex(text) for some in texts for text in some}
 
 

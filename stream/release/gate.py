@@ -7,8 +7,9 @@ A bound on a measure that does not apply to the mechanism is a configuration err
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,7 +17,21 @@ from models.dp.budget import Charge
 from models.errors import InputError
 from stream.fold.window import MOST
 from stream.release.contract import Mechanism, Reads
+from stream.release.documents import (
+    AnonymitySection,
+    AuditDocument,
+    MinimalitySection,
+    PairRow,
+    SeriesRow,
+    SeriesSection,
+)
+from stream.release.reason import Code, Reason
 from stream.values.exact import Exact
+
+Measure = Literal["ka", "fa", "ca", "ba"]
+"""What is counted of the correspondence attacks."""
+
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 BOUNDS: Mapping[str, Reads] = {
     "min_ka": "raw",
@@ -56,9 +71,9 @@ class GatePolicy(BaseModel):
     public_cut: bool = False
 
     @property
-    def anonymity_bounds(self) -> dict[str, int]:
+    def anonymity_bounds(self) -> dict[Measure, int]:
         """{"ka": .., "fa": ..} for the bounds that are set."""
-        pairs = {"ka": self.min_ka, "fa": self.min_fa, "ca": self.min_ca, "ba": self.min_ba}
+        pairs: dict[Measure, int | None] = {"ka": self.min_ka, "fa": self.min_fa, "ca": self.min_ca, "ba": self.min_ba}
         return {name: bound for name, bound in pairs.items() if bound is not None}
 
     @property
@@ -105,24 +120,27 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> N
         )
 
 
-def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[str] = ()) -> list[str]:
+def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[Reason] = ()) -> list[Reason]:
     """Reasons to refuse before any noise is drawn: they read the ledger only."""
     total = spent + asked
     reasons = list(leakage)
-    for name, bound, used, more in (
+    limits: tuple[tuple[Code, Fraction | None, Fraction, Fraction], ...] = (
         ("epsilon", policy.max_epsilon, spent.epsilon, asked.epsilon),
         ("delta", policy.max_delta, spent.delta, asked.delta),
-    ):
+    )
+    for code, bound, used, more in limits:
         if bound is not None and used + more > bound:
-            reasons.append(f"{name}: spent {float(used):g}, asked {float(more):g}, limit {float(bound):g}")
+            told = f"{code}: spent {float(used):g}, asked {float(more):g}, limit {float(bound):g}"
+            reasons.append(Reason(code, told, bound, used + more))
     # Plain composition, whatever chain the audit states: no TPL is above it, and it reads the ledger alone, whereas the
     # estimate of a chain reads data. Under replacement a case changes two counts, so each epsilon counts twice.
     if policy.max_tpl is not None and not leakage and 2 * total.epsilon > policy.max_tpl:
-        reasons.append(f"tpl: composition gives {float(2 * total.epsilon):g}, bound {float(policy.max_tpl):g}")
+        told = f"tpl: composition gives {float(2 * total.epsilon):g}, bound {float(policy.max_tpl):g}"
+        reasons.append(Reason("tpl", told, policy.max_tpl, 2 * total.epsilon))
     return reasons
 
 
-def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
+def after_audit(policy: GatePolicy, audit: AuditDocument) -> list[Reason]:
     """Reasons to refuse, from the audit's results."""
     return [
         *_anonymity(policy, audit.get("anonymity") or {}),
@@ -133,30 +151,32 @@ def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _anonymity(policy: GatePolicy, anonymity: Mapping[str, Any]) -> Iterator[str]:
+def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reason]:
     if not policy.anonymity_bounds:
         return
     if anonymity.get("status") == "not_applicable":
         raise InputError(f"gate: anonymity does not apply to this mechanism ({anonymity.get('reason', '')})")
     if not anonymity:
-        yield "anonymity: not measured, so its bounds are not shown"
+        yield Reason("premise", "anonymity: not measured, so its bounds are not shown")
     for name, bound in policy.anonymity_bounds.items():
         worst = worst_anonymity(anonymity, name)
         if worst is not None and worst < bound:
-            yield f"{name}: {worst} is below {bound}"
+            yield Reason(name, f"{name}: {worst} is below {bound}", bound, worst)
     if anonymity.get("status") == "ok":
         for pair in anonymity.get("results") or []:
             if any(row.get("linker") == "none" and _holds(row) for row in pair["results"]):
-                yield f"no linker to release {pair.get('earlier')}: the audit's premise does not hold"
+                told = f"no linker to release {pair.get('earlier')}: the audit's premise does not hold"
+                yield Reason("premise", told)
 
 
-def _holds(row: Mapping[str, Any], name: str = "") -> bool:
+def _holds(row: PairRow | SeriesRow, name: str = "") -> bool:
     """Whether the row's n covers what was really removed (rows below n_actual are reported and do not fail), and a
     real case is behind the minimum: where `behind` says none is, no exact value is below the true ones elsewhere."""
-    return row.get("assumption") != "violated" and (row.get("behind") or {}).get(name) != 0
+    behind = cast(PairRow, row).get("behind") or {}
+    return row.get("assumption") != "violated" and behind.get(name) != 0
 
 
-def worst_anonymity(anonymity: Mapping[str, Any], name: str) -> int | None:
+def worst_anonymity(anonymity: AnonymitySection, name: Measure) -> int | None:
     """The least value of KA, FA, CA or BA over all earlier releases, all n, and both ways of counting.
 
     `anonymity`: {"ka": least KA of the release alone, "results": [{"earlier", "results": [{"n", "fa", ...}]}],
@@ -168,50 +188,58 @@ def worst_anonymity(anonymity: Mapping[str, Any], name: str) -> int | None:
         return _least([anonymity.get("ka")])
     pairs = anonymity.get("true_linker") or []
     true = {(pair.get("publication"), pair["earlier"]): pair.get(name) for pair in pairs}
-    found = [value for value in true.values() if value]
+    found: list[int | None] = [value for value in true.values() if value]
     for pair in anonymity.get("results") or []:
         if true.get((pair.get("publication"), pair["earlier"])) != 0:
             found += [row.get(name) for row in pair["results"] if row.get("linker") != "none" and _holds(row, name)]
     return _least(found)
 
 
+def least_of_series(audits: Iterable[AuditDocument], name: Measure) -> int | None:
+    """The least value of KA, FA, CA or BA over the releases of those audits; None where none was measured."""
+    return _least([worst_anonymity(audit.get("anonymity") or {}, name) for audit in audits])
+
+
 def _least(values: Sequence[int | None]) -> int | None:
-    numbers = [value for value in values if value is not None]
-    return min(numbers) if numbers else None
+    return min((value for value in values if value is not None), default=None)
 
 
-def _minimality(policy: GatePolicy, minimality: Mapping[str, Any]) -> Iterator[str]:
+def _minimality(policy: GatePolicy, minimality: MinimalitySection) -> Iterator[Reason]:
     """Of cohorts it is the newest that counts: the others were gated when they were new."""
     bound, below = policy.max_minimality, minimality.get("below_k")
     if bound is not None and below is None:
-        yield f"minimality: not measured, so the bound {bound} is not shown"
+        yield Reason("mechanism", f"minimality: not measured, so the bound {bound} is not shown", bound)
     elif bound is not None and below is not None and below > bound:
-        yield f"minimality: {below} sets of items leave fewer than K cases, limit {bound}"
+        told = f"minimality: {below} sets of items leave fewer than K cases, limit {bound}"
+        yield Reason("mechanism", told, bound, below)
 
 
-def _series(policy: GatePolicy, series: Mapping[str, Any]) -> Iterator[str]:
+def _series(policy: GatePolicy, series: SeriesSection) -> Iterator[Reason]:
     """A bound over the series; one that begins later (before the third release) passes. One that was not measured does
     not, nor one with releases that no linker joins: they are left out of its numbers."""
     if policy.min_series is not None and series.get("status") != "ok":
         why = series.get("reason") or "no audit"
-        yield f"series: not measured ({why}), so the bound {policy.min_series} is not shown"
+        told = f"series: not measured ({why}), so the bound {policy.min_series} is not shown"
+        yield Reason("series", told, policy.min_series)
     elif series.get("worst") is not None:
         yield from _floor("series", policy.min_series, series["worst"])
     for row in series.get("results") or []:
         if policy.min_series is not None and row["without_linker"] and _holds(row):
-            first, second = (series["releases"][place - 1] for place in row["without_linker"][0])
-            yield f"series: no linker joins releases {first} and {second} at n = {row['n']}: its premise does not hold"
+            numbers = series.get("releases") or []
+            first, second = (numbers[place - 1] for place in row["without_linker"][0])
+            told = f"series: no linker joins releases {first} and {second} at n = {row['n']}: its premise does not hold"
+            yield Reason("series", told, policy.min_series)
 
 
-def _ceiling(name: str, bound: float | None, value: float | None) -> Iterator[str]:
+def _ceiling(name: Code, bound: float | None, value: float | None) -> Iterator[Reason]:
     if bound is not None and value is not None and value > bound:
-        yield f"{name}: {value:.4g} is above {bound:g}"
+        yield Reason(name, f"{name}: {value:.4g} is above {bound:g}", bound, value)
     elif bound is not None and value is None:
-        yield f"{name}: not measured, so the bound {bound:g} is not shown"
+        yield Reason(name, f"{name}: not measured, so the bound {bound:g} is not shown", bound)
 
 
-def _floor(name: str, bound: float | None, value: float | None) -> Iterator[str]:
+def _floor(name: Code, bound: float | None, value: float | None) -> Iterator[Reason]:
     if bound is not None and value is not None and value < bound:
-        yield f"{name}: {value:.4g} is below {bound:g}"
+        yield Reason(name, f"{name}: {value:.4g} is below {bound:g}", bound, value)
     elif bound is not None and value is None:
-        yield f"{name}: not measured, so the bound {bound:g} is not shown"
+        yield Reason(name, f"{name}: not measured, so the bound {bound:g} is not shown", bound)

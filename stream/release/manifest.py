@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import cast
 
 from models.dp.budget import Charge, shown
 from stream.release.contract import Build, Mechanism
+from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessBudget
 from stream.release.gate import GatePolicy
+from stream.release.spec import PublicationSpec
 
 VERSION = 1
 
@@ -24,47 +25,44 @@ def software() -> dict[str, str]:
 
 
 def manifest(
+    spec: PublicationSpec,
+    build: Build,
     *,
-    process: str,
-    publication: str,
-    audience: str,
     sequence: int,
     previous: int | None,
     published: str,
-    mechanism: Mechanism,
-    policy: GatePolicy,
-    build: Build,
     spent: Charge,
     process_budget: ProcessAccount,
-    chain: Mapping[str, Any],
-    config_digest: str,
+    chain: Chain,
     accepted_gaps: int = 0,
     simulated: bool = False,
-) -> dict[str, Any]:
+) -> Manifest:
     """The public manifest without its files (the store adds path, sha256 and bytes of each).
 
     For dp mechanisms it holds nothing that was computed from the data: no counts, no suppressed items.
     """
+    mechanism, audience = spec.mechanism, spec.audience
     parameters = {key: value for key, value in mechanism.model_dump(mode="json").items() if key != "kind"}
-    body: dict[str, Any] = {
+    promised = {**promise(mechanism, build), "audience": audience}
+    if spec.gate.public_cut:
+        promised["public_cut"] = "the moment of each release is treated as public and is not protected"
+    body: Manifest = {
         "version": VERSION,
-        "process": process,
-        "publication": publication,
+        "process": spec.process,
+        "publication": spec.name,
         "audience": audience,
         "sequence": sequence,
         "previous": previous,
-        "chain": dict(chain),
+        "chain": chain,
         "published": published,
-        "mechanism": {"kind": mechanism.kind, "parameters": parameters, **build.public},
-        "promise": {**promise(mechanism, build), "audience": audience},
-        "budget": _budget(mechanism.charge(), spent, policy, process_budget),
+        "mechanism": cast(MechanismSection, {"kind": mechanism.kind, "parameters": parameters, **build.public}),
+        "promise": promised,
+        "budget": _budget(mechanism.charge(), spent, spec.gate, process_budget),
         "time_basis": build.time_basis,
         "carries": [*build.carries, *build.attributes],
-        "config_digest": config_digest,
+        "config_digest": spec.config_digest,
         "software": software(),
     }
-    if policy.public_cut:
-        body["promise"]["public_cut"] = "the moment of each release is treated as public and is not protected"
     if simulated:
         body["clock"] = "simulated"
     if accepted_gaps:
@@ -74,7 +72,7 @@ def manifest(
     return body
 
 
-def promise(mechanism: Mechanism, build: Build) -> dict[str, Any]:
+def promise(mechanism: Mechanism, build: Build) -> dict[str, str]:
     """The mechanism's promise, with what this build in particular does not guarantee."""
     body = dict(mechanism.promise())
     return {**body, "not_guaranteed": "; ".join([body["not_guaranteed"], *build.not_guaranteed])}
@@ -96,27 +94,28 @@ class ProcessAccount:
     max_epsilon: Fraction | None
     max_delta: Fraction | None
 
-    def json(self) -> dict[str, Any]:
-        limits = {"epsilon": self.max_epsilon, "delta": self.max_delta}
+    def json(self) -> ProcessBudget:
         return {
-            "spent": {"epsilon": shown(self.spent.epsilon), "delta": shown(self.spent.delta)},
-            "limit": {name: None if limit is None else float(limit) for name, limit in limits.items()},
+            "spent": _amount(self.spent),
+            "limit": {"epsilon": _limit(self.max_epsilon), "delta": _limit(self.max_delta)},
         }
 
 
-def _budget(charge: Charge, spent: Charge, policy: GatePolicy, process_budget: ProcessAccount) -> dict[str, Any] | None:
+def _budget(charge: Charge, spent: Charge, policy: GatePolicy, process_budget: ProcessAccount) -> Budget | None:
     if charge == Charge():
         return None
-    limit = policy.max_epsilon
     return {
         "epsilon": shown(charge.epsilon),
         "delta": shown(charge.delta),
-        "spent": {"epsilon": shown(spent.epsilon), "delta": shown(spent.delta)},
-        "limit": None if limit is None else float(limit),
+        "spent": _amount(spent),
+        "limit": _limit(policy.max_epsilon),
         "process": process_budget.json(),
     }
 
 
-def audit_document(public: Mapping[str, Any], **operator: Any) -> dict[str, Any]:
-    """audit.json: the manifest and what only the operator may see."""
-    return {**public, **operator}
+def _amount(charge: Charge) -> Amount:
+    return {"epsilon": shown(charge.epsilon), "delta": shown(charge.delta)}
+
+
+def _limit(limit: Fraction | None) -> float | None:
+    return None if limit is None else float(limit)

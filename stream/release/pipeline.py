@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from connectors.store.base import Prepared, Store
 from models.anonymize.sensitive import refuse_identifying
@@ -26,21 +27,32 @@ from stream.release.attributes import with_attributes
 from stream.release.audience import Audience
 from stream.release.candidate import Candidate
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure, Mechanism
-from stream.release.manifest import ProcessAccount, audit_document, manifest
+from stream.release.documents import AuditDocument, Chain, Manifest
+from stream.release.failpoints import Failpoint, Hook, nothing
+from stream.release.manifest import ProcessAccount, manifest
 from stream.release.prior_releases import Earlier
 from stream.release.public_view import pseudonymous_resources, shuffled
+from stream.release.reason import Code, Reason, of_record, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
 from stream.storage import variants
+from stream.storage.entries import (
+    CutSection,
+    PublishedEntry,
+    SealBody,
+    SealEntry,
+    WithheldBody,
+    WithheldEntry,
+    charge_entry,
+)
 from stream.storage.folder import OperatorFolder, write_json
-from stream.storage.ledger import RESOURCE_FORM, Account, Entry, Ledger, charge_entry, charge_of
+from stream.storage.ledger import Account, Ledger
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
 from stream.values.duration import SECOND
 from stream.values.pseudonym import Pseudonyms
 
-BOUNDARIES = ("opened", "charged", "built", "files_written", "sealed", "renamed", "published")
-"""Where a crash can fall between two durable steps; `at(name)` is called just after each (fault injection)."""
+LATE = "the build took longer than publish_after allows"
 
 
 class Publisher(Protocol):
@@ -58,7 +70,7 @@ class Pipeline:
     store: Store
     folder: OperatorFolder
     pseudonyms: Pseudonyms
-    at: Callable[[str], None] = lambda _name: None
+    at: Hook = nothing
     publish: Publisher | None = None
     mirror: Mirror | None = None
     spent_elsewhere: Callable[[], Charge] = Charge
@@ -75,7 +87,7 @@ class Pipeline:
         self.account = Account(self.ledger, self.name)
         self.gaps_accepted = 0
         self.stages: dict[str, float] = {}
-        self.waiting: dict[int, Entry] = {}
+        self.waiting: dict[int, SealEntry] = {}
         """Seals of releases whose moment has not come, by number."""
 
     @property
@@ -89,7 +101,7 @@ class Pipeline:
         if known is not None:
             return known
         self._check_space()
-        self.at("opened")
+        self.at(Failpoint.OPENED)
         mechanism, policy = self.spec.mechanism, self.spec.gate
         asked = mechanism.charge()
         reasons = self._before_noise(attempt, asked)
@@ -97,7 +109,7 @@ class Pipeline:
             return self._withhold(attempt, reasons, {})
         if asked != Charge():
             reasons = self._charge(attempt.cut, asked)
-        self.at("charged")
+        self.at(Failpoint.CHARGED)
         if reasons:
             return self._withhold(attempt, reasons, {})
         slot = self._slot(attempt)  # after the charge: its record has just told the broker's time
@@ -105,23 +117,23 @@ class Pipeline:
         try:
             build = self._build(attempt)
         except BoundError as error:
-            return self._withhold(attempt, [str(error)], {})
+            return self._withhold(attempt, [Reason("mechanism", str(error))], {})
         except InputError as error:
             if mechanism.reads_data_in_gate:
                 raise
             # Noise was paid for, or a log without events came: the end of the process would tell, and come again.
-            return self._withhold(attempt, [str(error)], {})
+            return self._withhold(attempt, [Reason("mechanism", str(error))], {})
         self.stages = {"build": time.monotonic() - started}
-        self.at("built")
-        judged = self._judge(attempt, build)
-        if judged.reasons and policy.on_violation == "repair":
-            judged = self._repaired(attempt, judged)
+        self.at(Failpoint.BUILT)
+        first = judged = self._judge(attempt, build)
+        if first.reasons and policy.on_violation == "repair":
+            judged = self._repaired(attempt, first)
         audit, reasons = judged.audit, judged.reasons
         audit["seconds"], audit["bounds"] = self.stages, policy.bounds
         if reasons and policy.on_violation != "warn":
             return self._withhold(attempt, reasons, audit)
-        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": list(reasons)})
-        return self._seal(attempt, judged.build, judged.candidate, audit, slot)
+        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": texts(reasons)})
+        return self._seal(attempt, judged, first.reasons, slot)
 
     def _slot(self, attempt: Attempt) -> Slot | None:
         delay = self.spec.delay
@@ -148,23 +160,29 @@ class Pipeline:
             lambda build: self._judge(attempt, self._outer(build, attempt.exposure)),
         )
         if not found.reasons:
-            found.audit["gate"] = {"decision": "repaired", "reasons": list(first.reasons)}
+            found.audit["gate"] = {"decision": "repaired", "reasons": texts(first.reasons)}
         return found
 
     def decided(self, cut: str) -> Decision | None:
         """The durable decision on a cut, if there is one."""
         if cut in self.account.withheld:
             body = self.account.withheld[cut].body
-            return Decision(cut, "withheld", reasons=body["reasons"], audit=body.get("audit", {}))
+            return Decision(
+                cut,
+                "withheld",
+                because=[of_record(text) for text in body.reasons],
+                audit=cast(AuditDocument, body.audit),
+            )
         seal = self.account.sealed_cuts.get(cut)
         if seal is None:
             return None
-        return Decision(cut, "sealed", seal.sequence, audit=self.audit_of(seal.sequence))
+        audit = self.audit_of(seal.sequence)
+        told = audit.get("gate", {}).get("reasons", ())
+        return Decision(cut, "sealed", seal.sequence, [of_record(text) for text in told], audit)
 
-    def audit_of(self, sequence: int) -> dict[str, Any]:
+    def audit_of(self, sequence: int) -> AuditDocument:
         """audit.json of a sealed release."""
-        decoded: dict[str, Any] = documents.read(self.folder.release(self.name, sequence) / "audit.json")
-        return decoded
+        return documents.read_audit(self.folder.release(self.name, sequence))
 
     def _check_space(self) -> None:
         free = self.store.free_bytes()
@@ -174,7 +192,7 @@ class Pipeline:
                 f"{self.spec.min_free_bytes}; free some space and start again"
             )
 
-    def _before_noise(self, attempt: Attempt, asked: Charge) -> list[str]:
+    def _before_noise(self, attempt: Attempt, asked: Charge) -> list[Reason]:
         """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added."""
         already = self.account.paid(attempt.cut)
         spent = Charge(self.account.spent.epsilon - already.epsilon, self.account.spent.delta - already.delta)
@@ -190,30 +208,38 @@ class Pipeline:
             ("delta", self.spec.max_delta, spent.delta + others.delta, asked.delta),
         ):
             if limit is not None and more and used + more > limit:
-                reasons.append(
-                    f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
-                )
+                told = f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
+                reasons.append(Reason("process_budget", told, limit, used + more))
         return reasons
 
-    def _charge(self, cut: str, asked: Charge) -> list[str]:
+    def _charge(self, cut: str, asked: Charge) -> list[Reason]:
         """Commit the charge of a cut. Reasons to refuse where a crashed attempt paid less for it, the configuration
         having changed since: the ledger keeps the first charge of a cut, and would under-count this one."""
-        paid = charge_of(self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])))
+        paid = self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])).body.charge
+        parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
+            ("epsilon", paid.epsilon, asked.epsilon),
+            ("delta", paid.delta, asked.delta),
+        )
         return [
-            f"{name}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
-            f"{float(before):g}; the next cut is charged anew"
-            for name, before, more in (("epsilon", paid.epsilon, asked.epsilon), ("delta", paid.delta, asked.delta))
+            Reason(
+                code,
+                f"{code}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
+                f"{float(before):g}; the next cut is charged anew",
+                before,
+                more,
+            )
+            for code, before, more in parts
             if more > before
         ]
 
-    def _ledger_facts(self) -> dict[str, Any]:
+    def _ledger_facts(self) -> Mapping[str, Any]:
         return {
             "charges": list(self.account.charges.values()),
             "policy": self.spec.gate,
             "audits": self._last_audit(),
         }
 
-    def _last_audit(self) -> dict[str, Any]:
+    def _last_audit(self) -> AuditDocument:
         standing = self.account.standing
         return self.audit_of(standing[-1]) if standing else {}
 
@@ -266,7 +292,7 @@ class Pipeline:
         number = self.account.last_number + 1
         return Record(number, log, build.carries, build.T, exposure.linked, publication=self.name)
 
-    def _audit(self, attempt: Attempt, build: Build, candidate: Record) -> dict[str, Any]:
+    def _audit(self, attempt: Attempt, build: Build, candidate: Record) -> AuditDocument:
         context = AuditContext(
             candidate=candidate,
             earlier=self.earlier,
@@ -279,29 +305,30 @@ class Pipeline:
             erased_releases=frozenset(self.account.erased_releases),
             previous_audit=self._last_audit(),
         )
-        results: dict[str, Any] = {}
+        results: dict[str, Mapping[str, Any]] = {}
         for audit in self.spec.audits:
             started = time.monotonic()
             results[audit.name] = dict(audit.measure(context, results))
             self.stages[audit.name] = time.monotonic() - started
-        return {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
+        found = {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
+        return cast(AuditDocument, found)
 
-    def _withhold(self, attempt: Attempt, reasons: Sequence[str], audit: Mapping[str, Any]) -> Decision:
+    def _withhold(self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
-        shown = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
-        body = {"reasons": list(reasons), "audit": shown}
-        self.account.append(Entry(kind="withheld", publication=self.name, cut=attempt.cut, body=body))
-        self.at("withheld")
-        return Decision(attempt.cut, "withheld", reasons=list(reasons), audit={**audit, **shown})
+        shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
+        body = WithheldBody(texts(reasons), shown)
+        self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body))
+        self.at(Failpoint.WITHHELD)
+        return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=cast(AuditDocument, {**audit, **shown}))
 
-    def _seal(
-        self, attempt: Attempt, build: Build, candidate: Record, audit: dict[str, Any], slot: Slot | None
-    ) -> Decision:
+    def _seal(self, attempt: Attempt, judged: Candidate, because: Sequence[Reason], slot: Slot | None) -> Decision:
+        build, candidate, audit = judged.build, judged.candidate, judged.audit
         number = candidate.sequence
         mechanism = self.spec.mechanism
         public = self._manifest(build, number, slot)
         audit["resources"] = documents.resources(self.account.resource_form, raw=self.spec.raw_resources)
-        audit.update(documents.cut_section(attempt), counts=documents.accounting(attempt, build, mechanism))
+        audit.update(cast(AuditDocument, documents.cut_section(attempt)))
+        audit["counts"] = documents.accounting(attempt, build, mechanism)
         released, order = shuffled(build)
         writers = documents.writers(self.spec.formats, released, build, mechanism)
         started = time.monotonic()
@@ -321,9 +348,9 @@ class Pipeline:
         if faults:
             self.store.quarantine(prepared)
             audit["gate"] = {"decision": "withheld", "reasons": faults}
-            return self._withhold(attempt, faults, audit)
-        public = {**public, "files": list(prepared.files)}
-        document = audit_document(public, **audit)
+            return self._withhold(attempt, [Reason("mechanism", fault) for fault in faults], audit)
+        public["files"] = list(prepared.files)
+        document: AuditDocument = {**public, **audit}
         operator_files = {
             "audit.json": write_json(document),
             "variants.parquet": lambda path: variants.write(path, candidate),
@@ -332,39 +359,38 @@ class Pipeline:
         temporary = self.folder.prepare(self.name, operator_files)
         if self.mirror is not None:
             self.mirror.put_release(self.name, temporary.name, temporary)
-        self.at("files_written")
+        self.at(Failpoint.FILES_WRITTEN)
         if slot is not None and slot.missed():
             self.store.quarantine(prepared)
             self.folder.discard(self.name)
-            return self._withhold(attempt, ["the build took longer than publish_after allows"], audit)
+            return self._withhold(attempt, [Reason("mechanism", LATE)], audit)
         seal = self._seal_row(attempt, number, prepared, temporary)
-        self.at("sealed")
+        self.at(Failpoint.SEALED)
         if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
             self.folder.commit(temporary.name, self.name, number)
             self.waiting[number] = seal
         else:
             self.store.commit(prepared, number)
             self.folder.commit(temporary.name, self.name, number)
-            self.at("renamed")
+            self.at(Failpoint.RENAMED)
             self.announce(number, public)
-            self.at("published")
+            self.at(Failpoint.PUBLISHED)
         candidate.audit = document
         self.audience.append(candidate, seal)
-        return Decision(attempt.cut, "sealed", seal.sequence, audit=document)
+        return Decision(attempt.cut, "sealed", seal.sequence, tuple(because), document)
 
-    def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> Entry:
+    def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> SealEntry:
         owner = uuid.uuid4().hex
-        body = {
-            "files": list(prepared.files),
-            "manifest": prepared.manifest_sha256,
-            "temporary": prepared.name,
-            "operator": temporary.name,
-            **({} if prepared.moment is None else {"publish_at": prepared.moment}),
-            RESOURCE_FORM: self.account.resource_form,
-        }
-        if self.audience.name is not None:
-            body["audience"] = self.audience.name
-        entry = Entry(kind="seal", publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
+        body = SealBody(
+            files=prepared.files,
+            manifest=prepared.manifest_sha256,
+            temporary=prepared.name,
+            operator=temporary.name,
+            publish_at=prepared.moment,
+            resources=self.account.resource_form,
+            audience=self.audience.name,
+        )
+        entry = SealEntry(publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
         standing = self.account.append(entry)
         if standing.owner != owner:
             self.store.quarantine(prepared)
@@ -377,9 +403,9 @@ class Pipeline:
         """Tell the world (topics, in the daemon) and remember that it was told."""
         if self.publish is not None:
             self.publish(self.name, number, public, self.store.location(self.name, number))
-        self.account.append(Entry(kind="published", publication=self.name, sequence=number))
+        self.account.append(PublishedEntry(publication=self.name, sequence=number))
 
-    def _chain(self) -> dict[str, Any]:
+    def _chain(self) -> Chain:
         """What ties the release to those before it: the digest of the last one's manifest, and how many numbers the
         process has sealed, this one included.
 
@@ -389,25 +415,21 @@ class Pipeline:
         standing = self.account.standing
         elsewhere = self.sealed_elsewhere(not self.spec.mechanism.reads_data_in_gate)
         return {
-            "previous_manifest": self.account.seals[standing[-1]].body["manifest"] if standing else None,
+            "previous_manifest": self.account.seals[standing[-1]].body.manifest if standing else None,
             "releases": len(self.account.seals) + elsewhere + 1,
         }
 
-    def _manifest(self, build: Build, number: int, slot: Slot | None) -> dict[str, Any]:
+    def _manifest(self, build: Build, number: int, slot: Slot | None) -> Manifest:
         standing = self.account.standing
         published = datetime.now(UTC) if slot is None else datetime.fromtimestamp(slot.moment // SECOND, UTC)
         window = self.spec.window
         walls = window.every is not None and window.time == "wall"
         return manifest(
-            process=self.spec.process,
-            publication=self.name,
-            audience=self.spec.audience,
+            self.spec,
+            build,
             sequence=number,
             previous=standing[-1] if standing else None,
             published=published.isoformat(timespec="seconds"),
-            mechanism=self.spec.mechanism,
-            policy=self.spec.gate,
-            build=build,
             spent=self.account.spent,
             process_budget=ProcessAccount(
                 self.account.spent + self.spent_elsewhere(),
@@ -415,7 +437,6 @@ class Pipeline:
                 self.spec.max_delta,
             ),
             chain=self._chain(),
-            config_digest=self.spec.config_digest,
             accepted_gaps=self.gaps_accepted,
             simulated=self.clock.simulated and (walls or (slot is not None and slot.simulated)),
         )

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from connectors.store.base import Store
 from models.errors import InputError, RefusedError
-from stream.storage.ledger import Entry, Ledger
+from stream.release.failpoints import Failpoint
+from stream.storage.entries import BurnedEntry, NoteBody, NoteEntry, SealEntry
+from stream.storage.ledger import Ledger
 
 if TYPE_CHECKING:
     from stream.release.pipeline import Pipeline
@@ -28,7 +30,7 @@ def compare(ledger: Ledger, store: Store, process: str, configured: Collection[s
     releases of the process than the ledger does: the ledger is not the one that these releases were charged to, and
     what they spent would be forgotten. (A release that the ledger knows and the store lacks: `recover`.)
     """
-    sealed = {(entry.publication, entry.sequence) for entry in ledger.entries() if entry.kind == "seal"}
+    sealed = {(entry.publication, entry.sequence) for entry in ledger.entries() if isinstance(entry, SealEntry)}
     for name in store.publications():
         numbers = store.releases(name)
         if not numbers:
@@ -69,18 +71,18 @@ def recover(pipeline: Pipeline) -> None:
             _bring_own(pipeline, number, seal)
         else:
             finish(pipeline, number, seal)
-    pipeline.store.clear_leftovers(pipeline.name, {seal.body["temporary"] for seal in pipeline.waiting.values()})
+    pipeline.store.clear_leftovers(pipeline.name, {seal.body.temporary for seal in pipeline.waiting.values()})
     pipeline.folder.discard(pipeline.name)
 
 
-def _waits(pipeline: Pipeline, number: int, seal: Entry) -> bool:
+def _waits(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
     """Whether a release was sealed before its moment, which has not come (or that of one before it), and its bytes are
     there."""
-    moment = seal.body.get("publish_at")
+    moment = seal.body.publish_at
     if moment is None or number in pipeline.account.published or pipeline.store.exists(pipeline.name, number):
         return False
     due = not pipeline.waiting and pipeline.clock.due(moment)
-    return not due and pipeline.store.holds(pipeline.name, seal.body["temporary"], seal.body["manifest"])
+    return not due and pipeline.store.holds(pipeline.name, seal.body.temporary, seal.body.manifest)
 
 
 def _refuse_unknown(pipeline: Pipeline) -> None:
@@ -100,24 +102,24 @@ def _refuse_broken_chain(pipeline: Pipeline) -> None:
         return
     manifest = pipeline.store.read_manifest(pipeline.name, numbers[-1])
     before, digest = manifest.get("previous"), (manifest.get("chain") or {}).get("previous_manifest")
-    if digest is not None and (before not in seals or seals[before].body["manifest"] != digest):
+    if digest is not None and (before not in seals or seals[before].body.manifest != digest):
         raise RefusedError(
             f"release {numbers[-1]} of {pipeline.name} follows a release {before} that is not the one in the ledger: "
             "store and ledger do not belong together; restore the ledger of these releases"
         )
 
 
-def finish(pipeline: Pipeline, number: int, seal: Entry) -> bool:
+def finish(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
     """Make a sealed release visible, whatever was done of it; False where its bytes are gone and its number burned."""
     account, store, body = pipeline.account, pipeline.store, seal.body
     if not store.exists(pipeline.name, number):
         if number in account.published:
             raise RefusedError(f"release {number} of {pipeline.name} was published and is gone from the store")
-        if not store.resume(pipeline.name, number, body["temporary"], body["manifest"], body.get("publish_at")):
-            account.append(Entry(kind="burned", publication=pipeline.name, cut=seal.cut, sequence=number))
+        if not store.resume(pipeline.name, number, body.temporary, body.manifest, body.publish_at):
+            account.append(BurnedEntry(publication=pipeline.name, cut=seal.cut, sequence=number))
             return False
-        pipeline.at("renamed")
-    if store.manifest_sha256(pipeline.name, number) != body["manifest"]:
+        pipeline.at(Failpoint.RENAMED)
+    if store.manifest_sha256(pipeline.name, number) != body.manifest:
         raise RefusedError(f"release {number} of {pipeline.name} in the store is not what the ledger sealed")
     _bring_own(pipeline, number, seal)
     if number not in account.published:
@@ -128,18 +130,18 @@ def finish(pipeline: Pipeline, number: int, seal: Entry) -> bool:
 def publish_due(pipeline: Pipeline) -> None:
     """Publish the sealed releases whose moment has come, in order of their numbers."""
     for number, seal in sorted(pipeline.waiting.items()):
-        if not pipeline.clock.due(seal.body["publish_at"]):
+        if not pipeline.clock.due(seal.body.publish_at or 0):
             return
         # It was sealed minutes ago: who was fenced since then learns it here, before anybody sees the bytes.
-        pipeline.account.append(Entry(kind="note", publication=pipeline.name, body={"publishing": number}))
+        pipeline.account.append(NoteEntry(publication=pipeline.name, body=NoteBody(publishing=number)))
         if not finish(pipeline, number, seal):
             raise RefusedError(f"release {number} of {pipeline.name} waited for its moment, and its bytes are gone")
         del pipeline.waiting[number]
-        pipeline.at("published")
+        pipeline.at(Failpoint.PUBLISHED)
 
 
-def _bring_own(pipeline: Pipeline, number: int, seal: Entry) -> None:
+def _bring_own(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
     """The operator's files of a sealed release, from where they were written or from the mirror."""
-    pipeline.folder.commit(seal.body["operator"], pipeline.name, number)
+    pipeline.folder.commit(seal.body.operator, pipeline.name, number)
     if pipeline.mirror is not None and not pipeline.folder.release(pipeline.name, number).exists():
-        pipeline.mirror.bring(pipeline.name, number, seal.body["operator"], pipeline.folder)
+        pipeline.mirror.bring(pipeline.name, number, seal.body.operator, pipeline.folder)

@@ -20,6 +20,7 @@ from stream.release.audits.anonymity import MEASURES, CorrespondenceAudit
 from stream.release.candidate import Candidate
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.gate import GatePolicy
+from stream.release.reason import Reason
 from stream.storage.release_record import Record
 
 ROUNDS = 100
@@ -68,7 +69,7 @@ def walk(
         try:
             build = mechanism.repair(exposure, before, wanted, gone)
         except BoundError as error:
-            return replace(last, reasons=[*first.reasons, f"repair: {error}"])
+            return replace(last, reasons=[*first.reasons, Reason("mechanism", f"repair: {error}")])
         last = judge(_told(build, first.build, tries, _bounds(policy, audit)))
         if not last.reasons:
             return last
@@ -76,13 +77,13 @@ def walk(
         if item is None:
             break
         gone.append(item)
-    return replace(last, reasons=[*last.reasons, "repair: no further suppression helps"])
+    return replace(last, reasons=[*last.reasons, Reason("mechanism", "repair: no further suppression helps")])
 
 
-def _bounds(policy: GatePolicy, audit: CorrespondenceAudit) -> dict[str, Any]:
+def _bounds(policy: GatePolicy, audit: CorrespondenceAudit) -> Mapping[str, Any]:
     """What holds of this release beside each earlier one that was audited, by the real partners."""
     return {
-        **policy.anonymity_bounds,
+        **{str(name): bound for name, bound in policy.anonymity_bounds.items()},
         "bk_length": audit.bk_length,
         "n": list(audit.n),
         "against": audit.against,

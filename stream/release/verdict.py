@@ -17,21 +17,20 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from stream.release.contract import AUDIENCE
-from stream.release.gate import worst_anonymity
+from stream.release.documents import AnonymitySection, AuditDocument, Budget
+from stream.release.gate import MEASURES, Measure, worst_anonymity
 
 Word = Literal["SAFE", "LIMITED", "WITHHELD", "DP VOID"]
 
 SYMBOLS: Mapping[Word, str] = {"SAFE": "+", "LIMITED": "!", "WITHHELD": "x", "DP VOID": "x"}
 """One character each, so that the words differ without colour."""
 
-MEASURES = ("ka", "fa", "ca", "ba")
-
 
 @dataclass(frozen=True, slots=True)
 class Smallest:
     """The smallest count above 0: `against` is the earlier release of the attack, None for KA of a release alone."""
 
-    measure: str
+    measure: Measure
     value: int
     release: int
     against: int | None
@@ -60,13 +59,13 @@ class Verdict:
         word = f"DP VOID BY {', '.join(self.void_by)}" if self.void_by else self.verdict
         return f"[{SYMBOLS[self.verdict]}] {word}: {self.publication}: {self.sentence}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         """With the same names."""
         return asdict(self)
 
 
 def verdicts(
-    released: Mapping[str, Sequence[Mapping[str, Any]]], withheld: Mapping[str, Sequence[Sequence[str]]]
+    released: Mapping[str, Sequence[AuditDocument]], withheld: Mapping[str, Sequence[Sequence[str]]]
 ) -> list[Verdict]:
     """One for each publication. `released`: audits of what stands, in order; `withheld`: reasons of each attempt that
     did not leave."""
@@ -83,31 +82,32 @@ def verdicts(
     ]
 
 
-def _audience(audits: Sequence[Mapping[str, Any]]) -> str:
+def _audience(audits: Sequence[AuditDocument]) -> str:
     """To whom the releases go; releases of earlier programs name nobody, which is everybody."""
     return str(audits[-1].get("audience", AUDIENCE)) if audits else AUDIENCE
 
 
-def _private(audit: Mapping[str, Any]) -> bool:
+def _private(audit: AuditDocument) -> bool:
     return audit.get("budget") is not None
 
 
 def _verdict(
-    name: str, audits: Sequence[Mapping[str, Any]], refused: Sequence[Sequence[str]], plain: Sequence[str]
+    name: str, audits: Sequence[AuditDocument], refused: Sequence[Sequence[str]], plain: Sequence[str]
 ) -> Verdict:
     if not audits:
         why = "; ".join(refused[-1]) if refused else "no window has closed"
         return Verdict(name, "WITHHELD", f"nothing has left: {why}", None, (), 0, len(refused))
-    if _private(audits[-1]):
-        return _of_budget(name, audits, len(refused), tuple(other for other in plain if other != name))
+    budget = audits[-1].get("budget")
+    if budget is not None:
+        return _of_budget(name, budget, (len(audits), len(refused)), tuple(other for other in plain if other != name))
     return _of_counts(name, audits, len(refused))
 
 
-def _of_budget(name: str, audits: Sequence[Mapping[str, Any]], refused: int, void_by: tuple[str, ...]) -> Verdict:
-    budget = audits[-1]["budget"]
+def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tuple[str, ...]) -> Verdict:
+    """`attempts`: how many were released, and how many withheld."""
     each = f"each release is ({budget['epsilon']:g}, {budget['delta']:g})-differentially private"
     spent = f"{budget['spent']['epsilon']:g} spent"
-    known = (None, (), len(audits), refused)
+    known = (None, (), *attempts)
     if void_by:
         others = ", ".join(void_by)
         sentence = f"{each}, but {others} shows the same cases without: it holds for who never sees {others}"
@@ -117,7 +117,7 @@ def _of_budget(name: str, audits: Sequence[Mapping[str, Any]], refused: int, voi
     return Verdict(name, "SAFE", f"{each}; {spent} of {budget['limit']:g}", *known)
 
 
-def _of_counts(name: str, audits: Sequence[Mapping[str, Any]], refused: int) -> Verdict:
+def _of_counts(name: str, audits: Sequence[AuditDocument], refused: int) -> Verdict:
     smallest = _smallest(audits)
     bounds = [set(audit.get("bounds") or {}) for audit in audits]
     open_ = tuple(measure.upper() for measure in MEASURES if not all(f"min_{measure}" in asked for asked in bounds))
@@ -139,7 +139,7 @@ def _of_counts(name: str, audits: Sequence[Mapping[str, Any]], refused: int) -> 
     return Verdict(name, "SAFE", sentence, *known)
 
 
-def _smallest(audits: Sequence[Mapping[str, Any]]) -> Smallest | None:
+def _smallest(audits: Sequence[AuditDocument]) -> Smallest | None:
     found = []
     for audit in audits:
         anonymity = audit.get("anonymity") or {}
@@ -150,13 +150,13 @@ def _smallest(audits: Sequence[Mapping[str, Any]]) -> Smallest | None:
     return min(found, key=lambda one: one.value, default=None)
 
 
-def _against(anonymity: Mapping[str, Any], measure: str, value: int) -> int | None:
+def _against(anonymity: AnonymitySection, measure: Measure, value: int) -> int | None:
     """The earlier release that gives the value."""
     if measure == "ka":
         return None
-    for pair in anonymity.get("true_linker") or []:
-        if pair.get(measure) == value:
-            return int(pair["earlier"])
+    for true in anonymity.get("true_linker") or []:
+        if true.get(measure) == value:
+            return int(true["earlier"])
     for pair in anonymity.get("results") or []:
         if any(row.get(measure) == value for row in pair["results"]):
             return int(pair["earlier"])

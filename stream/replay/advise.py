@@ -19,13 +19,13 @@ import numpy as np
 from models.errors import VeilstreamError
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
-from stream.release.gate import worst_anonymity
+from stream.release.documents import AuditDocument
+from stream.release.gate import MEASURES, least_of_series
 from stream.replay import presets
 from stream.replay.replay import Outcome, Replay
 from stream.storage.release_record import Record
 
 DAY = 86_400.0
-MEASURES = ("ka", "fa", "ca", "ba")
 LEAST = (10, 20)
 """Values of K that are compared beside the one asked for."""
 
@@ -94,11 +94,11 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
     return [*found, _dp(log)]
 
 
-def _with(table: Mapping[str, Any], kind: str, suppression: str) -> dict[str, Any]:
+def _with(table: Mapping[str, Any], kind: str, suppression: str) -> Mapping[str, Any]:
     return {"kind": kind, **table, "suppression": suppression}
 
 
-def _repair(gate: Mapping[str, Any]) -> dict[str, Any]:
+def _repair(gate: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**gate, "on_violation": "repair"}
 
 
@@ -142,26 +142,21 @@ def median_wait(records: Sequence[Record], since: Mapping[str, float]) -> float 
 
 
 def _trial(candidate: Candidate, outcome: Outcome, log: EventLog, wait: float | None) -> Trial:
-    released = [dict(decision.audit) for _, decision in outcome.decisions if decision.status == "sealed"]
-    last = released[-1] if released else {}
-    counts = last.get("counts") or {}
+    released = [decision.audit for _, decision in outcome.decisions if decision.status == "sealed"]
+    last = released[-1] if released else AuditDocument()
+    released_events = last.get("counts", {}).get("released")
     reasons = dict.fromkeys(reason for decision in outcome.withheld for reason in decision.reasons)
     return Trial(
         candidate,
         releases=len(released),
         withheld=len(outcome.withheld),
-        kept=counts["released"] / log.n_events if counts.get("released") is not None else None,
-        worst={name: _least(released, name) for name in MEASURES},
+        kept=None if released_events is None else released_events / log.n_events,
+        worst={name: least_of_series(released, name) for name in MEASURES},
         reasons=tuple(reasons),
         wait_days=wait,
-        loses=tuple((last.get("loss") or {}).get("lost", ())) if counts.get("released") is not None else (),
-        data={"covered": ((last.get("dp") or {}).get("coverage_cases"))},
+        loses=() if released_events is None else tuple(last.get("loss", {}).get("lost", ())),
+        data={"covered": last.get("dp", {}).get("coverage_cases")},
     )
-
-
-def _least(audits: Sequence[dict[str, Any]], measure: str) -> int | None:
-    found = [worst_anonymity(audit.get("anonymity") or {}, measure) for audit in audits]
-    return min((value for value in found if value is not None), default=None)
 
 
 def propose(

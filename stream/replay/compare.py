@@ -16,7 +16,8 @@ import numpy as np
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
 from stream.release.contract import Decision
-from stream.release.gate import worst_anonymity
+from stream.release.documents import AuditDocument
+from stream.release.gate import MEASURES, least_of_series
 from stream.release.pipeline import Pipeline
 from stream.replay.presets import default_publication, quartile_edges, series_gate, with_completion
 from stream.replay.replay import Outcome, Replay
@@ -77,7 +78,7 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
     return settings.model_copy(update={"publication": publications, "process": with_completion(settings.process)})
 
 
-def compare(replay: Replay, outcome: Outcome, log: EventLog) -> list[dict[str, Any]]:
+def compare(replay: Replay, outcome: Outcome, log: EventLog) -> list[Mapping[str, Any]]:
     """One row a publication, in the order of the configuration: the keys of COLUMNS.
 
     `ka` .. `ba`: least over its releases, None where they do not apply; `events_kept`: share of the exposed events in
@@ -98,25 +99,20 @@ def _own(pipeline: Pipeline) -> list[Record]:
 
 def _row(
     name: str, decisions: Sequence[Decision], records: Sequence[Record], starts: Mapping[str, float]
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     sealed = [one for one in decisions if one.status == "sealed"]
-    last = sealed[-1].audit if sealed else {}
+    last = sealed[-1].audit if sealed else AuditDocument()
     counts = last.get("counts") or {}
     return {
         "publication": name,
         "releases": len(sealed),
         "withheld": len(decisions) - len(sealed),
-        **{measure: _least(sealed, measure) for measure in ("ka", "fa", "ca", "ba")},
+        **{measure: least_of_series([one.audit for one in sealed], measure) for measure in MEASURES},
         "events_kept": _share(counts.get("released"), counts.get("exposed")),
         "utility": (last.get("utility") or {}).get("data_utility"),
         "delay_days": _delay(records, starts),
         "held": _share(counts.get("pending", 0), counts.get("seen")),
     }
-
-
-def _least(sealed: Sequence[Decision], measure: str) -> int | None:
-    found = [worst_anonymity(one.audit.get("anonymity") or {}, measure) for one in sealed]
-    return min((value for value in found if value is not None), default=None)
 
 
 def _share(part: int | None, whole: int | None) -> float | None:

@@ -22,6 +22,7 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.release.contract import Decision
+from stream.release.failpoints import Hook, nothing
 from stream.release.gate import worst_anonymity
 from stream.release.schedule import SimulatedClock
 from stream.release.verdict import Verdict, verdicts
@@ -57,7 +58,7 @@ class Outcome:
         """Attempts that the gate or the mechanism refused."""
         return [decision for _, decision in self.decisions if decision.status == "withheld"]
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Mapping[str, Any]:
         """The stable JSON shape of `replay` (operator view)."""
         return {
             "releases": [dict(decision.audit) for _, decision in self.decisions if decision.status == "sealed"],
@@ -79,8 +80,8 @@ class Outcome:
         return [
             f"{name}: {warning}"
             for name, audit in last.items()
-            if (audit.get("counts") or {}).get("released") is not None
-            for warning in (audit.get("loss") or {}).get("warnings", ())
+            if audit.get("counts", {}).get("released") is not None
+            for warning in audit.get("loss", {}).get("warnings", ())
         ]
 
     def verdicts(self) -> list[Verdict]:
@@ -106,9 +107,9 @@ class Outcome:
             audit = decision.audit
             counts, anonymity = audit.get("counts") or {}, audit.get("anonymity") or {}
             worst = [worst_anonymity(anonymity, measure) for measure in ("ka", "fa", "ca", "ba")]
-            reasons = "; ".join(decision.reasons or (audit.get("gate") or {}).get("reasons", ()))
+            reasons = "; ".join(decision.reasons or audit.get("gate", {}).get("reasons", ()))
             number = decision.sequence if decision.status == "sealed" else "withheld"
-            moment = str((audit.get("cut") or {}).get("time", ""))[:16]
+            moment = str(audit.get("cut", {}).get("time", ""))[:16]
             cases, events = counts.get("released_cases"), counts.get("released")
             yield (name, number, moment, audit.get("trigger"), cases, events, *_kept(audit), *worst, reasons)
 
@@ -131,7 +132,7 @@ class Replay:
         *,
         speed: float | None = None,
         on_progress: Callable[[int], None] = lambda _events: None,
-        at: Callable[[str], None] = lambda _name: None,
+        at: Hook = nothing,
         ops: FileOps | None = None,
         sleep: Callable[[float], None] = time.sleep,
         batch: int = BATCH,

@@ -14,7 +14,7 @@ from stream.release.contract import Decision
 from stream.release.erasure import apply_tombstones
 from stream.replay.log_source import SOURCE, log_facts
 from stream.runtime.service import ReleaseService
-from stream.storage.ledger import Entry
+from stream.storage.entries import ClaimBody, ClaimEntry, NoteEntry, SealEntry, WithheldEntry
 
 
 class Resume:
@@ -49,27 +49,31 @@ class Resume:
         return [
             (entry.publication, decision)
             for entry in self.service.ledger.entries()
-            if entry.kind in ("seal", "withheld") and entry.cut not in seen
+            if isinstance(entry, SealEntry | WithheldEntry) and entry.cut not in seen
             if (decision := self.service.pipelines[entry.publication].decided(entry.cut)) is not None
             if decision.status == "withheld" or decision.sequence == entry.sequence
         ]
 
     def _claim(self) -> None:
         """The folder belongs to one log and one configuration: with others its cuts would mean something else."""
-        own = {"log": digest(self.log), "config": self.service.settings.digest, "key": self.service.pseudonyms.id}
-        if self.until is not None:
-            own["until"] = str(self.until)
-        notes = [entry.body for entry in self.service.ledger.entries("") if entry.kind == "note"]
+        own = ClaimBody(
+            log=digest(self.log),
+            config=self.service.settings.digest,
+            key=self.service.pseudonyms.id,
+            until=None if self.until is None else str(self.until),
+        )
+        notes = [one for one in self.service.ledger.entries("") if isinstance(one, ClaimEntry | NoteEntry)]
         if not notes:
-            self.service.ledger.append(Entry(kind="note", publication="", body=own))
+            self.service.ledger.append(ClaimEntry(publication="", body=own))
             return
+        claim = notes[0].body if isinstance(notes[0], ClaimEntry) else ClaimBody()  # a daemon's folder: nobody's replay
         for name, what in (
             ("log", "the log"),
             ("config", "the configuration"),
             ("key", "the pseudonym key"),
             ("until", "the end (--until)"),
         ):
-            if notes[0].get(name) != own.get(name):
+            if getattr(claim, name) != getattr(own, name):
                 raise RefusedError(
                     f"{self.service.folder.output}: {what} is not the one that this folder's replay began with; "
                     "choose another folder with -o"

@@ -9,22 +9,42 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar, cast
 
 from models.errors import InputError
 from models.eventlog import EventLog
-from stream.operations.history import audit, entries, history, read_json, verdicts_of
-from stream.release.gate import worst_anonymity
+from stream.operations.history import HistoryRow, audit, entries, history, read_json, verdicts_of
+from stream.release.documents import (
+    AnonymitySection,
+    AuditDocument,
+    Budget,
+    Manifest,
+    PairRow,
+    PairSection,
+    SeriesRow,
+    TrueLinkerRow,
+)
+from stream.release.gate import MEASURES, worst_anonymity
 from stream.report import graphs
+from stream.report.document import (
+    AnonymityRow,
+    AttemptRow,
+    BudgetSection,
+    ChargeRow,
+    Graph,
+    LabelledRow,
+    PublicationReport,
+    Report,
+)
 from stream.report.knowledge import Names
-from stream.storage.ledger import Entry
+from stream.storage.entries import BurnedEntry, ChargeEntry, Entry, SealEntry, WithheldEntry
 
 STANDING = ("published", "sealed")
-ATTACKS = ("fa", "ca", "ba")
+_Row = TypeVar("_Row", PairRow, TrueLinkerRow)
 ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for the publication"}
 
 
-def collect(output: Path, *, show_values: bool = False, source: EventLog | None = None) -> dict[str, Any]:
+def collect(output: Path, *, show_values: bool = False, source: EventLog | None = None) -> Report:
     """{folder, process, values_shown, publications: [...]}. InputError where the folder holds no attempt."""
     found, rows = entries(output), history(output)
     if not rows:
@@ -38,17 +58,17 @@ def collect(output: Path, *, show_values: bool = False, source: EventLog | None 
         "process": process,
         "values_shown": show_values,
         "comparison": compared,
-        "verdicts": [one.as_json() | {"line": one.line()} for one in verdicts_of(output)],
+        "verdicts": [{**one.as_json(), "line": one.line()} for one in verdicts_of(output)],
         "publications": publications,
     }
 
 
-def _comparison(output: Path, names: set[str]) -> list[dict[str, Any]]:
+def _comparison(output: Path, names: set[str]) -> list[Mapping[str, Any]]:
     """What `replay --compare` left; [] without it, and where the folder has come to hold other publications."""
     path = output / "operator" / "comparison.json"
     if not path.is_file():
         return []
-    rows: list[dict[str, Any]] = read_json(path)
+    rows: list[Mapping[str, Any]] = read_json(path)
     return rows if {row["publication"] for row in rows} == names else []
 
 
@@ -56,17 +76,17 @@ def _publication(
     output: Path,
     name: str,
     found: Sequence[Entry],
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[HistoryRow],
     source: EventLog | None,
     show_values: bool,
-) -> dict[str, Any]:
+) -> PublicationReport:
     attempts = _labelled([row for row in rows if row["publication"] == name])
     standing = [row["sequence"] for row in attempts if row["status"] in STANDING]
     audits = _audits(output, attempts, found)
     flows = _flows(output, name, standing, source)
     labels = Names((node for _, flow in flows for node in flow.nodes), shown=show_values)
     manifest = _manifest(output, name, standing)
-    last = (audit(output, name, standing[-1]) if standing else {}) or manifest or {}
+    last = cast(AuditDocument, (audit(output, name, standing[-1]) if standing else {}) or manifest or {})
     return {
         "name": name,
         "released": len(standing),
@@ -88,13 +108,13 @@ def _publication(
     }
 
 
-def _bounds(last: Mapping[str, Any], audits: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+def _bounds(last: AuditDocument, audits: Mapping[str, AuditDocument]) -> dict[str, float]:
     """What the gate asked of the last release, or of the last attempt where none passed it."""
     asked = [document["bounds"] for document in (last, *reversed([*audits.values()])) if "bounds" in document]
     return dict(asked[0]) if asked else {}
 
 
-def _labelled(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _labelled(rows: Sequence[HistoryRow]) -> list[LabelledRow]:
     """The attempts with a short name each: the release number, or w1, w2, ... for what was withheld."""
     withheld = count(1)
     return [
@@ -102,13 +122,11 @@ def _labelled(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _audits(
-    output: Path, attempts: Sequence[Mapping[str, Any]], found: Sequence[Entry]
-) -> dict[str, Mapping[str, Any]]:
+def _audits(output: Path, attempts: Sequence[LabelledRow], found: Sequence[Entry]) -> dict[str, AuditDocument]:
     """The audit of every attempt that has one, by its short name: withheld ones keep theirs in the ledger."""
-    refused = {one.cut: one.body.get("audit") or {} for one in found if one.kind == "withheld"}
+    refused = {one.cut: cast(AuditDocument, one.body.audit) for one in found if isinstance(one, WithheldEntry)}
     documents = {
-        row["label"]: refused.get(row["cut"], {})
+        row["label"]: refused.get(row["cut"], AuditDocument())
         if row["status"] == "withheld"
         else audit(output, row["publication"], row["sequence"])
         for row in attempts
@@ -116,41 +134,48 @@ def _audits(
     return {label: document for label, document in documents.items() if document}
 
 
-def _measured(measure: str, audits: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _measured(measure: Literal["risk", "utility"], audits: Mapping[str, AuditDocument]) -> list[Mapping[str, Any]]:
     return [{"label": label, **document.get(measure, ABSENT)} for label, document in _kept(measure, audits)]
 
 
-def _kept(measure: str, audits: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _kept(measure: str, audits: Mapping[str, AuditDocument]) -> Iterator[tuple[str, AuditDocument]]:
     """Audits that can speak of a measure: of a withheld attempt the ledger may keep the reasons only."""
     return ((label, document) for label, document in audits.items() if measure in document or label.isdigit())
 
 
-def _attempt(row: dict[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    counts = document.get("counts") or {}
-    kept = ("new_cases", "new_events", "suppressed_cases", "suppressed_events", "pending", "late")
-    warned = row["status"] in STANDING and bool(row["reasons"])
-    measured = {name: counts.get(name) for name in kept}
-    return {**row, **measured, "published": document.get("published"), "warned": warned}
-
-
-def _anonymity(label: str, document: Mapping[str, Any], labels: Names) -> dict[str, Any]:
-    """Of one release: KA, the least FA, CA and BA, and every pair by n with its worst background knowledge."""
-    measured: Mapping[str, Any] = document.get("anonymity") or ABSENT
-    pairs = [
-        {**pair, "results": [_pair_row(row, labels) for row in pair["results"]]}
-        for pair in measured.get("results") or []
-    ]
-    worst = {name: worst_anonymity(measured, name) for name in ("ka", *ATTACKS)}
+def _attempt(row: LabelledRow, document: AuditDocument) -> AttemptRow:
+    counts = document.get("counts", {})
     return {
-        "label": label,
-        **{key: value for key, value in measured.items() if key not in ("results", "true_linker")},
-        "worst": worst,
-        "pairs": pairs,
-        "true_linker": [_with_labels(one, labels) for one in measured.get("true_linker") or []],
+        **row,
+        "new_cases": counts.get("new_cases"),
+        "new_events": counts.get("new_events"),
+        "suppressed_cases": counts.get("suppressed_cases"),
+        "suppressed_events": counts.get("suppressed_events"),
+        "pending": counts.get("pending"),
+        "late": counts.get("late"),
+        "published": document.get("published"),
+        "warned": row["status"] in STANDING and bool(row["reasons"]),
     }
 
 
-def _pair_row(row: Mapping[str, Any], labels: Names) -> dict[str, Any]:
+def _anonymity(label: str, document: AuditDocument, labels: Names) -> AnonymityRow:
+    """Of one release: KA, the least FA, CA and BA, and every pair by n with its worst background knowledge."""
+    measured = document.get("anonymity") or cast(AnonymitySection, ABSENT)
+    pairs: list[PairSection] = [
+        {**pair, "results": [_pair_row(row, labels) for row in pair["results"]]}
+        for pair in measured.get("results") or []
+    ]
+    row: Mapping[str, Any] = {
+        "label": label,
+        **{key: value for key, value in measured.items() if key not in ("results", "true_linker")},
+        "worst": {name: worst_anonymity(measured, name) for name in MEASURES},
+        "pairs": pairs,
+        "true_linker": [_with_labels(one, labels) for one in measured.get("true_linker") or []],
+    }
+    return cast(AnonymityRow, row)
+
+
+def _pair_row(row: PairRow, labels: Names) -> PairRow:
     """One n of a pair; the sensitive values of its groups and of its witness only where values are shown."""
     shown = _with_labels(row, labels)
     if labels.shown:
@@ -161,16 +186,19 @@ def _pair_row(row: Mapping[str, Any], labels: Names) -> dict[str, Any]:
     return shown
 
 
-def _with_labels(row: Mapping[str, Any], labels: Names) -> dict[str, Any]:
-    worst = row.get("worst") or {}
-    return {**row, "worst": {name: labels.labels(items) for name, items in worst.items() if items is not None}}
+def _with_labels(row: _Row, labels: Names) -> _Row:
+    labelled = row.copy()
+    labelled["worst"] = {
+        name: labels.labels(items) for name, items in row.get("worst", {}).items() if items is not None
+    }
+    return labelled
 
 
-def _without_value(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _without_value(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in entry.items() if key != "value"}
 
 
-def _series(last: Mapping[str, Any], labels: Names) -> dict[str, Any]:
+def _series(last: AuditDocument, labels: Names) -> Mapping[str, Any]:
     """The audit's series with its background knowledge by label."""
     measured = last.get("series")
     if not measured:
@@ -178,7 +206,7 @@ def _series(last: Mapping[str, Any], labels: Names) -> dict[str, Any]:
     return {**measured, "results": [_series_row(row, labels) for row in measured.get("results") or []]}
 
 
-def _series_row(row: Mapping[str, Any], labels: Names) -> dict[str, Any]:
+def _series_row(row: SeriesRow, labels: Names) -> Mapping[str, Any]:
     worst = {
         name: {**entry, "bk": labels.labels(entry.get("bk"))}
         for name, entry in (row.get("worst") or {}).items()
@@ -187,35 +215,35 @@ def _series_row(row: Mapping[str, Any], labels: Names) -> dict[str, Any]:
     return {**row, "worst": worst}
 
 
-def _leakage(last: Mapping[str, Any]) -> dict[str, Any]:
+def _leakage(last: AuditDocument) -> Mapping[str, Any]:
     measured = last.get("leakage") or ABSENT
     hidden = ("state", "witness", "automaton")  # large, or sequences of persons' activities
     return {key: value for key, value in measured.items() if key not in hidden}
 
 
-def _budget(name: str, found: Sequence[Entry], last: Mapping[str, Any]) -> dict[str, Any] | None:
+def _budget(name: str, found: Sequence[Entry], last: AuditDocument) -> BudgetSection | None:
     """Every charge of the ledger in order, with what became of its attempt; None where nothing is ever spent."""
-    charged = [one for one in found if one.publication == name and one.kind == "charge"]
+    account = [one for one in found if one.publication == name]
+    charged = [one for one in account if isinstance(one, ChargeEntry)]
     if not charged:
         return None
-    account = [one for one in found if one.publication == name]
     redraws: Counter[str] = Counter()
     outcome: dict[tuple[str, int], str] = {}
     for one in account:
-        if one.kind in ("seal", "withheld", "burned"):
-            outcome[one.cut, redraws[one.cut]] = one.kind
-        redraws[one.cut] += one.kind == "burned"
-    charges = [_charge(entry, outcome.get((entry.cut, int(entry.body.get("redraw", 0))))) for entry in charged]
-    stated = last.get("budget") or {}
+        if isinstance(one, SealEntry | WithheldEntry | BurnedEntry):
+            outcome[one.cut, redraws[one.cut]] = _BECAME[one.kind]
+        redraws[one.cut] += isinstance(one, BurnedEntry)
+    charges = [_charge(entry, outcome.get((entry.cut, entry.body.redraw), "not finished")) for entry in charged]
+    stated = last.get("budget") or Budget()
     return {"charges": charges, "spent": stated.get("spent"), "limit": stated.get("limit")}
 
 
-def _charge(entry: Entry, became: str | None) -> dict[str, Any]:
-    from stream.storage.ledger import charge_of
+_BECAME = {"seal": "released", "withheld": "withheld", "burned": "burned"}
 
-    charge = charge_of(entry)
-    names = {"seal": "released", "withheld": "withheld", "burned": "burned", None: "not finished"}
-    return {"cut": entry.cut, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "became": names[became]}
+
+def _charge(entry: ChargeEntry, became: str) -> ChargeRow:
+    charge = entry.body.charge
+    return {"cut": entry.cut, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "became": became}
 
 
 def _flows(output: Path, name: str, standing: Sequence[int], source: EventLog | None) -> list[tuple[str, graphs.Flow]]:
@@ -229,15 +257,15 @@ def _flows(output: Path, name: str, standing: Sequence[int], source: EventLog | 
     return [(title, graphs.flow(log)) for title, log in logs if log is not None and log.n_events]
 
 
-def _graphs(flows: Sequence[tuple[str, graphs.Flow]], labels: Names) -> list[dict[str, Any]]:
+def _graphs(flows: Sequence[tuple[str, graphs.Flow]], labels: Names) -> list[Graph]:
     others = [flow for _, flow in reversed(flows)] if len(flows) > 1 else [None] * len(flows)
     return [graphs.shown(flow, labels, title, other) for (title, flow), other in zip(flows, others, strict=True)]
 
 
-def _manifest(output: Path, name: str, standing: Sequence[int]) -> dict[str, Any] | None:
+def _manifest(output: Path, name: str, standing: Sequence[int]) -> Manifest | None:
     """The public manifest of the last release; None where the releases lie elsewhere."""
     if not standing:
         return None
     path = output / "public" / name / f"release-{standing[-1]:06d}" / "manifest.json"
-    found: dict[str, Any] | None = read_json(path) if path.is_file() else None
+    found: Manifest | None = read_json(path) if path.is_file() else None
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import EventLog
+from stream.report.document import Graph
 from stream.report.knowledge import Names
 from stream.storage import variants
 
@@ -47,12 +49,12 @@ def released(folder: Path) -> EventLog | None:
     return variants.read(path).log if path.is_file() else None
 
 
-def shown(found: Flow, names: Names, title: str, other: Flow | None) -> dict[str, Any]:
+def shown(found: Flow, names: Names, title: str, other: Flow | None) -> Graph:
     """The graph for the page: its heaviest nodes and edges, how many of each it leaves out, and which edges the
     other graph has too (`shared`, null where there is no other)."""
     kept = dict(found.nodes.most_common(MOST_NODES))
     chosen = _chosen(found, set(kept))
-    edges = [
+    edges: list[Mapping[str, Any]] = [
         {
             "from": names.label(a),
             "to": names.label(b),

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from stream.release.manifest import software
 from stream.report import drawing, figures, plots
+from stream.report.document import AnonymityRow, AttemptRow, PublicationReport, Report
 
 FOLDER = Path(__file__).parent
 COLUMNS = {
@@ -31,7 +32,7 @@ MOST_RELEASES = 6
 """Releases that get a plot by n of their own; every release is in the tables."""
 
 
-def render(data: Mapping[str, Any]) -> str:
+def render(data: Report) -> str:
     """HTML of the report for `data` (see stream.report.data.collect)."""
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
@@ -52,7 +53,7 @@ def render(data: Mapping[str, Any]) -> str:
     )
 
 
-def _shown(publication: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(publication: PublicationReport) -> Mapping[str, Any]:
     """One publication with its figures, section by section."""
     measured = [entry for entry in publication["anonymity"] if entry["pairs"]]
     last = measured[-1] if measured else None
@@ -77,21 +78,21 @@ def _one(figure: figures.Figure | None) -> list[figures.Figure]:
     return [] if figure is None else [figure]
 
 
-def _by_n(entries: Sequence[Mapping[str, Any]], bounds: Mapping[str, float]) -> list[figures.Figure]:
+def _by_n(entries: Sequence[AnonymityRow], bounds: Mapping[str, float]) -> list[figures.Figure]:
     found = [figures.by_n(entry, pair, bounds) for entry in entries if (pair := figures.worst_pair(entry))]
     return [figure for figure in reversed(found) if figure is not None]
 
 
-def _worst(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _worst(entries: Sequence[AnonymityRow]) -> list[Mapping[str, Any]]:
     """Worst background knowledge of each attack for every pair and n of the given releases."""
     return [
         {"label": entry["label"], "earlier": pair["earlier"], "n": row["n"], "attack": attack.upper(), "bk": bk}
-        | {"left": row[attack]}
+        | {"left": left}
         for entry in entries
         for pair in entry["pairs"]
         for row in pair["results"]
-        for attack, bk in row["worst"].items()
-        if attack in ("fa", "ca", "ba")
+        for attack, left in (("fa", row.get("fa")), ("ca", row.get("ca")), ("ba", row.get("ba")))
+        if (bk := row["worst"].get(attack)) is not None
     ]
 
 
@@ -104,7 +105,7 @@ def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[s
     return [(status, reason, labels) for (status, reason), labels in found.items()]
 
 
-def _tally(attempts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _tally(attempts: Sequence[AttemptRow]) -> dict[str, int]:
     """Attempts by status, and how many of the releases broke a bound that only warns."""
     words = [row["status"] for row in attempts]
     warned = sum(row["warned"] for row in attempts)

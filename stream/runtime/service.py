@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,14 +28,16 @@ from stream.fold.records import AnyRecord, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.release.audience import Audience, refuse_apart
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
-from stream.release.erasure import erase, finish
+from stream.release.erasure import ErasureReport, erase, finish
+from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.prior_releases import reach
 from stream.release.recovery import compare, publish_due, recover
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.storage.checkpoints import Checkpoints, FileOperations
+from stream.storage.entries import NoteBody, NoteEntry
 from stream.storage.folder import OperatorFolder
-from stream.storage.ledger import Account, Entry, Ledger, SqliteLedger
+from stream.storage.ledger import Account, Ledger, SqliteLedger
 from stream.storage.mirror import Mirror, open_mirror
 from stream.values.pseudonym import Pseudonyms, key_from_text
 
@@ -63,7 +64,7 @@ class ReleaseService:
         settings: Settings,
         output: Path,
         *,
-        at: Callable[[str], None] = lambda _name: None,
+        at: Hook = nothing,
         ops: FileOps | None = None,
         make_ledger: MakeLedger = SqliteLedger,
         publish: Publisher | None = None,
@@ -151,12 +152,12 @@ class ReleaseService:
         if embedded:
             refuse_without_start(publication)
         every = publication.build_window.every or 1
-        notes = (entry.body for entry in self.ledger.entries(publication.name) if entry.kind == "note")
-        seen = next((body["first_seen"] for body in notes if "first_seen" in body), None)
+        notes = (one.body for one in self.ledger.entries(publication.name) if isinstance(one, NoteEntry))
+        seen = next((body.first_seen for body in notes if body.first_seen is not None), None)
         if seen is None:
             seen = self.clock.now()
-            self.ledger.append(Entry(kind="note", publication=publication.name, body={"first_seen": seen}))
-        return int(seen) // every * every
+            self.ledger.append(NoteEntry(publication=publication.name, body=NoteBody(first_seen=seen)))
+        return seen // every * every
 
     def publish_due(self) -> None:
         """Publish what was sealed and waited for its moment."""
@@ -217,7 +218,7 @@ class ReleaseService:
         """Save the state between two records: every cut so far has its durable decision."""
         saved = Saved(self.ledger.count(), fold.snapshot())
         self.checkpoints.save(msgspec.msgpack.encode(saved))
-        self.at("checkpointed")
+        self.at(Failpoint.CHECKPOINTED)
 
     def fold_of(self, state: bytes) -> Fold:
         """The fold of a checkpoint; RefusedError where the ledger is older than it."""
@@ -242,7 +243,7 @@ class ReleaseService:
             return with_resources(record, self.pseudonyms.resource)
         return record
 
-    def erase(self, fold: Fold, cases: Sequence[str]) -> dict[str, Any]:
+    def erase(self, fold: Fold, cases: Sequence[str]) -> ErasureReport:
         """Erase cases (by pseudonym) everywhere but in what is published already; the report lists that."""
         report = erase(self, fold, cases)
         for _generation in range(2):  # the newest and the one before
@@ -255,7 +256,7 @@ class ReleaseService:
         accounting, pipeline = fold.accounting(name), self.pipelines[name]
         standing = pipeline.account.standing
         counts = pipeline.audit_of(standing[-1])["counts"] if standing else {}
-        exposed = counts.get("exposed", 0)
+        exposed = counts.get("exposed") or 0
         return {
             "seen": accounting["seen"],
             "released": counts["released"] if counts else 0,

@@ -12,39 +12,35 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, Protocol
-
-import msgspec
+from typing import Literal, Protocol, TypeVar, cast
 
 from models.dp.budget import Charge
 from models.errors import RefusedError, UnavailableError, VeilstreamError
+from stream.storage.entries import (
+    BurnedEntry,
+    ChargeEntry,
+    Entry,
+    ErasedEntry,
+    PublishedEntry,
+    SealEntry,
+    WithheldEntry,
+    charge_key,
+    key_of,
+    read_entry,
+    write_entry,
+)
 
 VERSION = 1
 
-RESOURCE_FORM = "resources"
-"""Key of a seal's body: what `Account.resource_form` was at that seal; absent in older ledgers."""
-
-EntryKind = Literal["charge", "seal", "withheld", "burned", "published", "erased", "note"]
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of the ledger. `body` holds what only this kind has, as JSON-able values."""
-
-    kind: EntryKind
-    publication: str
-    cut: str = ""
-    sequence: int = 0
-    owner: str = ""
-    """Who appended it (random per attempt): how an appender recognises that its own entry won."""
-    body: dict[str, Any] = {}
+Kind = TypeVar("Kind", bound=Entry)
+"""Two entries with one key are of one kind."""
 
 
 class Ledger(Protocol):
     """What the pipeline needs of a ledger, wherever it is kept."""
 
-    def append(self, entry: Entry) -> Entry:
+    def append(self, entry: Kind) -> Kind:
         """Make `entry` durable and return the one that stands: itself, or the earlier one with its key."""
 
     def entries(self, publication: str | None = None) -> Iterator[Entry]:
@@ -55,28 +51,6 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Let go of files and connections."""
-
-
-def key_of(entry: Entry) -> str | None:
-    """What makes an entry the only one of its kind; None for entries that may repeat.
-
-    One charge a cut, and one more for each number that the cut lost (`charge_key`); one refusal per cut; one seal and
-    one publication per number.
-    """
-    if entry.kind == "charge":
-        return charge_key(entry.cut, int(entry.body.get("redraw", 0)))
-    if entry.kind == "seal":
-        return f"number/{entry.publication}/{entry.sequence}"
-    if entry.kind == "withheld":
-        return f"withheld/{entry.cut}"
-    if entry.kind == "published":
-        return f"published/{entry.publication}/{entry.sequence}"
-    return None
-
-
-def charge_key(cut: str, redraw: int) -> str:
-    """Key of what pays for a draw of a cut. `redraw`: how many numbers of this cut were burned before."""
-    return f"charge/{cut}/{redraw}" if redraw else f"charge/{cut}"
 
 
 class SqliteLedger:
@@ -124,27 +98,27 @@ class SqliteLedger:
         if owner != process:
             raise RefusedError(f"{self.path}: this ledger belongs to process {owner!r}, not {process!r}")
 
-    def append(self, entry: Entry) -> Entry:
+    def append(self, entry: Kind) -> Kind:
         """Make `entry` durable and return the one that stands: itself, or the earlier one with its key."""
         key = key_of(entry)
         try:
             self._db.execute(
                 "INSERT INTO entries(key, publication, body) VALUES(?, ?, ?) ON CONFLICT(key) DO NOTHING",
-                (key, entry.publication, msgspec.json.encode(entry)),
+                (key, entry.publication, write_entry(entry)),
             )
         except sqlite3.Error as error:
             raise RefusedError(f"{self.path}: the ledger cannot be written ({error}); nothing is released") from error
         if key is None:
             return entry
         (body,) = self._db.execute("SELECT body FROM entries WHERE key = ?", (key,)).fetchone()
-        return msgspec.json.decode(body, type=Entry)
+        return cast(Kind, read_entry(body))
 
     def entries(self, publication: str | None = None) -> Iterator[Entry]:
         """All entries in order, of one publication or of all."""
         rows = self._db.execute(
             "SELECT body FROM entries WHERE ?1 IS NULL OR publication = ?1 ORDER BY id", (publication,)
         ).fetchall()
-        return (msgspec.json.decode(body, type=Entry) for (body,) in rows)
+        return (read_entry(body) for (body,) in rows)
 
     def count(self) -> int:
         """Number of entries."""
@@ -174,7 +148,7 @@ def open_readonly(path: Path) -> list[Entry]:
             rows = db.execute("SELECT body FROM entries ORDER BY id").fetchall()
     except sqlite3.DatabaseError as error:
         raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
-    return [msgspec.json.decode(body, type=Entry) for (body,) in rows]
+    return [read_entry(body) for (body,) in rows]
 
 
 class Account:
@@ -187,40 +161,41 @@ class Account:
         self.charged_cuts: set[str] = set()
         self.redraws: Counter[str] = Counter()
         """Numbers that each cut lost after their seal: their bytes may have been seen."""
-        self.seals: dict[int, Entry] = {}
-        self.sealed_cuts: dict[str, Entry] = {}
-        self.withheld: dict[str, Entry] = {}
-        self.burned: dict[int, Entry] = {}
+        self.seals: dict[int, SealEntry] = {}
+        self.sealed_cuts: dict[str, SealEntry] = {}
+        self.withheld: dict[str, WithheldEntry] = {}
+        self.burned: dict[int, BurnedEntry] = {}
         self.published: set[int] = set()
         self.erased = 0
         self.erased_releases: set[int] = set()
         for entry in ledger.entries(publication):
             self._fold(entry)
 
-    def append(self, entry: Entry) -> Entry:
+    def append(self, entry: Kind) -> Kind:
         """Append to the ledger and take in what stands."""
         standing = self.ledger.append(entry)
         self._fold(standing)
         return standing
 
     def _fold(self, entry: Entry) -> None:
-        if entry.kind == "charge":
-            self.charges[key_of(entry) or ""] = charge_of(entry)
-            self.charged_cuts.add(entry.cut)
-        elif entry.kind == "seal":
-            self.seals[entry.sequence] = entry
-            self.sealed_cuts[entry.cut] = entry
-        elif entry.kind == "withheld":
-            self.withheld[entry.cut] = entry
-        elif entry.kind == "burned":
-            self.burned[entry.sequence] = entry
-            self.sealed_cuts.pop(entry.cut, None)
-            self.redraws[entry.cut] += 1
-        elif entry.kind == "published":
-            self.published.add(entry.sequence)
-        elif entry.kind == "erased":
-            self.erased += int(entry.body.get("cases", 1))
-            self.erased_releases.update(entry.body.get("releases", ()))
+        match entry:
+            case ChargeEntry():
+                self.charges[key_of(entry) or ""] = entry.body.charge
+                self.charged_cuts.add(entry.cut)
+            case SealEntry():
+                self.seals[entry.sequence] = entry
+                self.sealed_cuts[entry.cut] = entry
+            case WithheldEntry():
+                self.withheld[entry.cut] = entry
+            case BurnedEntry():
+                self.burned[entry.sequence] = entry
+                self.sealed_cuts.pop(entry.cut, None)
+                self.redraws[entry.cut] += 1
+            case PublishedEntry():
+                self.published.add(entry.sequence)
+            case ErasedEntry():
+                self.erased += entry.body.cases
+                self.erased_releases.update(entry.body.releases)
 
     @property
     def last_number(self) -> int:
@@ -248,7 +223,7 @@ class Account:
     def resource_form(self) -> Literal["process", "key"]:
         """How releases of this publication name resources: by key and process, or by the key alone where the series
         began with a program that knew nothing else. Seals say it, so that every host goes on as the series began."""
-        former = any(seal.body.get(RESOURCE_FORM) != "process" for seal in self.seals.values())
+        former = any(seal.body.resources != "process" for seal in self.seals.values())
         return "key" if former else "process"
 
     @property
@@ -264,16 +239,3 @@ class Account:
     def spent(self) -> Charge:
         """Sum of all charges, also of withheld and burned attempts: the ledger never under-counts."""
         return sum(self.charges.values(), Charge())
-
-
-def charge_of(entry: Entry) -> Charge:
-    """The exact charge of a charge entry (fractions as text)."""
-    return Charge(Fraction(entry.body["epsilon"]), Fraction(entry.body["delta"]))
-
-
-def charge_entry(publication: str, cut: str, charge: Charge, redraw: int = 0) -> Entry:
-    """The entry that commits a charge before the draw. `redraw`: see `charge_key`."""
-    body: dict[str, Any] = {"epsilon": str(charge.epsilon), "delta": str(charge.delta)}
-    if redraw:
-        body["redraw"] = redraw
-    return Entry(kind="charge", publication=publication, cut=cut, body=body)

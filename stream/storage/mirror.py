@@ -105,7 +105,7 @@ class Mirror:
         storage key; remove what no seal speaks of."""
         wanted: dict[str, None] = {}
         for number in account.standing:
-            temporary = account.seals[number].body["operator"]
+            temporary = account.seals[number].body.operator
             wanted[_name(name, temporary)] = None
             folder = operator.release(name, number)
             if _text(folder / MARK) != self._mark(_files(folder)):

@@ -12,7 +12,7 @@ from pathlib import Path
 from connectors import read_log
 from connectors.files import FileOps
 from stream.config import sources
-from stream.release.pipeline import BOUNDARIES
+from stream.release.failpoints import BOUNDARIES, Failpoint
 from stream.replay.replay import Outcome, Replay
 from stream.testing.faults import FaultyDisk, at_nth, kill
 
@@ -38,7 +38,7 @@ def _nothing(_name: str) -> None:
 def main() -> None:
     """Command line of the killer."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--at", default="", choices=["", *BOUNDARIES, "withheld", "checkpointed"])
+    parser.add_argument("--at", default="", choices=["", *BOUNDARIES, Failpoint.WITHHELD, Failpoint.CHECKPOINTED])
     parser.add_argument("--nth", type=int, default=1)
     parser.add_argument("--operation", type=int, default=0)
     parser.add_argument("log", type=Path)

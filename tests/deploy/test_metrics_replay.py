@@ -12,9 +12,9 @@ import pytest
 from connectors import read_log
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.metrics.definitions import REASONS
-from stream.metrics.exporter import Metrics, reason_class
+from stream.metrics.exporter import Metrics
 from stream.metrics.observer import MetricsObserver
+from stream.release.reason import CODES, of_record
 from stream.replay.replay import Replay
 
 MECHANISM = {"kind": "identity"}
@@ -141,5 +141,5 @@ def test_reasons_are_a_closed_list() -> None:
         "tpl: composition gives 2, bound 1": "tpl",
         "case 4711 cannot be hidden": "mechanism",
     }
-    assert {text: reason_class(text) for text in said} == said
-    assert set(said.values()) <= set(REASONS)
+    assert {text: of_record(text).code for text in said} == said
+    assert set(said.values()) <= set(CODES)

@@ -14,7 +14,9 @@ from connectors.kafka.source import Source
 from models.dp.budget import Charge
 from models.errors import RefusedError
 from stream.daemon.kafka_ledger import TopicLedger
-from stream.storage.ledger import Account, Entry, charge_entry
+from stream.storage.entries import Entry, charge_entry
+from stream.storage.ledger import Account
+from tests.entries import entry
 from tests.kafka import scenario, surgery
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
@@ -35,8 +37,8 @@ def _filled(one: Site, name: str) -> list[Entry]:
     try:
         for number in range(3):
             ledger.append(charge_entry("noisy", f"noisy/{number}/0/0", Charge(Fraction(1, 2))))
-        ledger.append(Entry(kind="seal", publication="noisy", cut="noisy/0/0/0", sequence=1, owner="one"))
-        ledger.append(Entry(kind="seal", publication="noisy", cut="noisy/1/0/0", sequence=1, owner="loser"))
+        ledger.append(entry("seal", publication="noisy", cut="noisy/0/0/0", sequence=1, owner="one"))
+        ledger.append(entry("seal", publication="noisy", cut="noisy/1/0/0", sequence=1, owner="loser"))
         return list(ledger.entries())
     finally:
         ledger.close()
@@ -87,7 +89,7 @@ def test_a_record_that_is_no_entry_is_named(
     try:
         _append(one, f"veilstream.{name}.ledger", garbage)
         with pytest.raises(RefusedError, match=line):
-            ledger.append(Entry(kind="note", publication="noisy"))
+            ledger.append(entry("note", publication="noisy"))
     finally:
         ledger.close()
     with pytest.raises(RefusedError, match=line):

@@ -10,7 +10,7 @@ import pytest
 from connectors.kafka.source import Source
 from models.errors import RefusedError
 from stream.daemon.kafka_ledger import TopicLedger
-from stream.storage.ledger import Entry
+from tests.entries import entry
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import Site
@@ -90,16 +90,16 @@ def test_a_ledger_that_was_taken_over_takes_nothing_more(
     source = Source(topics=(one.topic,), bootstrap=one.bootstrap)
     first = TopicLedger(tmp_path / "first.sqlite", name, source)
     try:
-        first.append(Entry(kind="note", publication="", body={"by": "first"}))
+        first.append(entry("note", publication="", body={"missing": ["first"]}))
         second = TopicLedger(tmp_path / "second.sqlite", name, source)
         try:
             for attempt in (
-                lambda: first.append(Entry(kind="note", publication="", body={"by": "the sleeper"})),
+                lambda: first.append(entry("note", publication="", body={"missing": ["the sleeper"]})),
                 lambda: first.send([(f"veilstream.{name}.releases", None, b"{}")]),
             ):
                 with pytest.raises(RefusedError, match="another coordinator has taken over"):
                     attempt()
-            second.append(Entry(kind="note", publication="", body={"by": "second"}))
+            second.append(entry("note", publication="", body={"missing": ["second"]}))
         finally:
             second.close()
     finally:

@@ -19,7 +19,7 @@ from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config.settings import Settings
 from stream.replay.replay import Outcome, Replay
-from stream.storage.ledger import Entry
+from stream.storage.entries import SealEntry, read_entry, write_entry
 from tests.conftest import ROOT
 
 K = 4
@@ -272,12 +272,11 @@ def _forget_audiences(ledger: Path) -> None:
 
     with closing(sqlite3.connect(ledger)) as db, db:
         for number, body in db.execute("SELECT id, body FROM entries").fetchall():
-            entry = msgspec.json.decode(body, type=Entry)
-            rest = {key: value for key, value in entry.body.items() if key != "audience"}
-            db.execute(
-                "UPDATE entries SET body = ? WHERE id = ?",
-                (msgspec.json.encode(msgspec.structs.replace(entry, body=rest)), number),
-            )
+            entry = read_entry(body)
+            if isinstance(entry, SealEntry):
+                rest = msgspec.structs.replace(entry.body, audience=None)
+                entry = msgspec.structs.replace(entry, body=rest)
+            db.execute("UPDATE entries SET body = ? WHERE id = ?", (write_entry(entry), number))
 
 
 def test_an_erased_case_leaves_every_memory_of_the_audience(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stream.release.pipeline import BOUNDARIES
+from stream.release.failpoints import BOUNDARIES
 from stream.testing import verifier
 from tests.replay.crashing import KILLED, configuration, run, sample
 

@@ -127,7 +127,8 @@ def test_a_foreign_folder_is_not_touched(world: Path) -> None:
 def test_an_erasure_that_died_half_way_is_finished_at_the_next_start(world: Path) -> None:
     """The ledger knows, the files and the checkpoint do not yet: opening the folder completes it."""
     from stream.fold.cases import digest
-    from stream.storage.ledger import Entry, SqliteLedger
+    from stream.storage.ledger import SqliteLedger
+    from tests.entries import entry
 
     out = world / "out"
     with pytest.raises(Aborted):
@@ -135,7 +136,7 @@ def test_an_erasure_that_died_half_way_is_finished_at_the_next_start(world: Path
     pseudonym = Pseudonyms(read_key(out / "operator" / "key")).case("case3")
     ledger = SqliteLedger(out / "operator" / "ledger.sqlite", "crash")
     body = {"cases": 1, "tombstones": [digest(pseudonym).hex()], "releases": [1]}
-    ledger.append(Entry(kind="erased", publication="plain", body=body))
+    ledger.append(entry("erased", publication="plain", body=body))
     ledger.close()
     replay(world, out)
     for path in out.glob("operator/*/*/variants.parquet"):

@@ -17,7 +17,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord
 from stream.replay.log_source import log_facts
 from stream.runtime.service import ReleaseService
-from stream.storage.ledger import Entry
+from stream.storage.entries import ChargeEntry, read_entry, write_entry
 
 FROZEN = Path(__file__).resolve().parent.parent / "fixtures" / "d56300e"
 CONFIGURATIONS = {"plain": "config.toml", "encrypted": "encrypted.toml"}
@@ -97,7 +97,7 @@ def test_a_bare_host_takes_over_from_the_earlier_mirror(tmp_path: Path, kind: st
         folder = service.pipelines["plain"].folder
         seal = service.pipelines["plain"].account.seals[2]
         shutil.rmtree(folder.release("plain", 2))
-        assert service.mirror.bring("plain", 2, seal.body["operator"], folder)
+        assert service.mirror.bring("plain", 2, seal.body.operator, folder)
         assert essence(service.pipelines["plain"].audit_of(2)) == essence(expected("plain")[1])
     finally:
         service.close()
@@ -123,6 +123,8 @@ def test_the_earlier_records_give_the_same_cuts(tmp_path: Path) -> None:
 
 def test_every_earlier_ledger_entry_is_read() -> None:
     """Each entry of the earlier ledger has its kind, and charges keep their exact numbers."""
-    entries = [msgspec.json.decode(line, type=Entry) for line in (FROZEN / "ledger.jsonl").read_bytes().splitlines()]
+    lines = (FROZEN / "ledger.jsonl").read_bytes().splitlines()
+    entries = [read_entry(line) for line in lines]
+    assert [write_entry(entry) for entry in entries] == lines
     assert {entry.kind for entry in entries} >= {"charge", "seal", "published", "withheld"}
-    assert {entry.body["epsilon"] for entry in entries if entry.kind == "charge"} == {"1"}
+    assert {entry.body.epsilon for entry in entries if isinstance(entry, ChargeEntry)} == {"1"}

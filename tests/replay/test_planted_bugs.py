@@ -11,12 +11,13 @@ from connectors import read_log
 from models.errors import RefusedError
 from stream.config import sources
 from stream.fold.fold import Fold
-from stream.release import pipeline as pipeline_module
 from stream.release.contract import Attempt, Decision
+from stream.release.failpoints import BOUNDARIES
 from stream.release.pipeline import Pipeline
 from stream.replay.replay import Replay
 from stream.runtime.service import ReleaseService
-from stream.storage.ledger import Account, Entry
+from stream.storage.entries import Entry
+from stream.storage.ledger import Account
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, replay, sample
@@ -128,5 +129,5 @@ def test_the_fold_itself_refuses_a_snapshot_past_an_open_cut(world: Path) -> Non
 
 def test_boundaries_are_named_in_order() -> None:
     """The names that faults are planted by stand in the pipeline itself."""
-    assert pipeline_module.BOUNDARIES.index("charged") < pipeline_module.BOUNDARIES.index("built")
-    assert pipeline_module.BOUNDARIES.index("sealed") < pipeline_module.BOUNDARIES.index("renamed")
+    assert BOUNDARIES.index("charged") < BOUNDARIES.index("built")
+    assert BOUNDARIES.index("sealed") < BOUNDARIES.index("renamed")

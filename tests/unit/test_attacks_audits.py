@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +13,20 @@ from pydantic import ValidationError
 from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Publication
+from stream.release import gate
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.audits.series import SeriesAudit
 from stream.release.contract import Applicability, AuditContext, Build, Exposure
-from stream.release.gate import GatePolicy, after_audit
+from stream.release.gate import GatePolicy
 from stream.release.mechanisms.identity import Identity
+from stream.release.reason import texts
 from stream.storage.release_record import Record
+
+
+def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
+    """What the gate says to people."""
+    return texts(gate.after_audit(policy, audit))
+
 
 TRACES = [("ab", "X"), ("ab", "X"), ("ac", "Y"), ("abc", "X"), ("ab", "X")]
 

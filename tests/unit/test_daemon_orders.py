@@ -22,6 +22,7 @@ from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.window import Window
 from stream.storage.folder import create_key, read_key
 from stream.values.pseudonym import Pseudonyms
+from tests.entries import body_of
 
 SOURCE = Source(topics=("t",))
 
@@ -83,7 +84,7 @@ def test_an_accepted_gap_is_noted_for_its_own_partition_once() -> None:
     engine: Any = Engine.__new__(Engine)
     engine._events = 0
     notes: list[Any] = []
-    engine._ledger = SimpleNamespace(append=lambda entry: notes.append(entry.body), entries=lambda _name: ())
+    engine._ledger = SimpleNamespace(append=lambda entry: notes.append(body_of(entry)), entries=lambda _name: ())
     engine.service = SimpleNamespace(pipelines={"a": SimpleNamespace(gaps_accepted=0)})
     engine.fold = Fold(FoldRules((PublicationRules("a", Window.from_mapping({"manual": True})),)))
     accept = Command(name="gap", arguments={"action": "accept", "src": "s", "p": 1})

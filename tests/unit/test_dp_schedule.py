@@ -18,6 +18,7 @@ from stream.fold.records import AnyRecord, Delta, Row, Tick
 from stream.release.contract import Decision
 from stream.release.schedule import RealClock, SimulatedClock
 from stream.runtime.service import ReleaseService
+from stream.storage.entries import NoteEntry
 from stream.storage.ledger import open_readonly
 from stream.testing import verifier
 
@@ -252,8 +253,8 @@ def test_windows_begin_when_the_ledger_first_saw_the_publication(opener: Opener,
     assert [one.start for one in rules.publications] == [DAY + 3600 * S]
     again = opener(DAY + 900 * 60 * S)
     assert again.service.rules(embedded=False) == rules
-    notes = [entry.body for entry in open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite")]
-    assert sum("first_seen" in body for body in notes) == 1
+    notes = list(open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite"))
+    assert sum(isinstance(one, NoteEntry) and one.body.first_seen is not None for one in notes) == 1
 
 
 def test_a_declared_start_is_the_first_window(opener: Opener) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -10,9 +11,21 @@ from pydantic import ValidationError
 
 from models.dp.budget import Charge
 from models.errors import InputError
+from stream.release import gate
 from stream.release.contract import Mechanism
-from stream.release.gate import GatePolicy, after_audit, before_noise, refuse_impossible, worst_anonymity
+from stream.release.gate import GatePolicy, refuse_impossible, worst_anonymity
 from stream.release.mechanisms import mechanism
+from stream.release.reason import Reason, texts
+
+
+def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
+    """What the gate says to people."""
+    return texts(gate.after_audit(policy, audit))
+
+
+def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[Reason] = ()) -> list[str]:
+    """What the gate says to people, before any noise."""
+    return texts(gate.before_noise(policy, spent, asked, leakage))
 
 
 def _mechanism(kind: str) -> Mechanism:
@@ -152,7 +165,7 @@ def test_reasons_of_the_leakage_audit_stand_and_replace_the_plain_sum() -> None:
     """What the audit says before the noise comes first; composition is not said a second time."""
     much = Charge(Fraction(9))
     policy = GatePolicy(max_tpl=Fraction(1), max_epsilon=Fraction(1))
-    assert before_noise(policy, much, much, ["tpl: 5 is above 1"]) == [
+    assert before_noise(policy, much, much, [Reason("tpl", "tpl: 5 is above 1")]) == [
         "tpl: 5 is above 1",
         "epsilon: spent 9, asked 9, limit 1",
     ]

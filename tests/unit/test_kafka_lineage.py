@@ -18,7 +18,7 @@ from connectors.kafka.source import Source
 from stream.daemon.delta_log import Anchor, LostDeltasError, anchors, note
 from stream.daemon.faust_consumer import _PartitionRecords, _Records
 from stream.fold.records import lost_from
-from stream.storage.ledger import Entry
+from tests.entries import entry
 
 
 def _batch(base: int, epoch: int, count: int = 2) -> bytes:
@@ -119,7 +119,7 @@ def test_what_a_reader_has_lost(epoch: int, offset: int, end: int | None, lost: 
 def test_positions_go_on_over_a_topic_that_is_created_again() -> None:
     """A cut is named by a position; the ledger gives back the anchors that say what the positions mean."""
     first, second = Anchor("one"), Anchor("two", base=41)
-    ledger: Any = SimpleNamespace(entries=lambda: [note(first), Entry(kind="note", publication="p"), note(second)])
+    ledger: Any = SimpleNamespace(entries=lambda: [note(first), entry("note", publication="p"), note(second)])
     assert anchors(ledger) == [first, second]
     assert (second.begin, second.position(3), second.offset(44)) == (41, 44, 3)
     log = Lineage("two", ((0, 0),), 9)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from models.errors import RefusedError
-from stream.storage.ledger import Entry, SqliteLedger
+from stream.storage.ledger import SqliteLedger
+from tests.entries import entry
 
 
 def test_a_ledger_that_a_crash_left_without_tables_is_made_anew(tmp_path: Path) -> None:
@@ -18,7 +19,7 @@ def test_a_ledger_that_a_crash_left_without_tables_is_made_anew(tmp_path: Path) 
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode=WAL")
     with closing(SqliteLedger(path, "p")) as ledger:
-        ledger.append(Entry(kind="note", publication=""))
+        ledger.append(entry("note", publication=""))
         assert ledger.count() == 1
 
 
@@ -45,7 +46,7 @@ def test_a_ledger_that_cannot_be_written_refuses_in_one_line(tmp_path: Path) -> 
     """A full disk under the ledger is an expected error with exit code 4, not a traceback."""
     with closing(SqliteLedger(tmp_path / "ledger.sqlite", "p")) as ledger:
         ledger._db.execute("PRAGMA max_page_count = 1")  # SQLite's own "database or disk is full"
-        large = Entry(kind="note", publication="", body={"text": "x" * 1_000_000})
+        large = entry("note", publication="", body={"missing": ["x" * 1_000_000]})
         with pytest.raises(RefusedError, match="cannot be written") as error:
             ledger.append(large)
         assert error.value.exit_code == 4

@@ -11,18 +11,14 @@ import pytest
 
 from models.dp.budget import Charge
 from models.errors import RefusedError, UnavailableError, VeilstreamError
+from stream.storage.entries import Entry, charge_entry, key_of
 from stream.storage.ledger import (
-    RESOURCE_FORM,
     Account,
-    Entry,
-    EntryKind,
     SqliteLedger,
-    charge_entry,
-    charge_of,
-    key_of,
     open_readonly,
     unreadable,
 )
+from tests.entries import body_of, entry
 
 
 @pytest.fixture
@@ -30,8 +26,8 @@ def ledger(tmp_path: Path) -> SqliteLedger:
     return SqliteLedger(tmp_path / "ledger.sqlite", "demo")
 
 
-def _entry(kind: EntryKind, cut: str = "a", sequence: int = 1, publication: str = "p", owner: str = "") -> Entry:
-    return Entry(kind=kind, publication=publication, cut=cut, sequence=sequence, owner=owner)
+def _entry(kind: str, cut: str = "a", sequence: int = 1, publication: str = "p", owner: str = "") -> Entry:
+    return entry(kind, publication=publication, cut=cut, sequence=sequence, owner=owner)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +42,7 @@ def _entry(kind: EntryKind, cut: str = "a", sequence: int = 1, publication: str 
         ("note", False, False),
     ],
 )
-def test_what_makes_an_entry_the_only_one(ledger: SqliteLedger, kind: EntryKind, by_cut: bool, by_number: bool) -> None:
+def test_what_makes_an_entry_the_only_one(ledger: SqliteLedger, kind: str, by_cut: bool, by_number: bool) -> None:
     """One charge and one refusal a cut, one seal and one announcement a number and publication; others repeat."""
     first = _entry(kind, owner="first")
     assert ledger.append(first) == first
@@ -69,8 +65,8 @@ def test_kinds_do_not_stand_in_each_others_way() -> None:
 def test_entries_come_in_order_of_all_or_of_one(ledger: SqliteLedger) -> None:
     """Also across publications, and as they went in."""
     given = [_entry("note", publication=name, cut=str(place)) for place, name in enumerate("pqpq")]
-    for entry in given:
-        ledger.append(entry)
+    for one in given:
+        ledger.append(one)
     assert list(ledger.entries()) == given
     assert list(ledger.entries("q")) == [given[1], given[3]]
     assert list(ledger.entries("r")) == []
@@ -151,8 +147,8 @@ def test_what_each_kind_means_to_an_account(ledger: SqliteLedger) -> None:
     account.append(_entry("burned", cut="z", sequence=5))
     account.append(_entry("withheld", cut="c"))
     account.append(_entry("published", sequence=1))
-    account.append(Entry(kind="erased", publication="p", body={"cases": 3, "releases": [1, 2]}))
-    account.append(Entry(kind="erased", publication="p", body={"releases": [2, 4]}))
+    account.append(entry("erased", publication="p", body={"cases": 3, "releases": [1, 2]}))
+    account.append(entry("erased", publication="p", body={"releases": [2, 4]}))
     for one in (account, Account(ledger, "p")):
         assert one.spent == Charge(Fraction(1, 3), Fraction(1, 7))
         assert (one.standing, one.last_number) == ([1], 5)
@@ -172,10 +168,10 @@ def test_an_account_takes_in_what_stands(ledger: SqliteLedger) -> None:
 
 def test_charges_are_exact_in_the_file() -> None:
     """Thirds stay thirds, epsilon and delta each in its place."""
-    entry = charge_entry("p", "a", Charge(Fraction(1, 3), Fraction(2, 7)))
-    assert entry.body == {"epsilon": "1/3", "delta": "2/7"}
-    assert (entry.kind, entry.publication, entry.cut) == ("charge", "p", "a")
-    assert charge_of(entry) == Charge(Fraction(1, 3), Fraction(2, 7))
+    one = charge_entry("p", "a", Charge(Fraction(1, 3), Fraction(2, 7)))
+    assert body_of(one) == {"epsilon": "1/3", "delta": "2/7"}
+    assert (one.kind, one.publication, one.cut) == ("charge", "p", "a")
+    assert one.body.charge == Charge(Fraction(1, 3), Fraction(2, 7))
 
 
 def test_a_ledger_is_used_by_more_than_one_thread(ledger: SqliteLedger) -> None:
@@ -256,7 +252,7 @@ def test_a_series_goes_on_naming_resources_as_it_began(ledger: SqliteLedger) -> 
     """By process and key from the start; by the key alone once a seal does not say otherwise."""
     account = Account(ledger, "p")
     assert account.resource_form == "process"
-    account.append(Entry(kind="seal", publication="p", cut="a", sequence=1, body={RESOURCE_FORM: "process"}))
+    account.append(entry("seal", publication="p", cut="a", sequence=1, body={"resources": "process"}))
     assert account.resource_form == "process"
-    account.append(Entry(kind="seal", publication="p", cut="b", sequence=2))
+    account.append(entry("seal", publication="p", cut="b", sequence=2))
     assert account.resource_form == "key"

@@ -21,7 +21,7 @@ from stream.release.contract import Attempt, Exposure
 from stream.release.schedule import ReleaseClock, SimulatedClock
 from stream.runtime.service import ReleaseService
 from stream.storage import variants
-from stream.storage.ledger import Entry
+from tests.entries import body_of, entry
 from tests.unit.test_pipeline_rules import DP, IDENTITY, _attempt, _public, _service, _settings
 
 COHORTS = {
@@ -79,7 +79,7 @@ def test_a_release_that_waits_has_its_moment_in_the_seal(tmp_path: Path) -> None
     with closing(ReleaseService(settings, tmp_path / "out", clock=SimulatedClock())) as service:
         service.pipelines["p"].attempt(_attempt(moment=48 * HOUR))
         service.pipelines["q"].attempt(_attempt("q@1.0.0"))
-        paid, plain = (entry.body for entry in service.ledger.entries() if entry.kind == "seal")
+        paid, plain = (body_of(one) for one in service.ledger.entries() if one.kind == "seal")
     assert paid["publish_at"] == 48 * HOUR + 15 * 60 * 1_000_000_000
     assert "publish_at" not in plain
     assert "audience" not in paid
@@ -207,7 +207,7 @@ def test_a_number_that_was_lost_leaves_nothing_in_public(tmp_path: Path) -> None
 
     def race(name: str) -> None:
         if name == "files_written":
-            service.ledger.append(Entry(kind="seal", publication="p", cut="p@9.0.0", sequence=1, owner="other"))
+            service.ledger.append(entry("seal", publication="p", cut="p@9.0.0", sequence=1, owner="other"))
 
     with _service(tmp_path, _settings({"mechanism": IDENTITY}), race) as service:
         with pytest.raises(RefusedError, match="sealed by another process"):
@@ -254,7 +254,7 @@ def test_a_mirror_has_the_operators_files_before_the_seal(tmp_path: Path) -> Non
         service.pipelines["p"].mirror = Told()  # type: ignore[assignment]
         service.pipelines["p"].attempt(_attempt())
         (seal,) = (entry for entry in service.ledger.entries() if entry.kind == "seal")
-    assert told == [("p", seal.body["operator"], ["audit.json", "memory.json", "variants.parquet"])]
+    assert told == [("p", seal.body.operator, ["audit.json", "memory.json", "variants.parquet"])]
 
 
 RARE = ("ab",) * 6 + ("ac",)

@@ -17,11 +17,11 @@ from models.errors import BoundError, InputError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.release.contract import Attempt, Decision, Exposure
+from stream.release.failpoints import BOUNDARIES
 from stream.release.mechanisms.identity import Identity
-from stream.release.pipeline import BOUNDARIES
 from stream.runtime.service import ReleaseService
-from stream.storage.ledger import Entry
 from stream.testing.faults import Aborted, abort, at_nth
+from tests.entries import body_of, entry
 
 QUIET = {"risk": False, "utility": False}
 IDENTITY = {"kind": "identity"}
@@ -127,7 +127,7 @@ def test_a_refusal_says_why_where_and_how_much(tmp_path: Path) -> None:
     with _service(tmp_path, settings, passed.append) as service:
         attempt = _attempt(trigger="every", certain=False, vector={"s/0": 9})
         decision = service.pipelines["p"].attempt(attempt)
-        (entry,) = service.ledger.entries()
+        (refusal,) = service.ledger.entries()
     assert passed == ["opened", "charged", "built", "withheld"]
     shown = {
         "cut": {"id": "p@1.0.0", "vector": {"s/0": 9}, "time": "1970-01-01T00:00:00.000+00:00"},
@@ -135,7 +135,7 @@ def test_a_refusal_says_why_where_and_how_much(tmp_path: Path) -> None:
         "certain": False,
         "counts": {"pending": 3, "seen": 403},
     }
-    assert (entry.kind, entry.cut, entry.body) == (
+    assert (refusal.kind, refusal.cut, body_of(refusal)) == (
         "withheld", "p@1.0.0", {"reasons": ["ka: 200 is below 300"], "audit": shown},
     )  # fmt: skip
     assert decision.audit.items() >= shown.items()
@@ -251,7 +251,7 @@ def test_a_number_that_another_process_sealed_is_lost(tmp_path: Path) -> None:
 
     def race(name: str) -> None:
         if name == "files_written":
-            service.ledger.append(Entry(kind="seal", publication="p", cut="p@9.0.0", sequence=1, owner="other"))
+            service.ledger.append(entry("seal", publication="p", cut="p@9.0.0", sequence=1, owner="other"))
 
     with _service(tmp_path, _settings({"mechanism": IDENTITY}), race) as service:
         with pytest.raises(RefusedError, match=r"release 1 of p was sealed by another process"):

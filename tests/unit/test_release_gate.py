@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -9,9 +10,21 @@ import pytest
 
 from models.dp.budget import Charge
 from models.errors import InputError
-from stream.release.gate import GatePolicy, after_audit, before_noise, refuse_impossible, worst_anonymity
+from stream.release import gate
+from stream.release.gate import GatePolicy, refuse_impossible, worst_anonymity
 from stream.release.mechanisms import mechanism
 from stream.release.mechanisms.identity import Identity
+from stream.release.reason import Reason, texts
+
+
+def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
+    """What the gate says to people."""
+    return texts(gate.after_audit(policy, audit))
+
+
+def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[Reason] = ()) -> list[str]:
+    """What the gate says to people, before any noise."""
+    return texts(gate.before_noise(policy, spent, asked, leakage))
 
 
 def _audit(fa: int | None, true_fa: int, linker: str = "exists", **row: Any) -> dict[str, Any]:

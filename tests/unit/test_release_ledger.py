@@ -10,7 +10,9 @@ import pytest
 
 from models.dp.budget import Charge
 from models.errors import RefusedError
-from stream.storage.ledger import Account, Entry, SqliteLedger, charge_entry, open_readonly
+from stream.storage.entries import charge_entry
+from stream.storage.ledger import Account, SqliteLedger, open_readonly
+from tests.entries import entry
 
 
 def _ledger(folder: Path) -> SqliteLedger:
@@ -20,9 +22,9 @@ def _ledger(folder: Path) -> SqliteLedger:
 def test_the_first_seal_of_a_number_wins(tmp_path: Path) -> None:
     """A second seal of the same number is answered with the first one."""
     ledger = _ledger(tmp_path)
-    first = Entry(kind="seal", publication="p", cut="a", sequence=1, owner="one")
+    first = entry("seal", publication="p", cut="a", sequence=1, owner="one")
     assert ledger.append(first).owner == "one"
-    assert ledger.append(Entry(kind="seal", publication="p", cut="b", sequence=1, owner="two")).owner == "one"
+    assert ledger.append(entry("seal", publication="p", cut="b", sequence=1, owner="two")).owner == "one"
     assert ledger.count() == 1
 
 
@@ -40,10 +42,10 @@ def test_an_account_is_the_same_after_a_restart(tmp_path: Path) -> None:
     ledger = _ledger(tmp_path)
     account = Account(ledger, "p")
     account.append(charge_entry("p", "a", Charge(Fraction(1, 3))))
-    account.append(Entry(kind="seal", publication="p", cut="a", sequence=1, owner="x"))
-    account.append(Entry(kind="published", publication="p", sequence=1))
-    account.append(Entry(kind="seal", publication="p", cut="b", sequence=2, owner="y"))
-    account.append(Entry(kind="burned", publication="p", cut="b", sequence=2))
+    account.append(entry("seal", publication="p", cut="a", sequence=1, owner="x"))
+    account.append(entry("published", publication="p", sequence=1))
+    account.append(entry("seal", publication="p", cut="b", sequence=2, owner="y"))
+    account.append(entry("burned", publication="p", cut="b", sequence=2))
     ledger.close()
     again = Account(_ledger(tmp_path), "p")
     assert (again.standing, again.last_number, again.published) == ([1], 2, {1})
@@ -54,7 +56,7 @@ def test_an_account_is_the_same_after_a_restart(tmp_path: Path) -> None:
 def test_entries_are_read_without_a_lock(tmp_path: Path) -> None:
     """A reader sees what was appended while the writer still has the file."""
     ledger = _ledger(tmp_path)
-    ledger.append(Entry(kind="withheld", publication="p", cut="a", body={"reasons": ["ka: 1 is below 20"]}))
+    ledger.append(entry("withheld", publication="p", cut="a", body={"reasons": ["ka: 1 is below 20"]}))
     assert [entry.kind for entry in open_readonly(tmp_path / "ledger.sqlite")] == ["withheld"]
 
 

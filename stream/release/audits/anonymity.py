@@ -8,10 +8,11 @@ known here, so they are counted too (`true_linker`): defined on the surviving ca
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -25,10 +26,11 @@ from models.attacks.true_linker import behind, of_pair
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints, SimpleLog
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
+from stream.release.documents import AnonymitySection, PairRow, PairSection, TrueLinkerRow
 from stream.storage.release_record import Record
 
 Status = Literal["ok", "cases_dropped", "not_incremental", "not_applicable"]
-MEASURES = ("fa", "ca", "ba")
+MEASURES: tuple[Literal["fa", "ca", "ba"], ...] = ("fa", "ca", "ba")
 
 
 class CorrespondenceAudit(Audit):
@@ -80,7 +82,7 @@ class CorrespondenceAudit(Audit):
         true_linker|null}; `results`: one {earlier, n_actual, results} a pair, where the pair fits the model."""
         build, candidate = context.build, context.candidate
         known = self._known(build.carries)
-        body: dict[str, Any] = {
+        body: AnonymitySection = {
             "time_basis": "first_published" if build.immutable else build.time_basis,
             "linkable_on": [*build.carries, *build.attributes],
             "bk_on": list(known),
@@ -96,21 +98,23 @@ class CorrespondenceAudit(Audit):
         }
         applies = build.applies.get(self.name, Applicability())
         if applies.status == "not_applicable":
-            return {"status": applies.status, "reason": applies.reason, "append_only": None, **body}
+            nothing: AnonymitySection = {"status": applies.status, "reason": applies.reason, "append_only": None}
+            return {**nothing, **body}
         chosen = self.chosen(context.earlier)
         for earlier in chosen:
             _one_perspective(earlier, candidate)
         own = [one for one in chosen if one.publication == candidate.publication]
         others = [self._other(one, candidate, known) for one in chosen if one.publication != candidate.publication]
         pairs = [self._pair(context, earlier, known) for earlier in own]
-        status, reason = _worst([(applies.status, applies.reason), *((one["status"], one["reason"]) for one in pairs)])
+        status, reason = _worst([(applies.status, applies.reason), *((one.status, one.reason) for one in pairs)])
         body["append_only"] = build.immutable or not any(inserted_since(context, one, candidate) for one in own)
         if build.immutable:
-            body.update(linker="identity", cohorts=[one["n_actual"] for one in build.operator.get("cohorts", ())])
+            body["linker"] = "identity"
+            body["cohorts"] = [one["n_actual"] for one in build.operator.get("cohorts", ())]
         body["ka"] = self._ka(candidate, known)
         if status == "ok":
-            body["results"] = [one["exact"] for one in pairs]
-        body["true_linker"] = [*(one["true"] for one in pairs), *others]
+            body["results"] = [one.exact for one in pairs]
+        body["true_linker"] = [*(one.true for one in pairs), *others]
         return {"status": status, "reason": reason, **body}
 
     @property
@@ -139,7 +143,7 @@ class CorrespondenceAudit(Audit):
         answer = of_pair(alone, walk(alone), same, self.bk_length, self.n, self.minimum)
         return min((one.values["ka1"] for one in answer.results if one.values["ka1"] is not None), default=None)
 
-    def _pair(self, context: AuditContext, earlier: Record, known: Sequence[str]) -> dict[str, Any]:
+    def _pair(self, context: AuditContext, earlier: Record, known: Sequence[str]) -> _Compared:
         candidate = context.candidate
         partner = partners(earlier, candidate)
         status, reason = fits(context, earlier, candidate, partner)
@@ -149,18 +153,19 @@ class CorrespondenceAudit(Audit):
         table = walk(given)
         actual = max(earlier.audit.get("n_actual") or 0, context.build.n_actual or 0)
         real = of_pair(given, table, partner, self.bk_length, self.n, self.minimum)
-        true = {"earlier": earlier.sequence, "survivors": int(np.count_nonzero(partner >= 0)), **_least(real.results)}
-        exact: dict[str, Any] = {"earlier": earlier.sequence, "n_actual": actual, "results": []}
+        survivors = int(np.count_nonzero(partner >= 0))
+        true: TrueLinkerRow = {"earlier": earlier.sequence, "survivors": survivors, **_least(real.results)}
+        exact: PairSection = {"earlier": earlier.sequence, "n_actual": actual, "results": []}
         if status == "ok":
             answer = Correspondence(given, self.bk_length, sorted(set(self.n)), self.method, self.minimum, table).run()
-            rows = [one.json() for one in answer.results]
+            rows = [cast(PairRow, one.json()) for one in answer.results]
             if context.build.immutable:
                 exact["results"] = [_behind(row, given, table, partner) for row in rows]
             else:
                 exact["results"] = [_assumed(row, actual) for row in rows]
-        return {"status": status, "reason": reason, "exact": exact, "true": true}
+        return _Compared(status, reason, exact, true)
 
-    def _other(self, earlier: Record, candidate: Record, known: Sequence[str]) -> dict[str, Any]:
+    def _other(self, earlier: Record, candidate: Record, known: Sequence[str]) -> TrueLinkerRow:
         """The real partners of a release of another publication. Its windows are others, so either release may show
         cases and events that the other one lacks: no linker is asked for, and what the earlier one shows alone is
         counted as what the later one does (`ba` is the less of both)."""
@@ -180,16 +185,26 @@ class CorrespondenceAudit(Audit):
         }  # fmt: skip
 
 
-def _least(results: Sequence[Result]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """An earlier release and the candidate: whether they fit the model, the exact attacks, and the true linker's."""
+
+    status: Status
+    reason: str
+    exact: PairSection
+    true: TrueLinkerRow
+
+
+def _least(results: Sequence[Result]) -> TrueLinkerRow:
     """FA, CA and BA: the least over all n, with the background knowledge that attains it."""
-    least: dict[str, Any] = {"worst": {}}
+    least: TrueLinkerRow = {"worst": {}}
     for name in MEASURES:
         found = [(value, one.worst[name]) for one in results if (value := one.values[name]) is not None]
         least[name], least["worst"][name] = min(found, default=(0, None), key=itemgetter(0))
     return least
 
 
-def _behind(row: dict[str, Any], given: Pair, table: Walk, partner: Ints) -> dict[str, Any]:
+def _behind(row: PairRow, given: Pair, table: Walk, partner: Ints) -> PairRow:
     """The row with the true count at the background knowledge of each minimum. Immutable cases link to themselves
     whatever was removed before: the real linker is valid for every n, and true counts are never above exact ones."""
     asked = {name: bk for name in MEASURES if (bk := row["worst"].get(name))}
@@ -279,6 +294,6 @@ def _worst(found: Sequence[tuple[str, str]]) -> tuple[str, str]:
     return next((one for one in found if one[0] != "ok"), ("ok", ""))
 
 
-def _assumed(row: dict[str, Any], actual: int) -> dict[str, Any]:
+def _assumed(row: PairRow, actual: int) -> PairRow:
     """The row, marked where n does not cover what was really removed: reported, and not held against the release."""
     return {**row, "assumption": "violated"} if row["n"] < actual else row

@@ -26,6 +26,7 @@ from models.leakage.simulation import paths, transition_system
 from models.leakage.states import StateFunction
 from models.leakage.steps import EXTREME, Step, float_above
 from stream.release.contract import Audit, AuditContext, Reads
+from stream.release.reason import Reason
 
 
 class Leakage(Audit):
@@ -65,8 +66,8 @@ class Leakage(Audit):
             return {**common, **_composed(context.charges)}
         return {**common, **self._chained(context)}
 
-    def _chained(self, context: AuditContext) -> dict[str, Any]:
-        state = (context.previous_audit.get(self.name) or {}).get("state")
+    def _chained(self, context: AuditContext) -> Mapping[str, Any]:
+        state = context.previous_audit.get("leakage", {}).get("state")
         leakage = from_state(state) if state else TemporalLeakage()
         spent = sum((under_replacement(charge.epsilon) for charge in context.charges), Fraction(0))
         log = context.exposure.log
@@ -97,7 +98,7 @@ class Leakage(Audit):
             "state": to_state(leakage),
         }
 
-    def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[str]:
+    def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[Reason]:
         """Would this release push the largest TPL over `gate.max_tpl`? The next step is taken as extreme: its
         correlations are not known without reading the data, and every other step leaks less."""
         bound = context_free["policy"].max_tpl
@@ -113,7 +114,8 @@ class Leakage(Audit):
             reached = leakage.preview(e - leakage.sum_epsilon, worst, worst)
         if reached <= bound:
             return []
-        return [f"tpl: this release could raise it to {shown(reached):g} under replacement, bound {float(bound):g}"]
+        told = f"tpl: this release could raise it to {shown(reached):g} under replacement, bound {float(bound):g}"
+        return [Reason("tpl", told, bound, reached)]
 
 
 def _two_changes(charge: Charge) -> Fraction:
@@ -124,7 +126,7 @@ def _two_changes(charge: Charge) -> Fraction:
     return min(Fraction(1), charge.delta * (1 + Fraction(grown)))
 
 
-def _composed(charges: Sequence[Charge]) -> dict[str, Any]:
+def _composed(charges: Sequence[Charge]) -> Mapping[str, Any]:
     """(e, delta) under replacement, by group privacy of two changes: (2 eps, (1 + e^eps) delta) each, added up."""
     pairs = [(under_replacement(c.epsilon), _two_changes(c)) for c in charges]
     return {"epsilon": [shown(e) for e, _ in pairs], **composition(pairs)}

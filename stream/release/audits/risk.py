@@ -7,7 +7,7 @@ A low uniqueness is no guarantee by itself: the adversary here knows points draw
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -28,6 +28,7 @@ from models.risk.points import (
 )
 from models.risk.uniqueness import checked, measure, singleton_variants
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
+from stream.release.documents import RiskRow
 from stream.storage.release_record import Record
 
 _COLUMNS = {"activity": ACTIVITY, "resource": RESOURCE, "relative_time": TIME}
@@ -75,10 +76,11 @@ class Risk(Audit):
             "singletons": _singletons(context.exposure.log, released, context.candidate.carries),
         }
 
-    def _rows(self, index: TraceIndex, **more: Any) -> list[dict[str, Any]]:
+    def _rows(self, index: TraceIndex, **more: str) -> list[RiskRow]:
         rng = np.random.default_rng(self.seed)
         found = measure(index, self.points, self.draws, rng, self.adversary)
-        return [more | {"m": p.m, "unique_mean": p.unique_mean, "unique_sd": p.unique_sd} for p in found]
+        rows = ({**more, "m": p.m, "unique_mean": p.unique_mean, "unique_sd": p.unique_sd} for p in found)
+        return [cast(RiskRow, row) for row in rows]
 
     def _release_index(self, context: AuditContext) -> TraceIndex:
         """Points of the release are what it carries, and every released attribute must match; a time is a point only
@@ -91,11 +93,11 @@ class Risk(Audit):
         seen = View(tuple(dict.fromkeys(columns)), tuple(shown), resolution)  # type: ignore[arg-type]
         return TraceIndex.build(record.log.with_columns(case=shown), seen)
 
-    def _source(self, context: AuditContext) -> list[dict[str, Any]]:
+    def _source(self, context: AuditContext) -> list[RiskRow]:
         log = context.exposure.log
         events = default_event_attributes(log)
         cases = default_case_attributes(log, context.exposure.sensitive)
-        rows: list[dict[str, Any]] = []
+        rows: list[RiskRow] = []
         for projection in self.projections:
             try:
                 seen = view(projection, events, cases, self.resolution)

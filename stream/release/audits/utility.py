@@ -54,14 +54,14 @@ class Utility(Audit):
         )
         graphs = _graphs(source, released, timed=context.build.time_basis != "ordinal")
         found = {"status": "ok", "reason": "", "data_utility": utility, "exact": exact, "perspective": list(carries)}
-        return (
-            found
-            | _carried(graphs, "activity" in carries)
-            | self._model(source, released, carries)
-            | {"handover": _handover(source, released, carries)}
-        )
+        return {
+            **found,
+            **_carried(graphs, "activity" in carries),
+            **self._model(source, released, carries),
+            "handover": _handover(source, released, carries),
+        }
 
-    def _model(self, source: EventLog, released: EventLog, carries: tuple[str, ...]) -> dict[str, Any]:
+    def _model(self, source: EventLog, released: EventLog, carries: tuple[str, ...]) -> Mapping[str, Any]:
         if self.discovery == "none" or "activity" not in carries:
             return {"discovery": None}
         from models.utility.discovery import discovery_quality
@@ -74,16 +74,15 @@ def _pairs(source: EventLog, released: EventLog) -> int:
     return len(set(source.traces())) * len(set(released.traces()))
 
 
-def _graphs(source: EventLog, released: EventLog, *, timed: bool) -> dict[str, Any]:
+def _graphs(source: EventLog, released: EventLog, *, timed: bool) -> Mapping[str, Any]:
     here, there = directly_follows(source), directly_follows(released)
-    found: dict[str, Any] = {"dfg": agreement(here, there).as_json(), **asdict(edge_distance(here, there))}
+    found = {"dfg": agreement(here, there).as_json(), **asdict(edge_distance(here, there))}
     if not timed:
-        found |= {"emd_time_months": None, "mae_time_months": None}
-    found["bottlenecks"] = asdict(bottlenecks(source, released)) if timed else None
-    return found
+        return {**found, "emd_time_months": None, "mae_time_months": None, "bottlenecks": None}
+    return {**found, "bottlenecks": asdict(bottlenecks(source, released))}
 
 
-def _carried(graphs: dict[str, Any], activity: bool) -> dict[str, Any]:
+def _carried(graphs: Mapping[str, Any], activity: bool) -> Mapping[str, Any]:
     return graphs if activity else dict.fromkeys(graphs)
 
 

@@ -101,7 +101,7 @@ def _shared(log: EventLog, K: int, *, prefixes: bool = False) -> list[str]:
     return [f"a {what} is shared by {least} cases (K = {K})"] if least < K else []
 
 
-def _shortening(K: int) -> dict[str, Any]:
+def _shortening(K: int) -> Mapping[str, Any]:
     """The promise of Baseline-1 for mechanisms that shorten cases."""
     promise = dict(Baseline1(K=K).promise())
     own = "; that a case is among those that match what is known of it (its own events may be missing)"

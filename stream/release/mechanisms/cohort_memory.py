@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,10 @@ VERSION = 2
 """1 did not say which publications show a cohort."""
 
 
+Claim = Mapping[str, Any]
+"""Parameters of the mechanism, sensitive and public attributes: by name, what each cohort must have in common."""
+
+
 class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
     """One case: released activities and resources, times in nanoseconds (relative, or 0), sensitive values by name,
     and how many events it had then."""
@@ -33,7 +37,7 @@ class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
     activity: list[Any]
     resource: list[Any]
     time: list[int]
-    sensitive: dict[str, Any]
+    sensitive: Mapping[str, Any]
     exposed: int
 
 
@@ -52,7 +56,7 @@ class _Memory(msgspec.Struct, frozen=True):
     cohorts: list[Cohort]
     alphabet: list[Any] | None = None
     version: int = VERSION
-    claim: dict[str, Any] | None = None
+    claim: Claim | None = None
     waiting: dict[str, int] = {}
 
 
@@ -65,13 +69,11 @@ class Published:
     cohorts: tuple[Cohort, ...] = ()
     alphabet: tuple[Any, ...] | None = None
     of_case: dict[str, PublishedCase] = field(default_factory=dict)
-    claim: dict[str, Any] | None = None
+    claim: Claim | None = None
     waiting: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: dict[str, Any] | None = None
-    ) -> Published:
+    def of(cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: Claim | None = None) -> Published:
         """With the index by case."""
         index = {name: case for one in cohorts for name, case in one.cases.items()}
         return cls(tuple(cohorts), None if alphabet is None else tuple(alphabet), index, claim)
@@ -167,7 +169,7 @@ class Published:
         exposure: Exposure,
         fresh: Anonymized,
         alphabet: Collection[Any] | None,
-        claim: dict[str, Any],
+        claim: Claim,
         times: Sequence[int] | None = None,
     ) -> Published:
         """With a new cohort; `times` of its events where they are neither relative nor ordinal."""

@@ -20,7 +20,7 @@ from models.anonymize.tlkc import Problem
 from models.errors import BoundError
 from models.eventlog import Ints
 from stream.release.contract import Build, Exposure
-from stream.release.mechanisms.cohort_memory import Published
+from stream.release.mechanisms.cohort_memory import Claim, Published
 from stream.release.mechanisms.suppression import UNTIMED, operator_view
 from stream.release.mechanisms.tlkc_parameters import TlkcMechanism
 
@@ -114,7 +114,7 @@ class TlkcCohorts(TlkcMechanism):
             names |= {"T", "times"}
         return self.model_dump(mode="json", include=names)
 
-    def _claim(self, exposure: Exposure) -> dict[str, Any]:
+    def _claim(self, exposure: Exposure) -> Claim:
         public = {"public": sorted(exposure.public)} if exposure.public else {}
         return {**self.claim(), "sensitive": sorted(exposure.sensitive), **public}
 
@@ -178,7 +178,7 @@ class TlkcCohorts(TlkcMechanism):
         return Published.read(memory).without(cases).json() if memory else memory
 
 
-def _checked(published: Published, claim: dict[str, Any]) -> dict[str, Any]:
+def _checked(published: Published, claim: Claim) -> Claim:
     """The claim as far as it holds of all cohorts: earlier versions did not check theirs for weaker knowledge."""
     older = "also" not in (published.claim or {}) if published.cohorts else False
     return {name: value for name, value in claim.items() if not (older and name == "also")}
@@ -190,18 +190,16 @@ def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value!r}" for name, value in before.items() if now.get(name, "ordinal") != value)
 
 
-def _public(known: Published, fresh: Anonymized | None) -> dict[str, Any]:
-    body: dict[str, Any] = {"cohorts": len(known.cohorts), "n_actual": known.n_actual, "newest": None}
+def _public(known: Published, fresh: Anonymized | None) -> Mapping[str, Any]:
+    common = {"cohorts": len(known.cohorts), "n_actual": known.n_actual}
     if fresh is None:
-        return body
+        return {**common, "newest": None}
     lost = fresh.source.lengths - fresh.kept_per_case
-    body["newest"] = {
+    newest = {
         "cases": len(fresh.origin),
         "events": fresh.events,
         "suppressed_events": int(np.sum(lost[fresh.origin])),
         "suppressed_items": len(fresh.suppressed),
         "why": fresh.details["violations"],
     }
-    if fresh.warnings:
-        body["warnings"] = list(fresh.warnings)
-    return body
+    return {**common, "newest": newest, **({"warnings": list(fresh.warnings)} if fresh.warnings else {})}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
@@ -71,20 +71,40 @@ def cases_dropped(result: Anonymized) -> int:
     return len(result.dropped) - int(np.count_nonzero(result.source.lengths == 0))
 
 
-def manifest_section(result: Anonymized) -> dict[str, Any]:
+class Suppressed(TypedDict):
+    """How much a removal took; `why`: how many sets broke a bound, where they were counted."""
+
+    items: int
+    events: int
+    cases: int
+    why: NotRequired[Mapping[str, int]]
+
+
+class ManifestSection(TypedDict):
     """What the manifest says of a removal: counts, nothing of a case."""
-    suppressed: dict[str, Any] = {
+
+    n_actual: int
+    suppressed: Suppressed
+    satisfied: bool
+    warnings: NotRequired[list[str]]
+
+
+def manifest_section(result: Anonymized) -> ManifestSection:
+    """What the manifest says of a removal."""
+    suppressed: Suppressed = {
         "items": len(result.suppressed),
         "events": result.source.n_events - result.events,
         "cases": cases_dropped(result),
     }
     if "violations" in result.details:
         suppressed["why"] = result.details["violations"]
-    body: dict[str, Any] = {"n_actual": result.n_actual, "suppressed": suppressed, "satisfied": result.satisfied}
-    return {**body, "warnings": list(result.warnings)} if result.warnings else body
+    body: ManifestSection = {"n_actual": result.n_actual, "suppressed": suppressed, "satisfied": result.satisfied}
+    if result.warnings:
+        body["warnings"] = list(result.warnings)
+    return body
 
 
-def operator_view(result: Anonymized) -> dict[str, Any]:
+def operator_view(result: Anonymized) -> Mapping[str, Any]:
     """What audit.json says of a removal: items by name, and every finding (the minimality audit among them)."""
     findings = {"suppressed": list(result.suppressed), "satisfied": result.satisfied, **result.details}
     return {**findings, "warnings": list(result.warnings)}

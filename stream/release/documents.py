@@ -1,0 +1,268 @@
+"""The JSON documents of a release as types: `Manifest` (public, docs/manifest.md), `AuditDocument` (the operator's).
+
+They are written once and passed on as they are: a key that a release does not have is absent, and older releases lack
+keys that came later. What mechanisms and audits add of their own stays a mapping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from connectors.store.base import FileEntry
+from stream.storage.entries import CutPosition
+
+
+class Amount(TypedDict):
+    """An epsilon and a delta, or their limits."""
+
+    epsilon: float | None
+    delta: float | None
+
+
+class ProcessBudget(TypedDict):
+    """Of all publications of the process together."""
+
+    spent: Amount
+    limit: Amount
+
+
+class Budget(TypedDict, total=False):
+    """What a release spends, what the publication has spent with it, and its limit of epsilon."""
+
+    epsilon: float
+    delta: float
+    spent: Amount
+    limit: float | None
+    process: ProcessBudget
+
+
+class Chain(TypedDict):
+    """The digest of the last release's manifest, and how many numbers the process has sealed, this one included."""
+
+    previous_manifest: str | None
+    releases: int
+
+
+class MechanismSection(TypedDict, total=False):
+    """Kind and parameters; each kind adds what it says of the release in public."""
+
+    kind: str
+    parameters: Mapping[str, Any]
+
+
+class Manifest(TypedDict, total=False):
+    """manifest.json."""
+
+    version: int
+    process: str
+    publication: str
+    audience: str
+    sequence: int
+    previous: int | None
+    chain: Chain
+    published: str
+    mechanism: MechanismSection
+    promise: Mapping[str, Any]
+    budget: Budget | None
+    time_basis: str
+    carries: list[str]
+    config_digest: str
+    software: Mapping[str, str]
+    clock: str
+    gaps_accepted: int
+    counts: Mapping[str, int | None]
+    files: list[FileEntry]
+
+
+class PairRow(TypedDict, total=False):
+    """One n of a pair of releases: the exact counts, proportions, and the background knowledge that attains each.
+
+    `behind`: the true count at that background knowledge; `assumption`: "violated" where n does not cover what was
+    removed; `groups`, `witness`: name sensitive values; `least_n`: smallest n with a linker.
+    """
+
+    n: int
+    linker: Literal["exists", "none"]
+    ka1: int | None
+    ka2: int | None
+    fa: int | None
+    ca: int | None
+    ba: int | None
+    fc: float | None
+    cc: float | None
+    bc: float | None
+    worst: dict[str, Any]
+    groups: Mapping[str, Any]
+    witness: Sequence[Mapping[str, Any]]
+    least_n: int | None
+    behind: dict[str, int]
+    assumption: str
+
+
+class PairSection(TypedDict, total=False):
+    """The exact attacks between an earlier release and this one."""
+
+    earlier: int
+    publication: str
+    n_actual: int
+    results: list[PairRow]
+
+
+class TrueLinkerRow(TypedDict, total=False):
+    """The attacks with the real partners, least over all n; `publication` where it is another one's release."""
+
+    earlier: int
+    publication: str
+    survivors: int
+    fa: int
+    ca: int
+    ba: int
+    worst: dict[str, Any]
+
+
+class Measured(TypedDict, total=False):
+    """What every measure says of itself: numbers mean something only where `status` is ok."""
+
+    status: str
+    reason: str
+
+
+class AnonymitySection(Measured, total=False):
+    """KA of the release alone, and F, C and B against each earlier release."""
+
+    append_only: bool | None
+    time_basis: str
+    linkable_on: list[str]
+    bk_on: list[str]
+    bk_length: int
+    n: list[int]
+    method: str
+    taxonomy: Mapping[str, str] | None
+    n_actual: int | None
+    cases_dropped: int
+    linker: str
+    cohorts: list[int]
+    ka: int | None
+    results: list[PairSection] | None
+    true_linker: list[TrueLinkerRow] | None
+
+
+class SeriesRow(TypedDict, total=False):
+    """One n of the attacks on all releases together."""
+
+    n: int
+    without_linker: list[tuple[int, int]]
+    worst: Mapping[str, Any]
+    assumption: str
+
+
+class SeriesSection(Measured, total=False):
+    """Three releases or more: `worst` is the least number left by any attack at any n."""
+
+    worst: int | None
+    releases: list[int] | None
+    results: list[SeriesRow] | None
+
+
+class LeakageRow(TypedDict):
+    """Backward, forward and total leakage of one release."""
+
+    release: int
+    bpl: float
+    fpl: float
+    tpl: float
+
+
+class LeakageSection(Measured, total=False):
+    """Temporal leakage of the releases so far; `state` is what the next audit goes on from."""
+
+    relation: str
+    method: str
+    releases: list[LeakageRow]
+    max_tpl: float
+    sum_epsilon: float
+    state: Mapping[str, Any]
+
+
+class RiskRow(TypedDict, total=False):
+    """Share of unique cases among those of whom m points are known."""
+
+    projection: str
+    resolution: str
+    status: str
+    reason: str
+    m: int
+    unique_mean: float
+    unique_sd: float
+
+
+class RiskSection(Measured, total=False):
+    """Uniqueness in the release (`worst` over m) and in the source."""
+
+    worst: float
+    carries: list[str]
+    adversary: str
+    release: list[RiskRow]
+    source: list[RiskRow]
+    singletons: Mapping[str, Any]
+
+
+class UtilitySection(Measured, total=False):
+    """What the release keeps of its source."""
+
+    data_utility: float | None
+    dfg: Mapping[str, float] | None
+
+
+class MinimalitySection(Measured, total=False):
+    """Sets of items that leave fewer than K cases, where the rule of suppression is known."""
+
+    below_k: int | None
+
+
+class LossSection(Measured, total=False):
+    """Events that the release keeps, and the frequent activities that it lost."""
+
+    kept: float
+    lost: list[str]
+    warnings: list[str]
+
+
+class GateSection(TypedDict, total=False):
+    """What the gate decided, with its reasons as sentences."""
+
+    decision: Literal["passed", "warned", "repaired", "withheld"]
+    reasons: list[str]
+
+
+class Resources(TypedDict):
+    """How the release names resources."""
+
+    named_by: str
+    note: str
+
+
+class AuditDocument(Manifest, total=False):
+    """audit.json: the manifest, where the cut stands, and everything that was measured; the operator's alone.
+
+    `counts` are of the fold here; `seconds`: by stage; `bounds`: what the gate asked; `suppressed`: items by name.
+    """
+
+    cut: CutPosition
+    trigger: str
+    certain: bool
+    anonymity: AnonymitySection | None
+    series: SeriesSection
+    minimality: MinimalitySection
+    leakage: LeakageSection
+    risk: RiskSection
+    utility: UtilitySection
+    loss: LossSection
+    dp: Mapping[str, Any]
+    suppressed: Sequence[Any]
+    n_actual: int | None
+    resources: Resources
+    seconds: dict[str, float]
+    bounds: dict[str, float]
+    gate: GateSection

@@ -1,0 +1,51 @@
+"""Why a gate refuses, or would have: a code from a closed list, the bound, the value, and the sentence for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, get_args
+
+Code = Literal[
+    "ka", "fa", "ca", "ba", "series", "uniqueness", "utility", "tpl", "epsilon", "delta", "process_budget",
+    "premise", "mechanism",
+]  # fmt: skip
+"""`premise`: the audit's premise does not hold, or a bound could not be shown; `mechanism`: whatever else refuses."""
+
+CODES: tuple[Code, ...] = get_args(Code)
+
+Number = int | float | Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason. `bound` and `value` are None where there is no such number (a premise, something not measured)."""
+
+    code: Code
+    text: str
+    bound: Number | None = None
+    value: Number | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def texts(reasons: Iterable[Reason]) -> list[str]:
+    """What people read, and what ledger and audit.json keep."""
+    return [reason.text for reason in reasons]
+
+
+_BEGINS: dict[str, Code] = {
+    **{code: code for code in CODES},
+    "process budget": "process_budget",
+    "no linker": "premise",
+    "anonymity": "premise",
+}
+
+
+def of_record(text: str) -> Reason:
+    """The reason of a decision that an earlier process took: ledger and audit.json keep the sentence alone, which
+    begins with what the gate named."""
+    start = next((start for start in _BEGINS if text.startswith((f"{start}:", f"{start} "))), None)
+    return Reason("mechanism" if start is None else _BEGINS[start], text)

@@ -1,0 +1,98 @@
+"""The data of a report as types: what `veilstream report --json` prints, and the page is drawn from.
+
+Sections of audits stand here as the audits left them (`stream.release.documents`), with labels for activities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from stream.operations.history import HistoryRow
+from stream.release.documents import Amount, AnonymitySection, Manifest, MechanismSection, PairSection
+
+
+class LabelledRow(HistoryRow):
+    """An attempt with a short name: the release number, or w1, w2, ... for what was withheld."""
+
+    label: str
+
+
+class AttemptRow(LabelledRow):
+    """An attempt with the counts of its cut; `warned`: it left in spite of a bound, or was repaired."""
+
+    new_cases: int | None
+    new_events: int | None
+    suppressed_cases: int | None
+    suppressed_events: int | None
+    pending: int | None
+    late: int | None
+    published: str | None
+    warned: bool
+
+
+class AnonymityRow(AnonymitySection, total=False):
+    """The attacks on one release: the least of each over all pairs and n (`worst`), and every pair."""
+
+    label: str
+    worst: Mapping[str, int | None]
+    pairs: Sequence[PairSection]
+
+
+class ChargeRow(TypedDict):
+    """One charge of the ledger, and what became of its attempt."""
+
+    cut: str
+    epsilon: float
+    delta: float
+    became: str
+
+
+class BudgetSection(TypedDict):
+    """Every charge in order; what the last release states of sum and limit."""
+
+    charges: list[ChargeRow]
+    spent: Amount | None
+    limit: float | None
+
+
+class Graph(TypedDict):
+    """A directly-follows graph: its heaviest nodes and edges, and how many of each are left out."""
+
+    title: str
+    nodes: list[Mapping[str, Any]]
+    edges: list[Mapping[str, Any]]
+    left_out: Mapping[str, int]
+
+
+class PublicationReport(TypedDict):
+    """One publication: its last release's promise, every attempt, every audit, the ledger's charges, its graphs."""
+
+    name: str
+    released: int
+    process: str | None
+    mechanism: MechanismSection | None
+    promise: Mapping[str, Any] | None
+    carries: list[str] | None
+    bounds: Mapping[str, float]
+    attempts: list[AttemptRow]
+    anonymity: list[AnonymityRow]
+    series: Mapping[str, Any]
+    leakage: Mapping[str, Any]
+    budget: BudgetSection | None
+    risk: list[Mapping[str, Any]]
+    utility: list[Mapping[str, Any]]
+    graphs: list[Graph]
+    graphs_of: str
+    manifest: Manifest | None
+
+
+class Report(TypedDict):
+    """A whole output folder."""
+
+    folder: str
+    process: str | None
+    values_shown: bool
+    comparison: list[Mapping[str, Any]]
+    verdicts: list[Mapping[str, Any]]
+    publications: list[PublicationReport]

@@ -1,0 +1,236 @@
+"""The entries of the ledger: one type a kind, a union that `kind` tells apart, and their bytes.
+
+Their JSON is a format of files and topics: fields are added with a default that is not written, and never changed.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TypedDict
+
+import msgspec
+
+from connectors.store.base import FileEntry
+from models.dp.budget import Charge
+
+
+class CutPosition(TypedDict, total=False):
+    """Where a cut stands: its id, the high-water mark by partition, and its time (ISO 8601)."""
+
+    id: str
+    vector: dict[str, int]
+    time: str
+
+
+class CutSection(TypedDict, total=False):
+    """What of a cut goes into audit.json and, with its counts, into the ledger: nothing of the data."""
+
+    cut: CutPosition
+    trigger: str
+    certain: bool
+    counts: dict[str, int]
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+    """What every entry has: a publication ("": the process) and, where it has one, the cut and the release number."""
+
+    publication: str
+    cut: str = ""
+    sequence: int = 0
+    owner: str = ""
+    """Who appended it (random per attempt): how an appender recognises that its own entry won."""
+
+    @property
+    def kind(self) -> str:
+        """The tag of the entry's type."""
+        return str(self.__struct_config__.tag)
+
+
+class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a draw costs: exact fractions as text. `redraw`: how many numbers of this cut were burned before."""
+
+    epsilon: str
+    delta: str
+    redraw: int = 0
+
+    @property
+    def charge(self) -> Charge:
+        """The exact charge."""
+        return Charge(Fraction(self.epsilon), Fraction(self.delta))
+
+
+class ChargeEntry(_Entry, tag="charge", frozen=True, kw_only=True):
+    """A draw is paid for; durable before any noise."""
+
+    body: ChargeBody
+
+
+class SealBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The bytes of a release: sha256 of its `manifest`, and the `temporary` folders where the public files and the
+    `operator`'s wait for their number."""
+
+    files: tuple[FileEntry, ...]
+    manifest: str
+    temporary: str
+    operator: str
+    publish_at: int | None = None
+    """When it becomes visible (ns), where it has a moment."""
+    resources: str = ""
+    """What `Account.resource_form` was at that seal; absent in older ledgers."""
+    audience: str | None = None
+    """To whom it went; absent in older ledgers, and where the publication is a series of its own."""
+
+
+class SealEntry(_Entry, tag="seal", frozen=True, kw_only=True):
+    """A release number and its bytes belong together, for ever."""
+
+    body: SealBody
+
+
+class WithheldBody(msgspec.Struct, frozen=True):
+    """Why a cut was refused, for people, and what the fold said of it."""
+
+    reasons: list[str]
+    audit: CutSection = {}
+
+
+class WithheldEntry(_Entry, tag="withheld", frozen=True, kw_only=True):
+    """A cut is refused, and never decided again."""
+
+    body: WithheldBody
+
+
+class BurnedEntry(_Entry, tag="burned", frozen=True, kw_only=True):
+    """The bytes of a sealed number are gone: it is never used again, and its charge is kept."""
+
+
+class PublishedEntry(_Entry, tag="published", frozen=True, kw_only=True):
+    """A release is visible, and was announced."""
+
+
+class ErasedBody(msgspec.Struct, frozen=True, kw_only=True):
+    """How many cases were erased, their digests, and the numbers of the releases that held one."""
+
+    cases: int = 1
+    tombstones: tuple[str, ...] = ()
+    releases: tuple[int, ...] = ()
+
+
+class ErasedEntry(_Entry, tag="erased", frozen=True, kw_only=True):
+    """Cases are gone from state and audits, and never come back."""
+
+    body: ErasedBody = ErasedBody()
+
+
+class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Digests of the log and of the configuration, the id of the pseudonym key, the last moment (ns) of `--until`."""
+
+    log: str | None = None
+    config: str | None = None
+    key: str | None = None
+    until: str | None = None
+
+
+class ClaimEntry(_Entry, tag="note", frozen=True, kw_only=True):
+    """The output folder belongs to the replay of one log under one configuration. Written as kind `note`."""
+
+    body: ClaimBody
+
+
+class DeltaAnchor(msgspec.Struct, frozen=True):
+    """Offset `first` of the topic with id `log` stands at position `base + first`; nothing before it counts."""
+
+    log: str
+    base: int = 0
+    first: int = 0
+
+
+class NoteBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is on the record beside decisions; each note says one of these.
+
+    * `first_seen`: clock (ns) at which the ledger first saw the publication;
+    * `publishing`: number of a release whose moment has come;
+    * `gap`, `missing`: position at which lost source events were accepted, and what is missing;
+    * `delta`: which delta topic the positions count, from where on.
+    """
+
+    first_seen: int | None = None
+    publishing: int | None = None
+    gap: int | None = None
+    missing: tuple[str, ...] = ()
+    delta: DeltaAnchor | None = None
+
+
+class NoteEntry(_Entry, tag="note", frozen=True, kw_only=True):
+    """Something that later starts must know, and that decides nothing by itself."""
+
+    body: NoteBody = NoteBody()
+
+
+Entry = ChargeEntry | SealEntry | WithheldEntry | BurnedEntry | PublishedEntry | ErasedEntry | ClaimEntry | NoteEntry
+"""One line of the ledger."""
+
+
+class _RawNote(_Entry, tag="note", frozen=True, kw_only=True):
+    """Claims and notes share a tag: which of them it is, the keys of the body say."""
+
+    body: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def told(self) -> ClaimEntry | NoteEntry:
+        claim = msgspec.json.decode(self.body, type=ClaimBody)
+        if claim.log is not None:
+            return ClaimEntry(
+                publication=self.publication, cut=self.cut, sequence=self.sequence, owner=self.owner, body=claim
+            )
+        note = msgspec.json.decode(self.body, type=NoteBody)
+        return NoteEntry(
+            publication=self.publication, cut=self.cut, sequence=self.sequence, owner=self.owner, body=note
+        )
+
+
+_DECODER: msgspec.json.Decoder[
+    ChargeEntry | SealEntry | WithheldEntry | BurnedEntry | PublishedEntry | ErasedEntry | _RawNote
+] = msgspec.json.Decoder(
+    ChargeEntry | SealEntry | WithheldEntry | BurnedEntry | PublishedEntry | ErasedEntry | _RawNote
+)
+
+
+def write_entry(entry: Entry) -> bytes:
+    """The bytes of an entry, in file and topic."""
+    return msgspec.json.encode(entry)
+
+
+def read_entry(line: bytes) -> Entry:
+    """The entry of those bytes, of this or an earlier version; `msgspec.DecodeError` where they are none."""
+    found = _DECODER.decode(line)
+    return found.told() if isinstance(found, _RawNote) else found
+
+
+def charge_key(cut: str, redraw: int) -> str:
+    """Key of what pays for a draw of a cut. `redraw`: how many numbers of this cut were burned before."""
+    return f"charge/{cut}/{redraw}" if redraw else f"charge/{cut}"
+
+
+def key_of(entry: Entry) -> str | None:
+    """What makes an entry the only one of its kind; None for entries that may repeat.
+
+    One charge a cut, and one more for each number that the cut lost (`charge_key`); one refusal per cut; one seal and
+    one publication per number.
+    """
+    match entry:
+        case ChargeEntry():
+            return charge_key(entry.cut, entry.body.redraw)
+        case SealEntry():
+            return f"number/{entry.publication}/{entry.sequence}"
+        case WithheldEntry():
+            return f"withheld/{entry.cut}"
+        case PublishedEntry():
+            return f"published/{entry.publication}/{entry.sequence}"
+        case _:
+            return None
+
+
+def charge_entry(publication: str, cut: str, charge: Charge, redraw: int = 0) -> ChargeEntry:
+    """The entry that commits a charge before the draw. `redraw`: see `charge_key`."""
+    body = ChargeBody(epsilon=str(charge.epsilon), delta=str(charge.delta), redraw=redraw)
+    return ChargeEntry(publication=publication, cut=cut, body=body)

@@ -128,15 +128,34 @@ def _take_defaults(old: types.FunctionType, new: types.FunctionType) -> bool:
     return not same
 
 
+def warm(module: types.ModuleType) -> None:
+    """Compile the kernels of a module once and forget them: forks then find numba's own tables ready, which take longer
+    than most kernels."""
+    import numba
+
+    for kernel in _kernels(module).values():
+        for signature in kernel.signatures:
+            numba.njit(kernel.py_func).compile(signature)
+
+
+def _kernels(module: types.ModuleType) -> dict[str, Any]:
+    held = {key: value for key, value in vars(module).items() if hasattr(value, "py_func")}
+    return {key: value for key, value in held.items() if value.py_func.__module__ == module.__name__}
+
+
 def _plant_kernel(module: types.ModuleType, name: str, code: types.CodeType) -> None:
-    """Compile all kernels of the module anew, without the cache on disk: callers hold compiled code of the old one."""
+    """Compile a kernel and those that call it anew, without the cache on disk: callers hold compiled code of the old
+    one."""
     import numba
 
     from models import compiled
 
-    old = {key: value for key, value in vars(module).items() if hasattr(value, "py_func")}
-    own = {key: value for key, value in old.items() if value.py_func.__module__ == module.__name__}
-    for key, dispatcher in own.items():
+    own = _kernels(module)
+    stale = {name}
+    for _ in own:
+        stale |= {key for key, value in own.items() if stale & set(value.py_func.__code__.co_names)}
+    for key in stale:
+        dispatcher = own[key]
         function = dispatcher.py_func
         if key == name:
             function = types.FunctionType(code, vars(module), key, function.__defaults__)

@@ -78,6 +78,7 @@ class Session:
         with open(path, encoding="utf-8") as file:
             text = file.read()
         original = compile(text, os.path.abspath(path), "exec", dont_inherit=True)
+        planting.warm(module)
         users = {
             item.module.__name__
             for item in self.items

@@ -45,3 +45,36 @@ def test_draws_of_many_chunks_take_words_as_they_come() -> None:
     assert np.array_equal(drawn, discrete_laplace(scales, which, lambda size: words))
     assert np.median(np.abs(drawn[1::2])) > 1e8
     assert np.abs(drawn[::2]).max() < 1e3
+
+
+@pytest.mark.parametrize("u", [5, 2**56 - 1])
+@pytest.mark.parametrize(("coins", "times"), [(0, 0), (126, 126), (127, 127), (128, 127), (500, 127)])
+@pytest.mark.parametrize("negative", [False, True])
+def test_a_draw_that_would_leave_64_bits_is_the_last_one_that_does_not(
+    u: int, coins: int, times: int, negative: bool
+) -> None:
+    """At the largest scale, t = 2^56, 127 coins of chance exp(-1) may succeed: u + 127 t fits for every u, up to
+    2^63 - 1. A further one is not asked for, so the next word is the sign."""
+    t = 2**56
+    words = [u, u, *[0, 1] * min(coins, 128), *([1] if coins < 128 else []), int(negative)]  # [0, 1]: heads; [1]: tails
+    given = np.asarray([*words, *[9] * 20], dtype=np.uint64)
+    drawn = discrete_laplace(np.asarray([float(t)]), np.zeros(1, dtype=np.int64), lambda size: given)
+    assert drawn.tolist() == [-(u + t * times) if negative else u + t * times]
+
+
+@pytest.mark.parametrize("portion", [1, 2, 5, 7, 11])
+def test_words_that_end_within_a_draw_are_kept_for_it(portion: int) -> None:
+    """Words that come a few at a time, down to none left: each draw is the one of all words at once, and words for at
+    least one draw are asked for each time."""
+    words = np.random.default_rng(3).integers(0, 2**64, size=4000, dtype=np.uint64)
+    scales, which = np.asarray([2.5, 0.3, 1e12]), np.arange(90) % 3
+    given, asked = iter(range(0, len(words), portion)), []
+
+    def some(size: int) -> np.ndarray:
+        asked.append(size)
+        begin = next(given)
+        return words[begin : begin + portion]
+
+    drawn = discrete_laplace(scales, which, some)
+    assert np.array_equal(drawn, discrete_laplace(scales, which, lambda size: words))
+    assert min(asked) >= discrete.WORDS_A_DRAW

@@ -21,6 +21,9 @@ from tests.mutants.operators import Mutant
 PATIENCE = 20.0
 """Seconds that a mutant may take beyond four times what its tests take."""
 
+PROCESSOR = 6.0
+"""The same in seconds of the processor: a loop without end is known by them sooner, on a busy machine too."""
+
 MEMORY = 6 << 30
 """Bytes that a mutant may hold: one that asks for more is killed by that."""
 
@@ -171,13 +174,13 @@ def forked(body: Callable[[], bool], limit: float) -> tuple[str, float, int]:
     begin = time.monotonic()
     pid = os.fork()
     if pid == 0:
-        _child(body)
+        _child(body, limit - PATIENCE + PROCESSOR)
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         took = time.monotonic() - begin
         if done:
             code = os.waitstatus_to_exitcode(status)
-            return ("survived" if code == 0 else "killed"), took, code
+            return {0: "survived", -signal.SIGPROF: "timeout"}.get(code, "killed"), took, code
         if took > limit:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -185,12 +188,13 @@ def forked(body: Callable[[], bool], limit: float) -> tuple[str, float, int]:
         time.sleep(0.005)
 
 
-def _child(body: Callable[[], bool]) -> None:
+def _child(body: Callable[[], bool], seconds: float) -> None:
     import resource
 
     code = 1
     try:
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # ends the process by SIGPROF
         code = 1 if body() else 0
     finally:
         os._exit(code)

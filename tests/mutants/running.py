@@ -18,11 +18,14 @@ import pytest
 from tests.mutants import planting
 from tests.mutants.operators import Mutant
 
-PATIENCE = 20.0
+PATIENCE = 10.0
 """Seconds that a mutant may take beyond four times what its tests take."""
 
-PROCESSOR = 6.0
+PROCESSOR = 4.0
 """The same in seconds of the processor: a loop without end is known by them sooner, on a busy machine too."""
+
+IMPORTS = 50.0
+"""The same again where everything is imported and every kernel of the module compiled anew."""
 
 MEMORY = 6 << 30
 """Bytes that a mutant may hold: one that asks for more is killed by that."""
@@ -211,7 +214,7 @@ def at_import(path: str, mutant: Mutant, tests: list[str], took: float) -> tuple
         # 4, 5: a test that is no longer there is no kill
         return int(pytest.main([*ARGUMENTS, "-x", *tests])) not in (0, 4, 5)
 
-    return forked(body, PATIENCE + 15 + 4 * took)[:2] if tests else ("no test", 0.0)
+    return forked(body, PATIENCE + IMPORTS + 4 * took)[:2] if tests else ("no test", 0.0)
 
 
 ARGUMENTS = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-r", "N")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from models.dp import discrete
 from models.dp.discrete import CHUNK, discrete_laplace, fractions
 from models.dp.entropy import system_words
+from tests.oracles.dp import discrete_laplace as discrete_laplace_of_any_size
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 1000])
@@ -62,19 +63,36 @@ def test_a_draw_that_would_leave_64_bits_is_the_last_one_that_does_not(
     assert drawn.tolist() == [-(u + t * times) if negative else u + t * times]
 
 
-@pytest.mark.parametrize("portion", [1, 2, 5, 7, 11])
+@pytest.mark.parametrize("portion", [1, 2, 5, 7, 11, 600])
 def test_words_that_end_within_a_draw_are_kept_for_it(portion: int) -> None:
-    """Words that come a few at a time, down to none left: each draw is the one of all words at once, and words for at
-    least one draw are asked for each time."""
+    """Words that come a few at a time, down to none left: each draw is the one of all words at once. Asked for is nine
+    words for each draw that is left, less the words that are held, and never fewer than nine."""
     words = np.random.default_rng(3).integers(0, 2**64, size=4000, dtype=np.uint64)
-    scales, which = np.asarray([2.5, 0.3, 1e12]), np.arange(90) % 3
-    given, asked = iter(range(0, len(words), portion)), []
+    scales, which = [2.5, 0.3, 1e12], np.arange(90) % 3
+    taken, ends, expected = iter(words.tolist()), [0], []
+    for one in which:
+        expected.append(discrete_laplace_of_any_size(Fraction(scales[one]), lambda: next(taken)))
+        ends.append(len(words) - operator.length_hint(taken))
+    given, asked = [0], []
+
+    def some(size: int) -> np.ndarray:
+        made = max(number for number, end in enumerate(ends) if end <= given[0])
+        asked.append((size, max(9 * (90 - made) - (given[0] - ends[made]), 9)))
+        given[0] += portion
+        return words[given[0] - portion : given[0]]
+
+    assert discrete_laplace(np.asarray(scales), which, some).tolist() == expected
+    assert [size for size, _ in asked] == [needed for _, needed in asked]
+
+
+def test_chunks_bound_how_many_words_are_held() -> None:
+    """Words are asked for one chunk at a time: 65,536 draws, nine words each."""
+    assert CHUNK == 65_536
+    asked: list[int] = []
 
     def some(size: int) -> np.ndarray:
         asked.append(size)
-        begin = next(given)
-        return words[begin : begin + portion]
+        return np.random.default_rng(len(asked)).integers(0, 2**64, size=size, dtype=np.uint64)
 
-    drawn = discrete_laplace(scales, which, some)
-    assert np.array_equal(drawn, discrete_laplace(scales, which, lambda size: words))
-    assert min(asked) >= discrete.WORDS_A_DRAW
+    discrete_laplace(np.asarray([4.0]), np.zeros(2 * CHUNK + 9, dtype=np.int64), some)
+    assert asked[0] == max(asked) == 9 * CHUNK

@@ -18,9 +18,13 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 OUT = ROOT / "out" / "mutants"
+KEPT = HERE / "killed.toml"
+"""Keys of the mutants that died in the last runs of `--keep`: in the tree, so that nobody runs them again."""
+
 LEAST = 0.95
 """Share of mutants that must be killed in all the modules together."""
 
+DEAD = {"killed", "timeout"}
 NOT_RUN = "not run"
 """Outcome of a mutant that a run did not come to."""
 
@@ -38,6 +42,7 @@ def main() -> int:
     parser.add_argument("files", nargs="*", help="modules, such as models/dp/strict.py (default: all of targets.toml)")
     parser.add_argument("--fresh", action="store_true", help="also run what was killed before and has not changed")
     parser.add_argument("--list", action="store_true", help="only say what is known from the last runs")
+    parser.add_argument("--keep", action="store_true", help="note what is killed in tests/mutants/killed.toml")
     arguments = parser.parse_args()
     os.chdir(ROOT)
     groups = tomllib.loads((HERE / "targets.toml").read_text(encoding="utf-8"))["group"]
@@ -52,6 +57,8 @@ def main() -> int:
             if not arguments.list:
                 _run(modules, group["tests"], arguments.fresh)
             results += [result for path in modules for result in _known(path).values()]
+    if arguments.keep:
+        _keep({path for group in groups for path in group["modules"]})
     return _verdict(results)
 
 
@@ -62,6 +69,26 @@ def _file(path: str) -> Path:
 def _known(path: str) -> dict[str, dict[str, Any]]:
     file = _file(path)
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+def _kept() -> dict[str, list[str]]:
+    found = tomllib.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    return {path: keys.split() for path, keys in found.items()}
+
+
+def _keep(modules: set[str]) -> None:
+    kept = {path: keys for path, keys in _kept().items() if path in modules}
+    for path in modules:
+        if found := _known(path):
+            kept[path] = sorted(key for key, one in found.items() if one["outcome"] in DEAD)
+    lines = [
+        "# By `python -m tests.mutants --keep`: keys of the mutants that are killed (docs/mutants.md).",
+        "",
+    ]
+    for path, keys in sorted(kept.items()):
+        rows = (" ".join(keys[begin : begin + 7]) for begin in range(0, len(keys), 7))
+        lines += [f'"{path}" = """', *rows, '"""']
+    KEPT.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _save(path: str, found: dict[str, dict[str, Any]]) -> None:
@@ -83,11 +110,14 @@ def _run(modules: list[str], tests: list[str], fresh: bool) -> None:
         known[path] = {}
         chosen[path] = []
         before = {} if fresh else _known(path)
+        kept = set() if fresh else set(_kept().get(path, ()))
         for mutant in mutants(text):
             key = _key(text, mutant)
             keys[id(mutant)] = key
-            if before.get(key, {}).get("outcome") in {"killed", "timeout"}:
+            if before.get(key, {}).get("outcome") in DEAD:
                 known[path][key] = {**before[key], "line": mutant.line}
+            elif key in kept and key not in before:
+                known[path][key] = _record(path, "", mutant, "killed", 0.0)
             else:
                 chosen[path].append(mutant)
                 known[path][key] = _record(path, "", mutant, NOT_RUN, 0.0)

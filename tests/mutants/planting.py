@@ -10,6 +10,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+PLAIN = (int, float, str, tuple, frozenset, set, Fraction, np.generic)
+"""Types of the constants that are given to an imported module."""
+
 FUNCTION = 0x1  # CO_OPTIMIZED: a function's body, not a module's or a class's
 
 
@@ -93,13 +98,17 @@ def plant(module: types.ModuleType, name: str, code: types.CodeType) -> bool:
 def plant_module(module: types.ModuleType, source: str) -> bool:
     """Give an imported module the constants and defaults of another text; False where more than they would differ.
 
-    Constants go to every module that imported them. Kernels have theirs compiled in, and classes of pydantic hold
-    theirs in validators: mutants of such modules wait for a fresh import.
+    Constants go to every module that imported them; kernels have theirs compiled in, and are compiled anew. Classes of
+    pydantic hold theirs in validators, and kernels of other modules may hold them too: such mutants wait for a fresh
+    import.
     """
     fresh = types.ModuleType(module.__name__)
     exec(compile(source, module.__file__ or "", "exec", dont_inherit=True), vars(fresh))
-    if any(hasattr(value, "py_func") for value in vars(module).values()):
-        return False
+    kernels = _kernels(module)
+    for path, other in list(sys.modules.items()):
+        callers = path.startswith("models.") and other is not module and _kernels(other)
+        if callers and any(vars(other).get(name) is kernel for name, kernel in kernels.items()):
+            return False
     found = False
     for name, new in vars(fresh).items():
         old = vars(module).get(name)
@@ -112,13 +121,14 @@ def plant_module(module: types.ModuleType, source: str) -> bool:
                 held, given = (getattr(one, "__func__", one) for one in (vars(old).get(key), method))
                 if isinstance(held, types.FunctionType) and isinstance(given, types.FunctionType):
                     found |= _take_defaults(held, given)
-        elif isinstance(new, (int, float, str, tuple, frozenset, set, Fraction)) and not name.startswith("__"):
+        elif isinstance(new, PLAIN) and not name.startswith("__"):
             if type(new) is type(old) and new == old:
                 continue
             found = True
             for other in list(sys.modules.values()):
                 if vars(other).get(name) is old:
                     setattr(other, name, new)
+    _compile_anew(kernels)
     return found
 
 
@@ -128,20 +138,42 @@ def _take_defaults(old: types.FunctionType, new: types.FunctionType) -> bool:
     return not same
 
 
+def warm(module: types.ModuleType) -> None:
+    """Compile the kernels of a module once and forget them: forks then find numba's own tables ready, which take longer
+    than most kernels."""
+    import numba
+
+    for kernel in _kernels(module).values():
+        for signature in kernel.signatures:
+            numba.njit(kernel.py_func).compile(signature)
+
+
+def _kernels(module: types.ModuleType) -> dict[str, Any]:
+    """The kernels that a module defines."""
+    held = [value for value in vars(module).values() if hasattr(value, "py_func")]
+    return {value.py_func.__name__: value for value in held if value.py_func.__module__ == module.__name__}
+
+
 def _plant_kernel(module: types.ModuleType, name: str, code: types.CodeType) -> None:
-    """Compile all kernels of the module anew, without the cache on disk: callers hold compiled code of the old one."""
+    """Give a kernel another body; those that call it are compiled anew too, as they hold compiled code of the old."""
+    own = _kernels(module)
+    stale = {name}
+    for _ in own:
+        stale |= {key for key, value in own.items() if stale & set(value.py_func.__code__.co_names)}
+    old = own[name].py_func
+    function = types.FunctionType(code, vars(module), name, old.__defaults__)
+    function.__module__ = module.__name__
+    _compile_anew({key: own[key] for key in stale}, {name: function})
+
+
+def _compile_anew(kernels: dict[str, Any], bodies: dict[str, Any] | None = None) -> None:
+    """Put kernels without compiled code, and without the cache on disk, in the place of these wherever they stand."""
     import numba
 
     from models import compiled
 
-    old = {key: value for key, value in vars(module).items() if hasattr(value, "py_func")}
-    own = {key: value for key, value in old.items() if value.py_func.__module__ == module.__name__}
-    for key, dispatcher in own.items():
-        function = dispatcher.py_func
-        if key == name:
-            function = types.FunctionType(code, vars(module), key, function.__defaults__)
-            function.__module__ = module.__name__
-        fresh = compiled._compiled_once(numba.njit(function))
+    for key, dispatcher in kernels.items():
+        fresh = compiled._compiled_once(numba.njit((bodies or {}).get(key, dispatcher.py_func)))
         for other in list(sys.modules.values()):
             for held, value in list(getattr(other, "__dict__", {}).items()):
                 if value is dispatcher:

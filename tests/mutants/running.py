@@ -18,8 +18,14 @@ import pytest
 from tests.mutants import planting
 from tests.mutants.operators import Mutant
 
-PATIENCE = 20.0
+PATIENCE = 10.0
 """Seconds that a mutant may take beyond four times what its tests take."""
+
+PROCESSOR = 4.0
+"""The same in seconds of the processor: a loop without end is known by them sooner, on a busy machine too."""
+
+IMPORTS = 50.0
+"""The same again where everything is imported and every kernel of the module compiled anew."""
 
 MEMORY = 6 << 30
 """Bytes that a mutant may hold: one that asks for more is killed by that."""
@@ -78,6 +84,7 @@ class Session:
         with open(path, encoding="utf-8") as file:
             text = file.read()
         original = compile(text, os.path.abspath(path), "exec", dont_inherit=True)
+        planting.warm(module)
         users = {
             item.module.__name__
             for item in self.items
@@ -170,13 +177,13 @@ def forked(body: Callable[[], bool], limit: float) -> tuple[str, float, int]:
     begin = time.monotonic()
     pid = os.fork()
     if pid == 0:
-        _child(body)
+        _child(body, limit - PATIENCE + PROCESSOR)
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         took = time.monotonic() - begin
         if done:
             code = os.waitstatus_to_exitcode(status)
-            return ("survived" if code == 0 else "killed"), took, code
+            return {0: "survived", -signal.SIGPROF: "timeout"}.get(code, "killed"), took, code
         if took > limit:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -184,12 +191,13 @@ def forked(body: Callable[[], bool], limit: float) -> tuple[str, float, int]:
         time.sleep(0.005)
 
 
-def _child(body: Callable[[], bool]) -> None:
+def _child(body: Callable[[], bool], seconds: float) -> None:
     import resource
 
     code = 1
     try:
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # ends the process by SIGPROF
         code = 1 if body() else 0
     finally:
         os._exit(code)
@@ -206,7 +214,7 @@ def at_import(path: str, mutant: Mutant, tests: list[str], took: float) -> tuple
         # 4, 5: a test that is no longer there is no kill
         return int(pytest.main([*ARGUMENTS, "-x", *tests])) not in (0, 4, 5)
 
-    return forked(body, PATIENCE + 15 + 4 * took)[:2] if tests else ("no test", 0.0)
+    return forked(body, PATIENCE + IMPORTS + 4 * took)[:2] if tests else ("no test", 0.0)
 
 
 ARGUMENTS = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-r", "N")

@@ -40,9 +40,11 @@ def test_a_survivor_that_is_explained_is_one_of_the_program(one: dict[str, str])
 
 
 def test_targets_are_there() -> None:
-    """Every module and every test file of the targets exists, and every module of models/dp is a target."""
-    named = {path for group in GROUPS for path in (*group["modules"], *group["tests"])}
+    """Every module, test file and test of the targets exists, and every module of models/dp is a target."""
+    tests = [name.partition("::") for group in GROUPS for name in group["tests"]]
+    named = {*(path for group in GROUPS for path in group["modules"]), *(path for path, _, _ in tests)}
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+    assert [name for path, _, name in tests if f"def {name}" not in (ROOT / path).read_text(encoding="utf-8")] == []
     of_dp = {str(path.relative_to(ROOT)) for path in (ROOT / "models/dp").glob("*.py") if path.name != "__init__.py"}
     assert of_dp <= named
 

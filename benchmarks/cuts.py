@@ -9,6 +9,7 @@ them and of the last, the seconds of each stage, and the exponent with which a c
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -82,10 +83,8 @@ def measure(log: Path, cases: int, most: int, sensitive: Sequence[str] = ()) -> 
     reading = time.process_time() - began
     with tempfile.TemporaryDirectory() as folder:
         replay = Timed(settings(cases, sensitive), Path(folder) / "out", most)
-        try:
+        with contextlib.suppress(EnoughError):
             replay.run(given)
-        except EnoughError:
-            pass
     stages: Counter[str] = Counter()
     for decision in replay.decisions:
         stages.update(decision.audit.get("seconds") or {})

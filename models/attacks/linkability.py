@@ -104,8 +104,12 @@ def edges(given: Pair, cap: int, relation: int = CLOSED_FORM) -> Edges:
             f"with n = {cap} over {MOST_LINKS} pairs of records can be linked, more than fit; ask for a smaller n, "
             "or name a sensitive attribute"
         )
-    later, least = later[: start[-1]].copy(), least[: start[-1]].copy()
-    back_start = np.concatenate(([0], np.cumsum(np.bincount(later, minlength=len(linked2))))).astype(np.int64)
+    return transposed(start, later[: start[-1]].copy(), least[: start[-1]].copy(), len(linked2), cap)
+
+
+def transposed(start: Ints, later: Codes, least: Bytes, rows2: int, cap: int) -> Edges:
+    """The links by earlier rows, seen from `rows2` later rows as well."""
+    back_start = np.concatenate(([0], np.cumsum(np.bincount(later, minlength=rows2)))).astype(np.int64)
     earlier, back_least = np.empty(len(later), dtype=np.int32), np.empty(len(later), dtype=np.uint8)
     _transpose(start, later, least, back_start[:-1].copy(), earlier, back_least)
     return Edges(start, later, least, back_start, earlier, back_least, cap)

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.pairs import Pair
+from models.attacks.pairs import Pair, Sequences
 from models.compiled import kernel, part
 from models.errors import InputError
-from models.eventlog import Ints
+from models.eventlog import Codes, Ints
 
 LONGEST = 32_000
 """Positions are int16, two bytes per position and symbol: a longer trace would overflow them silently."""
@@ -49,9 +49,14 @@ def walk(given: Pair) -> Walk:
             f"{symbols} activities and {positions} positions need {positions * symbols} cells, more than {CELLS}: "
             "project the log on fewer activities"
         )
-    after = np.full((positions, symbols), -1, dtype=np.int16)
-    _after(given.known.items, given.known.start, *given.match_related, after)
-    return Walk(first, after)
+    return Walk(first, tables(given.known, given.match_related, symbols))
+
+
+def tables(known: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:
+    """`Walk.after` of some variants; `related`: the symbols that each item can stand for."""
+    after = np.full((len(known.items) + len(known), symbols), -1, dtype=np.int16)
+    _after(known.items, known.start, *related, after)
+    return after
 
 
 @kernel

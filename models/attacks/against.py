@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -61,23 +60,24 @@ class Against:
         own = np.arange(len(items) + 1, dtype=np.int64)
         self.related = own, own[:-1].astype(np.int32)
         self.first = (self.linked.start[:-1] + np.arange(len(lengths))).astype(np.int64)
-        self._tables: dict[bytes, Any] = {}
+        self._walks: dict[bytes, Walk] = {}
         # Sensitive values in the order of the candidate, then those that only earlier releases show.
         values = dict.fromkeys([*later.numbered.values.tolist(), *range(len(numbering.values))])
         self.rank = np.empty(len(numbering.values), dtype=np.int64)
         self.rank[list(values)] = np.arange(len(values))
         self.value_names = tuple(numbering.values)
 
-    def _after(self, alphabet: Codes) -> Any:
-        """The tables of next occurrences with a column for each item of an alphabet."""
+    def _walk(self, alphabet: Codes) -> Walk:
+        """The tables of next occurrences in all variants, with a column for each item of an alphabet."""
         key = alphabet.tobytes()
-        if key not in self._tables:
+        if key not in self._walks:
             whole = np.arange(len(self.items), dtype=np.int32)
             if np.array_equal(alphabet, whole):
-                self._tables[key] = tables(self.linked, self.related, len(self.items))
+                after = tables(self.linked, self.related, len(self.items))
             else:
-                self._tables[key] = np.ascontiguousarray(self._after(whole)[:, alphabet])
-        return self._tables[key]
+                after = np.ascontiguousarray(self._walk(whole).after[:, alphabet])
+            self._walks[key] = Walk(self.first, after)
+        return self._walks[key]
 
     @cached_property
     def _all_links(self) -> tuple[Ints, Edges]:
@@ -103,11 +103,11 @@ class Against:
         """Sensitive value and variant of each record class in one integer, which sorts as rows stand."""
         return self.rank[one.value] * len(self.linked) + self.place[one.variant]
 
-    def pair(self, earlier: Known) -> tuple[Pair, Walk]:
+    def pair(self, earlier: Known, others: Sequence[Known] = ()) -> tuple[Pair, Walk]:
         """What `models.attacks.pairs.pair` and `matching.walk` give for the two releases; variants may have other
-        numbers."""
+        numbers. `others`: releases whose items belong to the alphabet as well, in this order."""
         one, two = earlier.numbered, self.later.numbered
-        item_codes = _union(one.items, two.items)
+        item_codes = _union(one.items, *(other.numbered.items for other in others), two.items)
         inside = np.zeros(len(self.linked), dtype=np.bool_)
         inside[self.place[one.variant]] = True
         inside[self.place[two.variant]] = True
@@ -136,7 +136,8 @@ class Against:
             earlier=both[0],
             later=both[1],
         )
-        return given, Walk(self.first[chosen], self._after(item_codes))
+        whole = self._walk(item_codes)
+        return given, Walk(self.first[chosen], whole.after, whole=(whole, chosen))
 
     def _local_rows(self, release: Numbered, local: Codes, value_rank: Codes) -> Rows:
         linked, value = local[self.place[release.variant]], value_rank[release.value]
@@ -167,8 +168,8 @@ def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
     return Rows(linked, linked, value, count, np.empty(0, dtype=np.int32))
 
 
-def _union(first: Codes, second: Codes) -> Codes:
-    return np.asarray(list(dict.fromkeys([*first.tolist(), *second.tolist()])), dtype=np.int32)
+def _union(*parts: Codes) -> Codes:
+    return np.asarray(list(dict.fromkeys(code for part in parts for code in part.tolist())), dtype=np.int32)
 
 
 def _part(whole: Sequences, chosen: Ints, recode: Codes) -> Sequences:

@@ -61,7 +61,7 @@ class BaseLinker:
     def links(self) -> Ints:
         """int64[P, 3]: earlier row, later row, records; the current pairs."""
         pairs = self.linker.pairs
-        return np.ascontiguousarray(pairs[pairs[:, RECORDS] > 0][:, [ROW1, ROW2, RECORDS]])
+        return pairs[np.flatnonzero(pairs[:, RECORDS] > 0)][:, [ROW1, ROW2, RECORDS]]
 
     @cached_property
     def loose(self) -> Ints:

@@ -8,20 +8,25 @@ where erasure wrote a record again or where most of what it holds is shown by no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from models.attacks.against import Against, Known
+from models.attacks.correspondence import Audit
 from models.attacks.linkability import Edges
 from models.attacks.matching import Walk, walk
 from models.attacks.numbering import Numbered, Numbering, partners
 from models.attacks.pairs import Pair, pair
+from models.attacks.series import PairInSeries, audited, over_all_activities
 from models.errors import InputError
 from models.eventlog import Ints, SimpleLog
 from stream.storage.release_record import Record
 
 NUMBERING, NUMBERED, SIMPLE = "attacks.numbering", "attacks.numbered", "simple"
+COMPARISON, SERIES = "attacks.comparison", "attacks.series"
 
 SPARE = 1000
 """Variants of withheld candidates and of releases that nobody looks back at, kept before a numbering begins anew."""
@@ -47,7 +52,11 @@ class Comparison:
         taxonomy: Mapping[Any, Any] | None = None,
     ) -> None:
         """`cap`: the largest n; `known`, `taxonomy`: see `models.attacks.pairs.pair`."""
-        self.candidate, self.known, self.taxonomy = candidate, known, taxonomy
+        self.candidate, self.earlier, self.cap = candidate, list(earlier), cap
+        self.known, self.taxonomy = known, taxonomy
+        for one in earlier:
+            one.cache.pop(COMPARISON, None)  # its tables are as large as the releases
+        candidate.cache[COMPARISON] = self
         numbering = _numbering(earlier)
         for record in (*earlier, candidate):
             _number(numbering, record)
@@ -66,6 +75,13 @@ class Comparison:
         given = pair(simple(earlier), simple(self.candidate), known=self.known, taxonomy=self.taxonomy)
         return given, walk(given)
 
+    def audited(self, records: Sequence[Record], earlier: Record, bk_length: int, ns: Sequence[int]) -> Audit | None:
+        """What is counted of a pair in the series `records`, by tables that are there; None where they are not."""
+        if self.against is None or self.cap != ns[-1] or not any(one is earlier for one in self.earlier):
+            return None
+        given, table = self.against.pair(_known(earlier), [_known(one) for one in records])
+        return Audit(given, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, given))
+
     def edges(self, earlier: Record, given: Pair) -> Edges | None:
         """The linkable pairs, where they are shared; None: each audit lists its own."""
         if self.against is None:
@@ -74,6 +90,42 @@ class Comparison:
             return self.against.edges(_known(earlier), given)
         except InputError:
             return None
+
+
+def pairs_in_series(
+    records: Sequence[Record],
+    bk_length: int,
+    ns: Sequence[int],
+    known: Callable[[Any], Any] | None,
+    taxonomy: Mapping[str, str] | None,
+    about: Sequence[str],
+) -> dict[tuple[int, int], PairInSeries]:
+    """All pairs of the series `records`, the last of which is the candidate. Those that were in the series of the last
+    release are known already. `about`: what background knowledge is about.
+
+    What is known of a pair stands with its later release, and holds for the very same earlier record, alphabet and
+    question only: a release that erasure wrote again is another record.
+    """
+    for record in records:
+        before = record.cache.get(SERIES, {})
+        record.cache[SERIES] = {key: own for key, own in before.items() if any(own[0] is one for one in records)}
+    logs = over_all_activities([simple(one) for one in records])
+    shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
+    question = (bk_length, tuple(ns), tuple(about), tuple((taxonomy or {}).items()))
+    found = {}
+    for i, j in combinations(range(len(records)), 2):
+        kept = records[j].cache[SERIES]
+        key = (records[i].key, logs[i].alphabet, question)
+        of, one = kept.get(key, (None, None))
+        if of is not records[i]:
+            newest = shared is not None and j == len(records) - 1
+            one = PairInSeries(
+                partial(audited, logs[i], logs[j], bk_length, ns, known, taxonomy),
+                partial(shared.audited, records, records[i], bk_length, ns) if shared is not None and newest else None,
+            )
+            kept[key] = records[i], one
+        found[i, j] = one
+    return found
 
 
 def _numbering(earlier: Sequence[Record]) -> Numbering:

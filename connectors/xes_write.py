@@ -8,6 +8,7 @@ events are noise. The bytes depend on the log alone.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -102,19 +103,29 @@ def _nested(key: str, value: Any, depth: int) -> Iterator[str]:
 
 
 def _traces(log: EventLog) -> Iterator[str]:
-    """The lines of each trace. Every distinct value is written as XML once; a case is then a choice of lines."""
-    ids = [f"\t<trace>\n\t\t{_element('concept:name', case)}\n" for case in log.case_ids]
+    """The lines of each trace. Every distinct event is written as XML once; a case is then a choice of events."""
     own = [_lines(name, column.values, 2, column.codes) for name, column in log.case_attributes.items()]
-    columns = {"concept:name": log.activity, "org:resource": log.resource, **log.event_attributes}
-    further = [_lines(name, column.values, 3, column.codes) for name, column in columns.items() if column.values]
-    times = [f'\t\t\t<date key="time:timestamp" value="{text}"/>\n' for text in isoformat(log.time)]
-    events = ["".join(parts) for parts in zip(*further, times, strict=True)] if times else []
-    for case, head in enumerate(ids):
-        yield head
+    events, which = _events(log)
+    for case, (begin, end) in enumerate(itertools.pairwise(log.starts.tolist())):
+        yield f"\t<trace>\n\t\t{_element('concept:name', log.case_ids[case])}\n"
         yield "".join(lines[case] for lines in own)
-        for event in events[log.starts[case] : log.starts[case + 1]]:
-            yield f"\t\t<event>\n{event}\t\t</event>\n"
+        yield "".join([events[code] for code in which[begin:end]])
         yield "\t</trace>\n"
+
+
+def _events(log: EventLog) -> tuple[list[str], list[int]]:
+    """Distinct events as XML, and which of them each event is."""
+    columns = {"concept:name": log.activity, "org:resource": log.resource, **log.event_attributes}
+    shown = {name: column for name, column in columns.items() if column.values}
+    moments, moment = np.unique(log.time, return_inverse=True)
+    joint = moment.astype(np.int64)
+    for column in shown.values():  # renumbered after each column, so that the next product fits
+        joint = np.unique(joint * (len(column.values) + 1) + column.codes + 1, return_inverse=True)[1].astype(np.int64)
+    _, first, which = np.unique(joint, return_index=True, return_inverse=True)
+    texts = [f'\t\t\t<date key="time:timestamp" value="{text}"/>\n' for text in isoformat(moments)]
+    parts = [_lines(name, column.values, 3, column.codes[first]) for name, column in shown.items()]
+    parts.append([texts[code] for code in moment[first].tolist()])
+    return [f"\t\t<event>\n{''.join(lines)}\t\t</event>\n" for lines in zip(*parts, strict=True)], which.tolist()
 
 
 def _lines(name: str, values: Iterable[Any], depth: int, codes: np.ndarray[Any, Any]) -> list[str]:

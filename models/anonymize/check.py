@@ -7,7 +7,6 @@ tlkc-privacy-extended-2021; it reads the released items themselves, not the view
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,15 +37,22 @@ def first_violation(
     """
     order = sorted(range(len(items.values)), key=lambda code: repr(items.values[code]))
     rank = {code: place for place, code in enumerate(order)}
-    traces = [[rank[code] for code in items.codes[a:b].tolist()] for a, b in itertools.pairwise(starts.tolist())]
-    if structure in ("set", "mult"):
-        traces = [sorted(set(trace)) if structure == "set" else sorted(trace) for trace in traces]
-    present = [case for case, trace in enumerate(traces) if trace]
-    if not present:
+    if np.any(items.codes < 0):
+        raise ValueError("an event without an item cannot be checked")
+    case = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    codes = np.asarray([rank[code] for code in range(len(order))], dtype=np.int64)[items.codes]
+    if structure == "set":
+        pairs = np.unique(case * max(len(order), 1) + codes)
+        case, codes = pairs // max(len(order), 1), pairs % max(len(order), 1)
+    elif structure == "mult":
+        codes = codes[np.lexsort((codes, case))]
+    lengths = np.bincount(case, minlength=len(starts) - 1)
+    present = np.flatnonzero(lengths)
+    if not len(present):
         return None
     values, n_values = _side_by_side(classes, present)
-    flat = np.asarray([code for case in present for code in traces[case]], dtype=np.int64)
-    bounds = np.concatenate(([0], np.cumsum([len(traces[case]) for case in present]))).astype(np.int64)
+    flat = codes
+    bounds = np.concatenate(([0], np.cumsum(lengths[present]))).astype(np.int64)
     whole = max((int(np.bincount(row[row >= 0]).max(initial=0)) for row in values), default=0)
     if len(present) < K or whole * C.denominator > C.numerator * len(present):
         return Violation((), len(present), whole)
@@ -61,7 +67,7 @@ def first_violation(
     return Violation(tuple(items.values[order[code]] for code in path[:depth]), int(support), int(worst))
 
 
-def _side_by_side(classes: Sequence[Column], present: list[int]) -> tuple[Array, int]:
+def _side_by_side(classes: Sequence[Column], present: Ints) -> tuple[Array, int]:
     values = np.full((len(classes), len(present)), -1, dtype=np.int64)
     used = 0
     for number, column in enumerate(classes):

@@ -214,3 +214,67 @@ def extend(
                 out_bad[written] = bad
                 written += 1
     return len(paths), written
+
+
+@kernel
+def alone(starts: Ints, codes: Codes, weight: Ints, value: Codes, n_values: int, support: Ints, worst: Ints) -> None:
+    """support[item]: cases that have it; worst[item]: raised to the most of them that have one value of `value`
+    (class of each row, -1: none)."""
+    n_items = len(support)
+    seen = np.full(n_items, -1, dtype=np.int64)
+    shares = np.zeros((n_items, n_values), dtype=np.int64)
+    support[:] = 0
+    for row in range(len(starts) - 1):
+        for p in range(starts[row], starts[row + 1]):
+            item = codes[p]
+            if seen[item] != row:
+                seen[item] = row
+                support[item] += weight[row]
+                if value[row] >= 0:
+                    shares[item, value[row]] += weight[row]
+    for item in range(n_items):
+        worst[item] = max(worst[item], _worst(shares[item]))
+
+
+@kernel
+def followed(starts: Ints, codes: Codes, weight: Ints, values: Codes, support: Ints, shares: Ints) -> None:
+    """support[a, b]: cases in which some b stands after some a, shares[a, b]: how many of them have each class.
+
+    That is so where the first a stands before the last b: one look at the distinct items of a row answers it for all
+    of their pairs, instead of one walk through the rows for each parent.
+    """
+    n_items = len(support)
+    stamp = np.full(n_items, -1, dtype=np.int64)
+    first, last = np.empty(n_items, dtype=np.int64), np.empty(n_items, dtype=np.int64)
+    distinct = np.empty(n_items, dtype=np.int64)
+    support[:] = 0
+    shares[:] = 0
+    for row in range(len(starts) - 1):
+        found = 0
+        for p in range(starts[row], starts[row + 1]):
+            item = codes[p]
+            if stamp[item] != row:
+                stamp[item] = row
+                first[item] = p
+                distinct[found] = item
+                found += 1
+            last[item] = p
+        for x in range(found):
+            a = distinct[x]
+            for y in range(found):
+                b = distinct[y]
+                if first[a] < last[b]:
+                    support[a, b] += weight[row]
+                    for k in range(values.shape[0]):
+                        if values[k, row] >= 0:
+                            shares[a, b, values[k, row]] += weight[row]
+
+
+@kernel
+def judged(support: Ints, shares: Ints, K: int, most: Ints, bad: Codes) -> None:
+    """bad[a, b]: 0 survives, 1 below K, 2 (not below K and) a value above C, as `extend` says it."""
+    for a in range(len(support)):
+        for b in range(len(support)):
+            bad[a, b] = 1 if support[a, b] < K else 0
+            if bad[a, b] == 0 and _worst(shares[a, b]) > most[support[a, b]]:
+                bad[a, b] = 2

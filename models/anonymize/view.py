@@ -122,21 +122,25 @@ def _canonical_codes(column: Column) -> tuple[tuple[Any, ...], Codes]:
 
 
 def _traces(starts: Ints, codes: Codes, structure: Structure) -> tuple[list[tuple[int, ...]], Ints]:
-    slots = np.zeros(len(codes), dtype=np.int64)
-    traces = []
-    for a, b in itertools.pairwise(starts.tolist()):
-        own = codes[a:b]
-        if structure == "set":
-            distinct, slots[a:b] = np.unique(own, return_inverse=True)
-            traces.append(tuple(distinct.tolist()))
-        elif structure == "mult":
-            order = np.argsort(own, kind="stable")
-            slots[a:b][order] = np.arange(b - a)
-            traces.append(tuple(own[order].tolist()))
-        else:
-            slots[a:b] = np.arange(b - a)
-            traces.append(tuple(own.tolist()))
-    return traces, slots
+    """The trace of each case in the common structure, and the place in it of each event."""
+    lengths = np.diff(starts)
+    case = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+    if structure == "set":
+        width = int(codes.max(initial=0)) + 1
+        pairs, slots = np.unique(case * width + codes, return_inverse=True)
+        own, ends = pairs % width, np.searchsorted(pairs // width, np.arange(len(lengths) + 1))
+        return _cut(own, ends), slots.astype(np.int64) - ends[case]
+    if structure == "mult":
+        order = np.lexsort((codes, case))  # stable: equal items stay in the order of their events
+        slots = np.empty(len(codes), dtype=np.int64)
+        slots[order] = np.arange(len(codes)) - starts[case]
+        return _cut(codes[order], starts), slots
+    return _cut(codes, starts), np.arange(len(codes), dtype=np.int64) - starts[case]
+
+
+def _cut(codes: Codes | Ints, starts: Ints) -> list[tuple[int, ...]]:
+    flat = codes.tolist()
+    return [tuple(flat[a:b]) for a, b in itertools.pairwise(starts.tolist())]
 
 
 def _distinct(keys: Iterable[Hashable]) -> tuple[list[Any], Ints]:

@@ -25,6 +25,10 @@ CHUNK = 1 << 20
 
 BELOW_K, ABOVE_C = 1, 2
 
+CELLS = 1 << 20
+"""Most pairs of items times classes that are counted in one table; with more the table would not fit the cache, and
+pairs are counted parent by parent as larger candidates are."""
+
 MAX_CANDIDATES = 50_000_000
 """Candidates that survive in one level before the search gives up (about 32 bytes each, times the level)."""
 
@@ -125,15 +129,15 @@ def minimal_violations(view: View, bounds: Bounds, *, max_candidates: int = MAX_
 
 def single_items(view: View, bounds: Bounds) -> Level:
     """All candidates of one item."""
+    from models.anonymize.kernels import alone
+
     items = len(view.alphabet)
-    pairs = np.unique(view.row_of_position * max(items, 1) + view.codes)
-    row, item = pairs // max(items, 1), pairs % max(items, 1)
-    support = _sums(item, view.weight[row], items)
-    worst = np.zeros(items, dtype=np.int64)
-    for values, names in zip(view.values, view.classes, strict=True):
-        known = values[row] >= 0
-        share = _sums(item[known] * len(names) + values[row[known]], view.weight[row[known]], items * len(names))
-        worst = np.maximum(worst, share.reshape(items, -1).max(axis=1, initial=0))
+    support, worst = np.zeros(items, dtype=np.int64), np.zeros(items, dtype=np.int64)
+    nothing = np.full((1, len(view.weight)), -1, dtype=np.int32)
+    # Without a sensitive attribute nobody has a class: one pass still counts the supports.
+    columns = zip(view.values, view.classes, strict=True) if view.classes else zip(nothing, [()], strict=True)
+    for value, names in columns:
+        alone(view.starts, view.codes, view.weight, value, len(names), support, worst)
     shares = worst > bounds.most(view.n_cases)[support]
     reason = np.where(support < bounds.K, BELOW_K, np.where(shares, ABOVE_C, 0))
     level = Level(np.arange(items, dtype=np.int32)[:, None], support, reason.astype(np.int32))
@@ -146,17 +150,18 @@ def _sums(index: Ints, amounts: Ints, length: int) -> Ints:
     return result
 
 
+Extensions = tuple[Codes, Codes, Ints, Codes]
+"""Parent and last item of each candidate, its support, and what is wrong with it."""
+
+
 class LevelSearch:
     """The trie of surviving candidates, one level at a time, over the items that survive alone."""
 
     def __init__(self, view: View, alive: Codes, bounds: Bounds) -> None:
-        from models.anonymize.kernels import first_occurrences
-
         self.bounds = bounds
         self.alive = alive.astype(np.int32)
-        self.starts, codes = _only(view, alive)
+        self.starts, self.codes = _only(view, alive)
         self.weight = view.weight
-        self.occurrences = first_occurrences(self.starts, codes, len(alive))
         self.most = bounds.most(view.n_cases)
         self.values, self.n_values = _heavy_classes(view, bounds)
         self.paths = np.arange(len(alive), dtype=np.int32)[:, None]
@@ -164,11 +169,37 @@ class LevelSearch:
         self.child_start = np.asarray([0, len(alive)], dtype=np.int64)
         self.child_item = np.arange(len(alive), dtype=np.int32)
         self.keys = np.arange(len(alive), dtype=np.int64)
+        self.occurrences: tuple[Ints, Codes, Ints] | None = None
 
     def next_level(self) -> Level:
         """Every candidate one larger that is supported and whose deletions all survive."""
-        from models.anonymize.kernels import extend
+        items = len(self.alive)
+        small = items * items * self.n_values <= CELLS
+        self.parent, self.item, support, reason = (
+            self._pairs() if self.paths.shape[1] == 1 and small else self._extended()
+        )
+        self.next_paths = np.concatenate((self.paths[self.parent], self.item[:, None]), axis=1)
+        return Level(self.alive[self.next_paths], support, reason)
 
+    def _pairs(self) -> Extensions:
+        """The candidates of two items, all in one pass over the rows."""
+        from models.anonymize.kernels import followed, judged
+
+        items = len(self.alive)
+        support = np.zeros((items, items), dtype=np.int64)
+        shares = np.zeros((items, items, self.n_values), dtype=np.int64)
+        followed(self.starts, self.codes, self.weight, self.values, support, shares)
+        bad = np.zeros((items, items), dtype=np.int32)
+        judged(support, shares, min(self.bounds.K, len(self.most)), self.most, bad)
+        parent, item = np.nonzero(support > 0)
+        return parent.astype(np.int32), item.astype(np.int32), support[parent, item], bad[parent, item]
+
+    def _extended(self) -> Extensions:
+        """The candidates of any size, parent by parent."""
+        from models.anonymize.kernels import extend, first_occurrences
+
+        if self.occurrences is None:
+            self.occurrences = first_occurrences(self.starts, self.codes, len(self.alive))
         items = len(self.alive)
         size = max(items, min(CHUNK, items * len(self.paths)))
         buffers: list[Any] = [np.empty(size, dtype=kind) for kind in (np.int32, np.int32, np.int64, np.int32)]
@@ -182,9 +213,8 @@ class LevelSearch:
             )  # fmt: skip
             for part, buffer in zip(parts, buffers, strict=True):
                 part.append(buffer[:written].copy())
-        self.parent, self.item, support, reason = (np.concatenate(part) for part in parts)
-        self.next_paths = np.concatenate((self.paths[self.parent], self.item[:, None]), axis=1)
-        return Level(self.alive[self.next_paths], support, reason)
+        parent, item, support, reason = (np.concatenate(part) for part in parts)
+        return parent, item, support, reason
 
     def keep(self, chosen: npt.NDArray[np.bool_]) -> None:
         """Make the chosen candidates of the last level the parents of the next."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ RELATION = {
 
 @dataclass(slots=True)
 class Judge:
-    """All that one method needs to value candidates at one n."""
+    """All that one method needs to value candidates at one n. `cracked`: what `worst_group` found; the worst
+    background knowledge of several attacks is often the same."""
 
     given: Pair
     table: Walk
@@ -35,6 +36,7 @@ class Judge:
     n: int
     linkable: Edges
     base: BaseLinker
+    cracked: dict[tuple[int, ...], Ints] = field(default_factory=dict)
 
     def starts(self) -> tuple[Ints, Ints]:
         """Where each value's rows begin, in both releases."""
@@ -106,7 +108,10 @@ def worst_group(judge: Judge, bk: Sequence[int], attack: str) -> dict[str, Any]:
     """The sensitive value with the most cracked records under a candidate: {value, ms1, ms2, cracked}."""
     given = judge.given
     in1, in2 = matching(judge, bk)
-    cracked = _cracks(judge, in1, in2)[:, ("fa", "ca", "ba").index(attack)]
+    key = tuple(bk)
+    if key not in judge.cracked:
+        judge.cracked[key] = _cracks(judge, in1, in2)
+    cracked = judge.cracked[key][:, ("fa", "ca", "ba").index(attack)]
     ms1, ms2 = sizes(given.earlier, in1, len(given.values)), sizes(given.later, in2, len(given.values))
     own = int(np.lexsort((ms1 + ms2, cracked))[-1])
     return {"value": given.values[own], "ms1": int(ms1[own]), "ms2": int(ms2[own]), "cracked": int(cracked[own])}

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from models.attacks.candidates import Judge, relation_edges, value, worst_group
 from models.attacks.enumeration import enumerate_all
 from models.attacks.joint import joint_value
-from models.attacks.linkability import edges
+from models.attacks.linkability import Edges, edges
 from models.attacks.linker import BaseLinker, Flags, base_linkers, obstacles
 from models.attacks.matching import Walk, walk
 from models.attacks.outcome import FLOOR, Anonymity, Method, Minimum, Result, check, result, unlinkable
@@ -56,18 +56,19 @@ def anonymity(
 
 
 class Audit:
-    """The audit of one pair: tables that all n share. `ns`: ascending; `table`: of this pair, where it is there."""
+    """The audit of one pair: tables that all n share. `ns`: ascending; `table`, `linkable`: of this pair, where they
+    are there (links up to the last n); `least_n`: whether the least n is searched where no linker exists."""
 
     def __init__(
         self, given: Pair, bk_length: int, ns: Sequence[int], method: Method, minimum: Minimum,
-        table: Walk | None = None,
+        table: Walk | None = None, *, linkable: Edges | None = None, least_n: bool = True,
     ) -> None:  # fmt: skip
         self.given, self.bk_length, self.ns = given, bk_length, ns
         self.method: Method = method
         self.minimum: Minimum = minimum
         self.table = walk(given) if table is None else table
-        self.linkable = edges(given, ns[-1])
-        self.least_n: dict[int, int | None] = {}
+        self.linkable = edges(given, ns[-1]) if linkable is None else linkable
+        self.least_n: dict[int, int | None] | None = {} if least_n else None
         self.compared = self.linkable if method in ("exact", "sound") else relation_edges(given, ns[-1], method)
 
     def run(self, candidates: Sequence[Sequence[Any]] = (), joint: bool = False) -> Anonymity:

@@ -104,8 +104,12 @@ def edges(given: Pair, cap: int, relation: int = CLOSED_FORM) -> Edges:
             f"with n = {cap} over {MOST_LINKS} pairs of records can be linked, more than fit; ask for a smaller n, "
             "or name a sensitive attribute"
         )
-    later, least = later[: start[-1]].copy(), least[: start[-1]].copy()
-    back_start = np.concatenate(([0], np.cumsum(np.bincount(later, minlength=len(linked2))))).astype(np.int64)
+    return transposed(start, later[: start[-1]].copy(), least[: start[-1]].copy(), len(linked2), cap)
+
+
+def transposed(start: Ints, later: Codes, least: Bytes, rows2: int, cap: int) -> Edges:
+    """The links by earlier rows, seen from `rows2` later rows as well."""
+    back_start = np.concatenate(([0], np.cumsum(np.bincount(later, minlength=rows2)))).astype(np.int64)
     earlier, back_least = np.empty(len(later), dtype=np.int32), np.empty(len(later), dtype=np.uint8)
     _transpose(start, later, least, back_start[:-1].copy(), earlier, back_least)
     return Edges(start, later, least, back_start, earlier, back_least, cap)
@@ -194,12 +198,32 @@ def _mark(items, low, high, rel_start, rel_item, masks, on):  # type: ignore[no-
 
 
 @part
+def _matched(state, d, m):  # type: ignore[no-untyped-def]
+    """LCS(s1[:d], u) from the state after u: the zeros among its first min(d, m) bits, each a step of the LCS."""
+    bits, found = min(d, m), 0
+    for w in range((bits + 63) // 64):
+        word = ~state[w]
+        if bits - 64 * w < 64:
+            word &= (np.uint64(1) << np.uint64(bits - 64 * w)) - np.uint64(1)
+        word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
+        word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+        word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+        found += int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+    return found
+
+
+@part
 def _least(items, low2, high2, m, masks, state, scores, begin, cap, relation):  # type: ignore[no-untyped-def]
     """(least n of a pair, or more than cap where none is; how many symbols of s2 were read before that was sure).
 
     Hyyrö's recurrence; the carry out of the last word says that the LCS grew. `state[d]` and `scores[d]` = (LCS,
-    least n so far, longest prefix of s2 within s1) are those after d symbols, valid up to `begin`. Once
-    |u| - LCS(s1, u) exceeds cap no longer prefix can do better, since each further symbol adds at most one match.
+    least n so far, longest prefix of s2 within s1) are those after d symbols, valid up to `begin`.
+
+    Reading stops once LCS(s1[:d], u) < d - cap for the prefix u of length d, since then no longer prefix w = u.x
+    links within cap. Take a common subsequence of s1 and w that leaves at most cap symbols of each unmatched, and say
+    that its part within u reaches up to s1[:i]. That part leaves at most cap symbols of u and of s1[:i] unmatched, so
+    LCS(s1[:i], u) >= max(d, i) - cap. If i <= d, s1[:d] contains s1[:i]; if i > d, the i - d symbols after s1[:d]
+    match at most i - d, and LCS(s1[:d], u) >= i - cap - (i - d). Both give LCS(s1[:d], u) >= d - cap.
     """
     words = max(1, (m + 63) // 64)
     if begin == 0:
@@ -222,7 +246,7 @@ def _least(items, low2, high2, m, masks, state, scores, begin, cap, relation):  
             prefix = lcs
         scores[d + 1, 0], scores[d + 1, 2] = lcs, prefix
         scores[d + 1, 1] = min(scores[d, 1], max(d + 1, m) - lcs)
-        if not relation and d + 1 - lcs > cap:
+        if not relation and (d + 1 - lcs > cap or d + 1 - _matched(state[d + 1], d + 1, m) > cap):
             return scores[d, 1], d + 1
     lcs = scores[length, 0]
     if not relation:

@@ -28,8 +28,9 @@ FEW = 5
 class Obstacle:
     """A Hall witness: `earlier` records of one sensitive value that can only be `later` < `earlier` later records.
 
-    `least_n`: the smallest n with which the records of this value can all be linked; None where no n up to 127 is
-    enough, above all where the later release has fewer records of the value (it changed, or cases were dropped).
+    `least_n`: the smallest n with which the records of this value can all be linked; None where it was not asked for,
+    and where no n up to 127 is enough, above all where the later release has fewer records of the value (it changed, or
+    cases were dropped).
     """
 
     value: Any
@@ -60,7 +61,7 @@ class BaseLinker:
     def links(self) -> Ints:
         """int64[P, 3]: earlier row, later row, records; the current pairs."""
         pairs = self.linker.pairs
-        return np.ascontiguousarray(pairs[pairs[:, RECORDS] > 0][:, [ROW1, ROW2, RECORDS]])
+        return pairs[np.flatnonzero(pairs[:, RECORDS] > 0)][:, [ROW1, ROW2, RECORDS]]
 
     @cached_property
     def loose(self) -> Ints:
@@ -117,11 +118,13 @@ def base_linkers(given: Pair, linkable: Edges, ns: Sequence[int]) -> Iterator[Ba
         yield BaseLinker(n, linkable, linker, scratch, found, left)
 
 
-def obstacles(given: Pair, base: BaseLinker, found: dict[int, int | None], most: int) -> list[Obstacle]:
+def obstacles(given: Pair, base: BaseLinker, found: dict[int, int | None] | None, most: int) -> list[Obstacle]:
     """For each sensitive value whose records cannot all be linked with this n: a witness and its least n. `found`:
-    the least n of each value that had none with a smaller n either; the search is dear, and its answer the same.
-    `most`: the largest n of the audit, the first to be tried."""
+    the least n of each value that had none with a smaller n either; the search is dear, and its answer the same. None:
+    it is not asked for. `most`: the largest n of the audit, the first to be tried."""
     values = np.unique(given.earlier.value[base.excess > 0]).tolist()
+    if found is None:
+        return [_obstacle(given, base, value, None) for value in values]
     for value in values:
         if value not in found:
             found[value] = _least_n(restrict(given, value), base.n, most)

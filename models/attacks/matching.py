@@ -7,16 +7,16 @@ position reached with k symbols of bk unmatched: `position'[k] = min(after[posit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.pairs import Pair
+from models.attacks.pairs import Pair, Sequences
 from models.compiled import kernel, part
 from models.errors import InputError
-from models.eventlog import Ints
+from models.eventlog import Codes, Ints
 
 LONGEST = 32_000
 """Positions are int16, two bytes per position and symbol: a longer trace would overflow them silently."""
@@ -27,10 +27,16 @@ CELLS = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """`after[first[v] + p, a]`: position after the next a at or after position p of known variant v, -1 for none."""
+    """`after[first[v] + p, a]`: position after the next a at or after position p of known variant v, -1 for none.
+
+    `asked`: what `unmatched` answered, which several measures and numbers of missing symbols ask again. `whole`: the
+    walk over the variants of more releases, and which of them these are; it is asked once for all of its parts.
+    """
 
     first: Ints
     after: npt.NDArray[np.int16]
+    asked: dict[bytes, npt.NDArray[np.int16]] = field(default_factory=dict, compare=False)
+    whole: tuple[Walk, Ints] | None = None
 
     @property
     def symbols(self) -> int:
@@ -49,9 +55,14 @@ def walk(given: Pair) -> Walk:
             f"{symbols} activities and {positions} positions need {positions * symbols} cells, more than {CELLS}: "
             "project the log on fewer activities"
         )
-    after = np.full((positions, symbols), -1, dtype=np.int16)
-    _after(given.known.items, given.known.start, *given.match_related, after)
-    return Walk(first, after)
+    return Walk(first, tables(given.known, given.match_related, symbols))
+
+
+def tables(known: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:
+    """`Walk.after` of some variants; `related`: the symbols that each item can stand for."""
+    after = np.full((len(known.items) + len(known), symbols), -1, dtype=np.int16)
+    _after(known.items, known.start, *related, after)
+    return after
 
 
 @kernel
@@ -103,8 +114,22 @@ def _unmatched(first, after, bk, position, result):  # type: ignore[no-untyped-d
             result[v] = advance(first[v], after, position, a, len(bk), position)
 
 
+REMEMBERED = 64
+"""Answers of `unmatched` kept with a walk: the worst background knowledge of a few measures comes again and again."""
+
+
 def unmatched(given: Walk, bk: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int16]:
-    """|bk| - LCS(bk, v) for each known variant v: v is in ms^n(bk) iff this is at most n."""
-    result = np.zeros(len(given.first), dtype=np.int16)
-    _unmatched(given.first, given.after, np.asarray(bk, dtype=np.int32), np.zeros(len(bk) + 1, dtype=np.int16), result)
-    return result
+    """|bk| - LCS(bk, v) for each known variant v: v is in ms^n(bk) iff this is at most n. Not to be written to."""
+    codes = np.asarray(bk, dtype=np.int32)
+    key = codes.tobytes()
+    found = given.asked.get(key)
+    if found is None:
+        if given.whole is not None:
+            found = unmatched(given.whole[0], codes)[given.whole[1]]
+        else:
+            found = np.zeros(len(given.first), dtype=np.int16)
+            _unmatched(given.first, given.after, codes, np.zeros(len(codes) + 1, dtype=np.int16), found)
+        if len(given.asked) >= REMEMBERED:
+            given.asked.clear()
+        given.asked[key] = found
+    return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -73,6 +74,55 @@ def b_then_c(first: PairCracks, second: PairCracks) -> int:
     )
 
 
+class PairInSeries:
+    """Two releases of a series: what was found of them stays, the tables it needs are made when they are asked for.
+
+    Two releases are in several series, the next of which asks nearly the same again. `make`: what is counted of the
+    pair; `quick`: the same, for now, from tables that are there (None: they are not).
+    """
+
+    def __init__(self, make: Callable[[], Audit], quick: Callable[[], Audit | None] | None = None) -> None:
+        self._make, self._quick = make, quick
+        self.symbols: tuple[Any, ...] = ()
+        """Symbols of background knowledge, once something was asked."""
+        self._audit: Audit | None = None
+        self._judges: dict[int, Judge] = {}
+        self._worst: dict[int, list[tuple[Any, ...]] | None] = {}
+        self._cracks: dict[tuple[int, tuple[Any, ...]], PairCracks] = {}
+
+    def worst(self, n: int) -> list[tuple[Any, ...]] | None:
+        """The background knowledge that attains the minima; None where no linker joins the pair."""
+        if n not in self._worst:
+            judge = self._judge(n)
+            least = self._audited().least(judge.base) if judge.base.exists else None
+            self._worst[n] = None if least is None else [tuple(bk) for bk in least.worst.values() if bk]
+        return self._worst[n]
+
+    def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
+        """Cracks by sensitive value of one candidate."""
+        if (n, bk) not in self._cracks:
+            self._cracks[n, bk] = cracks(self._judge(n), bk)
+        return self._cracks[n, bk]
+
+    def rest(self) -> None:
+        """Keep what was found; tables are made anew if more is asked."""
+        self._audit = self._quick = None
+        self._judges.clear()
+
+    def _audited(self) -> Audit:
+        if self._audit is None:
+            self._audit = (self._quick() if self._quick else None) or self._make()
+            self.symbols = self._audit.given.alphabet
+        return self._audit
+
+    def _judge(self, n: int) -> Judge:
+        if n not in self._judges:
+            audit = self._audited()
+            (base,) = base_linkers(audit.given, audit.linkable, [n])
+            self._judges[n] = audit.judge(base)
+        return self._judges[n]
+
+
 @dataclass(frozen=True, slots=True)
 class SeriesResult:
     """Least numbers left over the series at one n, each with the releases and background knowledge that attain it.
@@ -128,45 +178,62 @@ def series(
     so many candidates are all tried.
     """
     check(bk_length, n)
-    releases = _over_all_activities(releases)
-    audits = {
-        (i, j): Audit(
-            pair(releases[i], releases[j], known=known, taxonomy=taxonomy, foreign=foreign),
-            bk_length, sorted(set(n)), "exact", "realisable",
-        )
+    ns = sorted(set(n))
+    releases = over_all_activities(releases)
+    pairs = {
+        (i, j): PairInSeries(partial(audited, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign))
         for i, j in combinations(range(len(releases)), 2)
-    }  # fmt: skip
-    return Series(len(releases), [_at(audits, number, bk_length, few) for number in sorted(set(n))])
+    }
+    return series_of(len(releases), pairs, bk_length, ns, few)
 
 
-def _over_all_activities(releases: Sequence[SimpleLog]) -> list[SimpleLog]:
+def series_of(
+    releases: int,
+    pairs: Mapping[tuple[int, int], PairInSeries],
+    bk_length: int,
+    ns: Sequence[int],
+    few: int,
+) -> Series:
+    """The same from pairs that may be known from another series; all have the symbols of all releases."""
+    return Series(releases, [_at(pairs, number, bk_length, few) for number in ns])
+
+
+def audited(
+    earlier: SimpleLog,
+    later: SimpleLog,
+    bk_length: int,
+    ns: Sequence[int],
+    known: Callable[[Any], Any] | None = None,
+    taxonomy: Mapping[Any, Any] | None = None,
+    foreign: bool = False,
+) -> Audit:
+    """What is counted of one pair."""
+    given = pair(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
+    return Audit(given, bk_length, ns, "exact", "realisable")
+
+
+def over_all_activities(releases: Sequence[SimpleLog]) -> list[SimpleLog]:
     """Background knowledge may name what one release alone shows; it says something of the others as well (n > 0)."""
     every = dict.fromkeys(item for one in releases for item in one.alphabet)
     return [replace(one, alphabet=tuple(dict.fromkeys([*one.alphabet, *every]))) for one in releases]
 
 
-def _at(audits: Mapping[tuple[int, int], Audit], n: int, bk_length: int, few: int) -> SeriesResult:
-    judges: dict[tuple[int, int], Judge] = {}
-    worst: dict[tuple[Any, ...], None] = {}
-    without = []
-    for names, audit in audits.items():
-        (base,) = base_linkers(audit.given, audit.linkable, [n])
-        if not base.exists:
-            without.append((names[0] + 1, names[1] + 1))
-            continue
-        judges[names] = audit.judge(base)
-        worst.update(dict.fromkeys(tuple(bk) for bk in audit.least(base).worst.values() if bk))
-    candidates, complete = _candidates(judges, list(worst), bk_length, few)
+def _at(pairs: Mapping[tuple[int, int], PairInSeries], n: int, bk_length: int, few: int) -> SeriesResult:
+    found = {names: one.worst(n) for names, one in pairs.items()}
+    without = [(i + 1, j + 1) for (i, j), worst in found.items() if worst is None]
+    joined = {names: pairs[names] for names, worst in found.items() if worst is not None}
+    worst = list(dict.fromkeys(bk for own in found.values() if own is not None for bk in own))
+    symbols = next((one.symbols for one in joined.values()), ())
+    candidates, complete = _candidates(symbols, worst, bk_length, few)
     least = _Least()
     for bk in candidates:
-        least.try_all({names: cracks(judge, bk) for names, judge in judges.items()}, bk)
+        least.try_all({names: one.cracks(n, bk) for names, one in joined.items()}, bk)
     return SeriesResult(n, least.values, least.worst, without, complete)
 
 
 def _candidates(
-    judges: Mapping[tuple[int, int], Judge], worst: list[tuple[Any, ...]], bk_length: int, few: int
+    symbols: Sequence[Any], worst: list[tuple[Any, ...]], bk_length: int, few: int
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    symbols = list(dict.fromkeys(symbol for judge in judges.values() for symbol in judge.given.alphabet))
     every: list[tuple[Any, ...]] = [()]
     level = every
     for _ in range(bk_length):

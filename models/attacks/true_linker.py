@@ -58,12 +58,13 @@ def real_links(given: Pair, partner: Ints) -> Ints:
     if len(partner) != len(given.earlier.row_of_case):
         raise InputError(f"{len(partner)} partners for {len(given.earlier.row_of_case)} cases of the earlier release")
     survived = partner[partner >= 0]
-    if len(np.unique(survived)) != len(survived):
+    if np.bincount(survived).max(initial=0) > 1:
         raise InputError("two cases of the earlier release have the same partner in the later one")
     before = given.earlier.known[given.earlier.row_of_case]
     after = np.where(partner >= 0, given.later.known[given.later.row_of_case[partner]], -1)
-    pairs, count = np.unique(np.column_stack((before, after)), axis=0, return_counts=True)
-    return np.column_stack((pairs, count)).astype(np.int64)
+    width = given.n_known + 1  # both variants in one integer, which sorts as the pair does
+    pairs, count = np.unique(before * np.int64(width) + after + 1, return_counts=True)
+    return np.column_stack((pairs // width, pairs % width - 1, count)).astype(np.int64)
 
 
 def least(given: Pair, table: Walk, links: Ints, leaving: Ints, n: int, bk_length: int, minimum: Minimum) -> Result:
@@ -80,9 +81,13 @@ def least(given: Pair, table: Walk, links: Ints, leaving: Ints, n: int, bk_lengt
 
 def behind(given: Pair, table: Walk, partner: Ints, bk: Sequence[Any], n: int) -> dict[str, int]:
     """{fa, ca, ba} of one background knowledge by the real partners: 0 where no real case is behind a matching set."""
+    return behind_links(given, table, real_links(given, partner), bk, n)
+
+
+def behind_links(given: Pair, table: Walk, links: Ints, bk: Sequence[Any], n: int) -> dict[str, int]:
+    """The same from the links of `real_links`, which several candidates share."""
     code = {symbol: number for number, symbol in enumerate(given.alphabet)}
     match = unmatched(table, [code[symbol] for symbol in bk]) <= n
-    links = real_links(given, partner)
     met = links[links[:, 1] >= 0]
     both = int(met[match[met[:, 0]] & match[met[:, 1]], 2].sum())
     later_size = int(given.later.per_known(given.n_known)[match].sum())

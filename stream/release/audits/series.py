@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from models.attacks.series import series
-from stream.release.audits.anonymity import CorrespondenceAudit, fits, knowledge_of, partners, simple
+from models.attacks.series import series_of
+from stream.release.audits.anonymity import CorrespondenceAudit, fits, knowledge_of, partners
+from stream.release.comparison import pairs_in_series
 from stream.release.contract import Audit, AuditContext, Reads
 
 
@@ -55,14 +56,18 @@ class SeriesAudit(Audit):
             status, reason = fits(context, earlier, later, partners(earlier, later))
             if status != "ok":
                 return {"status": status, "reason": reason, **nothing}
-        found = series(
-            [simple(record) for record in records],
-            bk_length=pairs["bk_length"],
-            n=pairs["n"],
-            known=knowledge_of(context.build.carries, pairs["bk_on"]),
-            taxonomy=pairs["taxonomy"],
-            few=self.few,
-        ).json()
+        ns = sorted(set(pairs["n"]))
+        compared = pairs_in_series(
+            records,
+            pairs["bk_length"],
+            ns,
+            knowledge_of(context.build.carries, pairs["bk_on"]),
+            pairs["taxonomy"],
+            pairs["bk_on"],
+        )
+        found = series_of(len(records), compared, pairs["bk_length"], ns, self.few).json()
+        for one in compared.values():
+            one.rest()
         left = [row[attack] for row in found["results"] for attack in ("fa", "ca", "ba", "bf", "bc")]
         numbers = [number for number in left if number is not None]
         names = [record.sequence for record in records]

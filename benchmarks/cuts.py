@@ -1,0 +1,143 @@
+"""A release every so many cases, each audited exactly against all earlier ones: the cost of each cut.
+
+`python -m benchmarks.cuts [--cuts N] [--log FILE] [--cases 100] [--json]`. The log is BPIC 2012 (131 cuts of 100 new
+cases) unless told otherwise. Plain TLKC-privacy is published whatever the gate says (`warn`), so that every cut is a
+release that all later ones are compared with. The process measures itself: CPU seconds of all cuts, of each tenth of
+them and of the last, the seconds of each stage, and the exponent with which a cut's cost grows with its number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from connectors.logs import read_log
+from stream.config.settings import Settings
+from stream.release.contract import Decision
+from stream.replay.replay import Replay
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = {"cpu": 150.0, "last": 2.5}
+
+
+class Timed(Replay):
+    """A replay that notes the CPU seconds at which each cut was decided, and ends after `most` of them."""
+
+    def __init__(self, settings: Settings, output: Path, most: int) -> None:
+        super().__init__(settings, output)
+        self.most, self.spent, self.decisions = most, [], []  # type: list[float], list[Decision]
+        decide = self.service.decide
+
+        def timed(*given: Any) -> Decision:
+            if len(self.decisions) == self.most:
+                raise EnoughError
+            began = time.process_time()
+            decision = decide(*given)
+            self.spent.append(time.process_time() - began)
+            self.decisions.append(decision)
+            return decision
+
+        self.service.decide = timed  # type: ignore[method-assign]
+
+
+class EnoughError(Exception):
+    """All cuts that were asked for are decided."""
+
+
+def settings(cases: int, sensitive: Sequence[str] = ()) -> Settings:
+    """Plain TLKC, a cut every so many new cases, exact audits against all earlier releases."""
+    share = 0.5 if sensitive else 1.0
+    return Settings.model_validate(
+        {
+            "process": {"name": "cuts", "sensitive": list(sensitive)},
+            "publication": [
+                {
+                    "name": "research",
+                    "window": {"new_cases": cases},
+                    "mechanism": {
+                        "kind": "tlkc", "knowledge": "seq", "attribute": "ac", "L": 2, "K": 20, "C": share,
+                    },
+                    "audit": {"bk_length": 2, "n": [0, 1], "method": "exact", "against": "all"},
+                    "gate": {"min_ka": 1, "on_violation": "warn"},
+                }
+            ],
+        }
+    )  # fmt: skip
+
+
+def measure(log: Path, cases: int, most: int, sensitive: Sequence[str] = ()) -> dict[str, Any]:
+    """The cuts of one log."""
+    began = time.process_time()
+    given = read_log(log)
+    reading = time.process_time() - began
+    with tempfile.TemporaryDirectory() as folder:
+        replay = Timed(settings(cases, sensitive), Path(folder) / "out", most)
+        with contextlib.suppress(EnoughError):
+            replay.run(given)
+    stages: Counter[str] = Counter()
+    for decision in replay.decisions:
+        stages.update(decision.audit.get("seconds") or {})
+    spent = replay.spent
+    tenth = max(1, len(spent) // 10)
+    return {
+        "log": log.name,
+        "cuts": len(spent),
+        "sealed": sum(decision.status == "sealed" for decision in replay.decisions),
+        "cpu": round(time.process_time() - began, 1),
+        "reading": round(reading, 2),
+        "cuts_cpu": round(sum(spent), 1),
+        "last": round(spent[-1], 2),
+        "each": [round(one, 3) for one in spent],
+        "tenths": [round(sum(spent[at : at + tenth]), 2) for at in range(0, len(spent), tenth)],
+        "stages": {name: round(own, 1) for name, own in stages.most_common()},
+        "last_stages": {k: round(v, 3) for k, v in (replay.decisions[-1].audit.get("seconds") or {}).items()},
+        "exponent": exponent(spent),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "load": [round(one, 1) for one in os.getloadavg()],
+    }
+
+
+def exponent(spent: Sequence[float]) -> float | None:
+    """Slope of log(cost) over log(number of the cut), by the last half of the cuts against the half before."""
+    quarter = len(spent) // 4
+    if not quarter:
+        return None
+    early, late = spent[quarter : 2 * quarter], spent[-quarter:]
+    middle = quarter * 1.5, len(spent) - quarter / 2
+    return round(math.log(sum(late) / sum(early)) / math.log(middle[1] / middle[0]), 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--log", type=Path, help="another log than BPIC 2012")
+    parser.add_argument("--cases", type=int, default=100, help="new cases a cut")
+    parser.add_argument("--cuts", type=int, default=131, help="stop after so many cuts")
+    parser.add_argument("--sensitive", default="", help="sensitive attributes, by comma")
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
+    log = chosen.log or folder / "bpic2012.xes.gz"
+    names = [name for name in chosen.sensitive.split(",") if name]
+    found = measure(log, chosen.cases, chosen.cuts, names) | {"target": TARGET}
+    if chosen.json:
+        print(json.dumps(found))
+    print(
+        f"{found['log']}: {found['cuts']} cuts, {found['cuts_cpu']} CPU s, the last {found['last']} s, "
+        f"{found['peak_mb']} MB",
+        file=sys.stderr,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""How cost grows with the log: BPIC 2012 grown k times, released twice, one process for each k.
+
+`python -m benchmarks.scale [--times 1,4,16] [--mechanism tlkc|identity] [--json]`; `--times 1,4,16,64` takes the last
+one as well. A grown log has k times the cases under fresh ids, arrivals spread over the same span, and traces with
+swapped events so that variants grow as V(k) = V(1) k^.87, as they do from a tenth of BPIC 2012 to all of it. Printed
+for each k: CPU and wall seconds of reading, of the whole replay and of each stage, the peak of memory an event,
+checkpoints; and between k and the next one the exponent of each in events.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors import parquet
+from connectors.logs import read_log
+from models.eventlog import Column, EventLog
+from stream.config.settings import Settings
+from stream.replay.replay import Replay
+
+ROOT = Path(__file__).resolve().parent.parent
+GROWTH = 0.87
+"""Exponent of the number of variants in the number of cases."""
+TARGET = {"cpu": 1.15, "checkpoint_bytes": 1.0, "peak_bytes_an_event": 250}
+"""Exponents in events, and bytes."""
+
+
+def grown(log: EventLog, times: int, seed: int = 0) -> EventLog:
+    """The log `times` over: fresh case ids, shifted arrivals, and mutated traces for the variants that it lacks."""
+    rng = np.random.default_rng(seed)
+    start = log.time[log.starts[:-1]]
+    span = int(log.time.max() - log.time.min())
+    seen = {log.activity.codes[a:b].tobytes() for a, b in pairwise(log.starts.tolist())}
+    first = len(seen)
+    codes, moments = [log.activity.codes], [log.time]
+    for copy in range(2, times + 1):
+        own = log.activity.codes.copy()
+        _mutate(own, log, seen, round(first * copy**GROWTH), rng)
+        codes.append(own)
+        arrival = log.time.min() + rng.integers(0, span, log.n_cases)
+        moments.append(log.time + np.repeat(arrival - start, log.lengths))
+    starts = np.concatenate([log.starts[:-1] + copy * log.n_events for copy in range(times)] + [[times * log.n_events]])
+    return EventLog(
+        case_ids=tuple(f"{copy}-{case}" for copy in range(times) for case in log.case_ids),
+        starts=starts.astype(np.int64),
+        activity=Column(np.concatenate(codes), log.activity.values),
+        time=np.concatenate(moments),
+        resource=Column(np.tile(log.resource.codes, times), log.resource.values),
+        row=np.arange(times * log.n_events, dtype=np.int64),
+    )
+
+
+def _mutate(codes: Any, log: EventLog, seen: set[bytes], wanted: int, rng: np.random.Generator) -> None:
+    """Swap neighbours in some traces, until so many variants were seen."""
+    for case in rng.permutation(log.n_cases).tolist():
+        begin, end = int(log.starts[case]), int(log.starts[case + 1])
+        trace = codes[begin:end]
+        if len(seen) >= wanted:
+            return
+        for _ in range(50):
+            if len(trace) < 2 or trace.tobytes() not in seen:
+                break
+            at = int(rng.integers(0, len(trace) - 1))
+            trace[at], trace[at + 1] = trace[at + 1], trace[at]
+        seen.add(trace.tobytes())
+
+
+def settings(mechanism: str, cases: int) -> Settings:
+    """Two releases: a cut when half of the cases have begun, and the last one brings the other half."""
+    kinds: dict[str, dict[str, Any]] = {
+        "identity": {"kind": "identity"},
+        "tlkc": {"kind": "tlkc", "knowledge": "seq", "attribute": "ac", "L": 2, "K": 20, "C": 1.0},
+    }
+    publication = {
+        "name": "research",
+        "window": {"new_cases": cases // 2},
+        "mechanism": kinds[mechanism],
+        "audit": {"bk_length": 2, "n": [0, 1], "against": "all"},
+        "gate": {"min_ka": 1, "on_violation": "warn"},
+        "formats": ["parquet"],
+    }
+    return Settings.model_validate({"process": {"name": "scale"}, "publication": [publication]})
+
+
+def measured(path: Path, mechanism: str) -> dict[str, Any]:
+    """What one log costs; the peak is that of this process."""
+    began, wall = time.process_time(), time.monotonic()
+    log = read_log(path)
+    reading, events = time.process_time() - began, log.n_events
+    read_peak = _peak()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = Replay(settings(mechanism, log.n_cases), Path(folder) / "out").run(log, final=True)
+        checkpoints = [file.stat().st_size for file in (Path(folder) / "out").rglob("checkpoints/*") if file.is_file()]
+    stages: Counter[str] = Counter()
+    for _, decision in outcome.decisions:
+        stages.update(decision.audit.get("seconds") or {})
+    whole = time.process_time() - began
+    counts = [decision.audit.get("counts") or {} for _, decision in outcome.decisions]
+    return {
+        "events": events,
+        "cases": log.n_cases,
+        "releases": sum(decision.status == "sealed" for _, decision in outcome.decisions),
+        "released": [count.get("released") for count in counts],
+        "cpu": round(whole, 1),
+        "wall": round(time.monotonic() - wall, 1),
+        "reading": round(reading, 1),
+        "stages": {name: round(own, 2) for name, own in stages.most_common()},
+        "checkpoint_bytes": max(checkpoints, default=0),
+        "read_peak_bytes_an_event": round(read_peak / events),
+        "peak_bytes_an_event": round(_peak() / events),
+        "peak_mb": _peak() >> 20,
+    }
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Slope of each figure over the number of events, in logarithms, between one log and the next."""
+    found = []
+    for one, other in pairwise(rows):
+        wide = math.log(other["events"] / one["events"])
+        figures = {name: (one[name], other[name]) for name in ("cpu", "reading", "checkpoint_bytes")}
+        figures |= {f"stage {name}": (own, other["stages"].get(name, 0)) for name, own in one["stages"].items()}
+        slopes = {name: round(math.log(b / a) / wide, 2) for name, (a, b) in figures.items() if a > 0.05 and b > 0.05}
+        found.append({"from": one["k"], "to": other["k"], **slopes})
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--log", type=Path, help="another log than BPIC 2012")
+    parser.add_argument("--times", default="1,4,16", help="how many times the log, by comma")
+    parser.add_argument("--mechanism", choices=["tlkc", "identity"], default="tlkc")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.measure is not None:
+        print(json.dumps(measured(chosen.measure, chosen.mechanism)))
+        return
+    folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
+    source = read_log(chosen.log or folder / "bpic2012.xes.gz")
+    rows = []
+    for times in sorted({int(one) for one in chosen.times.split(",")}):
+        with tempfile.TemporaryDirectory() as temporary:
+            path = Path(temporary) / "grown.parquet"
+            log = grown(source, times)
+            variants = len({log.activity.codes[a:b].tobytes() for a, b in pairwise(log.starts.tolist())})
+            parquet.write(log, path)
+            del log
+            command = [sys.executable, "-m", "benchmarks.scale", "--measure", str(path)]
+            command += ["--mechanism", chosen.mechanism]
+            done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+        row = {"k": times, "variants": variants, **json.loads(done.stdout), "load": round(os.getloadavg()[0], 1)}
+        rows.append(row)
+        print(
+            f"k = {times}: {row['events']} events, {variants} variants, {row['cpu']} CPU s, {row['peak_mb']} MB",
+            file=sys.stderr,
+        )
+    found = {"mechanism": chosen.mechanism, "logs": rows, "exponents": exponents(rows), "target": TARGET}
+    if chosen.json:
+        print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""One release beside many earlier ones: what their pairs share is computed once.
+
+A pair of releases needs a common numbering, tables of next occurrences and the linkable pairs of record classes
+(models.attacks.pairs, matching, linkability). Between one candidate and all releases before it nearly all of this is
+the same again: the releases show the same variants. So the variants of all of them are numbered together, the tables
+are made once, the record classes of all earlier releases are linked to those of the candidate once, and each pair takes
+its part. What a pair gets is equal to what it would compute alone; `tests/property/test_attacks_against.py` holds both
+against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from models.attacks.linkability import Edges, edges, transposed
+from models.attacks.matching import CELLS, LONGEST, Walk, tables
+from models.attacks.numbering import Numbered, Numbering
+from models.attacks.pairs import Pair, Rows, Sequences
+from models.errors import InputError
+from models.eventlog import Codes, Ints, SimpleLog
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A release, counted and numbered."""
+
+    log: SimpleLog
+    numbered: Numbered
+
+
+class Against:
+    """A later release and the earlier ones that it is compared with, for links up to n = `cap`.
+
+    For releases whose background knowledge is about the carried items themselves, without a taxonomy. Errors:
+    InputError where the tables for all releases together would not fit; a pair alone may fit then.
+    """
+
+    def __init__(self, numbering: Numbering, later: Known, earlier: Sequence[Known], cap: int) -> None:
+        self.later, self.cap = later, cap
+        every = [later.numbered, *(one.numbered for one in earlier)]
+        self.earlier = list(earlier)
+        items = tuple(numbering.items)
+        present = np.zeros(len(numbering.variants), dtype=np.bool_)
+        for one in every:
+            present[one.variant] = True
+        chosen = np.flatnonzero(present)
+        self.linked, order = numbering.sequences(chosen)
+        self.place = np.full(len(numbering.variants), -1, dtype=np.int32)
+        """Place of each number of a variant among those in use, which stand in lexicographic order."""
+        self.place[chosen[order]] = np.arange(len(chosen), dtype=np.int32)
+        self.items = items
+        lengths = np.diff(self.linked.start)
+        positions = int(lengths.sum() + len(lengths))
+        if positions * max(1, len(items)) > CELLS or int(lengths.max(initial=0)) > LONGEST:
+            raise InputError("the variants of all releases together need more than fit")
+        own = np.arange(len(items) + 1, dtype=np.int64)
+        self.related = own, own[:-1].astype(np.int32)
+        self.first = (self.linked.start[:-1] + np.arange(len(lengths))).astype(np.int64)
+        self._walks: dict[bytes, Walk] = {}
+        # Sensitive values in the order of the candidate, then those that only earlier releases show.
+        values = dict.fromkeys([*later.numbered.values.tolist(), *range(len(numbering.values))])
+        self.rank = np.empty(len(numbering.values), dtype=np.int64)
+        self.rank[list(values)] = np.arange(len(values))
+        self.value_names = tuple(numbering.values)
+
+    def _walk(self, alphabet: Codes) -> Walk:
+        """The tables of next occurrences in all variants, with a column for each item of an alphabet."""
+        key = alphabet.tobytes()
+        if key not in self._walks:
+            whole = np.arange(len(self.items), dtype=np.int32)
+            if np.array_equal(alphabet, whole):
+                after = tables(self.linked, self.related, len(self.items))
+            else:
+                after = np.ascontiguousarray(self._walk(whole).after[:, alphabet])
+            self._walks[key] = Walk(self.first, after)
+        return self._walks[key]
+
+    @cached_property
+    def _all_links(self) -> tuple[Ints, Edges]:
+        """(key of each record class of any earlier release, its links to those of the candidate)."""
+        keys = np.unique(np.concatenate([self._keys(one.numbered) for one in self.earlier]))
+        size = len(self.linked)
+        rows = _rows((keys % size).astype(np.int32), (keys // size).astype(np.int32), np.ones(len(keys), np.int64))
+        own = self._keys(self.later.numbered)
+        order = np.argsort(own)
+        later = _rows(
+            (own[order] % size).astype(np.int32),
+            (own[order] // size).astype(np.int32),
+            self.later.numbered.count[order],
+        )
+        values = tuple(range(len(self.rank)))
+        whole = Pair(
+            self.items, self.linked, self.related, self.items, self.items, self.linked, self.related, values, rows,
+            later,
+        )  # fmt: skip
+        return keys, edges(whole, self.cap)
+
+    def _keys(self, one: Numbered) -> Ints:
+        """Sensitive value and variant of each record class in one integer, which sorts as rows stand."""
+        return self.rank[one.value] * len(self.linked) + self.place[one.variant]
+
+    def pair(self, earlier: Known, others: Sequence[Known] = ()) -> tuple[Pair, Walk]:
+        """What `models.attacks.pairs.pair` and `matching.walk` give for the two releases; variants may have other
+        numbers. `others`: releases whose items belong to the alphabet as well, in this order."""
+        one, two = earlier.numbered, self.later.numbered
+        item_codes = _union(one.items, *(other.numbered.items for other in others), two.items)
+        inside = np.zeros(len(self.linked), dtype=np.bool_)
+        inside[self.place[one.variant]] = True
+        inside[self.place[two.variant]] = True
+        chosen = np.flatnonzero(inside)
+        local = np.full(len(self.linked), -1, dtype=np.int32)
+        local[chosen] = np.arange(len(chosen), dtype=np.int32)
+        recode = np.full(len(self.items), -1, dtype=np.int32)
+        recode[item_codes] = np.arange(len(item_codes), dtype=np.int32)
+        linked = _part(self.linked, chosen, recode)
+        value_codes = _union(one.values, two.values)
+        value_rank = np.full(len(self.rank), -1, dtype=np.int32)
+        value_rank[value_codes] = np.arange(len(value_codes), dtype=np.int32)
+        items = tuple(self.items[code] for code in item_codes.tolist())
+        own = np.arange(len(items) + 1, dtype=np.int64)
+        related = own, own[:-1].astype(np.int32)
+        both = [self._local_rows(release, local, value_rank) for release in (one, two)]
+        given = Pair(
+            items=items,
+            linked=linked,
+            link_related=related,
+            alphabet=items,
+            known_items=items,
+            known=linked,
+            match_related=related,
+            values=tuple(self.value_names[code] for code in value_codes.tolist()),
+            earlier=both[0],
+            later=both[1],
+        )
+        whole = self._walk(item_codes)
+        return given, Walk(self.first[chosen], whole.after, whole=(whole, chosen))
+
+    def _local_rows(self, release: Numbered, local: Codes, value_rank: Codes) -> Rows:
+        linked, value = local[self.place[release.variant]], value_rank[release.value]
+        order = np.lexsort((linked, value))
+        place = np.empty(len(order), dtype=np.int32)
+        place[order] = np.arange(len(order), dtype=np.int32)
+        return replace(_rows(linked[order], value[order], release.count[order]), row_of_case=place[release.row_of_case])
+
+    def edges(self, earlier: Known, given: Pair) -> Edges:
+        """What `models.attacks.linkability.edges(given, cap)` gives, for the pair of that earlier release."""
+        one, two = earlier.numbered, self.later.numbered
+        shown = _union(one.values, two.values)
+        if np.any(np.diff(self.rank[shown[np.isin(shown, two.values)]]) < 0):
+            return edges(given, self.cap)  # the candidate's rows stand in another order there
+        keys, whole = self._all_links
+        own = self._keys(one)
+        value_rank = np.full(len(self.rank), -1, dtype=np.int64)
+        value_rank[shown] = np.arange(len(shown))
+        order = np.lexsort((self.place[one.variant], value_rank[one.value]))
+        rows = np.searchsorted(keys, own[order])
+        begin, counts = whole.start[rows], np.diff(whole.start)[rows]
+        start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        at = np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
+        return transposed(start, whole.later[at], whole.least[at], len(given.later.linked), self.cap)
+
+
+def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
+    return Rows(linked, linked, value, count, np.empty(0, dtype=np.int32))
+
+
+def _union(*parts: Codes) -> Codes:
+    return np.asarray(list(dict.fromkeys(code for part in parts for code in part.tolist())), dtype=np.int32)
+
+
+def _part(whole: Sequences, chosen: Ints, recode: Codes) -> Sequences:
+    """Some of the sequences, their items under other codes."""
+    lengths = np.diff(whole.start)[chosen]
+    start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    at = np.repeat(whole.start[chosen] - start[:-1], lengths) + np.arange(start[-1])
+    return Sequences(recode[whole.items[at]], start)

@@ -1,0 +1,77 @@
+"""One numbering of items, variants, sensitive values and cases for all releases of a series.
+
+Each release is numbered once, when it comes; what two releases have in common is then found by comparing integers. A
+number says nothing but "the same": in which order they were given changes no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from models.attacks.pairs import Sequences
+from models.eventlog import Codes, Ints, SimpleLog
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A release under the numbering.
+
+    `items`: number of each item of its alphabet; `values`: of each sensitive value; `variant`: int32[R] and `value`:
+    int32[R], of each record class, `count`: int64[R]; `row_of_case`: int32[C]; `case`: int64[C], number of each case,
+    -1 for a record that is no one case.
+    """
+
+    items: Codes
+    values: Codes
+    variant: Codes
+    value: Codes
+    count: Ints
+    row_of_case: Codes
+    case: Ints
+
+
+@dataclass
+class Numbering:
+    """What the releases of a series have shown so far; it only grows."""
+
+    items: dict[Any, int] = field(default_factory=dict)
+    values: dict[Any, int] = field(default_factory=dict)
+    variants: dict[bytes, int] = field(default_factory=dict)
+    cases: dict[str, int] = field(default_factory=dict)
+
+    def number(self, log: SimpleLog, case_ids: Sequence[str]) -> Numbered:
+        """Number a release."""
+        items = _numbers(self.items, log.alphabet)
+        values = _numbers(self.values, log.values)
+        keys = Sequences.of(log.variants).keys(items)
+        variants = np.full(len(keys), -1, dtype=np.int32)
+        used = np.flatnonzero(np.bincount(log.variant, minlength=len(keys)))
+        variants[used] = [self.variants.setdefault(keys[own], len(self.variants)) for own in used.tolist()]
+        known = self.cases
+        case = np.asarray([known.setdefault(name, len(known)) if name else -1 for name in case_ids], dtype=np.int64)
+        return Numbered(
+            items, values, variants[log.variant], values[log.value], log.count, log.row_of_case, case
+        )  # fmt: skip
+
+    def sequences(self, variants: Ints) -> tuple[Sequences, Ints]:
+        """The sequences of some variants in lexicographic order, and which of `variants` each is."""
+        keys = list(self.variants)
+        chosen = [keys[own] for own in variants.tolist()]
+        order = sorted(range(len(chosen)), key=chosen.__getitem__)
+        return Sequences.of_keys([chosen[own] for own in order]), np.asarray(order, dtype=np.int64)
+
+
+def _numbers(known: dict[Any, int], names: Sequence[Any]) -> Codes:
+    return np.asarray([known.setdefault(name, len(known)) for name in names], dtype=np.int32)
+
+
+def partners(earlier: Numbered, later: Numbered, cases: int) -> Ints:
+    """int64[cases of earlier]: the same case in the later release, -1 where it is not there. `cases`: numbers given."""
+    place = np.full(cases + 1, -1, dtype=np.int64)  # the last place is that of records that are no one case
+    place[later.case] = np.arange(len(later.case))
+    place[-1] = -1
+    return place[earlier.case]

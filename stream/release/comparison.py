@@ -1,0 +1,179 @@
+"""What the audits keep of releases so that a candidate is compared with many earlier ones at little cost.
+
+Each release is counted and numbered once (`record.cache`); the numbering goes from release to release, and begins anew
+where erasure wrote a record again or where most of what it holds is shown by no release any more. Nothing here decides:
+`models.attacks.against` gives each pair what it would compute alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from models.attacks.against import Against, Known
+from models.attacks.correspondence import Audit
+from models.attacks.linkability import Edges
+from models.attacks.matching import Walk, walk
+from models.attacks.numbering import Numbered, Numbering, partners
+from models.attacks.pairs import Pair, pair
+from models.attacks.series import PairInSeries, audited, over_all_activities
+from models.errors import InputError
+from models.eventlog import Ints, SimpleLog
+from stream.storage.release_record import Record
+
+NUMBERING, NUMBERED, SIMPLE = "attacks.numbering", "attacks.numbered", "simple"
+COMPARISON, SERIES = "attacks.comparison", "attacks.series"
+
+SPARE = 1000
+"""Variants of withheld candidates and of releases that nobody looks back at, kept before a numbering begins anew."""
+
+
+def simple(record: Record) -> SimpleLog:
+    """The simple log over all that the release carries, kept with the record."""
+    if SIMPLE not in record.cache:
+        record.cache[SIMPLE] = record.simple()
+    kept: SimpleLog = record.cache[SIMPLE]
+    return kept
+
+
+class Comparison:
+    """A candidate beside the earlier releases that an audit compares it with."""
+
+    def __init__(
+        self,
+        candidate: Record,
+        earlier: Sequence[Record],
+        cap: int,
+        known: Callable[[Any], Any] | None = None,
+        taxonomy: Mapping[Any, Any] | None = None,
+    ) -> None:
+        """`cap`: the largest n; `known`, `taxonomy`: see `models.attacks.pairs.pair`."""
+        self.candidate, self.earlier, self.cap = candidate, list(earlier), cap
+        self.known, self.taxonomy = known, taxonomy
+        for one in earlier:
+            one.cache.pop(COMPARISON, None)  # its tables are as large as the releases
+        candidate.cache[COMPARISON] = self
+        numbering = _numbering(earlier)
+        for record in (*earlier, candidate):
+            _number(numbering, record)
+        candidate.cache[NUMBERING] = numbering
+        self.against: Against | None = None
+        if known is None and not taxonomy and earlier:
+            try:
+                self.against = Against(numbering, _known(candidate), [_known(one) for one in earlier], cap)
+            except InputError:
+                return  # what all releases need together does not fit; each pair says for itself whether it does
+
+    def pair(self, earlier: Record) -> tuple[Pair, Walk]:
+        """The pair and its tables."""
+        if self.against is not None:
+            return self.against.pair(_known(earlier))
+        given = pair(simple(earlier), simple(self.candidate), known=self.known, taxonomy=self.taxonomy)
+        return given, walk(given)
+
+    def audited(self, records: Sequence[Record], earlier: Record, bk_length: int, ns: Sequence[int]) -> Audit | None:
+        """What is counted of a pair in the series `records`, by tables that are there; None where they are not."""
+        if self.against is None or self.cap != ns[-1] or not any(one is earlier for one in self.earlier):
+            return None
+        given, table = self.against.pair(_known(earlier), [_known(one) for one in records])
+        return Audit(given, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, given))
+
+    def edges(self, earlier: Record, given: Pair) -> Edges | None:
+        """The linkable pairs, where they are shared; None: each audit lists its own."""
+        if self.against is None:
+            return None
+        try:
+            return self.against.edges(_known(earlier), given)
+        except InputError:
+            return None
+
+
+def pairs_in_series(
+    records: Sequence[Record],
+    bk_length: int,
+    ns: Sequence[int],
+    known: Callable[[Any], Any] | None,
+    taxonomy: Mapping[str, str] | None,
+    about: Sequence[str],
+) -> dict[tuple[int, int], PairInSeries]:
+    """All pairs of the series `records`, the last of which is the candidate. Those that were in the series of the last
+    release are known already. `about`: what background knowledge is about.
+
+    What is known of a pair stands with its later release, and holds for the very same earlier record, alphabet and
+    question only: a release that erasure wrote again is another record.
+    """
+    for record in records:
+        before = record.cache.get(SERIES, {})
+        record.cache[SERIES] = {key: own for key, own in before.items() if any(own[0] is one for one in records)}
+    logs = over_all_activities([simple(one) for one in records])
+    shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
+    question = (bk_length, tuple(ns), tuple(about), tuple((taxonomy or {}).items()))
+    found = {}
+    for i, j in combinations(range(len(records)), 2):
+        kept = records[j].cache[SERIES]
+        key = (records[i].key, logs[i].alphabet, question)
+        of, one = kept.get(key, (None, None))
+        if of is not records[i]:
+            newest = shared is not None and j == len(records) - 1
+            one = PairInSeries(
+                partial(audited, logs[i], logs[j], bk_length, ns, known, taxonomy),
+                partial(shared.audited, records, records[i], bk_length, ns) if shared is not None and newest else None,
+            )
+            kept[key] = records[i], one
+        found[i, j] = one
+    return found
+
+
+def _numbering(earlier: Sequence[Record]) -> Numbering:
+    """The numbering of the last release, unless most of it stands for nothing any more."""
+    found: Numbering | None = next((one.cache[NUMBERING] for one in reversed(earlier) if NUMBERING in one.cache), None)
+    if found is None:
+        return Numbering()
+    used = np.zeros(len(found.variants), dtype=np.bool_)
+    for one in earlier:
+        numbered = _numbered(found, one)
+        if numbered is not None:
+            used[numbered.variant] = True
+    return found if len(used) <= 2 * int(used.sum()) + SPARE else Numbering()
+
+
+def _numbered(numbering: Numbering, record: Record) -> Numbered | None:
+    by, numbered = record.cache.get(NUMBERED, (None, None))
+    return numbered if by is numbering else None
+
+
+def _number(numbering: Numbering, record: Record) -> None:
+    if _numbered(numbering, record) is None:
+        record.cache[NUMBERED] = (numbering, numbering.number(simple(record), record.log.case_ids))
+
+
+def _known(record: Record) -> Known:
+    return Known(simple(record), record.cache[NUMBERED][1])
+
+
+def together(earlier: Record, later: Record) -> tuple[Numbering, Numbered, Numbered] | None:
+    """Both under one numbering, where they have been compared."""
+    by, one = earlier.cache.get(NUMBERED, (None, None))
+    other = None if by is None else _numbered(by, later)
+    return None if one is None or other is None else (by, one, other)
+
+
+def numbered_partners(earlier: Record, later: Record) -> Ints | None:
+    """`anonymity.partners`, where both are numbered."""
+    both = together(earlier, later)
+    return None if both is None else partners(both[1], both[2], len(both[0].cases))
+
+
+def numbered_changes(earlier: Record, later: Record, partner: Ints) -> int | None:
+    """How many cases have another sensitive value in the later release, where both are numbered. All cases of the
+    earlier one have a partner."""
+    both = together(earlier, later)
+    if both is None:
+        return None
+    _, one, other = both
+    before, after = one.value[one.row_of_case], other.value[other.row_of_case]
+    return int(np.count_nonzero(before != after[partner]))

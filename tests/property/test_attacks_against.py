@@ -1,0 +1,188 @@
+"""What audits keep and share over a series gives every pair what it would compute alone.
+
+Random series of releases: cases join, grow, are hidden, change their sensitive value, leave (retention) and are erased
+from what is kept; candidates are withheld and come again. After each step the audit of the candidate against all
+releases before it must equal the audit of fresh records that share nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.attacks.against import Against, Known
+from models.attacks.linkability import edges
+from models.attacks.matching import walk
+from models.attacks.numbering import Numbering
+from models.attacks.pairs import Pair, pair
+from models.eventlog import EventLog
+from stream.release import comparison
+from stream.release.audits.anonymity import CorrespondenceAudit
+from stream.release.audits.series import SeriesAudit
+from stream.release.contract import AuditContext, Build, Exposure
+from stream.release.mechanisms.identity import Identity
+from stream.storage import variants
+from stream.storage.release_record import Record
+
+
+@dataclass
+class Series:
+    """Cases as they grow, and the releases made of them."""
+
+    rng: random.Random
+    values: bool
+    cases: dict[str, list[str]] = field(default_factory=dict)
+    value: dict[str, Any] = field(default_factory=dict)
+    erased: set[str] = field(default_factory=set)
+
+    def grow(self, steps: int) -> None:
+        """Events of new and of open cases."""
+        for _ in range(steps):
+            fresh = not self.cases or self.rng.random() < 0.4
+            name = f"c{len(self.cases)}" if fresh else self.rng.choice(list(self.cases))
+            self.cases.setdefault(name, []).append(self.rng.choice("aaabbcd"[: 4 + len(self.cases) // 4]))
+            if self.values and (fresh or self.rng.random() < 0.03):
+                self.value[name] = self.rng.choice(["x", "y", None])
+
+    def release(self, number: int, *, hidden: float, leaves: float) -> Record:
+        """What is released of them: some events may be suppressed, some cases left out."""
+        shown = [
+            ([one for one in trace if self.rng.random() >= hidden], self.value.get(name), name)
+            for name, trace in self.cases.items()
+            if name not in self.erased and self.rng.random() >= leaves
+        ]
+        log = EventLog.from_traces([(trace, value) for trace, value, _ in shown], "s")
+        named = EventLog(
+            tuple(name for *_, name in shown), log.starts, log.activity, log.time, log.resource, log.row,
+            log.case_attributes,
+        )  # fmt: skip
+        sensitive = ("s",) if self.values else ()
+        return Record(number, named, ("activity",), "minutes", sensitive, publication="p")
+
+
+def fresh(record: Record) -> Record:
+    """The same release as it is read from its file: nothing is kept with it."""
+    return Record(
+        record.sequence, record.log, record.carries, record.T, record.sensitive, record.audit, {}, record.publication
+    )
+
+
+def measured(candidate: Record, earlier: list[Record], audit: CorrespondenceAudit, *, immutable: bool) -> Any:
+    """The audits of a candidate."""
+    exposure = Exposure(
+        candidate.log, np.ones(candidate.log.n_cases, dtype=np.bool_), candidate.sensitive, 0, publication="p"
+    )
+    build = Build(
+        candidate.log, np.arange(candidate.log.n_cases, dtype=np.int64), ("activity",), n_actual=0, immutable=immutable
+    )
+    context = AuditContext(candidate, earlier, build, exposure, Identity(kind="identity"), [], {})
+    found: Mapping[str, Any] = audit.measure(context, {})
+    return found, SeriesAudit().measure(context, {"anonymity": found})
+
+
+@pytest.mark.parametrize("values", [False, True])
+@pytest.mark.parametrize("method", ["exact", "sound"])
+@pytest.mark.parametrize("seed", range(6))
+def test_audits_of_a_series_equal_those_from_scratch(
+    values: bool, method: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over growth, suppression, retention, erasure, withheld candidates and a numbering that begins anew."""
+    rng = random.Random(f"{values}{method}{seed}")
+    series, kept = Series(rng, values), []
+    monkeypatch.setattr(comparison, "SPARE", rng.choice([0, 1000]))
+    audit = CorrespondenceAudit(n=(0, 1, 2), method=method, least_n=True)  # type: ignore[arg-type]
+    hidden, leaves = rng.choice([(0.0, 0.0), (0.0, 0.0), (0.1, 0.0), (0.0, 0.1)])
+    statuses = set()
+    for number in range(1, 7):
+        series.grow(rng.randint(3, 25))
+        for _attempt in range(rng.choice([1, 1, 2])):  # the first of two is withheld
+            candidate = series.release(number, hidden=hidden, leaves=leaves)
+            immutable = rng.random() < 0.3
+            found = measured(candidate, kept, audit, immutable=immutable)
+            with monkeypatch.context() as alone:
+                alone.setattr(comparison, "Against", _refused)
+                alone.setattr(comparison, "together", lambda _one, _two: None)
+                wanted = measured(fresh(candidate), [fresh(one) for one in kept], audit, immutable=immutable)
+            assert found == wanted
+            statuses.add(found[0]["status"])
+        kept.append(candidate)
+        if rng.random() < 0.3:
+            gone = {rng.choice(list(series.cases))}
+            series.erased |= gone
+            kept = [variants.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
+    assert statuses
+
+
+def _refused(*_given: object) -> None:
+    raise comparison.InputError("nothing is shared")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pair_that_shares_equals_the_pair_alone(seed: int) -> None:
+    """Rows, alphabets, values, tables and links are the same once variants are spelt out."""
+    rng = random.Random(seed)
+    series = Series(rng, values=seed % 2 == 0)
+    records = []
+    for number in range(1, 6):
+        series.grow(20)
+        records.append(series.release(number, hidden=rng.choice([0, 0.2]), leaves=0.1))
+    numbering = Numbering()
+    logs = [one.simple() for one in records]
+    known = [Known(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)]
+    cap = rng.randint(0, 3)
+    against = Against(numbering, known[-1], known[:-1], cap)
+    for one in known[:-1]:
+        given, table = against.pair(one)
+        alone = pair(one.log, known[-1].log)
+        assert (given.items, given.alphabet, given.values) == (alone.items, alone.alphabet, alone.values)
+        assert _spelt(given) == _spelt(alone)
+        assert _links(given, against.edges(one, given)) == _links(alone, edges(alone, cap))
+        tables = walk(given)
+        for at, (a, b) in enumerate(pairwise(given.known.start.tolist())):
+            own = table.after[table.first[at] : table.first[at] + b - a + 1]
+            assert own.tolist() == tables.after[tables.first[at] : tables.first[at] + b - a + 1].tolist()
+
+
+def _spelt(given: Pair) -> list[Any]:
+    """Record classes and the class of each case, with traces in place of numbers."""
+    words = _words(given)
+    return [
+        [
+            sorted(
+                (words[variant], given.values[value] or "", count)
+                for variant, value, count in zip(rows.linked.tolist(), rows.value, rows.count.tolist(), strict=True)
+            ),
+            [words[rows.linked[row]] for row in rows.row_of_case],
+        ]
+        for rows in (given.earlier, given.later)
+    ]
+
+
+def _links(given: Pair, found: Any) -> list[Any]:
+    """Links with traces in place of rows, seen from both sides."""
+    words = _words(given)
+    sides = []
+    for (start, others, least), own, other in (
+        (found.forward, given.earlier, given.later),
+        (found.backward, given.later, given.earlier),
+    ):
+        rows = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        sides.append(
+            sorted(
+                (words[own.linked[row]], int(own.value[row]), words[other.linked[at]], int(n))
+                for row, at, n in zip(rows, others, least, strict=True)
+            )
+        )
+    return sides
+
+
+def _words(given: Pair) -> list[tuple[Any, ...]]:
+    return [
+        tuple(given.items[code] for code in given.linked.items[a:b]) for a, b in pairwise(given.linked.start.tolist())
+    ]

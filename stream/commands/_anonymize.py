@@ -19,6 +19,7 @@ from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import NANOSECONDS, perspective
 from stream.release.attributes import with_attributes
+from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.manifest import promise
 from stream.release.mechanisms import mechanism
@@ -115,6 +116,8 @@ def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: fl
         "time_basis": build.time_basis,
         "promise": promise(mechanism_, build),
     }
+    if mechanism_.reads_data_in_gate:  # of a dp release this would tell what its noise hides
+        result["loss"] = LossAudit().measured(exposure.log, build, build.origin)
     return {**result, **({"details": operator} if operator else {})}
 
 

@@ -144,8 +144,9 @@ def _print(result: Mapping[str, Any]) -> None:
         if result["n_actual"] is not None:  # dp kinds and Amun remove no single events and bound no counts
             tables().print(f"most events removed from one case: {result['n_actual']}; satisfied: {result['satisfied']}")
             tables().print("suppressed: " + _shortened(result["suppressed"]), markup=False)
-        for warning in result.get("details", {}).get("warnings", []):
-            tables().print(f"warning: {warning}")
+        for found in (result.get("details", {}), result.get("loss", {})):
+            for warning in found.get("warnings", []):
+                tables().print(f"warning: {warning}", style="yellow", markup=False)
     for entry in result.get("violations", []):
         tables().print(f"{entry['cases']:>6}  {entry['reason']:<26} {entry['candidate']}", markup=False)
 

@@ -7,12 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from pydantic import Field
 
+from models.eventlog import EventLog, Ints
 from models.utility.loss import loss
 from stream.release.contract import Audit, AuditContext, Reads
+
+
+class Released(Protocol):
+    """A release: a candidate of a series, or the build of a single one."""
+
+    @property
+    def log(self) -> EventLog: ...
+    @property
+    def carries(self) -> tuple[str, ...]: ...
 
 
 class LossAudit(Audit):
@@ -31,17 +41,19 @@ class LossAudit(Audit):
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
         """{status, reason, kept, activities: [{activity, cases, events, released, kept}], frequent, lost, variants_in,
         variants_kept, cases_as_they_were, warnings}; `kept` counts cases that wait for their cohort as lost so far."""
-        source, released = context.exposure.log, context.candidate.log
-        if not source.n_events or "activity" not in context.candidate.carries:
+        return self.measured(context.exposure.log, context.candidate, context.build.origin, context.build.held[1])
+
+    def measured(self, source: EventLog, released: Released, origin: Ints, waiting: int = 0) -> dict[str, Any]:
+        """The same for one release outside any series. `waiting`: events kept back for a later one."""
+        if not source.n_events or "activity" not in released.carries:
             return {"status": "not_measured", "reason": "nothing is exposed, or no activity leaves"}
-        found = loss(source, released, context.build.origin)
+        found = loss(source, released.log, origin)
         body = asdict(found)
         body["activities"] = [asdict(row) | {"kept": row.kept} for row in found.activities]
         body["lost"] = list(found.lost)
-        return {"status": "ok", "reason": "", **body, "warnings": list(self._warnings(found.kept, found.lost, context))}
+        return {"status": "ok", "reason": "", **body, "warnings": list(self._warnings(found.kept, found.lost, waiting))}
 
-    def _warnings(self, kept: float, lost: tuple[str, ...], context: AuditContext) -> list[str]:
-        waiting = context.build.held[1]
+    def _warnings(self, kept: float, lost: tuple[str, ...], waiting: int) -> list[str]:
         said = []
         if kept < self.warn_below:
             wait = f" ({waiting} events wait for a later release)" if waiting else ""

@@ -151,12 +151,16 @@ class ReleaseService:
         if embedded:
             refuse_without_start(publication)
         every = publication.build_window.every or 1
-        notes = (entry.body for entry in self.ledger.entries(publication.name) if entry.kind == "note")
-        seen = next((body["first_seen"] for body in notes if "first_seen" in body), None)
+        seen = self.first_seen(publication.name)
         if seen is None:
             seen = self.clock.now()
             self.ledger.append(Entry(kind="note", publication=publication.name, body={"first_seen": seen}))
         return int(seen) // every * every
+
+    def first_seen(self, name: str) -> int | None:
+        """When (ns) the ledger first saw a publication, where it says so."""
+        notes = (entry.body for entry in self.ledger.entries(name) if entry.kind == "note")
+        return next((int(body["first_seen"]) for body in notes if "first_seen" in body), None)
 
     def publish_due(self) -> None:
         """Publish what was sealed and waited for its moment."""

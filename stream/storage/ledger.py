@@ -190,6 +190,8 @@ class Account:
         self.seals: dict[int, Entry] = {}
         self.sealed_cuts: dict[str, Entry] = {}
         self.withheld: dict[str, Entry] = {}
+        self.streak = 0
+        """Attempts withheld since the last seal."""
         self.burned: dict[int, Entry] = {}
         self.published: set[int] = set()
         self.erased = 0
@@ -208,9 +210,11 @@ class Account:
             self.charges[key_of(entry) or ""] = charge_of(entry)
             self.charged_cuts.add(entry.cut)
         elif entry.kind == "seal":
+            self.streak = self.streak if entry.sequence in self.seals else 0  # one may be folded again
             self.seals[entry.sequence] = entry
             self.sealed_cuts[entry.cut] = entry
         elif entry.kind == "withheld":
+            self.streak += entry.cut not in self.withheld
             self.withheld[entry.cut] = entry
         elif entry.kind == "burned":
             self.burned[entry.sequence] = entry

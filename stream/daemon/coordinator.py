@@ -52,7 +52,7 @@ class Coordinator:
         session = host.source.session_timeout
         self.check = ProgressCheck(patience(session, host.source.heartbeat), asleep=session)
         self.status = StatusFile(host.output, host.source.heartbeat)
-        self._since = 0.0
+        self._since = self._heard = 0.0
         self._looking = False
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
@@ -82,6 +82,7 @@ class Coordinator:
         if not current:
             return
         records = [(event.message.offset, event.message.value, leader_epoch(event.message)) for event in current]
+        self._heard = current[-1].message.timestamp
         await self._run(self._fold, records)
         for event in current:
             event.message.value = None  # the state has it; only the offset is still needed
@@ -99,7 +100,7 @@ class Coordinator:
         self.state = "gap" if engine.fold.gap else "active"
         self.status.write(engine, self.state)
         if self.watch is not None:
-            self.watch.folded(engine.fold)
+            self.watch.folded(engine.fold, heard=self._heard)
             self.watch.saved(engine.saved)
 
     def _active(self) -> Engine:

@@ -24,6 +24,7 @@ LABELS = {
     "reason": "a closed list: what the gate or the dead-letter queue names",
     "partition": "`topic/number` of a source partition; `log/0` in a replay",
     "n": "`audit.n` of the publication (a handful)",
+    "version": "of the program, as in manifests",
     "stage": "build, the name of each audit, files, read_back",
 }
 
@@ -68,8 +69,11 @@ def _stream() -> Iterator[Definition]:
     yield row("gauge", "late_events", "events", "Events left out because they came after their window.", PUBLICATION)
     yield row("gauge", "watermark_timestamp_seconds", "seconds", "Latest event time, since 1970.", partition)
     yield row("gauge", "gap_partitions", "partitions", "Source partitions with missing offsets; nothing is released.")
+    yield row("gauge", "delta_timestamp_seconds", "seconds", "Broker's time of the last folded delta, since 1970.")
     yield row("gauge", "checkpoint_timestamp_seconds", "seconds", "When the state was last saved, since 1970.")
+    yield row("gauge", "checkpoint_bytes", "bytes", "Size of the newest checkpoint.")
     yield row("gauge", "coordinator_active", "", "1 where this process decides releases, 0 where it stands by.")
+    yield row("gauge", "build_info", "", "1, with the version of the program.", ("process", "version"))
 
 
 def _releases() -> Iterator[Definition]:
@@ -86,10 +90,18 @@ def _releases() -> Iterator[Definition]:
     yield row("withheld_total", "attempts", "Attempts withheld since this process started.", "counter")
     yield row("withheld_reasons_total", "reasons", "Reasons of withheld attempts.", "counter", ("reason",))
     yield row("warned_reasons_total", "reasons", "Reasons that a gate only warned of.", "counter", ("reason",))
-    yield row("withheld_streak_attempts", "attempts", "Attempts withheld since the last release.")
+    yield row("withheld_streak_attempts", "attempts", "Attempts withheld since the last release, by the ledger.")
     yield row("release_timestamp_seconds", "seconds", "When the latest release was sealed, since 1970.")
+    yield row(
+        "release_awaited_timestamp_seconds",
+        "seconds",
+        "Since when a release is awaited, since 1970: the latest one, else when series or process began.",
+    )
     yield row("release_cut_timestamp_seconds", "seconds", "Cut of the latest release in event time, since 1970.")
-    yield row("release_expected_seconds", "seconds", "Time between releases: `every` (daemon), else the mean so far.")
+    yield row(
+        "release_expected_seconds", "seconds", "Time between releases: `every` (daemon), else the mean of the last 20."
+    )
+    yield row("waiting_overdue_seconds", "seconds", "How long a sealed release waits past its moment (daemon).")
     yield row("decision_seconds", "seconds", "From a cut to its durable decision.", "histogram")
     yield row("stage_seconds", "seconds", "Duration of a stage of the latest release.", more=("stage",))
     yield row("released_cases", "cases", "Cases in the latest release (not told of dp releases).")
@@ -124,7 +136,10 @@ def _budget() -> Iterator[Definition]:
     yield row("budget_limit_epsilon", "epsilon", "Limit of the gate (max_epsilon).")
     yield row("budget_spent_delta", "delta", "Delta charged so far, withheld attempts included.")
     yield row("budget_limit_delta", "delta", "Limit of the gate (max_delta).")
+    yield row("budget_left_releases", "releases", "Further releases that every limit of epsilon and delta can pay.")
     for unit in ("epsilon", "delta"):
+        text = f"{unit.capitalize()} charged by all publications, former ones included."
+        yield Definition(f"{PREFIX}process_budget_spent_{unit}", "gauge", PROCESS, unit, text)
         text = f"Limit over all publications (process.budget.max_{unit})."
         yield Definition(f"{PREFIX}process_budget_limit_{unit}", "gauge", PROCESS, unit, text)
 
@@ -144,7 +159,8 @@ def page() -> str:
         "`--role all` the coordinator takes the next port). They derive from source data, so the endpoint binds to",
         "loopback unless `host` says otherwise. Gauges hold the latest release, counters begin at the start of the",
         "process; history is in the ledger. A gauge that means nothing for a release (anonymity of a dp release, a",
-        "bound that is not set) has no series.",
+        "bound that is not set) has no series. Over HTTP stand `process_*` too (memory, open files, start);",
+        "a textfile lacks them: a node exporter has its own. What an alert means, and what to do: docs/runbooks.",
         "",
         "| metric | type | labels | meaning |",
         "| --- | --- | --- | --- |",

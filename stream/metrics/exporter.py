@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -18,10 +19,13 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
+    Metric,
+    ProcessCollector,
     disable_created_metrics,
     start_http_server,
     write_to_textfile,
 )
+from prometheus_client.registry import Collector
 
 from models.dp.budget import Charge
 from models.errors import InputError
@@ -29,6 +33,7 @@ from stream.metrics.definitions import DEFINITIONS, PREFIX
 from stream.release.contract import Decision
 from stream.release.documents import AnonymitySection, AuditDocument, LeakageSection
 from stream.release.gate import MEASURES, GatePolicy, worst_anonymity
+from stream.release.manifest import software
 from stream.release.reason import CODES, Reason
 
 HOST = "127.0.0.1"
@@ -36,6 +41,10 @@ HOST = "127.0.0.1"
 
 BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 DIRECTIONS = {"backward": "bpl", "forward": "fpl", "total": "tpl"}
+RECENT = 21
+"""Moments of releases of which the expected time between two is the mean. More would follow a change later; to read
+the audits of many at a start takes time."""
+
 KINDS: dict[str, Any] = {"gauge": Gauge, "counter": Counter, "histogram": Histogram}
 
 
@@ -46,14 +55,15 @@ class Metrics:
         self.process, self.live = process, live
         self.registry = CollectorRegistry() if registry is None else registry
         self._every: dict[str, float] = {}
-        self._sealed: dict[str, tuple[float, int, float]] = {}
-        self._streak: dict[str, int] = {}
+        self._sealed: dict[str, deque[float]] = {}
+        self._due: dict[str, float | None] = {}
         self._counted: dict[tuple[str, ...], float] = {}
         self._metrics: dict[str, Any] = {}
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the series of every counter
         for one in DEFINITIONS:
             more = {"buckets": BUCKETS} if one.kind == "histogram" else {}
             self._metrics[one.name] = KINDS[one.kind](one.name, one.help, one.labels, registry=self.registry, **more)
+        self._set("build_info", 1, version=software()["version"])
 
     # one value
 
@@ -96,9 +106,12 @@ class Metrics:
             self._count("withheld_reasons_total", 0, publication=publication, reason=reason)
             self._count("warned_reasons_total", 0, publication=publication, reason=reason)
         self._set("withheld_streak_attempts", 0, publication=publication)
-        if every is not None and self.live:
-            self._every[publication] = every
-            self._set("release_expected_seconds", every, publication=publication)
+        if self.live:
+            overdue = self._metrics[PREFIX + "waiting_overdue_seconds"].labels(self.process, publication)
+            overdue.set_function(lambda: self._overdue(publication))
+            if every is not None:
+                self._every[publication] = every
+                self._set("release_expected_seconds", every, publication=publication)
 
     def capped(self, max_epsilon: float | None, max_delta: float | None) -> None:
         """The process's own budget, over all of its publications."""
@@ -111,13 +124,14 @@ class Metrics:
         """One decision on a cut; `seconds` from the cut until it was durable."""
         self._metrics[PREFIX + "decision_seconds"].labels(self.process, publication).observe(seconds)
         if decision.status == "withheld":
-            self._streak[publication] = self._streak.get(publication, 0) + 1
             self._count("withheld_total", publication=publication)
             self._reasons("withheld_reasons_total", publication, decision.because)
         else:
-            self._streak[publication] = 0
             self._release(publication, decision)
-        self._set("withheld_streak_attempts", self._streak[publication], publication=publication)
+
+    def streak(self, publication: str, attempts: int) -> None:
+        """Attempts withheld in a row, as the ledger counts them: a restart forgets none."""
+        self._set("withheld_streak_attempts", attempts, publication=publication)
 
     def _reasons(self, name: str, publication: str, reasons: Iterable[Reason]) -> None:
         for code in {reason.code for reason in reasons}:
@@ -133,11 +147,23 @@ class Metrics:
 
     def resumed(self, publication: str, audit: AuditDocument) -> None:
         """The latest release of an earlier process: its figures, counted nowhere."""
-        published = audit.get("published")
-        if published is not None:
-            moment = datetime.fromisoformat(published).timestamp()
-            self._set("release_timestamp_seconds", moment, publication=publication)
+        self._set("release_timestamp_seconds", published(audit), publication=publication)
         self._latest(publication, audit)
+
+    def awaited(self, publication: str, since: float, before: Sequence[float]) -> None:
+        """Since when a release is awaited; `before`: when the last ones came, in an earlier process."""
+        self._set("release_awaited_timestamp_seconds", since, publication=publication)
+        self._sealed[publication] = deque(before, RECENT)
+        self._expect(publication)
+
+    def waiting(self, publication: str, due: float | None) -> None:
+        """The moment of the oldest sealed release that waits; None where none does."""
+        self._due[publication] = due
+
+    def _overdue(self, publication: str) -> float:
+        """Asked at each scrape: it grows also where the coordinator hangs."""
+        due = self._due.get(publication)
+        return 0.0 if due is None else max(0.0, time.time() - due)
 
     def _latest(self, publication: str, audit: AuditDocument) -> None:
         self._set("release_cut_timestamp_seconds", _cut_moment(audit), publication=publication)
@@ -151,11 +177,16 @@ class Metrics:
         self._measures(publication, audit)
 
     def _sealed_at(self, publication: str, now: float) -> None:
-        first, count, _last = self._sealed.get(publication, (now, 0, now))
-        self._sealed[publication] = (first, count + 1, now)
-        self._set("release_timestamp_seconds", now, publication=publication)
-        if count and publication not in self._every:
-            self._set("release_expected_seconds", (now - first) / count, publication=publication)
+        self._sealed.setdefault(publication, deque(maxlen=RECENT)).append(now)
+        for name in ("release_timestamp_seconds", "release_awaited_timestamp_seconds"):
+            self._set(name, now, publication=publication)
+        self._expect(publication)
+
+    def _expect(self, publication: str) -> None:
+        moments = self._sealed[publication]
+        if len(moments) > 1 and publication not in self._every:
+            mean = (moments[-1] - moments[0]) / (len(moments) - 1)
+            self._set("release_expected_seconds", mean, publication=publication)
 
     def _anonymity(self, publication: str, anonymity: AnonymitySection) -> None:
         for attack in MEASURES:
@@ -194,6 +225,16 @@ class Metrics:
             self._set("budget_spent_epsilon", float(spent.epsilon), publication=publication)
             self._set("budget_spent_delta", float(spent.delta), publication=publication)
 
+    def affordable(self, publication: str, left: int | None) -> None:
+        """How many further releases the limits can pay; None where nothing bounds them."""
+        self._set("budget_left_releases", left, publication=publication)
+
+    def process_budget(self, spent: Charge) -> None:
+        """What all publications charged together, former ones included."""
+        if spent != Charge():
+            self._set("process_budget_spent_epsilon", float(spent.epsilon))
+            self._set("process_budget_spent_delta", float(spent.delta))
+
     # stream
 
     def accounted(self, publication: str, accounting: Mapping[str, int]) -> None:
@@ -230,6 +271,16 @@ class Metrics:
         """The state was saved now."""
         self._set("checkpoint_timestamp_seconds", time.time())
 
+    def checkpoint(self, size: int, saved: float | None = None) -> None:
+        """Size of the newest checkpoint; `saved`: when an earlier process wrote it."""
+        self._set("checkpoint_bytes", size)
+        if saved is not None:
+            self._set("checkpoint_timestamp_seconds", saved)
+
+    def heard(self, moment: float) -> None:
+        """Broker's time of the last delta record that was folded."""
+        self._set("delta_timestamp_seconds", moment)
+
     def active(self, yes: bool) -> None:
         """Whether this process decides releases."""
         self._set("coordinator_active", int(yes))
@@ -237,9 +288,13 @@ class Metrics:
     # out
 
     def serve(self, port: int, host: str = HOST) -> tuple[int, Any]:
-        """Serve on host:port from a thread of its own; returns the port (0 takes a free one) and the server."""
+        """Serve on host:port from a thread of its own; returns the port (0 takes a free one) and the server. With
+        them goes `process_*`: in a textfile it would be taken for the node exporter's own."""
+        served = CollectorRegistry()
+        served.register(_Registered(self.registry))
+        ProcessCollector(registry=served)
         try:
-            server, _thread = start_http_server(port, addr=host, registry=self.registry)
+            server, _thread = start_http_server(port, addr=host, registry=served)
         except OSError as error:
             raise InputError(f"metrics port {host}:{port}: {error.strerror}; choose another port") from None
         return int(server.server_port), server
@@ -252,11 +307,31 @@ class Metrics:
             raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
+class _Registered(Collector):
+    """What a registry holds, as a part of another one."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        return self.registry.collect()
+
+    def describe(self) -> Iterable[Metric]:
+        """No names: that they are unique, the registry itself has checked."""
+        return ()
+
+
 KEPT = ("released_cases", "suppressed_cases", "suppressed_events")
 
 
 def _numbers(rows: Iterable[Mapping[str, Any]], key: str) -> list[float]:
     return [value for row in rows if (value := row.get(key)) is not None]
+
+
+def published(audit: AuditDocument) -> float | None:
+    """When a release was published, where a real clock says so."""
+    moment = audit.get("published")
+    return None if moment is None or audit.get("clock") == "simulated" else datetime.fromisoformat(moment).timestamp()
 
 
 def _cut_moment(audit: AuditDocument) -> float | None:

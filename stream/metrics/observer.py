@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from models.dp.budget import Charge
 from stream.config.settings import Settings
-from stream.metrics.exporter import Metrics
+from stream.metrics.exporter import RECENT, Metrics, published
 from stream.release.contract import Decision
+from stream.release.documents import AuditDocument
+from stream.release.gate import releases_left
 
 if TYPE_CHECKING:
     from stream.fold.fold import Fold
+    from stream.release.pipeline import Pipeline
     from stream.runtime.service import ReleaseService
 
 NANOSECONDS = 1_000_000_000
@@ -24,6 +27,7 @@ class MetricsObserver:
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.metrics = metrics
+        self._service: ReleaseService | None = None
         self._told = -math.inf
         self._saved = -1
         cap = settings.process.budget
@@ -39,14 +43,44 @@ class MetricsObserver:
         """A cut has its durable decision."""
         self.metrics.decided(publication, decision, seconds)
         self.metrics.budget(publication, spent)
+        if self._service is not None:
+            self.metrics.streak(publication, self._service.pipelines[publication].account.streak)
+        self._budgets()
 
     def opened(self, service: ReleaseService) -> None:
         """This process decides from now on; the gauges hold what the latest release of before said."""
         self.metrics.active(True)
+        self.attached(service)
+
+    def attached(self, service: ReleaseService) -> None:
+        """What the ledger says of before, and whom to ask from now on."""
+        self._service = service
         for name, pipeline in service.pipelines.items():
             self.metrics.budget(name, pipeline.account.spent)
-            if pipeline.account.standing:
-                self.metrics.resumed(name, pipeline.audit_of(pipeline.account.standing[-1]))
+            last = _last_audits(pipeline, RECENT if self.metrics.live else 1)
+            if last:
+                self.metrics.resumed(name, last[-1])
+            moments = [one for audit in last if (one := published(audit)) is not None] if self.metrics.live else []
+            self.metrics.streak(name, pipeline.account.streak)
+            self.metrics.awaited(name, moments[-1] if moments else self._begun(service, name), moments)
+        saved = service.checkpoints.newest()
+        if saved is not None:
+            self.metrics.checkpoint(saved.st_size, saved.st_mtime)
+        self._budgets()
+
+    def _begun(self, service: ReleaseService, name: str) -> float:
+        """When a publication without a release began: where the ledger saw it first, else now."""
+        seen = service.first_seen(name) if self.metrics.live else None
+        return time.time() if seen is None else seen / NANOSECONDS
+
+    def _budgets(self) -> None:
+        """Of all publications after each decision: they share the process's budget."""
+        pipelines = {} if self._service is None else self._service.pipelines
+        for name, pipeline in pipelines.items():
+            spec, spent, elsewhere = pipeline.spec, pipeline.account.spent, pipeline.spent_elsewhere()
+            most = (spec.max_epsilon, spec.max_delta)
+            self.metrics.affordable(name, releases_left(spec.gate, spec.mechanism.charge(), spent, elsewhere, most))
+            self.metrics.process_budget(spent + elsewhere)
 
     def late(self, letters: int) -> None:
         """Events too late for a publication were sent to the dead-letter queue."""
@@ -58,17 +92,40 @@ class MetricsObserver:
             self._saved = position
             self.metrics.checkpointed()
 
-    def folded(self, fold: Fold, *, last: bool = False) -> None:
-        """Records were folded. Counting is not free: once a second at most, and after the last of a replay."""
+    def folded(self, fold: Fold, *, last: bool = False, heard: float | None = None) -> None:
+        """Records were folded. Counting is not free: once a second at most, and after the last of a replay. `heard`:
+        the broker's time of the last of them."""
         now = time.monotonic()
         if now - self._told < 1 and not last:
             return
         self._told = now
+        if heard is not None:
+            self.metrics.heard(heard)
+        self._files()
         for name in fold.publications:
             self.metrics.accounted(name, fold.accounting(name))
         partitions = fold.state.partitions
         latest = {f"{source}/{number}": one.latest for (source, number), one in partitions.items()}
         self.metrics.partitions(latest, sum(one.gap for one in partitions.values()))
+
+    def _files(self) -> None:
+        """What waits for its moment, and how large the checkpoint is."""
+        if self._service is None:
+            return
+        for name, pipeline in self._service.pipelines.items():
+            due = (seal.body.publish_at for seal in pipeline.waiting.values())
+            moments = [moment for moment in due if moment is not None]
+            self.metrics.waiting(name, min(moments) / NANOSECONDS if moments else None)
+        saved = self._service.checkpoints.newest()
+        if saved is not None:
+            self.metrics.checkpoint(saved.st_size)
+
+
+def _last_audits(pipeline: Pipeline, most: int) -> list[AuditDocument]:
+    """Of the last releases that stand, oldest first. Of an older one than the last the files may be gone."""
+    numbers = pipeline.account.standing[-most:]
+    kept = [one for one in numbers[:-1] if (pipeline.folder.release(pipeline.name, one) / "audit.json").is_file()]
+    return [pipeline.audit_of(one) for one in [*kept, *numbers[-1:]]]
 
 
 def serve(settings: Settings) -> Metrics | None:

@@ -140,6 +140,35 @@ def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequ
     return reasons
 
 
+def releases_left(
+    policy: GatePolicy, asked: Charge, spent: Charge, elsewhere: Charge, most: tuple[Fraction | None, Fraction | None]
+) -> int | None:
+    """How many further draws the bounds can pay for, exactly; None where nothing is charged or nothing bounds it.
+
+    `spent`: charges of the publication; `elsewhere`: of the process's others; `most`: epsilon and delta of the whole
+    process. These are the rules of `before_noise` and of the process's budget. What a chain of leakage refuses before
+    its composition would comes sooner than this says.
+    """
+    if asked == Charge():
+        return None
+    most_epsilon, most_delta = most
+    rules = (
+        (policy.max_epsilon, spent.epsilon, asked.epsilon),
+        (policy.max_delta, spent.delta, asked.delta),
+        (policy.max_tpl, 2 * spent.epsilon, 2 * asked.epsilon),
+        (most_epsilon, spent.epsilon + elsewhere.epsilon, asked.epsilon),
+        (most_delta if asked.delta else None, spent.delta + elsewhere.delta, asked.delta),
+    )
+    counts = [_times(limit, used, each) for limit, used, each in rules if limit is not None]
+    return min((count for count in counts if count is not None), default=None)
+
+
+def _times(limit: Fraction, used: Fraction, each: Fraction) -> int | None:
+    if used > limit:
+        return 0
+    return (limit - used) // each if each else None
+
+
 def after_audit(policy: GatePolicy, audit: AuditDocument) -> list[Reason]:
     """Reasons to refuse, from the audit's results."""
     return [

@@ -144,6 +144,8 @@ class Replay:
         self.clock = clock or SimulatedClock()
         self.service = ReleaseService(settings, output, at=at, ops=ops, clock=self.clock)
         self.service.watch = self.watch = watch
+        if watch is not None:
+            watch.attached(self.service)
 
     def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> Outcome:
         """Replay the whole log; with `until` (ns) what comes after that moment is left out, and the clock runs on to

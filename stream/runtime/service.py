@@ -152,12 +152,16 @@ class ReleaseService:
         if embedded:
             refuse_without_start(publication)
         every = publication.build_window.every or 1
-        notes = (one.body for one in self.ledger.entries(publication.name) if isinstance(one, NoteEntry))
-        seen = next((body.first_seen for body in notes if body.first_seen is not None), None)
+        seen = self.first_seen(publication.name)
         if seen is None:
             seen = self.clock.now()
             self.ledger.append(NoteEntry(publication=publication.name, body=NoteBody(first_seen=seen)))
         return seen // every * every
+
+    def first_seen(self, name: str) -> int | None:
+        """When (ns) the ledger first saw a publication, where it says so."""
+        notes = (one.body for one in self.ledger.entries(name) if isinstance(one, NoteEntry))
+        return next((body.first_seen for body in notes if body.first_seen is not None), None)
 
     def publish_due(self) -> None:
         """Publish what was sealed and waited for its moment."""

@@ -70,6 +70,13 @@ class Checkpoints:
         self._do.rename(temporary, current)
         self._do.fsync(self.folder)
 
+    def newest(self) -> os.stat_result | None:
+        """Size and time of the newest generation; None where nothing was saved yet."""
+        try:
+            return (self.folder / CURRENT).stat()
+        except FileNotFoundError:
+            return None
+
     def load(self) -> Loaded | None:
         """The newest readable generation; None where there never was one. RefusedError names every file and what is
         wrong with it where none can be read."""

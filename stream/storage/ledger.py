@@ -164,6 +164,8 @@ class Account:
         self.seals: dict[int, SealEntry] = {}
         self.sealed_cuts: dict[str, SealEntry] = {}
         self.withheld: dict[str, WithheldEntry] = {}
+        self.streak = 0
+        """Attempts withheld since the last seal."""
         self.burned: dict[int, BurnedEntry] = {}
         self.published: set[int] = set()
         self.erased = 0
@@ -183,9 +185,11 @@ class Account:
                 self.charges[key_of(entry) or ""] = entry.body.charge
                 self.charged_cuts.add(entry.cut)
             case SealEntry():
+                self.streak = self.streak if entry.sequence in self.seals else 0  # one may be folded again
                 self.seals[entry.sequence] = entry
                 self.sealed_cuts[entry.cut] = entry
             case WithheldEntry():
+                self.streak += entry.cut not in self.withheld
                 self.withheld[entry.cut] = entry
             case BurnedEntry():
                 self.burned[entry.sequence] = entry

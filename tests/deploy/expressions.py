@@ -21,10 +21,13 @@ HURRY = 60
 
 EMPTY_ALWAYS = {
     "alert VeilstreamNoCoordinator": "`unless` takes away what has a coordinator: an answer is the alarm itself",
+    "alert VeilstreamAbsent": "`absent` answers where there is nothing",
 }
 EMPTY_IN_A_REPLAY = {
     "veilstream_ingest_": "an ingest worker of the daemon tells it; a replay reads a file",
     "veilstream_dlq_records_total": "dead letters need a topic; a replay ends at the first unusable event",
+    "veilstream_waiting_overdue_seconds": "moments of a replay are simulated: nothing is overdue",
+    "veilstream_delta_timestamp_seconds": "the delta topic is the daemon's",
     "veilstream_coordinator_active": "a coordinator of the daemon tells it; a replay is alone",
 }
 """Part of an expression -> why a replay never answers it. The daemon answers every one of them."""

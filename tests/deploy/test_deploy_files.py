@@ -229,6 +229,11 @@ def test_chart_refuses_values_that_it_does_not_know() -> None:
         {"ingest": {"replicas": 0}},
         {"ports": {"metrics": "9464"}},
         {"coordinator": {"storage": {"class": "fast"}}},
+        {"image": {"digest": "latest"}},
+        {"ingest": {"topologySpreadConstraints": [{"topologyKey": "zone", "labelSelector": {}}]}},
+        {"networkPolicy": {"brokers": [{"ip": "10.0.0.0/8"}]}},
+        {"podDisruptionBudget": {"minAvailable": 1}},
+        {"prometheusRule": {"runbookBase": "docs.example"}},
     ]
     documents = [chart.values(), *({**chart.values(), **one} for one in wrong)]
     done = subprocess.run(
@@ -296,9 +301,7 @@ def test_helm_renders_the_chart(made: Path) -> None:
     helm = shutil.which("helm")
     if helm is None:
         pytest.skip("helm is not installed; the chart was checked flattened only")
-    switches = ("existingSecret=s", "serviceMonitor.enabled=true", "prometheusRule.enabled=true")
-    more = ("dashboards.enabled=true", "secretKeys.checkpointKey=checkpoint", "topics.sourcePartitions=4")
-    options = [word for switch in (*switches, *more) for word in ("--set", switch)]
+    options = words(*SWITCHES)
     for command in (["lint", "--strict"], ["template", "--kube-version=1.31.0", "check"]):
         done = subprocess.run([helm, *command, str(made), *options], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -309,6 +312,152 @@ def test_helm_renders_the_chart(made: Path) -> None:
     maps = {name: text for one in found if one["kind"] == "ConfigMap" for name, text in one["data"].items()}
     for path in (DEPLOY / "grafana/dashboards").iterdir():
         assert json.loads(maps[path.name]) == json.loads(path.read_text())
+
+
+REFUSED = {
+    "coordinators without a store": ("coordinator.replicas=2", "has no `store`"),
+    "another port of metrics": ("ports.metrics=9465", "is not ports.metrics (9465)"),
+    "another port of health": ("ports.health=8089", "is not ports.health (8089)"),
+    "a broker that nobody named": ("networkPolicy.brokers=null", "networkPolicy.brokers is empty"),
+}
+SWITCHES = (
+    "existingSecret=s",
+    "serviceMonitor.enabled=true",
+    "prometheusRule.enabled=true",
+    "dashboards.enabled=true",
+    "secretKeys.checkpointKey=checkpoint",
+    "topics.sourcePartitions=4",
+)
+
+
+def words(*switches: str) -> list[str]:
+    """Options of Helm that set values."""
+    return [word for switch in switches for word in ("--set", switch)]
+
+
+def rendered(made: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """What Helm makes of the chart."""
+    helm = shutil.which("helm")
+    if helm is None:
+        pytest.skip("helm is not installed")
+    command = [helm, "template", "--kube-version=1.31.0", "check", str(made), *words(*SWITCHES), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("wrong", REFUSED)
+def test_helm_refuses_what_would_install_and_not_work(made: Path, wrong: str) -> None:
+    """One clear line before anything is installed."""
+    switch, said = REFUSED[wrong]
+    done = rendered(made, *words(switch))
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+def test_helm_takes_coordinators_with_a_store_a_digest_and_a_base(made: Path, tmp_path: Path) -> None:
+    """What the refusals ask for is enough; the digest stands in place of the tag, the base before each runbook."""
+    config = 'store = "s3://releases"\n' + chart.values()["config"].replace('"0.0.0.0"', '"[::]"')
+    (tmp_path / "veilstream.toml").write_text(config)
+    digest = "sha256:" + "0" * 64
+    base = "prometheusRule.runbookBase=https://docs.example/"
+    options = words("coordinator.replicas=2", f"image.digest={digest}", base)
+    done = rendered(made, *options, "--set-file", f"config={tmp_path / 'veilstream.toml'}")
+    assert done.returncode == 0, done.stderr
+    found = [one for one in yaml.safe_load_all(done.stdout) if one]
+    pods = [one["spec"]["template"]["spec"] for one in found if one["kind"] in ("Deployment", "StatefulSet", "Job")]
+    assert {container["image"] for pod in pods for container in pod["containers"]} == {f"veilstream@{digest}"}
+    (rule,) = [one for one in found if one["kind"] == "PrometheusRule"]
+    links = [one["annotations"]["runbook_url"] for one in rule["spec"]["groups"][0]["rules"]]
+    assert all(link.startswith("https://docs.example/docs/runbooks/Veilstream") for link in links)
+
+
+def go(pattern: str) -> str:
+    """A regular expression of a template as Python writes it."""
+    return pattern.replace("\\\\", "\\").replace("\\z", "\\Z")
+
+
+def test_the_chart_reads_ports_and_store_from_the_configuration() -> None:
+    """Helm knows no TOML: the expressions that the chart finds them by, tried without Helm. A `store` or a `port` of
+    another table is none, and one behind a bracket in a value is found."""
+    text = (chart.CHART / "templates" / "_parts.tpl").read_text()
+    split, store, health, _, table, port, _ = [go(one) for one in re.findall(r'regex\w+ "([^"]+)"', text)]
+    ours = chart.values()["config"]
+
+    def told(config: str) -> tuple[bool, str, str]:
+        top = re.split(split, config, maxsplit=1)[0]
+        metrics = re.search(table, config)
+        found = [re.search(health, top), re.search(port, metrics[0] if metrics else "")]
+        numbers = [re.findall(r"[0-9]+$", one[0])[0] if one else "" for one in found]
+        return bool(re.search(store, top)), numbers[0], numbers[1]
+
+    assert told(ours) == (False, "8088", "9464")
+    assert told('store = "s3://b"\n' + ours.replace('"0.0.0.0"', '"[::]"')) == (True, "8088", "9464")
+    assert told(ours.replace("health_port = 8088\n", "").replace("[metrics]", "[other]")) == (False, "", "")
+    assert told(ours + '\n[extra]\nstore = "x"\nhealth_port = 1\nport = 2\n') == (False, "8088", "9464")
+    assert told("health_port = 1\n[metrics]\nport = 2") == (False, "1", "2")
+
+
+CORE = {"ServiceMonitor", "PrometheusRule"}
+"""Kinds that are none of Kubernetes itself."""
+
+
+@pytest.mark.parametrize("how", ["flattened", "rendered"])
+def test_kubernetes_accepts_every_object(how: str, made: Path) -> None:
+    """By the schemas of Kubernetes, strictly: a key that it does not know is an error. So is a planted one."""
+    try:
+        import kubernetes_validate
+    except ImportError:
+        missing("kubernetes", "kubernetes-validate is not installed (extra `test`)")
+    if how == "rendered":
+        found = [one for one in yaml.safe_load_all(rendered(made).stdout) if one]
+    else:
+        found = [one for path in chart.templates() for one in chart.documents(path)]
+    kinds = [one["kind"] for one in found if one["kind"] not in CORE]
+    assert {"Deployment", "StatefulSet", "Job", "NetworkPolicy", "PodDisruptionBudget", "Service"} <= set(kinds)
+    assert len(kinds) >= 9
+    for one in found:
+        if one["kind"] not in CORE:
+            kubernetes_validate.validate(one, "1.31", strict=True)
+    wrong = next(one for one in found if one["kind"] == "PodDisruptionBudget")
+    wrong["spec"]["maxUnavailble"] = 1
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, "1.31", strict=True)
+
+
+def test_pods_have_a_place_of_their_own_a_bound_and_a_way_out() -> None:
+    """Each role its own node selector and spread; the Job a limit of memory; brokers that are named, not any host."""
+    for role in ("ingest", "coordinator"):
+        (workload,) = chart.documents(chart.CHART / "templates" / f"{role}.yaml")
+        pod = workload["spec"]["template"]["spec"]
+        assert pod["containers"][0]["resources"]["limits"]["memory"]
+        (spread,) = pod["topologySpreadConstraints"]
+        assert spread["labelSelector"] == workload["spec"]["selector"]
+        text = (chart.CHART / "templates" / f"{role}.yaml").read_text()
+        for key in ("nodeSelector", "tolerations", "affinity"):
+            assert f"with .Values.{role}.{key} | default .Values.{key}" in text
+    (job,) = chart.documents(chart.CHART / "templates" / "topics.yaml")
+    assert job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"]
+    (policy,) = chart.documents(chart.CHART / "templates" / "networkpolicy.yaml")
+    (scrape,) = policy["spec"]["ingress"]
+    assert scrape["from"][0]["namespaceSelector"]["matchLabels"]
+    to = [rule for rule in policy["spec"]["egress"] if {port["port"] for port in rule["ports"]} == {9092}]
+    assert to[0]["to"] == chart.values()["networkPolicy"]["brokers"]
+    budgets = chart.documents(chart.CHART / "templates" / "poddisruptionbudget.yaml")
+    roles = [one["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] for one in budgets]
+    assert roles == ["ingest", "coordinator"]
+
+
+def test_compose_bounds_memory_and_starts_again_what_nobody_stopped(compose: dict[str, Any]) -> None:
+    """As the chart bounds it; what must not start again waits by itself, and one that an operator stopped stays so."""
+    services = compose["services"]
+    assert all("mem_limit" in service for service in services.values())
+    size = {"m": "Mi", "g": "Gi"}
+    for role in ("ingest", "coordinator"):
+        limit = services[role]["mem_limit"]
+        assert limit[:-1] + size[limit[-1]] == chart.values()[role]["resources"]["limits"]["memory"]
+        assert "--wait-on-refusal" in services[role]["command"]
+    once = {name for name, service in services.items() if service["restart"] == "no"}
+    assert once == {"topics", "system"}
+    assert {service["restart"] for name, service in services.items() if name not in once} == {"unless-stopped"}
 
 
 def unit(path: Path) -> dict[str, list[str]]:

@@ -141,12 +141,13 @@ def live(one: Story, ports: list[int]) -> None:
     one.fires("StalledWatermark", trickle)  # partition 1 is silent meanwhile
 
     assert one.site.stop(*workers) == [0, 0]
-    one.fires("NoCoordinator")
+    for alert in ("NoCoordinator", "Absent", "Down"):  # nothing is left, and that is loud
+        one.fires(alert)
     one.send(0, 2 * CASES, 1)
     delete(one, read + trickle.sent + LENGTH // 2)
     start(one, ports)
     one.fires("Gap")
-    one.clears("NoCoordinator", "DeadLetters")
+    one.clears("NoCoordinator", "Absent", "Down", "DeadLetters")
     one.values["partitions with gaps"] = one.value("gap_partitions")
     one.site.command("gap", "accept", "-c", str(one.site.config), "-o", str(one.site.output()))
     one.send(1, CASES, WINDOW)
@@ -196,6 +197,9 @@ def remember(one: Story) -> None:
         "gaps": ("gap_partitions", ""),
         "active": ("coordinator_active", ""),
         "checkpoint": ("checkpoint_timestamp_seconds", ""),
+        "bytes": ("checkpoint_bytes", ""),
+        "delta": ("delta_timestamp_seconds", ""),
+        "left": ("budget_left_releases", 'publication="statistics"'),
         "withheld": ("withheld_total", 'publication="research"'),
         "withheld for ka": ("withheld_reasons_total", 'publication="research",reason="ka"'),
         "decisions": ("decision_seconds_count", 'publication="statistics"'),
@@ -230,12 +234,16 @@ def test_series_of_the_daemon_say_what_happened(story: Story) -> None:
     assert (told["withheld"], told["withheld for ka"]) == (1, 1)
     assert told["decisions"] == CASES // WINDOW
     assert told["epsilon"] == pytest.approx(0.1 * (CASES // WINDOW))
+    assert told["left"] == 100 - CASES // WINDOW
     assert 0 <= time.time() - (told["checkpoint"] or 0) < 600
+    assert 0 <= time.time() - (told["delta"] or 0) < 600
+    assert (told["bytes"] or 0) > 1000
 
 
 def test_alerts_fire_and_clear_as_the_daemon_fails_and_recovers(story: Story) -> None:
     """Dead letters, a silent partition, no coordinator, a gap: each alarm came with its cause and went with it."""
-    scripted = {"DeadLetters", "StalledWatermark", "NoCoordinator", "Gap"}
+    scripted = {"DeadLetters", "StalledWatermark", "NoCoordinator", "Absent", "Down", "Gap"}
     assert {f"Veilstream{one}" for one in scripted} <= story.watcher.cleared
     assert story.values["partitions with gaps"] == 1
-    assert not {"VeilstreamTwoCoordinators", "VeilstreamIngestLag", "VeilstreamOldCheckpoint"} & story.watcher.fired
+    healthy = {"TwoCoordinators", "IngestLag", "OldCheckpoint", "ReleaseOverdue", "DeltaLag", "BudgetExhausted"}
+    assert not {f"Veilstream{one}" for one in healthy} & story.watcher.fired

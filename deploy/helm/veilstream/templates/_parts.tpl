@@ -1,5 +1,33 @@
 {{- define "veilstream.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- if .Values.image.digest }}
+{{- .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else }}
+{{- .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end -}}
+
+{{/* What would install and then not work: said before anything is installed. The configuration is TOML, of which Helm
+reads nothing: `$top` is what stands before its first table. */}}
+{{- define "veilstream.checked" -}}
+{{- $top := regexSplit "(?m)^\\s*\\[" .Values.config 2 | first }}
+{{- if and (gt (int .Values.coordinator.replicas) 1) (not (regexMatch "(?m)^\\s*store\\s*=" $top)) }}
+{{- fail "coordinator.replicas is above 1, and the configuration has no `store`: each coordinator has a volume of its own, and the one that takes over would not have the releases; set `store`, or one replica" }}
+{{- end }}
+{{- $health := regexFind "(?m)^\\s*health_port\\s*=\\s*[0-9]+" $top | regexFind "[0-9]+$" }}
+{{- if ne (int $health) (int .Values.ports.health) }}
+{{- fail (printf "health_port of the configuration (%s) is not ports.health (%d): no probe would be answered; make them equal" ($health | default "missing") (int .Values.ports.health)) }}
+{{- end }}
+{{- $table := regexFind "(?ms)^\\s*\\[metrics\\].*?(^\\s*\\[|\\z)" .Values.config }}
+{{- $metrics := regexFind "(?m)^\\s*port\\s*=\\s*[0-9]+" $table | regexFind "[0-9]+$" }}
+{{- if and $metrics (ne (int $metrics) (int .Values.ports.metrics)) }}
+{{- fail (printf "port of [metrics] in the configuration (%s) is not ports.metrics (%d): nothing would be scraped; make them equal" $metrics (int .Values.ports.metrics)) }}
+{{- end }}
+{{- if and .Values.serviceMonitor.enabled (not $metrics) }}
+{{- fail "serviceMonitor.enabled, and the configuration has no [metrics] with a port: nothing would be scraped" }}
+{{- end }}
+{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.brokers) }}
+{{- fail "networkPolicy.brokers is empty: say where the brokers are (ipBlock, namespaceSelector, podSelector), or set networkPolicy.enabled=false" }}
+{{- end }}
 {{- end -}}
 
 {{- define "veilstream.labels" -}}

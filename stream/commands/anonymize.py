@@ -153,4 +153,4 @@ def _print(result: Mapping[str, Any]) -> None:
 
 def _shortened(items: list[Any], most: int = 20) -> str:
     more = f" and {len(items) - most} more" if len(items) > most else ""
-    return (", ".join(map(str, items[:most])) or "nothing everywhere") + more
+    return (", ".join(map(str, items[:most])) or "no item as a whole") + more

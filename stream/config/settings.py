@@ -471,11 +471,15 @@ class Settings(_Table):
         return hashlib.sha256(msgspec.json.encode(body, order="deterministic")).hexdigest()
 
 
+SAID = {"extra_forbidden": "unknown key", "missing": "is missing, and has no default: say what it is"}
+"""Kinds of faults in words of ours."""
+
+
 def explain(error: ValidationError) -> Iterator[str]:
     """Every fault as `place: what is wrong`, without the value given (it may be a secret)."""
     for fault in error.errors(include_url=False, include_input=False, include_context=False):
         place = ".".join(str(part) for part in fault["loc"]) or "settings"
-        message = "unknown key" if fault["type"] == "extra_forbidden" else fault["msg"].removeprefix("Value error, ")
+        message = SAID.get(fault["type"], fault["msg"].removeprefix("Value error, "))
         yield f"{place}: {message}"
 
 

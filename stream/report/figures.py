@@ -103,7 +103,10 @@ def anonymity(publication: Data) -> Figure | None:
         Series(NAMES[name], [entry["worst"][name] for entry in entries], colour)
         for colour, name in enumerate(("ka", "fa", "ca", "ba"))
     ]
-    note = "Least over all n and all earlier releases, of the exact search and of the count of true partners."
+    note = (
+        "The smallest number for any n and against any earlier release. Counted twice, by the search for all possible "
+        "partners of a case and by its real partners; the smaller one is shown."
+    )
     labels = [entry["label"] for entry in entries]
     title, bounds = "Anonymity before and after attacks", _least_bounds(publication["bounds"])
     return _figure(plots.lines, title, "release", labels, series, "cases, least", bounds=bounds, note=note)
@@ -139,7 +142,7 @@ def proportions(entry: Data) -> list[Figure]:
     pairs = entry["pairs"][-MOST_EARLIER:]
     labels = [str(row["n"]) for row in pairs[0]["results"]] if pairs else []
     apart = [str(pair["earlier"]) for pair in pairs if all(row["linker"] == "none" for row in pair["results"])]
-    note = f"No linker joins it to release {', '.join(apart)} at any n." if apart else ""
+    note = f"Its cases cannot all be cases of release {', '.join(apart)}, for no n: no bar." if apart else ""
     found = []
     for name, attack in PROPORTIONS.items():
         series = [

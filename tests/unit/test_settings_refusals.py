@@ -75,7 +75,7 @@ def test_a_ba_bound_above_what_a_window_brings_is_refused(tmp_path: Path) -> Non
         ((WEEKLY, 'mechanism = { kind = "lcs-start", bins = { Age = [60, 40] } }'), "the bins of Age do not ascend"),
         ((WEEKLY, 'mechanism = { kind = "tlkc", bins = { Age = [40] } }'), "mechanism.bins are given for Age"),
         ((WEEKLY, 'mechanism = { kind = "tlkc-cohorts", effort = 9 }'), 'effort is of suppression = "local"'),
-        ((WEEKLY,), "mechanism: Field required"),
+        ((WEEKLY,), "mechanism: is missing, and has no default: say what it is"),
     ],
 )
 def test_a_fault_names_the_publication_and_the_table(tmp_path: Path, lines: tuple[str, ...], place: str) -> None:

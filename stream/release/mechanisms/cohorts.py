@@ -47,10 +47,10 @@ class TlkcCohorts(TlkcMechanism):
     def promise(self) -> Mapping[str, Any]:
         combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"
         return {
-            "guaranteed": f"whatever at most {self.L} items ({self.known_words}) one knows of a case, "
-            f"in every release to this audience and between any two of them, none or at least {self.K} cases "
-            "match that no correspondence attack (F, C, B) can exclude, and no value of a sensitive attribute has more "
-            f"than {self.C:g} of the matching cases of a release",
+            "guaranteed": f"take anything that one can know of a case, up to {self.L} items ({self.known_words}): in "
+            f"every release to this audience, and between any two of them, none or at least {self.K} cases match it "
+            "that no correspondence attack (F, C, B) can exclude, and no value of a sensitive attribute has more than "
+            f"{self.C:g} of the matching cases of a release",
             "to_whom": "released cases",
             "against_whom": f"a recipient of all releases to this audience who knows at most {self.L} items of a "
             "case and when it was first published",

@@ -44,9 +44,9 @@ class LcsStart(Mechanism):
 
     def promise(self) -> Mapping[str, Any]:
         return {
-            "guaranteed": f"whatever at most {self.L} items one knows of a case, none or at least {self.K} released "
-            "cases match, and of those that are not in an earlier release of this publication none or at least "
-            f"{self.K}; no value of a sensitive attribute has more than {self.C:g} of the matching cases",
+            "guaranteed": f"take anything that one can know of a case, up to {self.L} items: none or at least {self.K} "
+            "released cases match it, and of those that are not in an earlier release of this publication none or at "
+            f"least {self.K}; no value of a sensitive attribute has more than {self.C:g} of the matching cases",
             "to_whom": "released cases",
             "against_whom": f"a recipient of the releases who knows at most {self.L} items of a case",
             "relation": None,

@@ -38,15 +38,15 @@ class Tlkc(TlkcMechanism):
 
     def promise(self) -> Mapping[str, Any]:
         return {
-            "guaranteed": f"whatever at most {self.L} items ({self.known_words}) one knows of a case, "
-            f"none or at least {self.K} released cases match, and no value of a sensitive attribute has more than "
+            "guaranteed": f"take anything that one can know of a case, up to {self.L} items ({self.known_words}): "
+            f"none or at least {self.K} released cases match it, and no value of a sensitive attribute has more than "
             f"{self.C:g} of them",
             "to_whom": "released cases",
             "against_whom": f"a recipient of this one release who knows at most {self.L} items of a case",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": f"more knowledge than that;{self.left_words} what it tells that an item is missing; "
-            "several releases together, but for mechanism.repair.bounds where they stand",
+            "not_guaranteed": f"more knowledge than that;{self.left_words} what follows from the absence of an item; "
+            "several releases together (after a repair `mechanism.repair.bounds` says what holds of them)",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:

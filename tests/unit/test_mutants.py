@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 import types
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.conftest import ROOT
@@ -49,6 +52,15 @@ def test_targets_are_there() -> None:
     assert of_dp <= named
 
 
+def test_what_is_kept_is_of_the_targets() -> None:
+    """Keys of killed faults stand under a module that is a target, each once and whole."""
+    kept = tomllib.loads((ROOT / "tests/mutants/killed.toml").read_text(encoding="utf-8"))
+    assert set(kept) <= {path for group in GROUPS for path in group["modules"]}
+    for path, keys in kept.items():
+        assert all(re.fullmatch("[0-9a-f]{16}", key) for key in keys.split()), path
+        assert len(set(keys.split())) == len(keys.split()), path
+
+
 def test_faults_that_are_planted() -> None:
     """Numbers, comparisons, bounds and statements; never an annotation alone."""
     pytest.importorskip("cosmic_ray")
@@ -72,6 +84,24 @@ def test_faults_that_are_planted() -> None:
     assert where["return (LIMIT)"] == ["Bounded.least"]
     assert where["pass"] == ["bounded"]
     assert where["LIMIT = 4"] == [""]
+
+
+def test_a_constant_of_a_module_with_kernels_is_compiled_into_them() -> None:
+    """The kernels are compiled anew with it; who holds them gets the new ones, and a second planting gives it back."""
+    from models.dp import discrete
+
+    def largest() -> int:
+        words = np.asarray([5, 5, *[0, 1] * 128, 0, *[9] * 20], dtype=np.uint64)
+        return int(discrete.discrete_laplace(np.asarray([2.0**56]), np.zeros(1, np.int64), lambda _: words)[0])
+
+    source = Path(discrete.__file__).read_text(encoding="utf-8")
+    before = largest()
+    assert planting.plant_module(discrete, source.replace("0x7FFFFFFFFFFFFFFF", "0x0FFFFFFFFFFFFFFF"))
+    try:
+        assert (before >> 56, largest() >> 56) == (127, 15)
+    finally:
+        assert planting.plant_module(discrete, source)
+    assert largest() == before
 
 
 def test_a_fault_is_planted_into_what_others_hold() -> None:

@@ -167,19 +167,18 @@ class LevelSearch:
 
     def next_level(self) -> Level:
         """Every candidate one larger that is supported and whose deletions all survive."""
-        from models.anonymize.kernels import extend
+        from models.anonymize.kernels import Cases, Extended, Parents, extend
 
         items = len(self.alive)
         size = max(items, min(CHUNK, items * len(self.paths)))
         buffers: list[Any] = [np.empty(size, dtype=kind) for kind in (np.int32, np.int32, np.int64, np.int32)]
         parts: list[list[npt.NDArray[Any]]] = [[], [], [], []]
+        parents = Parents(self.paths, self.deletions, self.child_start, self.child_item)
+        cases = Cases(self.occurrences, self.starts, self.weight, self.values)
+        least = min(self.bounds.K, len(self.most))
         first = 0
         while first < len(self.paths):
-            first, written = extend(
-                first, self.paths, self.deletions, self.child_start, self.child_item, self.occurrences,
-                self.starts, self.weight, self.values, items, self.n_values,
-                min(self.bounds.K, len(self.most)), self.most, *buffers,
-            )  # fmt: skip
+            first, written = extend(first, parents, cases, items, self.n_values, least, self.most, Extended(*buffers))
             for part, buffer in zip(parts, buffers, strict=True):
                 part.append(buffer[:written].copy())
         self.parent, self.item, support, reason = (np.concatenate(part) for part in parts)

@@ -5,7 +5,7 @@ Plain arrays in and out, so that numba compiles each function once; the wording 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -131,32 +131,44 @@ def _shared(paths: Codes, parent: int, at: int, known: int) -> int:
     return known
 
 
+class Parents(NamedTuple):
+    """`paths`: int32[N, k] items of each parent, in lexicographic order; `deletions`: int32[N, k] nodes of the level
+    above without one item each; `child_start`, `child_item`: children (items) of those nodes."""
+
+    paths: Codes
+    deletions: Codes
+    child_start: Ints
+    child_item: Codes
+
+
+class Cases(NamedTuple):
+    """The distinct rows: `occurrences` (see `first_occurrences`), where each starts, how many cases have it, and the
+    class of each sensitive attribute."""
+
+    occurrences: Any
+    starts: Ints
+    weight: Ints
+    values: Codes
+
+
+class Extended(NamedTuple):
+    """Candidates found. `bad`: 0 survives, 1 below K, 2 (not below K and) a value above C."""
+
+    parent: Codes
+    item: Codes
+    support: Ints
+    bad: Codes
+
+
 @kernel
 def extend(
-    first: int,
-    paths: Codes,
-    deletions: Codes,
-    child_start: Ints,
-    child_item: Codes,
-    occurrences: Any,
-    starts: Ints,
-    weight: Ints,
-    values: Codes,
-    n_items: int,
-    n_values: int,
-    K: int,
-    most: Ints,
-    out_parent: Codes,
-    out_item: Codes,
-    out_support: Ints,
-    out_bad: Codes,
+    first: int, parents: Parents, cases: Cases, n_items: int, n_values: int, K: int, most: Ints, out: Extended
 ) -> tuple[int, int]:
     """Extend the parents from `first` on; returns (next parent, candidates written).
 
-    `paths`: int32[N, k] items of each parent, in lexicographic order; `deletions`: int32[N, k] nodes of the level
-    above without one item each; `child_start`, `child_item`: children (items) of those nodes; `most`: int64[cases + 1],
-    of so many cases that may have one value. out_bad: 0 survives, 1 below K, 2 (not below K and) a value above C.
+    `most`: int64[cases + 1], of so many cases that may have one value.
     """
+    paths, occurrences, starts, weight = parents.paths, cases.occurrences, cases.starts, cases.weight
     depth = paths.shape[1]
     n_rows = len(weight)
     stack_rows = np.empty((depth + 1, n_rows), dtype=np.int32)
@@ -173,9 +185,9 @@ def extend(
     at = first
     known = 0
     for parent in range(first, len(paths)):
-        if written + n_items > len(out_parent):
+        if written + n_items > len(out.parent):
             return parent, written
-        _candidates(parent, deletions, child_start, child_item, hits)
+        _candidates(parent, parents.deletions, parents.child_start, parents.child_item, hits)
         if hits.max() < depth:
             continue
         known = _shared(paths, parent, at, known)
@@ -199,7 +211,7 @@ def extend(
             hits,
             occurrences,
             weight,
-            values,
+            cases.values,
             support,
             shares,
         )
@@ -208,10 +220,10 @@ def extend(
                 bad = 1 if support[item] < K else 0
                 if bad == 0 and _worst(shares[item]) > most[support[item]]:
                     bad = 2
-                out_parent[written] = parent
-                out_item[written] = item
-                out_support[written] = support[item]
-                out_bad[written] = bad
+                out.parent[written] = parent
+                out.item[written] = item
+                out.support[written] = support[item]
+                out.bad[written] = bad
                 written += 1
     return len(paths), written
 

@@ -196,7 +196,7 @@ class LevelSearch:
 
     def _extended(self) -> Extensions:
         """The candidates of any size, parent by parent."""
-        from models.anonymize.kernels import extend, first_occurrences
+        from models.anonymize.kernels import Cases, Extended, Parents, extend, first_occurrences
 
         if self.occurrences is None:
             self.occurrences = first_occurrences(self.starts, self.codes, len(self.alive))
@@ -204,13 +204,12 @@ class LevelSearch:
         size = max(items, min(CHUNK, items * len(self.paths)))
         buffers: list[Any] = [np.empty(size, dtype=kind) for kind in (np.int32, np.int32, np.int64, np.int32)]
         parts: list[list[npt.NDArray[Any]]] = [[], [], [], []]
+        parents = Parents(self.paths, self.deletions, self.child_start, self.child_item)
+        cases = Cases(self.occurrences, self.starts, self.weight, self.values)
+        least = min(self.bounds.K, len(self.most))
         first = 0
         while first < len(self.paths):
-            first, written = extend(
-                first, self.paths, self.deletions, self.child_start, self.child_item, self.occurrences,
-                self.starts, self.weight, self.values, items, self.n_values,
-                min(self.bounds.K, len(self.most)), self.most, *buffers,
-            )  # fmt: skip
+            first, written = extend(first, parents, cases, items, self.n_values, least, self.most, Extended(*buffers))
             for part, buffer in zip(parts, buffers, strict=True):
                 part.append(buffer[:written].copy())
         parent, item, support, reason = (np.concatenate(part) for part in parts)

@@ -8,7 +8,7 @@ group formulas of the other methods are evaluated for each candidate.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,71 @@ def enumerate_all(judge: Judge, bk_length: int) -> Iterator[Block]:
         yield codes, found
 
 
+class GroupTables(NamedTuple):
+    """What the walk by group formulas reads: symbol tables, and the rows of both releases (1: earlier, 2: later) with
+    the known variant, count and start by sensitive value of each, and which of them link."""
+
+    first: Any
+    after: Any
+    known1: Any
+    known2: Any
+    start1: Any
+    start2: Any
+    count1: Any
+    count2: Any
+    forward: Any
+    backward: Any
+
+
+class GroupRoom(NamedTuple):
+    """What it writes: positions by depth, known variants and rows that match, rows of G1, cracks by value."""
+
+    position: Any
+    inside: Any
+    in1: Any
+    in2: Any
+    g1: Any
+    by_value: Any
+
+
+class ExactTables(NamedTuple):
+    """What the exact walk reads: symbol tables, rows of both releases, `counts` by known variant; `part`, `order`,
+    `row_start`: later rows by what BA adds up over; `keys`: what hashes are made of; `ranges`: rows of each part;
+    `loose`, `by_variant`: links of the base linker that can leave a matching set; and that linker."""
+
+    first: Any
+    after: Any
+    known1: Any
+    known2: Any
+    counts: Any
+    part: Any
+    order: Any
+    row_start: Any
+    keys: Any
+    ranges: Any
+    loose: Any
+    by_variant: Any
+    forward: Any
+    backward: Any
+    linker: Any
+
+
+class ExactRoom(NamedTuple):
+    """What it writes: positions, missing symbols and active variants (`sizes` of them) by depth; by child `hashes` of
+    what its flows depend on and `totals` that match; rows that match; flows known by hash; scratch of the flows."""
+
+    positions: Any
+    missing: Any
+    active: Any
+    sizes: Any
+    hashes: Any
+    totals: Any
+    in1: Any
+    in2: Any
+    memo: Any
+    scratch: Any
+
+
 def _grouped(judge: Judge, length: int) -> Any:
     given, table = judge.given, judge.table
     rows1, rows2 = given.earlier, given.later
@@ -66,12 +131,14 @@ def _grouped(judge: Judge, length: int) -> Any:
     in1, g1 = np.zeros((2, len(rows1.known)), dtype=np.bool_)
     by_value = np.zeros((len(given.values), 3), dtype=np.int64)
 
+    tables = GroupTables(
+        table.first, table.after, rows1.known, rows2.known, *judge.starts(), rows1.count, rows2.count,
+        judge.linkable.forward, judge.linkable.backward,
+    )  # fmt: skip
+    room = GroupRoom(position, inside, in1, in2, g1, by_value)
+
     def walk(first: int, codes: Any, found: Any) -> None:
-        _enumerate_groups(
-            table.first, table.after, rows1.known, rows2.known, *judge.starts(), rows1.count, rows2.count,
-            judge.linkable.forward, judge.linkable.backward, judge.n, METHODS[judge.method], first,
-            position, inside, in1, in2, g1, by_value, codes, found,
-        )  # fmt: skip
+        _enumerate_groups(tables, room, judge.n, METHODS[judge.method], first, codes, found)
 
     return walk
 
@@ -102,12 +169,14 @@ def _exact(judge: Judge, length: int) -> Any:
     in1, in2 = np.zeros(len(given.earlier.known), dtype=np.bool_), np.zeros(len(part), dtype=np.bool_)
     memo = np.zeros((MEMO, 3), dtype=np.uint64)
 
+    tables = ExactTables(
+        table.first, table.after, given.earlier.known, given.later.known, counts, part, order, row_start, keys, ranges,
+        loose, by_variant, base.linkable.forward, base.linkable.backward, base.linker,
+    )  # fmt: skip
+    room = ExactRoom(*levels, sizes, hashes, totals, in1, in2, memo, base.scratch)
+
     def walk(first: int, codes: Any, found: Any) -> None:
-        _enumerate_exact(
-            table.first, table.after, (given.earlier.known, given.later.known), counts, part, order, row_start, keys,
-            ranges, loose, by_variant, base.linkable.forward, base.linkable.backward, base.linker, base.scratch,
-            judge.n, first, levels, sizes, hashes, totals, in1, in2, memo, codes, found,
-        )  # fmt: skip
+        _enumerate_exact(tables, room, judge.n, first, codes, found)
 
     return walk
 
@@ -127,20 +196,18 @@ def _parts(judge: Judge) -> tuple[Ints, Ints]:
 
 
 @kernel
-def _enumerate_exact(  # type: ignore[no-untyped-def]
-    first, after, rows, counts, part, order, row_start, keys, ranges, loose, by_variant, forward, backward,
-    linker, scratch, n, begin, levels, sizes, hashes, totals, in1, in2, memo, codes, found,
-):  # fmt: skip
+def _enumerate_exact(tables, room, n, begin, codes, found):  # type: ignore[no-untyped-def]
     """Depth first over the candidates that begin with symbol `begin`; all children of a node at once."""
+    first, after, by_variant, ranges = tables.first, tables.after, tables.by_variant, tables.ranges
+    hashes, totals, in1, in2, memo = room.hashes, room.totals, room.in1, room.in2, room.memo
     symbols, length, parts = after.shape[1], codes.shape[1], len(ranges)
     turn, depth, filled = 0, 0, 0
     path = codes[len(codes) - 1].copy()
     path[0] = begin
     while depth >= 0:
-        position, missing, active = levels[0][depth], levels[1][depth], levels[2][depth]
+        position, missing = room.positions[depth], room.missing[depth]
         if turn == 0:
-            _count(first, after, position, missing, active, sizes[depth], n, counts, part, order, row_start, keys,
-                   len(by_variant) > 0, hashes, totals)  # fmt: skip
+            _count(tables, room, depth, n)
             for a in range(symbols):
                 if depth == 0 and a != begin:
                     continue
@@ -154,11 +221,13 @@ def _enumerate_exact(  # type: ignore[no-untyped-def]
                     at = _look_up(memo, hashes[a, parts, 0], hashes[a, parts, 1])
                     if memo[at, 2] == 0:
                         for i in range(len(in1)):
-                            in1[i] = is_in(first, after, position, missing, rows[0][i], a, n)
+                            in1[i] = is_in(first, after, position, missing, tables.known1[i], a, n)
                         for j in range(len(in2)):
-                            in2[j] = is_in(first, after, position, missing, rows[1][j], a, n)
-                        memo[at, 2] = 1 + fewest_leaving(linker, forward, n, in1, in2, loose, scratch)
-                        undo(linker)
+                            in2[j] = is_in(first, after, position, missing, tables.known2[j], a, n)
+                        memo[at, 2] = 1 + fewest_leaving(
+                            tables.linker, tables.forward, n, in1, in2, tables.loose, room.scratch
+                        )
+                        undo(tables.linker)
                     leaving = int(memo[at, 2]) - 1
                 free = 0
                 for p in range(parts):
@@ -167,9 +236,11 @@ def _enumerate_exact(  # type: ignore[no-untyped-def]
                     at = _look_up(memo, hashes[a, p, 0], hashes[a, p, 1])
                     if memo[at, 2] == 0:
                         for j in range(ranges[p, 2], ranges[p, 3]):
-                            in2[j] = is_in(first, after, position, missing, rows[1][j], a, n)
-                        memo[at, 2] = 1 + most_free(linker, backward, n, in2, ranges[p], FAR, scratch)
-                        undo(linker)
+                            in2[j] = is_in(first, after, position, missing, tables.known2[j], a, n)
+                        memo[at, 2] = 1 + most_free(
+                            tables.linker, tables.backward, n, in2, ranges[p], FAR, room.scratch
+                        )
+                        undo(tables.linker)
                     free += int(memo[at, 2]) - 1
                 for d in range(depth):
                     codes[filled, d] = path[d]
@@ -185,19 +256,21 @@ def _enumerate_exact(  # type: ignore[no-untyped-def]
             continue
         if depth > 0:
             path[depth] = turn
-        _descend(first, after, levels, sizes, depth, path[depth], n)
+        _descend(tables, room, depth, path[depth], n)
         depth += 1
         turn = 0
 
 
 @part
-def _count(  # type: ignore[no-untyped-def]
-    first, after, position, missing, active, size, n, counts, part, order, row_start, keys, leaves, hashes, totals
-):
+def _count(tables, room, depth, n):  # type: ignore[no-untyped-def]
     """For each child: records that match, and a hash of the rows that its flows depend on (by part; last: all rows).
 
     What matches whatever comes next is counted once, in the last row of `hashes`.
     """
+    first, after, counts, part, order = tables.first, tables.after, tables.counts, tables.part, tables.order
+    row_start, keys, hashes, totals = tables.row_start, tables.keys, room.hashes, room.totals
+    position, missing, active, size = room.positions[depth], room.missing[depth], room.active[depth], room.sizes[depth]
+    leaves = 1 if len(tables.by_variant) > 0 else 0
     symbols, parts, rows = len(totals), hashes.shape[1] - 1, len(part)
     base1, base2 = 0, 0
     for a in range(symbols + 1):
@@ -244,10 +317,11 @@ def _look_up(memo, h1, h2):  # type: ignore[no-untyped-def]
 
 
 @part
-def _descend(first, after, levels, sizes, depth, a, n):  # type: ignore[no-untyped-def]
+def _descend(tables, room, depth, a, n):  # type: ignore[no-untyped-def]
     """Positions after symbol a; variants with more than n symbols unmatched drop out."""
-    position, active = levels[0][depth], levels[2][depth]
-    reached, lacking, kept = levels[0][depth + 1], levels[1][depth + 1], levels[2][depth + 1]
+    first, after, sizes = tables.first, tables.after, room.sizes
+    position, active = room.positions[depth], room.active[depth]
+    reached, lacking, kept = room.positions[depth + 1], room.missing[depth + 1], room.active[depth + 1]
     for v in range(len(first)):
         lacking[v] = n + 1
     filled = 0
@@ -262,11 +336,11 @@ def _descend(first, after, levels, sizes, depth, a, n):  # type: ignore[no-untyp
 
 
 @kernel
-def _enumerate_groups(  # type: ignore[no-untyped-def]
-    first, after, known1, known2, start1, start2, count1, count2, forward, backward, n, method, begin, position,
-    inside, in1, in2, g1, by_value, codes, found,
-):  # fmt: skip
+def _enumerate_groups(tables, room, n, method, begin, codes, found):  # type: ignore[no-untyped-def]
     """Depth first over the candidates that begin with symbol `begin`."""
+    first, after, known1, known2 = tables.first, tables.after, tables.known1, tables.known2
+    count1, count2 = tables.count1, tables.count2
+    position, inside, in1, in2, by_value = room.position, room.inside, room.in1, room.in2, room.by_value
     symbols, length = after.shape[1], codes.shape[1]
     path = codes[len(codes) - 1].copy()
     path[0] = begin
@@ -281,7 +355,10 @@ def _enumerate_groups(  # type: ignore[no-untyped-def]
         for j in range(len(in2)):
             in2[j] = inside[known2[j]]
             size2 += count2[j] * in2[j]
-        group_cracks(start1, start2, count1, count2, forward, backward, n, method, in1, in2, g1, by_value)
+        group_cracks(
+            tables.start1, tables.start2, count1, count2, tables.forward, tables.backward, n, method, in1, in2,
+            room.g1, by_value,
+        )  # fmt: skip
         for d in range(depth):
             codes[at, d] = path[d]
         found[at, 0], found[at, 1] = size1, size2

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -95,10 +95,12 @@ def edges(given: Pair, cap: int, relation: int = CLOSED_FORM) -> Edges:
     shared, leap = np.zeros(len(linked2), dtype=np.int64), np.full(len(linked2), len(linked2), dtype=np.int64)
     _alike(given.linked.items, given.linked.start, linked2, later_start, shared, leap)
     start = np.zeros(len(linked1) + 1, dtype=np.int64)
-    later, least = _edges(
+    tables = LinkTables(
         given.linked.items, given.linked.start, *given.link_related, linked1, given.earlier.value, linked2, later_start,
-        shared, leap, masks, state, scores, start, np.int64(cap), np.int64(relation), np.int64(MOST_LINKS),
+        shared, leap,
     )  # fmt: skip
+    room = LinkRoom(masks, state, scores)
+    later, least = _edges(tables, room, start, np.int64(cap), np.int64(relation), np.int64(MOST_LINKS))
     if start[-1] > MOST_LINKS:
         raise InputError(
             f"with n = {cap} over {MOST_LINKS} pairs of records can be linked, more than fit; ask for a smaller n, "
@@ -115,17 +117,41 @@ def transposed(start: Ints, later: Codes, least: Bytes, rows2: int, cap: int) ->
     return Edges(start, later, least, back_start, earlier, back_least, cap)
 
 
+class LinkTables(NamedTuple):
+    """What `_edges` reads: traces that are linked on, which items are related, the rows of both releases by sensitive
+    value, and what later rows have in common (`_alike`)."""
+
+    items: Any
+    starts: Any
+    rel_start: Any
+    rel_item: Any
+    linked1: Any
+    value1: Any
+    linked2: Any
+    later_start: Any
+    shared: Any
+    leap: Any
+
+
+class LinkRoom(NamedTuple):
+    """Scratch of `_least`: bits of positions by item, LCS states and scores by symbol of s2."""
+
+    masks: Any
+    state: Any
+    scores: Any
+
+
 @kernel
-def _edges(  # type: ignore[no-untyped-def]
-    items, starts, rel_start, rel_item, linked1, value1, linked2, later_start, shared, leap, masks, state, scores,
-    indptr, cap, relation, most,
-):  # fmt: skip
+def _edges(tables, room, indptr, cap, relation, most):  # type: ignore[no-untyped-def]
     """CSR of linkable pairs; its last start is most + 1 where there are more than `most`. `masks[c, w]`: bits of the
     positions of s1 whose item is related to c.
 
     Later rows of one value stand in lexicographic order, so each reads on where it parts from the one before; and
     where reading stopped because cap was passed, all rows that begin like this get the same answer.
     """
+    items, starts, linked1, linked2 = tables.items, tables.starts, tables.linked1, tables.linked2
+    value1, later_start, shared, leap = tables.value1, tables.later_start, tables.shared, tables.leap
+    rel_start, rel_item, masks = tables.rel_start, tables.rel_item, room.masks
     later = np.empty(1024, dtype=np.int32)
     least = np.empty(1024, dtype=np.uint8)
     size = 0
@@ -137,7 +163,7 @@ def _edges(  # type: ignore[no-untyped-def]
         while j < end:
             low2, high2 = starts[linked2[j]], starts[linked2[j] + 1]
             if begin < stopped or stopped == 0:
-                found, stopped = _least(items, low2, high2, high - low, masks, state, scores, begin, cap, relation)
+                found, stopped = _least(items, low2, high2, high - low, room, begin, cap, relation)
             if found <= cap:
                 if size == most:
                     indptr[len(linked1)] = most + 1
@@ -213,7 +239,7 @@ def _matched(state, d, m):  # type: ignore[no-untyped-def]
 
 
 @part
-def _least(items, low2, high2, m, masks, state, scores, begin, cap, relation):  # type: ignore[no-untyped-def]
+def _least(items, low2, high2, m, room, begin, cap, relation):  # type: ignore[no-untyped-def]
     """(least n of a pair, or more than cap where none is; how many symbols of s2 were read before that was sure).
 
     Hyyrö's recurrence; the carry out of the last word says that the LCS grew. `state[d]` and `scores[d]` = (LCS,
@@ -225,6 +251,7 @@ def _least(items, low2, high2, m, masks, state, scores, begin, cap, relation):  
     LCS(s1[:i], u) >= max(d, i) - cap. If i <= d, s1[:d] contains s1[:i]; if i > d, the i - d symbols after s1[:d]
     match at most i - d, and LCS(s1[:d], u) >= i - cap - (i - d). Both give LCS(s1[:d], u) >= d - cap.
     """
+    masks, state, scores = room.masks, room.state, room.scores
     words = max(1, (m + 63) // 64)
     if begin == 0:
         for w in range(words):

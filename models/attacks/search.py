@@ -29,6 +29,8 @@ from models.attacks.search_kernels import (
     SURPLUS,
     WITNESS,
     N,
+    SearchRoom,
+    SearchTables,
     walk_on,
 )  # fmt: skip
 from models.eventlog import Codes, Ints
@@ -66,22 +68,32 @@ def search(
     best, worst = nothing_found(length)
     cursor = np.zeros(CELLS, dtype=np.int64)
     cursor[[N, LENGTH, LIMIT, SURPLUS]] = n, length, floor, surplus if ask else -1
-    levels = (
-        np.zeros((length + 1, variants, n + 1), dtype=np.int16),
-        np.zeros((length + 1, variants), dtype=np.int16),
-        np.zeros((length + 1, variants), dtype=np.int32),
-    )
-    levels[2][0] = np.arange(variants)
+    active = np.zeros((length + 1, variants), dtype=np.int32)
+    active[0] = np.arange(variants)
     nodes = np.zeros((length + 1, symbols, 10), dtype=np.int64)
     path = np.zeros((3, length + 2), dtype=np.int64)
     path[1, 0] = variants
     seen, inside = np.zeros((STATES, 2), dtype=np.uint64), np.zeros(variants, dtype=np.bool_)
     totals = np.zeros((3, symbols, weights.shape[1]), dtype=np.int64)
     witness = np.zeros((WITNESSES, min(surplus, variants), 2), dtype=np.int64)
+    tables = SearchTables(table.first, table.after, weights, loose)
+    room = SearchRoom(
+        positions=np.zeros((length + 1, variants, n + 1), dtype=np.int16),
+        missing=np.zeros((length + 1, variants), dtype=np.int16),
+        active=active,
+        nodes=nodes,
+        path=path,
+        totals=totals,
+        seen=seen,
+        witness=witness,
+        inside=inside,
+        best=best,
+        worst=worst,
+        cursor=cursor,
+    )
     while True:
         cursor[PAUSE] = cursor[NODES] + STRIDE
-        walk_on(table.first, table.after, weights, loose, levels, nodes, path, totals, seen, witness, inside, best,
-                worst, cursor)  # fmt: skip
+        walk_on(tables, room)
         question = int(cursor[ASKED])
         if question == DONE:
             return best, worst, cursor[[NODES, FLOWS]]

@@ -1,6 +1,6 @@
 """The compiled walk of models.attacks.search: it stops where it needs a flow, and goes on with the answer.
 
-Arrays: `levels` = (positions, missing, active variants) of each depth; `nodes[d, a]` = the statistics of child a of the
+Arrays: `positions`, `missing`, `active` (variants) of each depth; `nodes[d, a]` = the statistics of child a of the
 node at depth d, and in the last two columns the order of its children; `path` = (symbols, active variants, next child
 to enter) by depth; `totals` = weights by child (all that match; those that no extension can lose; those in the root);
 `witness[w]` = (known variant, records that a linker leaves free), up to one with 0; `cursor` holds the parameters and
@@ -8,6 +8,8 @@ where the walk stands.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,28 +32,53 @@ ORDER, KEY = 8, 9
 """Columns of `nodes` behind the statistics c1, c2, core1, core2, M, core M, most BA, core BA."""
 
 
+class SearchTables(NamedTuple):
+    """What the walk reads: symbol tables; `weights` by known variant (columns C1 to OPEN); `loose` links of the base
+    linker (known variant, known variant or -1, records)."""
+
+    first: Any
+    after: Any
+    weights: Any
+    loose: Any
+
+
+class SearchRoom(NamedTuple):
+    """What it writes (see above); `seen`: hashes of states; `inside`: whom it asks about; `best`, `worst`:
+    incumbents."""
+
+    positions: Any
+    missing: Any
+    active: Any
+    nodes: Any
+    path: Any
+    totals: Any
+    seen: Any
+    witness: Any
+    inside: Any
+    best: Any
+    worst: Any
+    cursor: Any
+
+
 @kernel
-def walk_on(  # type: ignore[no-untyped-def]
-    first, after, weights, loose, levels, nodes, path, totals, seen, witness, inside, best, worst, cursor
-):
+def walk_on(tables, room):  # type: ignore[no-untyped-def]
     """Go on until a flow is needed (`cursor[ASKED]` says which, `inside` for whom), until PAUSE nodes are valued (0: no
     question), or until all is searched (DONE)."""
+    first, after, nodes, path, cursor = tables.first, tables.after, room.nodes, room.path, room.cursor
     symbols, length, n = after.shape[1], cursor[LENGTH], cursor[N]
     depth = cursor[DEPTH]
     while depth >= 0:
         if cursor[ASKED] == 0 and cursor[NODES] >= cursor[PAUSE]:
             cursor[DEPTH] = depth
             return
-        position, missing, active = levels[0][depth], levels[1][depth], levels[2][depth]
         if cursor[PLACE] == 0 and cursor[ASKED] == 0:
-            _open(first, after, weights, position, missing, active, path[1, depth], nodes[depth], totals, depth, cursor)
+            _open(tables, room, depth)
         while cursor[PLACE] < symbols:
             a = nodes[depth, cursor[PLACE], ORDER]
             path[0, depth] = a
-            if _value(first, after, loose, position, missing, a, nodes[depth, a], totals, witness, best, worst, path[0],
-                      depth, cursor):  # fmt: skip
+            if _value(tables, room, depth, a):
                 for v in range(len(first)):
-                    inside[v] = is_in(first, after, position, missing, v, a, n)
+                    room.inside[v] = is_in(first, after, room.positions[depth], room.missing[depth], v, a, n)
                 cursor[DEPTH] = depth
                 return
             cursor[PLACE] += 1
@@ -61,9 +88,9 @@ def walk_on(  # type: ignore[no-untyped-def]
             continue
         a = nodes[depth, path[2, depth], ORDER]
         path[2, depth] += 1
-        if _promising(best, cursor[LIMIT], nodes[depth, a]):
+        if _promising(room.best, cursor[LIMIT], nodes[depth, a]):
             path[0, depth] = a
-            if _step(after, first, levels, path[1], depth, a, n, seen):
+            if _step(tables, room, depth, a, n):
                 depth += 1
                 path[2, depth] = 0
                 cursor[PLACE] = 0
@@ -71,14 +98,15 @@ def walk_on(  # type: ignore[no-untyped-def]
 
 
 @part
-def _open(first, after, weights, position, missing, active, size, children, totals, depth, cursor):  # type: ignore[no-untyped-def]
+def _open(tables, room, depth):  # type: ignore[no-untyped-def]
     """Totals of all children, and the order to visit them: small matching sets first, since a small incumbent prunes
     more; ties by what stays, then by rarity."""
+    cursor, totals, children = room.cursor, room.totals, room.nodes[depth]
     n, kept = cursor[N], cursor[N] - (cursor[LENGTH] - depth - 1)
     if depth == 0:
-        _totals(after, first, position, missing, active, size, weights, 0, totals[2])
-    _totals(after, first, position, missing, active, size, weights, n, totals[0])
-    _totals(after, first, position, missing, active, size, weights, kept, totals[1])
+        _totals(tables, room, depth, 0, totals[2])
+    _totals(tables, room, depth, n, totals[0])
+    _totals(tables, room, depth, kept, totals[1])
     cap = (1 << 20) - 1
     for a in range(len(children)):
         all_in, core, often = totals[0, a], totals[1, a], totals[2, a]
@@ -92,15 +120,17 @@ def _open(first, after, weights, position, missing, active, size, children, tota
 
 
 @part
-def _totals(after, first, position, missing, active, size, weights, threshold, totals):  # type: ignore[no-untyped-def]
+def _totals(tables, room, depth, threshold, totals):  # type: ignore[no-untyped-def]
     """totals[a]: weights of the variants with at most `threshold` symbols unmatched after one more symbol a."""
+    first, after, weights = tables.first, tables.after, tables.weights
+    position, missing, active = room.positions[depth], room.missing[depth], room.active[depth]
     base1, base2, base_new, base_open = 0, 0, 0, 0
     for a in range(len(totals)):
         for c in range(4):
             totals[a, c] = 0
     if threshold < 0:
         return
-    for x in range(size):
+    for x in range(room.path[1, depth]):
         v = active[x]
         if missing[v] < threshold:
             base1 += weights[v, C1]
@@ -151,10 +181,11 @@ def _witnessed(after, first, position, missing, witness, a, cursor, enough):  # 
 
 
 @part
-def _value(  # type: ignore[no-untyped-def]
-    first, after, loose, position, missing, a, stat, totals, witness, best, worst, symbols, depth, cursor
-):
+def _value(tables, room, depth, a):  # type: ignore[no-untyped-def]
     """Value child a and offer it as incumbent. True: stop, a flow is needed first."""
+    first, after, loose = tables.first, tables.after, tables.loose
+    position, missing = room.positions[depth], room.missing[depth]
+    totals, best, worst, cursor, stat = room.totals, room.best, room.worst, room.cursor, room.nodes[depth, a]
     n, floor, surplus, kept = cursor[N], cursor[LIMIT], cursor[SURPLUS], cursor[N] - (cursor[LENGTH] - depth - 1)
     c1, c2, core = totals[0, a, C1], totals[0, a, C2], totals[1, a]
     if cursor[ASKED] == 0:
@@ -172,7 +203,7 @@ def _value(  # type: ignore[no-untyped-def]
     elif cursor[BA] >= 0:
         ba = cursor[BA]
     elif cursor[ASKED] == 0 and totals[0, a, OPEN] > 0 and ba < surplus and max(ba, floor) < best[6]:
-        if _witnessed(after, first, position, missing, witness, a, cursor, best[6]):
+        if _witnessed(after, first, position, missing, room.witness, a, cursor, best[6]):
             ba = best[6]
         else:
             cursor[ASKED] = BA
@@ -189,7 +220,7 @@ def _value(  # type: ignore[no-untyped-def]
         if counts and least <= value < best[measure]:
             best[measure] = value
             for d in range(worst.shape[1]):
-                worst[measure, d] = symbols[d] if d <= depth else -1
+                worst[measure, d] = room.path[0, d] if d <= depth else -1
     stat[0], stat[1], stat[2], stat[3] = c1, c2, core[C1], core[C2]
     stat[4], stat[6], stat[7] = most, totals[0, a, OPEN] if surplus >= 0 else ba, core[NEW]
     stat[5] = core[C1] - (_leaving(after, first, position, missing, loose, a, kept) if kept >= 0 else 0)
@@ -230,11 +261,12 @@ def _is_new(seen, h1, h2):  # type: ignore[no-untyped-def]
 
 
 @part
-def _step(after, first, levels, sizes, depth, a, n, seen):  # type: ignore[no-untyped-def]
+def _step(tables, room, depth, a, n):  # type: ignore[no-untyped-def]
     """Positions of the next depth after symbol a; variants with more than n symbols unmatched drop out. Returns whether
     the state is new."""
-    position, missing, alive = levels[0][depth], levels[1][depth], levels[2][depth]
-    reached, lacking, active = levels[0][depth + 1], levels[1][depth + 1], levels[2][depth + 1]
+    first, after, sizes = tables.first, tables.after, room.path[1]
+    position, missing, alive = room.positions[depth], room.missing[depth], room.active[depth]
+    reached, lacking, active = room.positions[depth + 1], room.missing[depth + 1], room.active[depth + 1]
     for v in range(len(first)):
         lacking[v] = n + 1
     kept = 0
@@ -255,4 +287,4 @@ def _step(after, first, levels, sizes, depth, a, n, seen):  # type: ignore[no-un
         active[kept] = v
         kept += 1
     sizes[depth + 1] = kept
-    return _is_new(seen, h1, h2)
+    return _is_new(room.seen, h1, h2)

@@ -36,13 +36,6 @@ def command(
     theta: Annotated[float | None, typer.Option(help="Share of frequent traces.", rich_help_panel=TLKC)] = None,
     alpha: Annotated[float | None, typer.Option(help="Weight of privacy gain.", rich_help_panel=TLKC)] = None,
     beta: Annotated[float | None, typer.Option(help="Weight of utility loss.", rich_help_panel=TLKC)] = None,
-    capping: Annotated[
-        bool | None, typer.Option("--capping/--no-capping", help="mult: cap, not remove.", rich_help_panel=TLKC)
-    ] = None,
-    effort: Annotated[int | None, typer.Option(help="local: proposals of the search.", rich_help_panel=TLKC)] = None,
-    value_aware: Annotated[
-        bool | None, typer.Option("--value-aware", help="local: bans tell values.", rich_help_panel=TLKC)
-    ] = None,
     bins: Annotated[
         list[str] | None, typer.Option(metavar="A=X,Y", help="Upper edges of classes.", rich_help_panel=TLKC)
     ] = None,
@@ -58,7 +51,7 @@ def command(
     delta_dp: Annotated[str | None, typer.Option(help="delta of (epsilon, delta).", rich_help_panel=DP)] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other key of the mechanism; repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Any other key (effort=300, capping=false); repeatable."),
     ] = None,
     keep_resources: Annotated[bool, typer.Option("--keep-resources", help="Release the names of resources.")] = False,
     sensitive: options.Sensitive = "",
@@ -71,9 +64,9 @@ def command(
     """Release one log by a mechanism; the same keys as in a publication's `mechanism` table."""
     given: dict[str, Any] = {
         "knowledge": knowledge, "attribute": attribute, "T": T, "L": L, "K": K, "C": C, "suppression": suppression,
-        "algorithm": algorithm, "theta": theta, "alpha": alpha, "beta": beta, "capping": capping, "effort": effort,
-        "value_aware": value_aware, "bins": _bins(bins), "variant": variant, "delta": delta, "prior": prior,
-        "epsilon": epsilon, "delta_dp": delta_dp, "seed": seed, **_further(option),
+        "algorithm": algorithm, "theta": theta, "alpha": alpha, "beta": beta, "bins": _bins(bins),
+        "variant": variant, "delta": delta, "prior": prior, "epsilon": epsilon, "delta_dp": delta_dp, "seed": seed,
+        **_further(option),
     }  # fmt: skip
     if output is None and not list_violations:
         raise InputError("name the released log with -o OUT")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -58,7 +59,21 @@ def command(
         raise InputError("attack compares releases: give two or more, in order of publication")
     if enumerate_to is not None:
         _check_target(enumerate_to, len(releases))
-    question = _Question(bk_length, n, method, minimum, bk or [], joint, foreign, attribute, link, T, taxonomy)
+    question = _Question(
+        Asked(
+            bk_length=bk_length,
+            n=n,
+            method=method,
+            minimum=minimum,
+            bk=bk or [],
+            joint=joint,
+            foreign=foreign,
+            attribute=attribute,
+            link=link,
+            T=T,
+            taxonomy=taxonomy,
+        )
+    )
     logs = _read(releases, options.columns(columns), timezone)
     simple = question.simple(logs, releases, options.split(sensitive))
     pairs = []
@@ -82,36 +97,50 @@ def command(
     _show(pairs, body)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options of the attack as they were written."""
+
+    bk_length: int
+    n: str
+    method: str
+    minimum: str
+    bk: Sequence[str]
+    joint: bool
+    foreign: bool
+    attribute: str
+    link: str
+    T: str
+    taxonomy: Path | None
+
+
 class _Question:
     """The options, checked and turned into arguments of models.attacks."""
 
-    def __init__(
-        self, bk_length: int, n: str, method: str, minimum: str, bk: Sequence[str], joint: bool, foreign: bool,
-        attribute: str, link: str, T: str, taxonomy: Path | None,
-    ) -> None:  # fmt: skip
+    def __init__(self, asked: Asked) -> None:
         from models.knowledge import NANOSECONDS, Unit
 
-        self.n = options.integers(n, "--n")
-        self.bk_length = bk_length
+        self.n = options.integers(asked.n, "--n")
+        self.bk_length = asked.bk_length
         # These two are checked by models.attacks, which knows the names.
-        self.method, self.minimum = cast("Method", method), cast("Minimum", minimum)
-        self.candidates = [options.split(text) for text in bk]
+        self.method, self.minimum = cast("Method", asked.method), cast("Minimum", asked.minimum)
+        self.candidates = [options.split(text) for text in asked.bk]
         if not all(self.candidates):
             raise InputError("--bk names no activity")
-        if joint and not bk:
+        if asked.joint and not asked.bk:
             raise InputError("--joint is about named candidates: give them by --bk")
-        self.joint, self.foreign = joint, foreign
-        if attribute not in ("ac", "re"):
-            raise InputError(f"--attribute {attribute!r} is not one of ac, re")
-        if T not in NANOSECONDS:
-            raise InputError(f"--T {T!r} is not one of {', '.join(NANOSECONDS)}")
-        linked = list(dict.fromkeys([attribute, *options.split(link)]))
+        self.joint, self.foreign = asked.joint, asked.foreign
+        if asked.attribute not in ("ac", "re"):
+            raise InputError(f"--attribute {asked.attribute!r} is not one of ac, re")
+        if asked.T not in NANOSECONDS:
+            raise InputError(f"--T {asked.T!r} is not one of {', '.join(NANOSECONDS)}")
+        linked = list(dict.fromkeys([asked.attribute, *options.split(asked.link)]))
         for name in linked:
             if name not in CARRIES:
                 raise InputError(f"--link: {name!r} is not one of {', '.join(CARRIES)}")
-        self.T = cast(Unit, T)
+        self.T = cast(Unit, asked.T)
         self.carries = tuple(CARRIES[name][0] for name in linked)
-        self.taxonomy = _taxonomy(taxonomy) if taxonomy else None
+        self.taxonomy = _taxonomy(asked.taxonomy) if asked.taxonomy else None
 
     def shared(self) -> dict[str, Any]:
         """What every pair and the series take."""

@@ -21,7 +21,7 @@ from connectors.output import replacing
 from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
 from stream.storage.entries import BurnedEntry, ChargeEntry, Entry, SealEntry
-from stream.storage.folder import UNFINISHED
+from stream.storage.folder import UNFINISHED, ledger_in
 from stream.storage.ledger import Account, SqliteLedger, open_readonly
 
 VERSION = 1
@@ -46,8 +46,7 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
     InputError where there is no ledger, the target stands already or cannot be written.
     """
     operator = output / "operator"
-    if not (operator / "ledger.sqlite").is_file():
-        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay or daemon")
+    ledger = ledger_in(output)
     if target.exists():
         raise InputError(f"{target}: stands already")
     with (
@@ -57,7 +56,7 @@ def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
     ):
         taken: set[Path] = set()
         _take(tar, taken, operator, operator / "checkpoints")
-        entries = _take_ledger(tar, operator / "ledger.sqlite")
+        entries = _take_ledger(tar, ledger)
         for entry in entries:
             if isinstance(entry, SealEntry) and (unnamed := _unnamed(operator, entry)) is not None:
                 _take(tar, taken, operator, unnamed, as_well=operator / entry.publication / f"{entry.sequence:06d}")

@@ -10,12 +10,12 @@ from stream.config.settings import Settings
 from stream.release.erasure import ErasureReport
 from stream.runtime.service import ReleaseService
 from stream.storage.entries import ClaimEntry
+from stream.storage.folder import ledger_in
 
 
 def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> ErasureReport:
     """Erase cases (by raw id) from the checkpointed state and the operator's files of a replay's folder."""
-    if not (output / "operator" / "ledger.sqlite").is_file():
-        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay")
+    ledger_in(output, "a replay")
     service = ReleaseService(settings, output)
     try:
         claims = [entry.body.config for entry in service.ledger.entries("") if isinstance(entry, ClaimEntry)]

@@ -12,15 +12,13 @@ from models.errors import InputError
 from stream.release.documents import AuditDocument
 from stream.release.verdict import Verdict, verdicts
 from stream.storage.entries import BurnedEntry, Entry, PublishedEntry, SealEntry, WithheldEntry
+from stream.storage.folder import ledger_in
 from stream.storage.ledger import open_readonly
 
 
 def entries(output: Path) -> list[Entry]:
     """All ledger entries of an output folder. InputError where it is none of ours."""
-    path = output / "operator" / "ledger.sqlite"
-    if not path.is_file():
-        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay or daemon")
-    return open_readonly(path)
+    return open_readonly(ledger_in(output))
 
 
 Status = Literal["withheld", "sealed", "published", "burned"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from models.errors import InputError, RefusedError
+from models.errors import RefusedError
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.snapshot import STATE_VERSION
@@ -27,7 +27,7 @@ from stream.storage import checkpoints as checkpoint
 from stream.storage import ledger, mirror, variants
 from stream.storage.entries import Entry, SealEntry
 from stream.storage.envelope import Damaged, Keys, Protection, seal, unseal
-from stream.storage.folder import OperatorFolder, replace_with
+from stream.storage.folder import OperatorFolder, ledger_in, replace_with
 
 Sealed = tuple[bytes, int, Protection]
 
@@ -72,7 +72,7 @@ def plan(settings: Settings, output: Path) -> list[Item]:
 def migrate(settings: Settings, output: Path) -> list[Item]:
     """Rewrite what `plan` says; the items as they were. RefusedError, and nothing written, where one is of no use or
     a daemon or replay has the folder."""
-    _refuse_none(output)
+    ledger_in(output)
     folder = OperatorFolder(output)
     try:
         steps = list(_steps(settings, output, folder))
@@ -87,13 +87,8 @@ def migrate(settings: Settings, output: Path) -> list[Item]:
     return [step.item for step in steps]
 
 
-def _refuse_none(output: Path) -> None:
-    if not (output / "operator" / "ledger.sqlite").is_file():
-        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay or daemon")
-
-
 def _steps(settings: Settings, output: Path, folder: OperatorFolder | None = None) -> Iterator[_Step]:
-    _refuse_none(output)
+    ledger_in(output)
     operator, keys = output / "operator", settings.storage_keys
     yield _only_read(_ledger(operator / "ledger.sqlite"))
     yield from _series(settings, operator / "ledger.sqlite")

@@ -322,17 +322,46 @@ class Pipeline:
         return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=cast(AuditDocument, {**audit, **shown}))
 
     def _seal(self, attempt: Attempt, judged: Candidate, because: Sequence[Reason], slot: Slot | None) -> Decision:
-        build, candidate, audit = judged.build, judged.candidate, judged.audit
+        """Files, seal, rename, publish; the attempt is withheld where its bytes or its moment do not hold."""
+        candidate, audit = judged.candidate, judged.audit
         number = candidate.sequence
-        mechanism = self.spec.mechanism
-        public = self._manifest(build, number, slot)
+        public = self._manifest(judged.build, number, slot)
+        self._complete(audit, attempt, judged.build)
+        prepared, faults = self._write_files(attempt, judged, public, slot)
+        if faults:
+            self.store.quarantine(prepared)
+            audit["gate"] = {"decision": "withheld", "reasons": faults}
+            return self._withhold(attempt, [Reason("mechanism", fault) for fault in faults], audit)
+        public["files"] = list(prepared.files)
+        document: AuditDocument = {**public, **audit}
+        temporary = self._keep(judged, document)
+        self.at(Failpoint.FILES_WRITTEN)
+        if slot is not None and slot.missed():
+            self.store.quarantine(prepared)
+            self.folder.discard(self.name)
+            return self._withhold(attempt, [Reason("mechanism", LATE)], audit)
+        seal = self._seal_row(attempt, number, prepared, temporary)
+        self.at(Failpoint.SEALED)
+        self._show(seal, prepared, public, slot)
+        candidate.audit = document
+        self.audience.append(candidate, seal)
+        return Decision(attempt.cut, "sealed", seal.sequence, tuple(because), document)
+
+    def _complete(self, audit: AuditDocument, attempt: Attempt, build: Build) -> None:
+        """What audit.json says beside the measures: the cut, its counts, how resources are named."""
         audit["resources"] = documents.resources(self.account.resource_form, raw=self.spec.raw_resources)
         audit.update(cast(AuditDocument, documents.cut_section(attempt)))
-        audit["counts"] = documents.accounting(attempt, build, mechanism)
+        audit["counts"] = documents.accounting(attempt, build, self.spec.mechanism)
+
+    def _write_files(
+        self, attempt: Attempt, judged: Candidate, public: Manifest, slot: Slot | None
+    ) -> tuple[Prepared, list[str]]:
+        """The public files, durable and invisible, and what is wrong with them as they are read back."""
+        build, mechanism = judged.build, self.spec.mechanism
         released, order = shuffled(build)
         writers = documents.writers(self.spec.formats, released, build, mechanism)
         started = time.monotonic()
-        prepared = self.store.prepare(self.name, number, writers, public)
+        prepared = self.store.prepare(self.name, judged.candidate.sequence, writers, public)
         prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
         self.stages["files"] = time.monotonic() - started
         faults = final_bytes.faults(
@@ -341,43 +370,36 @@ class Pipeline:
             build,
             mechanism,
             attempt.exposure,
-            candidate,
+            judged.candidate,
             dict(zip(released.case_ids, order.tolist(), strict=True)),
         )
         self.stages["read_back"] = time.monotonic() - started - self.stages["files"]
-        if faults:
-            self.store.quarantine(prepared)
-            audit["gate"] = {"decision": "withheld", "reasons": faults}
-            return self._withhold(attempt, [Reason("mechanism", fault) for fault in faults], audit)
-        public["files"] = list(prepared.files)
-        document: AuditDocument = {**public, **audit}
+        return prepared, faults
+
+    def _keep(self, judged: Candidate, document: AuditDocument) -> Path:
+        """The operator's files, durable under a temporary name, on this host and in the mirror."""
         operator_files = {
             "audit.json": write_json(document),
-            "variants.parquet": lambda path: variants.write(path, candidate),
-            "memory.json": write_json(build.memory),
+            "variants.parquet": lambda path: variants.write(path, judged.candidate),
+            "memory.json": write_json(judged.build.memory),
         }
         temporary = self.folder.prepare(self.name, operator_files)
         if self.mirror is not None:
             self.mirror.put_release(self.name, temporary.name, temporary)
-        self.at(Failpoint.FILES_WRITTEN)
-        if slot is not None and slot.missed():
-            self.store.quarantine(prepared)
-            self.folder.discard(self.name)
-            return self._withhold(attempt, [Reason("mechanism", LATE)], audit)
-        seal = self._seal_row(attempt, number, prepared, temporary)
-        self.at(Failpoint.SEALED)
+        return temporary
+
+    def _show(self, seal: SealEntry, prepared: Prepared, public: Manifest, slot: Slot | None) -> None:
+        """Rename and publish the sealed release, now or when its moment comes."""
+        number, temporary = seal.sequence, seal.body.operator
         if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
-            self.folder.commit(temporary.name, self.name, number)
+            self.folder.commit(temporary, self.name, number)
             self.waiting[number] = seal
-        else:
-            self.store.commit(prepared, number)
-            self.folder.commit(temporary.name, self.name, number)
-            self.at(Failpoint.RENAMED)
-            self.announce(number, public)
-            self.at(Failpoint.PUBLISHED)
-        candidate.audit = document
-        self.audience.append(candidate, seal)
-        return Decision(attempt.cut, "sealed", seal.sequence, tuple(because), document)
+            return
+        self.store.commit(prepared, number)
+        self.folder.commit(temporary, self.name, number)
+        self.at(Failpoint.RENAMED)
+        self.announce(number, public)
+        self.at(Failpoint.PUBLISHED)
 
     def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> SealEntry:
         owner = uuid.uuid4().hex

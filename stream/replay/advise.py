@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -23,7 +22,7 @@ from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, least_of_series
 from stream.replay import presets
 from stream.replay.replay import Outcome, Replay
-from stream.storage.release_record import Record
+from stream.storage.release_record import Record, first_shown
 
 DAY = 86_400.0
 LEAST = (10, 20)
@@ -131,12 +130,7 @@ def _ends(log: EventLog) -> dict[str, float]:
 def median_wait(records: Sequence[Record], since: Mapping[str, float]) -> float | None:
     """Median days from `since` (seconds by pseudonym) to the first release that shows the case, never below 0 (an open
     case may be shown); None where records are no cases (dp)."""
-    first: dict[str, float] = {}
-    for record in records:
-        moment = datetime.fromisoformat(record.audit["cut"]["time"]).timestamp()
-        for case in record.log.case_ids:
-            if case:
-                first.setdefault(case, moment)
+    first = first_shown(records)
     waits = [max(0.0, moment - since[case]) / DAY for case, moment in first.items() if case in since]
     return median(waits) if waits else None
 

@@ -7,7 +7,6 @@ attacks leave, how much stays useful, how long cases wait for their first public
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from statistics import median
 from typing import Any
 
@@ -21,7 +20,7 @@ from stream.release.gate import MEASURES, least_of_series
 from stream.release.pipeline import Pipeline
 from stream.replay.presets import default_publication, quartile_edges, series_gate, with_completion
 from stream.replay.replay import Outcome, Replay
-from stream.storage.release_record import Record
+from stream.storage.release_record import Record, first_shown
 
 DAY = 86_400.0
 BOUNDED = ("K", "L", "C", "knowledge", "attribute", "T", "bins")
@@ -130,12 +129,7 @@ def _starts(replay: Replay, log: EventLog) -> dict[str, float]:
 
 def _delay(records: Sequence[Record], starts: Mapping[str, float]) -> float | None:
     """None where records are no cases (dp)."""
-    first: dict[str, float] = {}
-    for record in records:
-        moment = datetime.fromisoformat(record.audit["cut"]["time"]).timestamp()
-        for case in record.log.case_ids:
-            if case:
-                first.setdefault(case, moment)
+    first = first_shown(records)
     waits = [(moment - starts[case]) / DAY for case, moment in first.items() if case in starts]
     return median(waits) if waits else None
 

@@ -27,6 +27,14 @@ UNFINISHED = ".new"
 """Suffix of a file that is being written; one that a crash left is removed at the next start."""
 
 
+def ledger_in(output: Path, whose: str = "a replay or daemon") -> Path:
+    """The ledger's file of an output folder; InputError where there is none."""
+    path = output / "operator" / "ledger.sqlite"
+    if not path.is_file():
+        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of {whose}")
+    return path
+
+
 class OperatorFolder:
     """`DIR/operator`, opened for writing and locked for as long as this object lives."""
 

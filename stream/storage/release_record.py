@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, cast
 
 import numpy as np
@@ -52,3 +53,14 @@ class Record:
     def simple(self, carries: Sequence[str] | None = None) -> SimpleLog:
         """The simple log of the release over those items and the joint sensitive value."""
         return SimpleLog.from_items(self.log.starts, self.items(carries), self.log.sensitive(self.sensitive))
+
+
+def first_shown(records: Iterable[Record]) -> dict[str, float]:
+    """Seconds since 1970 of the first cut whose release shows each case, by pseudonym; records of no case are none."""
+    first: dict[str, float] = {}
+    for record in records:
+        moment = datetime.fromisoformat(record.audit["cut"]["time"]).timestamp()
+        for case in record.log.case_ids:
+            if case:
+                first.setdefault(case, moment)
+    return first

@@ -1,0 +1,176 @@
+"""`[process]`: one log, its columns, the roles of its attributes, when its cases end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from connectors.times import nanoseconds as instant
+from connectors.times import zone
+from models.errors import InputError
+from stream.values.duration import Duration
+from stream.values.exact import Exact
+
+NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+
+
+def kept_moment(value: AwareDatetime | None) -> AwareDatetime | None:
+    """A moment that nanoseconds since 1970 can hold; ValueError otherwise."""
+    if value is not None:
+        instant(value)
+    return value
+
+
+class Table(BaseModel):
+    """A table of the configuration file: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Columns(Table):
+    """Names of the columns; the XES names are the defaults."""
+
+    case: str = "case:concept:name"
+    activity: str = "concept:name"
+    time: str = "time:timestamp"
+    resource: str = "org:resource"
+
+    @property
+    def changed(self) -> dict[str, str]:
+        """Only what differs from the XES names."""
+        return {name: value for name, value in self.model_dump().items() if name in self.model_fields_set}
+
+
+class Completion(Table):
+    """When a case counts as complete."""
+
+    end_activities: tuple[str, ...] = ()
+    end_all: tuple[str, ...] = Field(default=(), max_length=64)
+    inactivity: Duration | None = None
+    log_end: bool = False
+    """Replay only: a case is complete when the log holds no later event of it."""
+
+
+class ProcessBudget(Table):
+    """Cap over all publications of the process (their charges add up)."""
+
+    max_epsilon: Exact | None = Field(default=None, gt=0)
+    max_delta: Exact | None = Field(default=None, ge=0, lt=1)
+
+
+Role = Literal["identifier", "sensitive", "quasi", "public"]
+
+
+class Attributes(Table):
+    """The role of each attribute; one that has none is dropped at intake."""
+
+    identifier: tuple[str, ...] = ()
+    """Names one person (a citizen number): dropped at intake, never stored, in no topic and no file."""
+    sensitive: tuple[str, ...] = ()
+    """Bounded by C; released only where a publication names it (`release_attributes`)."""
+    quasi: tuple[str, ...] = ()
+    """What somebody may know of a person (age, postal code): counted in the risk of the source, never released."""
+    public: tuple[str, ...] = ()
+    """Says nothing about a person: released where a publication names it, and counted there."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        """`{Diagnose = "sensitive"}` is taken like `{sensitive = ["Diagnose"]}`."""
+        if not isinstance(value, Mapping):
+            return value
+        roles: dict[str, list[str]] = {}
+        for key, one in value.items():
+            if isinstance(one, str):
+                if one not in cls.model_fields:
+                    raise ValueError(f"{key!r} has no role {one!r}: use {', '.join(cls.model_fields)}")
+                roles.setdefault(one, []).append(key)
+            else:
+                roles.setdefault(key, []).extend(one if isinstance(one, list | tuple) else [one])
+        return roles
+
+    @model_validator(mode="after")
+    def _one_role(self) -> Attributes:
+        names = [name for role in type(self).model_fields for name in getattr(self, role)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]!r} has two roles; keep one")
+        return self
+
+
+class Process(Table):
+    """One log: its name, its columns, the roles of its attributes."""
+
+    name: str = "log"
+    sensitive: tuple[str, ...] = ()
+    """Short for `attributes.sensitive`."""
+    attributes: Attributes = Attributes()
+    columns: Columns = Columns()
+    completion: Completion = Completion()
+    timezone: str | None = None
+    budget: ProcessBudget = ProcessBudget()
+    retention: Duration | None = None
+    """A closed case leaves the state this long after its completion."""
+    raw_resources: bool = False
+    """Keep and publish resource names as they are; by default they are pseudonyms from ingest on, in topics and state
+    too."""
+    earliest: AwareDatetime | None = None
+    """An event before it is none of this process: the daemon sends it to the dlq, a replay leaves it out."""
+
+    _moment = field_validator("earliest")(kept_moment)
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, value: str) -> str:
+        return plain_name(value, "process.name")
+
+    @field_validator("timezone")
+    @classmethod
+    def _zone(cls, value: str | None) -> str | None:
+        try:
+            zone(value)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sensitive_in_both(cls, value: Any) -> Any:
+        """`sensitive` and `attributes.sensitive` are one list, whichever was written."""
+        if not isinstance(value, Mapping) or not isinstance(value.get("attributes", {}), Mapping | Attributes):
+            return value
+        given = value.get("attributes", {})
+        roles = given if isinstance(given, Attributes) else Attributes.model_validate(given)
+        short = value.get("sensitive", ())
+        if not isinstance(short, list | tuple):
+            return value
+        both = tuple(dict.fromkeys((*short, *roles.sensitive)))
+        known = {**roles.model_dump(), "sensitive": both}
+        return {**value, "sensitive": both, "attributes": known}
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The attributes that the state holds: all with a role but identifiers."""
+        return (*self.sensitive, *self.attributes.quasi, *self.attributes.public)
+
+    @field_validator("completion", mode="before")
+    @classmethod
+    def _shorthand(cls, value: Any) -> Any:
+        return {"log_end": True} if value == "log_end" else value
+
+
+def plain_name(value: str, where: str) -> str:
+    """The name, where it can be that of a topic and of a folder; ValueError otherwise."""
+    if not NAME.fullmatch(value):
+        raise ValueError(f"{where} = {value!r}: use a lower-case letter, then letters, digits and hyphens (63 at most)")
+    return value

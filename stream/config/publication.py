@@ -1,0 +1,255 @@
+"""`[[publication]]`: one stream of releases, and which of them can go to one audience."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import (
+    AwareDatetime,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from connectors.times import nanoseconds as instant
+from models.dp.budget import Charge
+from models.errors import InputError
+from stream.config.process import Table, kept_moment, plain_name
+from stream.fold.window import Window
+from stream.release.audits import audits
+from stream.release.contract import AUDIENCE, Audit, Mechanism
+from stream.release.gate import GatePolicy, refuse_impossible
+from stream.release.mechanisms import mechanism
+from stream.release.schedule import LONGEST_BUILD
+from stream.values.duration import Duration
+
+RESERVED = {"checkpoints", "key", "ledger", "lock", "quarantine", "staging", "withheld"}
+"""Names that the operator's folder needs itself: a publication of that name would lie upon them."""
+
+READS_DATA = {"new_cases", "new_events", "completed_cases", "events_per_case", "skip_if_unchanged", "min_new_cases"}
+"""Triggers and guards whose moment depends on the data, and so would tell of it."""
+
+FIRST_IS_PUBLIC = {"until"}
+"""What of `first` does not read the data: a fixed moment."""
+
+Format = Literal["xes", "csv", "parquet"]
+
+
+class Publication(Table):
+    """One stream of releases: window, mechanism, audit, gate."""
+
+    name: str
+    audience: str = AUDIENCE
+    """Who receives the releases. What one audience holds is audited and gated as one series; by default all
+    publications go to one."""
+    window: dict[str, Any]
+    mechanism: dict[str, Any]
+    audit: dict[str, Any] = Field(default={})
+    gate: GatePolicy = GatePolicy()
+    late: Literal["next_release", "drop", "dlq"] = "next_release"
+    formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)
+    first: dict[str, Any] | None = None
+    release_attributes: tuple[str, ...] = ()
+    """Sensitive and public attributes that leave with the cases: numeric sensitive ones as classes, and values of fewer
+    than K cases as `other`."""
+    start: AwareDatetime | None = None
+    """There is no tumbling window before it, and windows are counted from it, whatever the first event says."""
+    publish_after: Duration | None = None
+    """dp: a release is published this long after its cut; a build that takes longer is withheld. By default 15m, the
+    longest build that a daemon allows."""
+
+    _moment = field_validator("start")(kept_moment)
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, value: str) -> str:
+        if value in RESERVED:
+            raise ValueError(f"publication name {value!r} is reserved")
+        return plain_name(value, "publication.name")
+
+    @field_validator("audience")
+    @classmethod
+    def _audience(cls, value: str) -> str:
+        return plain_name(value, "publication.audience")
+
+    @model_validator(mode="after")
+    def _parts(self) -> Publication:
+        where = f"publication {self.name!r}"
+        refuse_impossible(self.gate, self.build_mechanism, where)
+        self._refuse_data_cuts(where)
+        window = self.build_window  # what is wrong in it is said when the file is read
+        if self.start is not None and window.every is None:
+            raise InputError(f"{where}: start says from when windows of `every` are counted, but has no window.every")
+        if self.publish_after is not None and self.build_mechanism.reads_data_in_gate:
+            raise InputError(
+                f"{where}: publish_after hides how long a build took, which only dp releases must not tell; "
+                f"{self.build_mechanism.kind} makes none; remove it"
+            )
+        self._refuse_vacuous_bounds(where)
+        self._refuse_impossible_ba(where)
+        return self
+
+    @cached_property
+    def build_mechanism(self) -> Mechanism:
+        """The mechanism of the table, validated."""
+        with _naming(self.name, "mechanism"):
+            return mechanism(self.mechanism)
+
+    @cached_property
+    def build_audits(self) -> tuple[Audit, ...]:
+        """The audits of the table, in order."""
+        with _naming(self.name, "audit"):
+            return audits(self.audit)
+
+    @cached_property
+    def build_window(self) -> Window:
+        """The window of the table, validated."""
+        table = dict(self.window)
+        if self.first is not None:
+            if "first" in table:
+                raise InputError(
+                    f"publication {self.name!r}: first stands twice, beside the window and in it; keep one"
+                )
+            table["first"] = self.first
+        with _naming(self.name, "window"):
+            return Window.from_mapping(table)
+
+    @property
+    def start_ns(self) -> int | None:
+        """`start` in ns since 1970-01-01 UTC."""
+        return None if self.start is None else instant(self.start)
+
+    @property
+    def private(self) -> bool:
+        """Whether the releases carry a dp promise."""
+        return not self.build_mechanism.reads_data_in_gate
+
+    @property
+    def counted_from_start(self) -> bool:
+        """Whether tumbling windows have to be counted from a public moment, since the moments are protected."""
+        return self.private and not self.gate.public_cut and self.build_window.every is not None
+
+    @property
+    def delay(self) -> int | None:
+        """How long after its cut a release is published (ns); None: at once."""
+        return (self.publish_after or LONGEST_BUILD) if self.private else None
+
+    def _refuse_vacuous_bounds(self, where: str) -> None:
+        """n >= bk_length lets every record match, so a bound would pass without meaning anything; and the least of
+        `all` or `common` is 0 nearly always, where no case can be the victim: a gate passes over it."""
+        for audit in self.build_audits:
+            ns, length = getattr(audit, "n", ()), getattr(audit, "bk_length", None)
+            minimum = getattr(audit, "minimum", "realisable")
+            if self.gate.anonymity_bounds and minimum != "realisable":
+                raise InputError(
+                    f'{where}: audit.minimum = "{minimum}" is for reports: its least values are mostly 0, which no '
+                    'case is behind, and the gate would pass whatever is released; use "realisable"'
+                )
+            if self.gate.anonymity_bounds and length is not None and max(ns, default=0) >= length:
+                raise InputError(
+                    f"{where}: audit.n = {max(ns)} is not below bk_length = {length}: with it every record matches "
+                    "and the gate would pass whatever is released"
+                )
+
+    def _refuse_impossible_ba(self, where: str) -> None:
+        """BA counts the cases that are new since an earlier release: never more than a window brings."""
+        window, wanted = self.build_window, self.gate.min_ba
+        if wanted is None or window.new_cases is None:
+            return
+        brought = max(window.new_cases, window.min_new_cases or 0)
+        if brought < wanted:
+            raise InputError(
+                f"{where}: min_ba = {wanted} cannot hold where a window brings {brought} new cases; "
+                f"set window.new_cases to at least {wanted}"
+            )
+
+    def _refuse_data_cuts(self, where: str) -> None:
+        if self.build_mechanism.reads_data_in_gate or self.gate.public_cut:
+            return
+        first = self.first or self.window.get("first") or {}
+        found = [f"window.{name}" for name in sorted(READS_DATA & set(self.window))]
+        found += [f"first.{name}" for name in sorted(set(first) - FIRST_IS_PUBLIC)]
+        if found:
+            raise InputError(
+                f"{where}: {found[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "
+                "would itself tell; use every = ... or manual, or set gate.public_cut = true (the promise then says so)"
+            )
+
+
+SAID = {"extra_forbidden": "unknown key", "missing": "is missing, and has no default: say what it is"}
+"""Kinds of faults in words of ours."""
+
+
+def explain(error: ValidationError) -> Iterator[str]:
+    """Every fault as `place: what is wrong`, without the value given (it may be a secret)."""
+    for fault in error.errors(include_url=False, include_input=False, include_context=False):
+        place = ".".join(str(part) for part in fault["loc"]) or "settings"
+        message = SAID.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+        yield f"{place}: {message}"
+
+
+@contextmanager
+def _naming(publication: str, table: str) -> Iterator[None]:
+    """Faults inside say which publication and which table they are in."""
+    try:
+        yield
+    except ValidationError as error:
+        where = ".".join([table, *getattr(error, "__notes__", ())])
+        faults = "; ".join(f"{where}.{fault}" for fault in explain(error))
+        raise InputError(f"publication {publication!r}: {faults}") from None
+    except InputError as error:
+        raise InputError(f"publication {publication!r}: {error}") from None
+
+
+def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> None:
+    """InputError where the publications of one audience cannot be one series: what they carry cannot be compared, or a
+    promise over all releases would not hold of the others."""
+    linked = [one for one in members if one.build_mechanism.perspective is not None]
+    for one in linked[1:]:
+        first = linked[0]
+        if one.build_mechanism.perspective != first.build_mechanism.perspective:
+            carried = [", ".join(each.build_mechanism.perspective or ()) for each in (first, one)]
+            raise InputError(
+                f"publications {first.name!r} and {one.name!r} go to one audience ({name}) and carry {carried[0]} and "
+                f"{carried[1]}: what they give away together cannot be counted; give one of them another audience"
+            )
+    remembering = [one for one in linked if one.build_mechanism.remembers]
+    for one in linked if remembering else ():
+        first = remembering[0]
+        if one is first:
+            continue
+        shared = one.build_mechanism.kind == first.build_mechanism.kind and one.build_mechanism.shares_memory
+        if not shared:
+            raise InputError(
+                f"publications {first.name!r} and {one.name!r} go to one audience ({name}): the promise of "
+                f"{first.build_mechanism.kind} is about all releases of its audience, and does not hold beside "
+                f"{one.build_mechanism.kind}; give one of them another audience"
+            )
+        theirs, own = first.build_mechanism.claim(), one.build_mechanism.claim()
+        if theirs != own:
+            differing = ", ".join(key for key in own if own[key] != theirs.get(key))
+            raise InputError(
+                f"publications {first.name!r} and {one.name!r} share their cohorts, since they go to one audience "
+                f"({name}), and differ in {differing}; make these equal, or give one of them another audience"
+            )
+    amun = [one for one in members if one.build_mechanism.perspective is None and not _spends(one)]
+    if remembering and amun:
+        raise InputError(
+            f"publications {remembering[0].name!r} and {amun[0].name!r} go to one audience ({name}): what "
+            f"{amun[0].build_mechanism.kind} shows beside {remembering[0].build_mechanism.kind} cannot be counted; "
+            "give one of them another audience"
+        )
+    for one in linked if len(linked) > 1 else ():
+        if one.gate.min_series is not None:
+            raise InputError(
+                f"publication {one.name!r}: gate.min_series is counted over releases with the same windows, and "
+                f"audience {name} receives other publications too; give it an audience of its own"
+            )
+
+
+def _spends(publication: Publication) -> bool:
+    return publication.build_mechanism.charge() != Charge()

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from models.eventlog import MISSING, Ints
 from stream.fold.cases import REFUSED, ActorCodes, Array, Attribute, CaseIndex, Codes, Table, coded, plain
-from stream.fold.completion import EndAll
+from stream.fold.end_all import EndAll
 from stream.fold.records import ROW_WIDTH, Delta, PlainRow, lost_from, with_resources
-from stream.fold.rules import SourcePartition
+from stream.fold.rules import FoldRules, SourcePartition
 
 EVENT_COLUMNS = {"case": "<i4", "activity": "<i4", "resource": "<i4", "time": "<i8", "partition": "<u2", "end": "|b1"}
 BEFORE_ALL = -(1 << 63)
@@ -58,6 +58,10 @@ class Partition:
         if self.lost is None:
             return "missing"
         return "recreated" if self.held[0][1].log != self.log else "truncated"
+
+    def reach_time(self, time: int) -> None:
+        """An event of this time came."""
+        self.latest = time if self.latest is None else max(self.latest, time)
 
     def lost_by(self, record: Delta) -> int | None:
         """First offset that the log behind a record has not as we read it; None where it is the log that we know."""
@@ -131,7 +135,13 @@ class State:
         codes = [self.partitions[name].code for name in sorted(self.partitions)]
         return np.argsort(np.asarray(codes, dtype=np.int64))
 
-    def end_by(self, activities: Sequence[str], together: Sequence[str] = ()) -> None:
+    def install(self, rules: FoldRules) -> None:
+        """Put rules into effect: what ends a case, and the recorded source set."""
+        self._end_by(rules.end_activities, rules.end_all)
+        for source in rules.sources:
+            self.partition(source)
+
+    def _end_by(self, activities: Sequence[str], together: Sequence[str]) -> None:
         """Set the activities that end a case, each alone or all together, for events from now on."""
         self.end_activities = frozenset(activities)
         self._ending = np.zeros(0, dtype=np.bool_)

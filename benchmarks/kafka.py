@@ -189,7 +189,7 @@ class Bench:
 
     def fold(self) -> dict[str, float]:
         """Decode and fold the recorded deltas, as the coordinator does."""
-        from stream.daemon.state_machine import decode_record
+        from stream.daemon.delta_records import decode_record
         from stream.fold.fold import Fold
         from stream.fold.rules import FoldRules, PublicationRules
         from stream.fold.window import Window

@@ -15,22 +15,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import faust
 from faust.types import TP
 
 from connectors.kafka.topics import topic
-from models.errors import RefusedError, UnavailableError, VeilstreamError
+from models.errors import UnavailableError, VeilstreamError
+from stream.daemon.delta_records import DeltaRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import leader_epoch
 from stream.daemon.health import STUCK_SECONDS
 from stream.daemon.progress import ProgressCheck, patience
-from stream.daemon.state_machine import CoordinatorContext, DeltaRecord, Engine
+from stream.daemon.state_machine import CoordinatorContext, Engine
 from stream.daemon.status import StatusFile
-
-if TYPE_CHECKING:
-    from stream.metrics.observer import MetricsObserver
+from stream.storage.folder import FolderLockedError
 
 log = logging.getLogger("veilstream")
 
@@ -57,8 +56,8 @@ class Coordinator:
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
         self._stopping = threading.Event()
-        self.signals: Any = None
-        self.watch: MetricsObserver | None = None
+        self.signals = self._signalled
+        """What Faust calls: it keeps only a weak reference."""
 
     # membership
 
@@ -74,6 +73,9 @@ class Coordinator:
             log.info("coordinator is %s", "active" if mine else "standing by")
         if mine and self.engine is None:
             self.app.add_future(self._run(self._active))
+
+    async def _signalled(self, _app: Any, partitions: Any, **_: Any) -> None:
+        self.assigned(partitions)
 
     async def batch(self, events: Sequence[Any]) -> None:
         """Fold one batch of records, durably; then acknowledge what may be acknowledged."""
@@ -97,17 +99,16 @@ class Coordinator:
         engine.apply(records, self._stopping.is_set)
         engine.service.publish_due()  # ticks come with every heartbeat, so none waits longer than that
         self.state = "gap" if engine.fold.gap else "active"
-        self.status.write(engine, self.state)
-        if self.watch is not None:
-            self.watch.folded(engine.fold)
-            self.watch.saved(engine.saved)
+        self.status.write(engine.standing, self.state)
+        if self.host.watch is not None:
+            self.host.watch.folded(engine.fold)
+            self.host.watch.saved(engine.saved)
 
     def _active(self) -> Engine:
         if self.engine is None:
             self.engine = _open(self.host, self._stopping.is_set)
-            self.engine.service.watch = self.watch
-            if self.watch is not None:
-                self.watch.opened(self.engine.service)
+            if self.host.watch is not None:
+                self.host.watch.opened(self.engine.service)
             log.info("coordinator: state at delta offset %d", self.engine.position)
         self.state = "gap" if self.engine.fold.gap else "active"
         return self.engine
@@ -178,8 +179,8 @@ class Coordinator:
         if engine is None:
             return
         try:
-            if self.state in ("active", "gap") and engine.position > engine.saved and engine.whole:
-                engine.checkpoint(mirror=True)
+            if self.state in ("active", "gap"):
+                engine.save_last()
             self.status.alive("stopped", 0.0)
         finally:
             engine.close()
@@ -191,8 +192,8 @@ def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> Engine:
     while True:
         try:
             return Engine(host)
-        except RefusedError as error:
-            if "is using this folder" not in str(error) or stopped() or time.monotonic() > deadline:
+        except FolderLockedError:
+            if stopped() or time.monotonic() > deadline:
                 raise
             time.sleep(0.5)
 
@@ -215,11 +216,6 @@ def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[faust.App, 
     async def move() -> None:
         coordinator.move()
 
-    async def assigned(_app: Any, partitions: Any, **_: Any) -> None:
-        coordinator.assigned(partitions)
-
     offer_health(app, host.settings.health_port, coordinator.probe)
-    app.on_partitions_assigned.connect(assigned)  # type: ignore[arg-type]  # it wants `signal` by name; we take all
-    coordinator.signals = assigned  # the signal keeps only a weak reference
-
+    app.on_partitions_assigned.connect(coordinator.signals)  # type: ignore[arg-type]  # `signal` by name; we take all
     return app, coordinator

@@ -92,12 +92,14 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
 class Ingest:
     """One worker: the batches of whatever partitions its group membership gives it."""
 
-    def __init__(self, app: faust.App, process: str, source: Source, writer: DeltaWriter) -> None:
+    def __init__(
+        self, app: faust.App, process: str, source: Source, writer: DeltaWriter, metrics: Metrics | None = None
+    ) -> None:
         self.app, self.process, self.source, self.writer = app, process, source, writer
         self.delta, self.dlq = topic(process, "delta"), topic(process, "dlq")
         self.progress = Progress()
         self.check = ProgressCheck(patience(source.session_timeout, source.heartbeat))
-        self.metrics: Metrics | None = None
+        self.metrics = metrics
         self._generation: int | None = None
         self._covered: dict[TP, int] = {}
         self._stood: dict[TP, tuple[int, int]] = {}
@@ -385,11 +387,13 @@ def _record(event: Any) -> SourceRecord:
     return SourceRecord(message.offset, message.value, message.headers, clock)
 
 
-def ingest_app(settings: Settings, source: Source, key: bytes, folder: Path) -> tuple[faust.App, Ingest]:
+def ingest_app(
+    settings: Settings, source: Source, key: bytes, folder: Path, metrics: Metrics | None = None
+) -> tuple[faust.App, Ingest]:
     """The application and its worker."""
     process = settings.process.name
     app = application(process, "ingest", source, folder)
-    worker = Ingest(app, process, source, delta_writer(settings, source, key))
+    worker = Ingest(app, process, source, delta_writer(settings, source, key), metrics)
     events = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
 
     @app.agent(events, name="ingest", supervisor_strategy=CrashingSupervisor)

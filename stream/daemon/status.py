@@ -11,8 +11,9 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -20,8 +21,10 @@ from stream.daemon.delta_log import Anchor, LostDeltasError
 from stream.fold.fold import Fold
 
 
-class Engine(Protocol):
-    """What is told of a coordinator (stream.daemon.state_machine)."""
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a coordinator stands: its fold, the position of its last record and of its last checkpoint, and which delta
+    topic it folds."""
 
     fold: Fold
     position: int
@@ -47,9 +50,9 @@ class StatusFile:
         self._told: dict[str, Any] = {}
         self._lock = threading.Lock()
 
-    def write(self, engine: Engine, state: str) -> None:
+    def write(self, one: Standing, state: str) -> None:
         """Records were folded: everything anew."""
-        self._put({**status(engine, state), "heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": 0.0})
+        self._put({**status(one, state), "heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": 0.0})
 
     def alive(self, state: str, busy_seconds: float) -> None:
         """The process lives; nothing else is new. Nothing before the first `write`: a standby says nothing here."""
@@ -64,9 +67,9 @@ class StatusFile:
             os.replace(temporary, self._path)
 
 
-def write_status(output: Path, engine: Engine, state: str) -> None:
+def write_status(output: Path, one: Standing, state: str) -> None:
     """Replace `operator/status.json` once."""
-    StatusFile(output).write(engine, state)
+    StatusFile(output).write(one, state)
 
 
 def standstill(told: Mapping[str, Any], now: float) -> str | None:
@@ -93,17 +96,17 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def status(engine: Engine, state: str) -> dict[str, Any]:
+def status(one: Standing, state: str) -> dict[str, Any]:
     """Position in the delta topic, partitions with their high-water marks, gaps, and each publication's counts."""
-    fold = engine.fold
+    fold = one.fold
     return {
         "state": state,
         "at": time.time(),
         "pid": os.getpid(),
         "host": socket.gethostname(),
-        "position": engine.position,
-        "delta": {"log": engine.anchor.log, "lost": _lost(engine)},
-        "checkpoint": engine.saved,
+        "position": one.position,
+        "delta": {"log": one.anchor.log, "lost": _lost(one)},
+        "checkpoint": one.saved,
         "partitions": [
             {
                 "src": source,
@@ -120,9 +123,9 @@ def status(engine: Engine, state: str) -> dict[str, Any]:
     }
 
 
-def _lost(engine: Engine) -> dict[str, Any] | None:
+def _lost(one: Standing) -> dict[str, Any] | None:
     """The topic that stands in the place of the one that was folded, and its first offset that is not the same."""
-    return None if engine.lost is None else {"log": engine.lost.lineage.topic, "first": engine.lost.lost}
+    return None if one.lost is None else {"log": one.lost.lineage.topic, "first": one.lost.lost}
 
 
 def read_status(output: Path) -> dict[str, Any] | None:

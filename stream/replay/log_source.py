@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from datetime import time as clock_time
 from decimal import Decimal
@@ -15,8 +15,29 @@ import numpy as np
 from models.eventlog import Column, EventLog, Ints
 from stream.fold.records import Delta, Row
 from stream.fold.rules import LogFacts
+from stream.runtime.runner import Arrival
 
 SOURCE = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecords:
+    """A `RecordSource` over the records of a log. `taken`: highest rank that the state has; `pace` is called before
+    each record, and may wait."""
+
+    records: Iterator[tuple[int, Delta]]
+    taken: int
+    pace: Callable[[Delta], None]
+
+    def after(self, position: int) -> Iterator[Arrival]:
+        """The records with a rank that the state lacks. They may be of another size than those before `position`, so
+        ranks say it."""
+        taken = self.taken
+        for here, record in self.records:
+            if record.last > taken:
+                self.pace(record)
+                yield Arrival(here, record, record.last - taken)
+                taken = record.last
 
 
 def log_facts(log: EventLog) -> LogFacts:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from connectors.files import FileOps
@@ -38,18 +38,18 @@ from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.folder import OperatorFolder
 from stream.storage.ledger import Account, Entry, Ledger, SqliteLedger
 from stream.storage.mirror import Mirror, open_mirror
+from stream.storage.saved_state import SavedState
 from stream.values.pseudonym import Pseudonyms, key_from_text
 
 log = logging.getLogger("veilstream")
 
-MakeLedger = Callable[[Path, str], Ledger]
+OpenLedger = Callable[[Path, str], tuple[Ledger, Publisher | None]]
+"""From the path of the ledger's file and the name of the process: the ledger, and who announces its releases."""
 
 
-class Saved(msgspec.Struct, frozen=True):
-    """What a checkpoint holds beside the fold: how long the ledger was then."""
-
-    entries: int
-    fold: bytes
+def local_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
+    """A ledger of this host alone; nothing is announced."""
+    return SqliteLedger(path, process), None
 
 
 class ReleaseService:
@@ -65,23 +65,24 @@ class ReleaseService:
         *,
         at: Callable[[str], None] = lambda _name: None,
         ops: FileOps | None = None,
-        make_ledger: MakeLedger = SqliteLedger,
-        publish: Publisher | None = None,
+        open_ledger: OpenLedger = local_ledger,
+        watch: ReleaseObserver | None = None,
         mirrored: bool = False,
         clock: ReleaseClock | None = None,
     ) -> None:
-        self.settings, self.at = settings, at
+        self.settings, self.at, self.watch = settings, at, watch
         self.clock: ReleaseClock = clock or RealClock()
-        self.watch: ReleaseObserver | None = None
-        self.folder = OperatorFolder(output, ops)
-        try:
+        with ExitStack() as opened:
+            self.folder = OperatorFolder(output, ops)
+            opened.callback(self.folder.close)
             given = settings.key
             key = self.folder.key() if given is None else key_from_text(given.get_secret_value())
             self.pseudonyms = Pseudonyms(key)
             self.checkpoints = _checkpoints(self.folder, settings)
             self.store = open_store(settings.store or output, ops, self.folder.path)
             self.mirror = mirror_of(settings, output, ops) if mirrored else None
-            self.ledger = make_ledger(self.folder.ledger, settings.process.name)
+            self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
+            opened.callback(self.ledger.close)
             configured = [publication.name for publication in settings.publication]
             compare(self.ledger, self.store, settings.process.name, configured)
             self.pipelines = {
@@ -107,16 +108,11 @@ class ReleaseService:
                 for name in audience.members:
                     self.pipelines[name].audience = audience
             finish(self)
-        except BaseException:
-            if hasattr(self, "ledger"):
-                self.ledger.close()
-            self.folder.close()
-            raise
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
         """Close the ledger and give the folder free."""
-        self.ledger.close()
-        self.folder.close()
+        self._opened.close()
 
     def rules(self, *, embedded: bool) -> FoldRules:
         """What the fold goes by, from the configuration. InputError where a daemon's needs the whole log."""
@@ -215,17 +211,16 @@ class ReleaseService:
 
     def checkpoint(self, fold: Fold) -> None:
         """Save the state between two records: every cut so far has its durable decision."""
-        saved = Saved(self.ledger.count(), fold.snapshot())
-        self.checkpoints.save(msgspec.msgpack.encode(saved))
+        self.checkpoints.save(SavedState("replay", fold.snapshot(), self.ledger.count()).encode())
         self.at("checkpointed")
 
     def fold_of(self, state: bytes) -> Fold:
         """The fold of a checkpoint; RefusedError where the ledger is older than it."""
-        saved = msgspec.msgpack.decode(state, type=Saved)
+        saved = SavedState.decode(state)
         entries = self.ledger.count()
-        if entries < saved.entries:
+        if entries < saved.ledger:
             raise RefusedError(
-                f"{self.folder.ledger}: has {entries} entries, the checkpoint saw {saved.entries}: "
+                f"{self.folder.ledger}: has {entries} entries, the checkpoint saw {saved.ledger}: "
                 "the ledger is older than the state; restore the newer ledger"
             )
         return self.named(Fold.restore(saved.fold))

@@ -18,9 +18,9 @@ from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.release.contract import Attempt, Decision, Exposure
 from stream.release.mechanisms.identity import Identity
-from stream.release.pipeline import BOUNDARIES
+from stream.release.pipeline import BOUNDARIES, Publisher
 from stream.runtime.service import ReleaseService
-from stream.storage.ledger import Entry
+from stream.storage.ledger import Entry, Ledger, SqliteLedger
 from stream.testing.faults import Aborted, abort, at_nth
 
 QUIET = {"risk": False, "utility": False}
@@ -39,7 +39,10 @@ def _settings(*publications: dict[str, Any], **more: Any) -> Settings:
 def _service(
     folder: Path, settings: Settings, at: Callable[[str], None] = lambda _: None, publish: Any = None
 ) -> Iterator[ReleaseService]:
-    service = ReleaseService(settings, folder / "out", at=at, publish=publish)
+    def open_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
+        return SqliteLedger(path, process), publish
+
+    service = ReleaseService(settings, folder / "out", at=at, open_ledger=open_ledger)
     try:
         yield service
     finally:

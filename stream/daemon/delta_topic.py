@@ -1,0 +1,145 @@
+"""The delta topic under a coordinator's state: is it still the one that was folded, and what if it is not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import NoReturn
+
+import msgspec
+
+from connectors.kafka.lineage import Leader, Lineage, LogClient
+from connectors.kafka.source import Source
+from connectors.kafka.topics import topic
+from models.errors import RefusedError, VeilstreamError
+from stream.daemon.delta_log import Anchor, LostDeltasError, anchors, note
+from stream.daemon.delta_reader import DeltaReader
+from stream.daemon.delta_records import DECODER, DeltaRecord, decode_record
+from stream.fold.records import Command, Config
+from stream.fold.rules import FoldRules
+from stream.storage.ledger import Entry, Ledger
+
+log = logging.getLogger("veilstream")
+
+
+class DeltaTopic:
+    """Reads the topic beside Faust, and compares it with what the ledger says of it. `anchor`: where its offsets stand
+    among the positions of the fold; `lost`: why nothing may be released, where it is not the topic that was folded."""
+
+    def __init__(self, process: str, source: Source, ledger: Ledger) -> None:
+        self.name = topic(process, "delta")
+        self.lost: LostDeltasError | None = None
+        self._ledger = ledger
+        self._client, self._reader = LogClient(source), DeltaReader(process, source)
+        self._leader: Leader | None = None
+        recorded = anchors(ledger)
+        self._recorded = bool(recorded)
+        self.anchor = recorded[-1] if recorded else Anchor("")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+        self._reader.close()
+
+    # which topic it is
+
+    def settle(self, position: int, epoch: int, publications: Iterable[str]) -> int:
+        """Compare the topic with what the state was folded from, up to `position`; the leader epoch of that record, as
+        far as it still counts. LostDeltasError where it is another topic and nobody has said what to do about it."""
+        lineage = self._lineage()
+        if not self._recorded:
+            self.anchor = Anchor(lineage.topic)
+        if position + 1 < self.anchor.begin:
+            raise RefusedError(
+                f"the state here ends at {position}, the delta topic of now begins at {self.anchor.begin}: what "
+                "lies between is gone; restore a newer checkpoint"
+            )
+        epoch = -1 if position < self.anchor.begin else epoch  # of a log of before
+        lost = self.anchor.lost_from(lineage, position, epoch)
+        if lost is None:
+            if not self._recorded:
+                self._ledger.append(note(self.anchor))
+            return epoch
+        error = LostDeltasError(self.name, lineage, self.anchor, position, lost)
+        action = self._decided_on(error, position)
+        if action is None:
+            self._refuse(error)
+        self.anchor = Anchor(lineage.topic, position + 1 - lost, lost)
+        self._ledger.append(note(self.anchor))
+        for name in publications if action == "accept" else ():
+            body = {"gap": position + 1, "missing": [f"{self.name}: from position {position + 1} on"]}
+            self._ledger.append(Entry(kind="note", publication=name, body=body))
+        log.warning("%s: goes on from offset %d as position %d (gap %s)", self.name, lost, self.anchor.begin, action)
+        return -1
+
+    def check(self, position: int, epoch: int, *, whole: bool = False) -> None:
+        """LostDeltasError where the topic is not the one that is folded any more; cheap where nothing moved. Asked
+        after records came and before they are folded, they are of the topic that was asked about. `whole`: its end
+        too, for a topic of which nothing comes."""
+        leader = self._client.leaders([self.name]).get((self.name, 0))
+        if leader is not None and leader == self._leader and not whole:
+            return
+        lineage = self._lineage()
+        lost = self.anchor.lost_from(lineage, position, epoch)
+        if lost is not None:
+            self._refuse(LostDeltasError(self.name, lineage, self.anchor, position, lost))
+        self._leader = leader
+
+    def _refuse(self, error: LostDeltasError) -> NoReturn:
+        self.lost = error
+        raise error
+
+    def _lineage(self) -> Lineage:
+        place = (self.name, 0)
+        found = self._client.lineages([place]).get(place)
+        if found is None:
+            raise VeilstreamError(f"topic {self.name}: is gone; run `veilstream topics create`")
+        return found
+
+    def _decided_on(self, error: LostDeltasError, position: int) -> str | None:
+        """What the operator ordered about a delta topic that is not the one of the state: `rewind`, `accept` or, None,
+        nothing. The order stands in the topic that it is about. Before the first charge there is nothing to ask."""
+        if position < 0 and not any(entry.kind in ("charge", "seal") for entry in self._ledger.entries()):
+            return "rewind"
+        for _, value, _ in self._reader.read(max(error.lost, self._reader.begin()), self._reader.end()):
+            with suppress(msgspec.DecodeError):
+                record = DECODER.decode(value or b"")
+                if isinstance(record, Command) and record.name == "gap":
+                    told = record.arguments
+                    if (told.get("delta"), told.get("position")) == (error.lineage.topic, position):
+                        return str(told["action"])
+        return None
+
+    # what stands in it
+
+    def first_position(self) -> int:
+        """Position of the first record that a state must be able to go on with."""
+        return max(self.anchor.begin, self.anchor.position(self._reader.begin()))
+
+    def between(self, position: int, until: int) -> Iterator[DeltaRecord]:
+        """The records behind `position`, up to the offset `until` (exclusive). RefusedError where some are gone."""
+        following = self.anchor.offset(position + 1)
+        if until <= following:
+            return
+        begin = self._reader.begin()
+        if begin > following:
+            raise RefusedError(
+                f"the state here ends at {position}, the delta topic begins at {self.anchor.position(begin)}: "
+                "what lies between is gone; restore a newer checkpoint"
+            )
+        yield from self._reader.read(following, until)
+
+    def recorded_rules(self) -> FoldRules | None:
+        """Rules of a fold from the begin of the topic: those of its first config record, None without one."""
+        begin = self._reader.begin()
+        if begin > 0 or self.anchor.begin > 0:
+            raise RefusedError(
+                f"no checkpoint here, and the delta topic begins at {begin}: its first records are gone; restore a "
+                "backup of the operator's folder"
+            )
+        for offset, value, _ in self._reader.read(0, self._reader.end()):
+            record = decode_record(offset, value)
+            if isinstance(record, Config):
+                return FoldRules.from_mapping(record.body)
+        return None

@@ -1,4 +1,4 @@
-"""Faust application 1: partitions of source events to ordered deltas. Stateless.
+"""The ingest worker: partitions of source events to ordered deltas. Stateless.
 
 Order of a batch, which is the guarantee: decode and validate, send deltas and dead letters, wait for the broker's
 acknowledgement of each, and only then acknowledge the source events, in order. While one batch waits the next is
@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import faust
@@ -21,21 +20,15 @@ import msgspec
 from faust.types import TP
 from kafka.errors import KafkaError
 
-from connectors.columns import Names
-from connectors.kafka.events import Schema, decoder
 from connectors.kafka.lineage import Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
-from connectors.times import nanoseconds
 from models.errors import InputError, UnavailableError, VeilstreamError
-from stream.config.settings import Settings
 from stream.daemon.delta_reader import seen_in_delta_topic
 from stream.daemon.deltas import DeltaWriter, LogState, SourceRecord
-from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import first_record, leader_epoch, log_begins
 from stream.daemon.progress import ProgressCheck, patience
 from stream.fold.records import Heartbeat, Tick
-from stream.values.pseudonym import Pseudonyms
 
 if TYPE_CHECKING:
     from stream.metrics.exporter import Metrics
@@ -65,28 +58,6 @@ class Progress:
     deltas: int = 0
     lag: dict[str, int] = field(default_factory=dict)
     """Source records not yet taken at the last report, by topic/number."""
-
-
-def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
-    """The writer that a configuration asks for. Attributes that nobody needs are never decoded."""
-    process = settings.process
-    schema = Schema(
-        names=Names.of(process.columns.changed),
-        attributes=tuple(dict.fromkeys((*process.kept, *source.attributes))),
-        timezone=process.timezone,
-        event_id=source.event_id,
-        end=source.end,
-        format=source.format,
-    )
-    return DeltaWriter(
-        decode=decoder(schema),
-        pseudonyms=Pseudonyms(key),
-        max_skew_ns=int(source.max_skew * 1_000_000_000),
-        limit=source.delta_batch_bytes,
-        dlq_payload=source.dlq_payload,
-        earliest=None if process.earliest is None else nanoseconds(process.earliest),
-        raw_resources=process.raw_resources,
-    )
 
 
 class Ingest:
@@ -385,25 +356,3 @@ def _record(event: Any) -> SourceRecord:
     message = event.message
     clock = int(message.timestamp * 1_000_000_000) if message.timestamp_type == APPEND_TIME else time.time_ns()
     return SourceRecord(message.offset, message.value, message.headers, clock)
-
-
-def ingest_app(
-    settings: Settings, source: Source, key: bytes, folder: Path, metrics: Metrics | None = None
-) -> tuple[faust.App, Ingest]:
-    """The application and its worker."""
-    process = settings.process.name
-    app = application(process, "ingest", source, folder)
-    worker = Ingest(app, process, source, delta_writer(settings, source, key), metrics)
-    events = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
-
-    @app.agent(events, name="ingest", supervisor_strategy=CrashingSupervisor)
-    async def take(stream: Any) -> None:
-        async for batch in stream.noack_take(TAKE, within=WITHIN):
-            await worker.batch(batch)
-
-    @app.timer(interval=source.heartbeat)  # type: ignore[untyped-decorator]
-    async def report() -> None:
-        await worker.report()
-
-    offer_health(app, settings.health_port, worker.probe)
-    return app, worker

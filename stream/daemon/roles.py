@@ -21,7 +21,7 @@ def run_ingest(config: Path, output: Path) -> int:
     from connectors.kafka.events import POISONS
     from stream.daemon import start
     from stream.daemon.faust_app import run
-    from stream.daemon.ingest import ingest_app
+    from stream.daemon.ingest_app import ingest_app
     from stream.metrics.observer import serve
 
     signal.signal(signal.SIGTERM, _quit)

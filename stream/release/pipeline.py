@@ -16,19 +16,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from connectors.store.base import Prepared, Store
-from models.anonymize.sensitive import refuse_identifying
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError
-from models.eventlog import EventLog
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
-from stream.release.attributes import with_attributes
 from stream.release.audience import Audience
+from stream.release.builder import Builder
 from stream.release.candidate import Candidate
-from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure, Mechanism
+from stream.release.contract import Attempt, AuditContext, Build, Decision, Mechanism
 from stream.release.manifest import ProcessAccount, audit_document, manifest
 from stream.release.prior_releases import Earlier
-from stream.release.public_view import pseudonymous_resources, shuffled
+from stream.release.public_view import shuffled
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
 from stream.storage import variants
@@ -47,6 +45,26 @@ class Publisher(Protocol):
     """What happens after the rename: topics in the daemon, nothing for files."""
 
     def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None: ...
+
+
+class _WithheldError(Exception):
+    """The attempt is refused, with reasons and as much of the audit as there is."""
+
+    def __init__(self, reasons: Sequence[str], audit: Mapping[str, Any] | None = None) -> None:
+        super().__init__(*reasons)
+        self.reasons, self.audit = reasons, audit or {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Files of a candidate under temporary names: the release `prepared`, the operator's `temporary` folder, and the
+    manifest and audit in them."""
+
+    number: int
+    prepared: Prepared
+    temporary: Path
+    public: Mapping[str, Any]
+    document: dict[str, Any]
 
 
 @dataclass
@@ -73,6 +91,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.name = self.spec.name
         self.account = Account(self.ledger, self.name)
+        self.builder = Builder(self.spec, self.account, self.pseudonyms)
         self.gaps_accepted = 0
         self.stages: dict[str, float] = {}
         self.waiting: dict[int, Entry] = {}
@@ -91,80 +110,26 @@ class Pipeline:
         self._check_space()
         slot = self._slot(attempt)
         self.at("opened")
-        mechanism, policy = self.spec.mechanism, self.spec.gate
-        asked = mechanism.charge()
-        reasons = self._before_noise(attempt, asked)
-        if reasons:
-            return self._withhold(attempt, reasons, {})
-        if asked != Charge():
-            reasons = self._charge(attempt.cut, asked)
-        self.at("charged")
-        if reasons:
-            return self._withhold(attempt, reasons, {})
-        started = time.monotonic()
         try:
+            self._budget(attempt)
+            self._charge(attempt.cut)
             build = self._build(attempt)
-        except BoundError as error:
-            return self._withhold(attempt, [str(error)], {})
-        except InputError as error:
-            if mechanism.reads_data_in_gate:
-                raise
-            # Noise was paid for, or a log without events came: the end of the process would tell, and come again.
-            return self._withhold(attempt, [str(error)], {})
-        self.stages = {"build": time.monotonic() - started}
-        self.at("built")
-        judged = self._judge(attempt, build)
-        if judged.reasons and policy.on_violation == "repair":
-            judged = self._repaired(attempt, judged)
-        audit, reasons = judged.audit, judged.reasons
-        audit["seconds"], audit["bounds"] = self.stages, policy.bounds
-        if reasons and policy.on_violation != "warn":
-            return self._withhold(attempt, reasons, audit)
-        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": list(reasons)})
-        return self._seal(attempt, judged.build, judged.candidate, audit, slot)
+            found = self._audit(attempt, build)
+            judged = self._gate(attempt, found)
+            written = self._files(attempt, judged, slot)
+        except _WithheldError as refusal:
+            return self._withhold(attempt, refusal.reasons, refusal.audit)
+        seal = self._seal(attempt, written)
+        if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
+            self._wait(written, seal)
+        else:
+            self._rename(written)
+            self._publish(written)
+        judged.candidate.audit = written.document
+        self.audience.append(judged.candidate, seal)
+        return Decision(attempt.cut, "sealed", seal.sequence, audit=written.document)
 
-    def _slot(self, attempt: Attempt) -> Slot | None:
-        delay = self.spec.delay
-        return None if delay is None else self.clock.slot(attempt.moment, delay)
-
-    def _judge(self, attempt: Attempt, build: Build) -> Candidate:
-        candidate = self._record(build, attempt.exposure)
-        audit = self._audit(attempt, build, candidate)
-        return Candidate(build, candidate, audit, gate.after_audit(self.spec.gate, audit))
-
-    def _repaired(self, attempt: Attempt, first: Candidate) -> Candidate:
-        """The attempt with more suppressed, so that the gate passes it; else with reasons, and it is withheld."""
-        spec = self.spec
-        audit = repair.main_audit(spec.audits)
-        if audit is None:
-            return first
-        found = repair.walk(
-            first,
-            spec.mechanism,
-            attempt.exposure,
-            spec.gate,
-            audit,
-            self.earlier,
-            lambda build: self._judge(attempt, self._outer(build, attempt.exposure)),
-        )
-        if not found.reasons:
-            found.audit["gate"] = {"decision": "repaired", "reasons": list(first.reasons)}
-        return found
-
-    def decided(self, cut: str) -> Decision | None:
-        """The durable decision on a cut, if there is one."""
-        if cut in self.account.withheld:
-            body = self.account.withheld[cut].body
-            return Decision(cut, "withheld", reasons=body["reasons"], audit=body.get("audit", {}))
-        seal = self.account.sealed_cuts.get(cut)
-        if seal is None:
-            return None
-        return Decision(cut, "sealed", seal.sequence, audit=self.audit_of(seal.sequence))
-
-    def audit_of(self, sequence: int) -> dict[str, Any]:
-        """audit.json of a sealed release."""
-        decoded: dict[str, Any] = documents.read(self.folder.release(self.name, sequence) / "audit.json")
-        return decoded
+    # before anything is drawn
 
     def _check_space(self) -> None:
         free = self.store.free_bytes()
@@ -174,8 +139,13 @@ class Pipeline:
                 f"{self.spec.min_free_bytes}; free some space and start again"
             )
 
-    def _before_noise(self, attempt: Attempt, asked: Charge) -> list[str]:
+    def _slot(self, attempt: Attempt) -> Slot | None:
+        delay = self.spec.delay
+        return None if delay is None else self.clock.slot(attempt.moment, delay)
+
+    def _budget(self, attempt: Attempt) -> None:
         """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added."""
+        asked = self.spec.mechanism.charge()
         already = self.account.paid(attempt.cut)
         spent = Charge(self.account.spent.epsilon - already.epsilon, self.account.spent.delta - already.delta)
         leakage = [
@@ -193,18 +163,8 @@ class Pipeline:
                 reasons.append(
                     f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
                 )
-        return reasons
-
-    def _charge(self, cut: str, asked: Charge) -> list[str]:
-        """Commit the charge of a cut. Reasons to refuse where a crashed attempt paid less for it, the configuration
-        having changed since: the ledger keeps the first charge of a cut, and would under-count this one."""
-        paid = charge_of(self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])))
-        return [
-            f"{name}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
-            f"{float(before):g}; the next cut is charged anew"
-            for name, before, more in (("epsilon", paid.epsilon, asked.epsilon), ("delta", paid.delta, asked.delta))
-            if more > before
-        ]
+        if reasons:
+            raise _WithheldError(reasons)
 
     def _ledger_facts(self) -> dict[str, Any]:
         return {
@@ -213,16 +173,45 @@ class Pipeline:
             "audits": self._last_audit(),
         }
 
-    def _last_audit(self) -> dict[str, Any]:
-        standing = self.account.standing
-        return self.audit_of(standing[-1]) if standing else {}
+    # charge
+
+    def _charge(self, cut: str) -> None:
+        """Commit the charge of a cut, where the mechanism asks for one."""
+        asked = self.spec.mechanism.charge()
+        reasons = self._charged(cut, asked) if asked != Charge() else []
+        self.at("charged")
+        if reasons:
+            raise _WithheldError(reasons)
+
+    def _charged(self, cut: str, asked: Charge) -> list[str]:
+        """Reasons to refuse where a crashed attempt paid less for the cut, the configuration having changed since: the
+        ledger keeps the first charge of a cut, and would under-count this one."""
+        paid = charge_of(self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])))
+        return [
+            f"{name}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
+            f"{float(before):g}; the next cut is charged anew"
+            for name, before, more in (("epsilon", paid.epsilon, asked.epsilon), ("delta", paid.delta, asked.delta))
+            if more > before
+        ]
+
+    # build
 
     def _build(self, attempt: Attempt) -> Build:
-        mechanism = self.spec.mechanism
-        memory = self._memory(mechanism)
-        self._refuse_identifying(attempt.exposure)
-        built = mechanism.build(replace(attempt.exposure, publication=self.name), memory)
-        return self._outer(built, attempt.exposure)
+        """Anonymize what the cut exposes."""
+        started = time.monotonic()
+        try:
+            memory = self._memory(self.spec.mechanism)
+            build = self.builder.build(attempt.exposure, memory)
+        except BoundError as error:
+            raise _WithheldError([str(error)]) from error
+        except InputError as error:
+            if self.spec.mechanism.reads_data_in_gate:
+                raise
+            # Noise was paid for, or a log without events came: the end of the process would tell, and come again.
+            raise _WithheldError([str(error)]) from error
+        self.stages = {"build": time.monotonic() - started}
+        self.at("built")
+        return build
 
     def _memory(self, mechanism: Mechanism) -> Any:
         """What the last release left: of the audience where its publications share a memory, else of this one."""
@@ -238,40 +227,20 @@ class Pipeline:
             raise BoundError(f"{whose} were made by {made_by}; give {mechanism.kind} its own publication")
         return mechanism.owned(memory, last[0])
 
-    def _refuse_identifying(self, exposure: Exposure) -> None:
-        """Not for dp mechanisms: they release no attribute, and a refusal would read the data."""
-        mechanism = self.spec.mechanism
-        if mechanism.releases_attributes:
-            try:
-                refuse_identifying(exposure.log, exposure.linked, getattr(mechanism, "bins", None))
-            except InputError as error:
-                raise BoundError(str(error)) from None
+    # audit
 
-    def _outer(self, build: Build, exposure: Exposure) -> Build:
-        """The build with resources and attributes as they leave."""
-        named = replace(build, log=self._named(build.log))
-        return with_attributes(named, self.spec.attributes, exposure, self.spec.mechanism)
+    def _audit(self, attempt: Attempt, build: Build) -> Candidate:
+        """Measure the build against all earlier releases of the audience, and what the gate says of it."""
+        candidate = self.builder.record(build, attempt.exposure, self.account.last_number + 1)
+        audit = self._measured(attempt, build, candidate)
+        return Candidate(build, candidate, audit, gate.after_audit(self.spec.gate, audit))
 
-    def _named(self, log: EventLog) -> EventLog:
-        """The log with its resources as releases name them."""
-        if self.spec.raw_resources:
-            return log
-        process = self.spec.process if self.account.resource_form == "process" else None
-        return pseudonymous_resources(log, self.pseudonyms, process, named=True)
-
-    def _record(self, build: Build, exposure: Exposure) -> Record:
-        """The candidate as audits see it: source pseudonyms in place of case ids."""
-        ids = tuple("" if case < 0 else exposure.log.case_ids[case] for case in build.origin)
-        log = replace(build.log, case_ids=ids)
-        number = self.account.last_number + 1
-        return Record(number, log, build.carries, build.T, exposure.linked, publication=self.name)
-
-    def _audit(self, attempt: Attempt, build: Build, candidate: Record) -> dict[str, Any]:
+    def _measured(self, attempt: Attempt, build: Build, candidate: Record) -> dict[str, Any]:
         context = AuditContext(
             candidate=candidate,
             earlier=self.earlier,
             build=build,
-            exposure=replace(attempt.exposure, log=self._named(attempt.exposure.log)),
+            exposure=replace(attempt.exposure, log=self.builder.named(attempt.exposure.log)),
             mechanism=self.spec.mechanism,
             charges=list(self.account.charges.values()),
             counts=attempt.counts,
@@ -286,17 +255,48 @@ class Pipeline:
             self.stages[audit.name] = time.monotonic() - started
         return {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
 
-    def _withhold(self, attempt: Attempt, reasons: Sequence[str], audit: Mapping[str, Any]) -> Decision:
-        """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
-        shown = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
-        body = {"reasons": list(reasons), "audit": shown}
-        self.account.append(Entry(kind="withheld", publication=self.name, cut=attempt.cut, body=body))
-        self.at("withheld")
-        return Decision(attempt.cut, "withheld", reasons=list(reasons), audit={**audit, **shown})
+    def _last_audit(self) -> dict[str, Any]:
+        standing = self.account.standing
+        return self.audit_of(standing[-1]) if standing else {}
 
-    def _seal(
-        self, attempt: Attempt, build: Build, candidate: Record, audit: dict[str, Any], slot: Slot | None
-    ) -> Decision:
+    # gate
+
+    def _gate(self, attempt: Attempt, found: Candidate) -> Candidate:
+        """Let the candidate pass, repaired where the policy says so, or refuse it."""
+        policy = self.spec.gate
+        repairs = found.reasons and policy.on_violation == "repair"
+        judged = self._repaired(attempt, found) if repairs else found
+        audit, reasons = judged.audit, judged.reasons
+        audit["seconds"], audit["bounds"] = self.stages, policy.bounds
+        if reasons and policy.on_violation != "warn":
+            raise _WithheldError(reasons, audit)
+        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": list(reasons)})
+        return judged
+
+    def _repaired(self, attempt: Attempt, first: Candidate) -> Candidate:
+        """The attempt with more suppressed, so that the gate passes it; else with reasons, and it is withheld."""
+        spec = self.spec
+        audit = repair.main_audit(spec.audits)
+        if audit is None:
+            return first
+        found = repair.walk(
+            first,
+            spec.mechanism,
+            attempt.exposure,
+            spec.gate,
+            audit,
+            self.earlier,
+            lambda build: self._audit(attempt, self.builder.outer(build, attempt.exposure)),
+        )
+        if not found.reasons:
+            found.audit["gate"] = {"decision": "repaired", "reasons": list(first.reasons)}
+        return found
+
+    # files
+
+    def _files(self, attempt: Attempt, judged: Candidate, slot: Slot | None) -> _Written:
+        """Write the release and the operator's files under temporary names, durably, and read the release back."""
+        build, candidate, audit = judged.build, judged.candidate, judged.audit
         number = candidate.sequence
         mechanism = self.spec.mechanism
         public = self._manifest(build, number, slot)
@@ -321,9 +321,19 @@ class Pipeline:
         if faults:
             self.store.quarantine(prepared)
             audit["gate"] = {"decision": "withheld", "reasons": faults}
-            return self._withhold(attempt, faults, audit)
+            raise _WithheldError(faults, audit)
         public = {**public, "files": list(prepared.files)}
         document = audit_document(public, **audit)
+        temporary = self._operator_files(candidate, build, document)
+        self.at("files_written")
+        if slot is not None and slot.missed():
+            self.store.quarantine(prepared)
+            self.folder.discard(self.name)
+            raise _WithheldError(["the build took longer than publish_after allows"], audit)
+        return _Written(number, prepared, temporary, public, document)
+
+    def _operator_files(self, candidate: Record, build: Build, document: Mapping[str, Any]) -> Path:
+        """What later audits and builds need of the release: here, and in the mirror."""
         operator_files = {
             "audit.json": write_json(document),
             "variants.parquet": lambda path: variants.write(path, candidate),
@@ -332,25 +342,15 @@ class Pipeline:
         temporary = self.folder.prepare(self.name, operator_files)
         if self.mirror is not None:
             self.mirror.put_release(self.name, temporary.name, temporary)
-        self.at("files_written")
-        if slot is not None and slot.missed():
-            self.store.quarantine(prepared)
-            self.folder.discard(self.name)
-            return self._withhold(attempt, ["the build took longer than publish_after allows"], audit)
-        seal = self._seal_row(attempt, number, prepared, temporary)
+        return temporary
+
+    # seal, rename, publish
+
+    def _seal(self, attempt: Attempt, written: _Written) -> Entry:
+        """Commit the seal: from here on the number, and these bytes, are the release."""
+        seal = self._seal_row(attempt, written.number, written.prepared, written.temporary)
         self.at("sealed")
-        if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
-            self.folder.commit(temporary.name, self.name, number)
-            self.waiting[number] = seal
-        else:
-            self.store.commit(prepared, number)
-            self.folder.commit(temporary.name, self.name, number)
-            self.at("renamed")
-            self.announce(number, public)
-            self.at("published")
-        candidate.audit = document
-        self.audience.append(candidate, seal)
-        return Decision(attempt.cut, "sealed", seal.sequence, audit=document)
+        return seal
 
     def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> Entry:
         owner = uuid.uuid4().hex
@@ -373,11 +373,56 @@ class Pipeline:
             )
         return standing
 
+    def _wait(self, written: _Written, seal: Entry) -> None:
+        """Keep a sealed release back until its moment (`stream.release.recovery.publish_due`)."""
+        self.folder.commit(written.temporary.name, self.name, written.number)
+        self.waiting[written.number] = seal
+
+    def _rename(self, written: _Written) -> None:
+        """Make the release visible."""
+        self.store.commit(written.prepared, written.number)
+        self.folder.commit(written.temporary.name, self.name, written.number)
+        self.at("renamed")
+
+    def _publish(self, written: _Written) -> None:
+        """Announce the release."""
+        self.announce(written.number, written.public)
+        self.at("published")
+
     def announce(self, number: int, public: Mapping[str, Any]) -> None:
         """Tell the world (topics, in the daemon) and remember that it was told."""
         if self.publish is not None:
             self.publish(self.name, number, public, self.store.location(self.name, number))
         self.account.append(Entry(kind="published", publication=self.name, sequence=number))
+
+    # withheld
+
+    def _withhold(self, attempt: Attempt, reasons: Sequence[str], audit: Mapping[str, Any]) -> Decision:
+        """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
+        shown = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
+        body = {"reasons": list(reasons), "audit": shown}
+        self.account.append(Entry(kind="withheld", publication=self.name, cut=attempt.cut, body=body))
+        self.at("withheld")
+        return Decision(attempt.cut, "withheld", reasons=list(reasons), audit={**audit, **shown})
+
+    # what is on record
+
+    def decided(self, cut: str) -> Decision | None:
+        """The durable decision on a cut, if there is one."""
+        if cut in self.account.withheld:
+            body = self.account.withheld[cut].body
+            return Decision(cut, "withheld", reasons=body["reasons"], audit=body.get("audit", {}))
+        seal = self.account.sealed_cuts.get(cut)
+        if seal is None:
+            return None
+        return Decision(cut, "sealed", seal.sequence, audit=self.audit_of(seal.sequence))
+
+    def audit_of(self, sequence: int) -> dict[str, Any]:
+        """audit.json of a sealed release."""
+        decoded: dict[str, Any] = documents.read(self.folder.release(self.name, sequence) / "audit.json")
+        return decoded
+
+    # the manifest
 
     def _chain(self) -> dict[str, Any]:
         """What ties the release to those before it: the digest of the last one's manifest, and how many numbers the

@@ -18,7 +18,8 @@ from stream.daemon.delta_reader import DeltaReader
 from stream.daemon.delta_records import DECODER, DeltaRecord, decode_record
 from stream.fold.records import Command, Config
 from stream.fold.rules import FoldRules
-from stream.storage.ledger import Entry, Ledger
+from stream.release.pipeline import Pipeline
+from stream.storage.ledger import Ledger
 
 log = logging.getLogger("veilstream")
 
@@ -44,7 +45,7 @@ class DeltaTopic:
 
     # which topic it is
 
-    def settle(self, position: int, epoch: int, publications: Iterable[str]) -> int:
+    def settle(self, position: int, epoch: int, pipelines: Iterable[Pipeline]) -> int:
         """Compare the topic with what the state was folded from, up to `position`; the leader epoch of that record, as
         far as it still counts. LostDeltasError where it is another topic and nobody has said what to do about it."""
         lineage = self._lineage()
@@ -67,9 +68,8 @@ class DeltaTopic:
             self._refuse(error)
         self.anchor = Anchor(lineage.topic, position + 1 - lost, lost)
         self._ledger.append(note(self.anchor))
-        for name in publications if action == "accept" else ():
-            body = {"gap": position + 1, "missing": [f"{self.name}: from position {position + 1} on"]}
-            self._ledger.append(Entry(kind="note", publication=name, body=body))
+        for pipeline in pipelines if action == "accept" else ():
+            pipeline.accept_gap(position + 1, [f"{self.name}: from position {position + 1} on"])
         log.warning("%s: goes on from offset %d as position %d (gap %s)", self.name, lost, self.anchor.begin, action)
         return -1
 

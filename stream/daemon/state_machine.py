@@ -36,7 +36,6 @@ from stream.fold.rules import FoldRules, SourcePartition
 from stream.release.erasure import apply_tombstones, erase
 from stream.runtime.runner import Arrival, Runner
 from stream.runtime.service import ReleaseService
-from stream.storage.ledger import Entry
 from stream.storage.saved_state import SavedState
 
 if TYPE_CHECKING:
@@ -89,7 +88,6 @@ class Engine:
             self.covered = self.saved = -1
             self._saved_at, self._mirrored_at = time.monotonic(), float("-inf")
             self._alarms, self._forget = Alarms(), False
-            self._count_accepted_gaps()
             self._configure(configured=configured)
             self._opened = opened.pop_all()
 
@@ -113,7 +111,7 @@ class Engine:
                 )
             fold, position, epoch = self.service.named(Fold.restore(saved.fold)), _position(saved), saved.epoch
         try:
-            epoch = self.delta.settle(position, epoch, self.service.pipelines)
+            epoch = self.delta.settle(position, epoch, self.service.pipelines.values())
         except LostDeltasError:
             standing = Standing(fold, position, -1, self.delta.anchor, self.delta.lost)
             write_status(self.host.output, standing, "gap")
@@ -207,19 +205,13 @@ class Engine:
             self._forget = True
         elif command.name == "gap" and command.arguments.get("action") == "accept":
             missing = self.gaps(command.arguments.get("src"), command.arguments.get("p"))
-            for name in self.service.pipelines if missing else ():
-                self.ledger.append(Entry(kind="note", publication=name, body={"gap": position, "missing": missing}))
-            self._count_accepted_gaps()
+            for pipeline in self.service.pipelines.values() if missing else ():
+                pipeline.accept_gap(position, missing)
 
     def _refuse_other_key(self, command: Command) -> None:
         used = self.fold.key or self.fold.rules.key
         if command.arguments.get("key", used) != used:
             raise InputError("its cases are named under another pseudonym key: nothing is erased; repeat it with ours")
-
-    def _count_accepted_gaps(self) -> None:
-        for name, pipeline in self.service.pipelines.items():
-            notes = {entry.body["gap"] for entry in self.ledger.entries(name) if "gap" in entry.body}
-            pipeline.gaps_accepted = len(notes)
 
     def decide(self, cut: Cut) -> None:
         """Decide a cut, durably."""

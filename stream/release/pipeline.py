@@ -76,6 +76,8 @@ class Pipeline:
     store: Store
     folder: OperatorFolder
     pseudonyms: Pseudonyms
+    audience_of: Callable[[str], Audience]
+    """By name of a publication: the series that its releases belong to. Known once all publications are recovered."""
     at: Callable[[str], None] = lambda _name: None
     publish: Publisher | None = None
     mirror: Mirror | None = None
@@ -85,17 +87,20 @@ class Pipeline:
     """When a release that has a moment becomes visible."""
     sealed_elsewhere: Callable[[bool], int] = lambda _charged: 0
     """How many numbers the process's other publications have sealed; only those that were charged, where asked."""
-    audience: Audience = field(init=False)
-    """The series that this publication's releases belong to; `join` sets it, once all publications are recovered."""
 
     def __post_init__(self) -> None:
         self.name = self.spec.name
         self.account = Account(self.ledger, self.name)
         self.builder = Builder(self.spec, self.account, self.pseudonyms)
-        self.gaps_accepted = 0
+        self._gaps = {entry.body["gap"] for entry in self.ledger.entries(self.name) if "gap" in entry.body}
         self.stages: dict[str, float] = {}
         self.waiting: dict[int, Entry] = {}
         """Seals of releases whose moment has not come, by number."""
+
+    @property
+    def audience(self) -> Audience:
+        """The series that this publication's releases belong to."""
+        return self.audience_of(self.name)
 
     @property
     def earlier(self) -> Earlier:
@@ -423,6 +428,17 @@ class Pipeline:
         return decoded
 
     # the manifest
+
+    @property
+    def gaps_accepted(self) -> int:
+        """How many gaps the operator has accepted."""
+        return len(self._gaps)
+
+    def accept_gap(self, position: int, missing: Sequence[str]) -> None:
+        """Record that the operator goes on without some events; manifests say how often."""
+        body = {"gap": position, "missing": list(missing)}
+        self.ledger.append(Entry(kind="note", publication=self.name, body=body))
+        self._gaps.add(position)
 
     def _chain(self) -> dict[str, Any]:
         """What ties the release to those before it: the digest of the last one's manifest, and how many numbers the

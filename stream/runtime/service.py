@@ -92,6 +92,7 @@ class ReleaseService:
                     store=self.store,
                     folder=self.folder,
                     pseudonyms=self.pseudonyms,
+                    audience_of=self._audience_of,
                     at=at,
                     publish=publish,
                     mirror=self.mirror,
@@ -104,9 +105,6 @@ class ReleaseService:
             for pipeline in self.pipelines.values():
                 recover(pipeline)
             self.audiences = self._audiences()
-            for audience in self.audiences:
-                for name in audience.members:
-                    self.pipelines[name].audience = audience
             finish(self)
             self._opened = opened.pop_all()
 
@@ -270,6 +268,9 @@ class ReleaseService:
                 linked.setdefault(publication.audience, []).append(publication)
         series = [self._audience(name, members) for name, members in linked.items()]
         return [*series, *(self._audience(None, [publication]) for publication in alone)]
+
+    def _audience_of(self, publication: str) -> Audience:
+        return next(one for one in self.audiences if publication in one.members)
 
     def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
         repairs = any(publication.gate.on_violation == "repair" for publication in members)

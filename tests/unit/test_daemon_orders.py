@@ -84,8 +84,8 @@ def test_an_accepted_gap_is_noted_for_its_own_partition_once() -> None:
     """Two partitions miss events and one is accepted, twice: one note, of that one; manifests count the notes."""
     engine: Any = Engine.__new__(Engine)
     notes: list[Any] = []
-    engine.ledger = SimpleNamespace(append=lambda entry: notes.append(entry.body), entries=lambda _name: ())
-    engine.service = SimpleNamespace(pipelines={"a": SimpleNamespace(gaps_accepted=0)})
+    accept_gap = lambda position, missing: notes.append({"gap": position, "missing": missing})  # noqa: E731
+    engine.service = SimpleNamespace(pipelines={"a": SimpleNamespace(accept_gap=accept_gap)})
     engine._alarms, engine._forget = Alarms(), False
     fold = Fold(FoldRules((PublicationRules("a", Window.from_mapping({"manual": True})),)))
     engine.runner = Runner(fold, engine, every=9)

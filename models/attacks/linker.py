@@ -119,7 +119,7 @@ def base_linkers(given: Pair, linkable: Edges, ns: Sequence[int]) -> Iterator[Ba
 
 def obstacles(given: Pair, base: BaseLinker, found: dict[int, int | None], most: int) -> list[Obstacle]:
     """For each sensitive value whose records cannot all be linked with this n: a witness and its least n. `found`:
-    the least n of each value that had none with a smaller n either; the search is dear, and its answer the same.
+    the least n of each value that had none with a smaller n either; memoised: expensive and independent of n.
     `most`: the largest n of the audit, the first to be tried."""
     values = np.unique(given.earlier.value[base.excess > 0]).tolist()
     for value in values:

@@ -1,5 +1,5 @@
-"""What a coordinator says of its input: gaps, a wall clock that was set back, another pseudonym key. Each is said once,
-when it begins."""
+"""Log what is wrong with a coordinator's input: gaps, a wall clock that was set back, events under another pseudonym
+key. Each is logged once, when it begins."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ BEHIND_NS = 60 * 1_000_000_000
 
 
 class Alarms:
-    """Remembers what was said."""
+    """Remembers which alarms were logged."""
 
     def __init__(self) -> None:
         self._gap = self._behind = self._foreign = False
 
     def look(self, fold: Fold) -> None:
-        """After a record."""
+        """Log new gaps and foreign keys. Called after each record."""
         if fold.gap and not self._gap:
             log.error("gap: %s; nothing is released until `veilstream gap rewind|accept`", "; ".join(gaps(fold)))
         self._gap = fold.gap
@@ -30,8 +30,8 @@ class Alarms:
             self._foreign = True
 
     def tick(self, fold: Fold, at: int) -> None:
-        """Before a tick: the fold's clock never goes back, so one of a clock that was set back moves nothing until it
-        is there."""
+        """Log that the wall clock was set back. Called before each tick: the clock of the fold never goes back, so
+        ticks have no effect until the wall clock has caught up."""
         now = fold.now
         behind = now is not None and at < now - (0 if self._behind else BEHIND_NS)
         if behind and not self._behind:
@@ -43,8 +43,8 @@ class Alarms:
 
 
 def gaps(fold: Fold, source_is: str | None = None, number_is: int | None = None) -> list[str]:
-    """Where events are missing: source, partition, and the offsets between what we have and what came. Of one source or
-    partition only, where it is named."""
+    """Describe each gap: source, partition and the missing offsets; of one source or partition only, where it is
+    named."""
     return [
         f"{source}/{number}: {_text(partition)}"
         for (source, number), partition in fold.state.partitions.items()

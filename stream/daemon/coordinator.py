@@ -62,7 +62,8 @@ class Coordinator:
     # membership
 
     def assigned(self, partitions: set[TP]) -> None:
-        """The group has spoken. Who loses the partition ends: its state would be behind, and its folder is locked."""
+        """Handle an assignment of partitions. A coordinator that loses its partition ends: its state would fall behind,
+        and its folder is locked."""
         self._pending.clear()
         mine = self.partition in partitions
         if not mine and self.engine is not None:
@@ -119,7 +120,8 @@ class Coordinator:
             self._pending.popleft().ack()
 
     async def _run(self, work: Callable[..., object], *arguments: Any) -> None:
-        """Do a step in the one thread. Its time counts from its own begin: one may wait for the one before."""
+        """Run a step in the one thread. Its time is measured from its own start, since it may wait for the step before
+        it."""
 
         def timed() -> None:
             self._since = time.monotonic()
@@ -134,7 +136,8 @@ class Coordinator:
         return time.monotonic() - self._since if self._since else 0.0
 
     def move(self) -> None:
-        """Called by a timer of the event loop. A step may take minutes, a rebalance or a hanging loop may not."""
+        """Report progress; called by a timer of the event loop. A step may take minutes; a rebalance or a blocked event
+        loop may not."""
         busy = self._busy()
         if busy < STUCK_SECONDS and not self.app.rebalancing:
             self.check.moved()
@@ -145,7 +148,7 @@ class Coordinator:
             self.app.add_future(self._run(self._look))
 
     def _look(self) -> None:
-        """A delta topic of which nothing comes may be gone, or be another one."""
+        """Check the delta topic while no records come: it may have been deleted or replaced."""
         try:
             if self.engine is not None:
                 self._known_delta(self.engine, whole=True)
@@ -153,8 +156,8 @@ class Coordinator:
             self._looking = False
 
     def _known_delta(self, engine: Engine, *, whole: bool = False) -> bool:
-        """Wait until the broker says that the delta topic is the one that is folded; False where a stop came first.
-        While it is away this waits, as the consumer does."""
+        """Wait until the broker confirms that the delta topic is the one that is folded; False if a stop was requested
+        first. While the broker is away this waits, as the consumer does."""
         while not self._stopping.is_set():
             try:
                 engine.check_delta(whole=whole)
@@ -165,14 +168,14 @@ class Coordinator:
         return False
 
     def probe(self) -> dict[str, Any]:
-        """What the health endpoints tell."""
+        """Return what the health endpoints report."""
         busy = self._busy()
         return {"role": "coordinator", "state": self.state, "busy_seconds": round(busy, 3)}
 
     # the end
 
     def close(self) -> None:
-        """Wait for the step at hand, save the state and give everything free."""
+        """Wait for the current step, save the state and release all resources."""
         self._stopping.set()
         self._thread.shutdown(wait=True)
         engine, self.engine = self.engine, None
@@ -187,7 +190,8 @@ class Coordinator:
 
 
 def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> Engine:
-    """Open the state; the folder may be locked by the process that we take over from, for a moment."""
+    """Open the state. The process that this one replaces may hold the lock of the folder for a short time: wait for
+    it."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -199,7 +203,7 @@ def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> Engine:
 
 
 def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[faust.App, Coordinator]:
-    """The application and its member."""
+    """Make the Faust application and its coordinator."""
     process = host.settings.process.name
     # The assignor gives the partition to the first name in order: who joined first keeps it when a standby comes.
     name = f"veilstream-coordinator-{time.time_ns():020d}"

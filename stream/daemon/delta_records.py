@@ -19,14 +19,15 @@ DeltaRecord = tuple[int, bytes | None, int]
 
 @dataclass(frozen=True, slots=True)
 class DeltaRecords:
-    """A `RecordSource` over records of the delta topic. `readable`: an older record as this process folds it."""
+    """A `RecordSource` over records of the delta topic. `readable` converts a record of an earlier program to the
+    present form."""
 
     records: Iterable[DeltaRecord]
     anchor: Anchor
     readable: Callable[[AnyRecord], AnyRecord]
 
     def after(self, position: int) -> Iterator[Arrival]:
-        """The records behind `position`; those that the state has already are skipped."""
+        """Return the records behind `position`; the state has the others already."""
         for offset, value, epoch in self.records:
             here = self.anchor.position(offset)
             if here <= position:
@@ -36,7 +37,8 @@ class DeltaRecords:
 
 
 def decode_record(offset: int, value: bytes | None) -> AnyRecord:
-    """A record of the delta topic; RefusedError for another version or no record at all: a guess is not replayable."""
+    """Decode a record of the delta topic. RefusedError for another version or bytes that are no record: a fold that
+    guesses cannot be replayed."""
     try:
         record: Any = DECODER.decode(value or b"")
     except msgspec.DecodeError:

@@ -1,4 +1,5 @@
-"""The delta topic under a coordinator's state: is it still the one that was folded, and what if it is not."""
+"""The delta topic of a coordinator: check that it is the one that the state was folded from, and read it beside
+Faust."""
 
 from __future__ import annotations
 
@@ -25,8 +26,11 @@ log = logging.getLogger("veilstream")
 
 
 class DeltaTopic:
-    """Reads the topic beside Faust, and compares it with what the ledger says of it. `anchor`: where its offsets stand
-    among the positions of the fold; `lost`: why nothing may be released, where it is not the topic that was folded."""
+    """Reads the topic and compares it with what the ledger records of it.
+
+    `anchor` maps offsets to positions of the fold; `lost`: why nothing may be released, where the topic is not the one
+    that was folded.
+    """
 
     def __init__(self, process: str, source: Source, ledger: Ledger) -> None:
         self.name = topic(process, "delta")
@@ -46,8 +50,9 @@ class DeltaTopic:
     # which topic it is
 
     def settle(self, position: int, epoch: int, pipelines: Iterable[Pipeline]) -> int:
-        """Compare the topic with what the state was folded from, up to `position`; the leader epoch of that record, as
-        far as it still counts. LostDeltasError where it is another topic and nobody has said what to do about it."""
+        """Compare the topic with the one that the state was folded from, up to `position`. Returns the leader epoch of
+        that record, -1 where it was of an earlier topic. LostDeltasError where the topic is another one and no operator
+        has decided how to go on."""
         lineage = self._lineage()
         if not self._recorded:
             self.anchor = Anchor(lineage.topic)
@@ -74,9 +79,9 @@ class DeltaTopic:
         return -1
 
     def check(self, position: int, epoch: int, *, whole: bool = False) -> None:
-        """LostDeltasError where the topic is not the one that is folded any more; cheap where nothing moved. Asked
-        after records came and before they are folded, they are of the topic that was asked about. `whole`: its end
-        too, for a topic of which nothing comes."""
+        """LostDeltasError where the topic is no longer the one that is folded. Call it after records were fetched and
+        before they are folded, so that the answer covers them. Without a new leader this costs one request; `whole`
+        also compares the end, for a topic that brings no records."""
         leader = self._client.leaders([self.name]).get((self.name, 0))
         if leader is not None and leader == self._leader and not whole:
             return
@@ -98,8 +103,8 @@ class DeltaTopic:
         return found
 
     def _decided_on(self, error: LostDeltasError, position: int) -> str | None:
-        """What the operator ordered about a delta topic that is not the one of the state: `rewind`, `accept` or, None,
-        nothing. The order stands in the topic that it is about. Before the first charge there is nothing to ask."""
+        """The decision of the operator on a replaced delta topic: `rewind`, `accept`, or None without a decision. The
+        command stands in the topic that it is about. Before the first charge no decision is needed."""
         if position < 0 and not any(entry.kind in ("charge", "seal") for entry in self._ledger.entries()):
             return "rewind"
         for _, value, _ in self._reader.read(max(error.lost, self._reader.begin()), self._reader.end()):
@@ -114,11 +119,12 @@ class DeltaTopic:
     # what stands in it
 
     def first_position(self) -> int:
-        """Position of the first record that a state must be able to go on with."""
+        """Return the position of the first record that can still be read."""
         return max(self.anchor.begin, self.anchor.position(self._reader.begin()))
 
     def between(self, position: int, until: int) -> Iterator[DeltaRecord]:
-        """The records behind `position`, up to the offset `until` (exclusive). RefusedError where some are gone."""
+        """Read the records behind `position` up to the offset `until` (exclusive). RefusedError where some were
+        deleted."""
         following = self.anchor.offset(position + 1)
         if until <= following:
             return
@@ -131,7 +137,7 @@ class DeltaTopic:
         yield from self._reader.read(following, until)
 
     def recorded_rules(self) -> FoldRules | None:
-        """Rules of a fold from the begin of the topic: those of its first config record, None without one."""
+        """The rules of the first config record, for a fold from the start of the topic; None where it has none."""
         begin = self._reader.begin()
         if begin > 0 or self.anchor.begin > 0:
             raise RefusedError(

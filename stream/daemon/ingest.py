@@ -51,7 +51,7 @@ APPEND_TIME = 1
 
 @dataclass
 class Progress:
-    """What monitoring reads of an ingest worker; counts only."""
+    """Counts of an ingest worker, for monitoring."""
 
     events: int = 0
     dead: dict[str, int] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Ingest:
         """The batch before this one, sent and not yet acknowledged; its failure is ours."""
 
     async def batch(self, events: Sequence[Any]) -> None:
-        """Send one batch behind the one before, and return when that one is durable and acknowledged."""
+        """Send one batch after the previous one; return when the previous one is durable and acknowledged."""
         generation = self._current_generation()
         by_partition: dict[TP, list[Any]] = {}
         for event in events:
@@ -127,7 +127,7 @@ class Ingest:
         self._tell()
 
     def probe(self) -> dict[str, Any]:
-        """What the health endpoints tell."""
+        """Return what the health endpoints report."""
         counts = {"events": self.progress.events, "dead": dict(self.progress.dead), "deltas": self.progress.deltas}
         return {"role": "ingest", "state": "rebalancing" if self.app.rebalancing else "ingesting", **counts}
 
@@ -137,8 +137,8 @@ class Ingest:
             self.metrics.ingested(done.events, done.deltas, done.dead, done.lag)
 
     async def _write_run(self, tp: TP, covered: int, run: Sequence[Any]) -> list[Any]:
-        """The deltas of events with rising offsets under one leader. Where the offsets begin again, or another leader
-        wrote them, the broker is asked for the log first: the fold decides whether it is the one that it knows."""
+        """Write the deltas of events with rising offsets under one leader. Where offsets begin again, or another leader
+        wrote the events, ask the broker for the log first: the fold compares it with the one that it knows."""
         first, epoch = run[0].message.offset, leader_epoch(run[0].message)
         back = first <= covered
         if back or (tp in self._logs and epoch > self._logs[tp].epoch):
@@ -172,8 +172,8 @@ class Ingest:
         return generation
 
     async def _look(self, partitions: Collection[TP]) -> None:
-        """Ask which logs the partitions are, where that was not done in this generation or `LOOK_SECONDS` have gone;
-        what has another id or another leader than before is asked for whole."""
+        """Ask the broker for the topic ids and leaders of the partitions, once in a generation and then every
+        `LOOK_SECONDS`; ask for the whole log of a partition whose id or leader has changed."""
         known = all(tp in self._logs for tp in partitions)
         if known and time.monotonic() - self._looked < LOOK_SECONDS:
             return
@@ -191,7 +191,7 @@ class Ingest:
             await self._ask(changed)
 
     async def _ask(self, partitions: Collection[TP]) -> None:
-        """The logs of some partitions, from their leaders; what is new about them is told with the next delta."""
+        """Ask the leaders for the logs of some partitions; the next delta tells what is new about them."""
         generation = self._current_generation()
         places = [(tp.topic, tp.partition) for tp in partitions]
         found = await self._asked(self._client.lineages, places)
@@ -206,7 +206,8 @@ class Ingest:
                 self._untold.add(tp)
 
     async def _asked(self, question: Callable[[Any], Any], about: Any) -> Any:
-        """The broker's answer. While it is away the worker waits, like its consumer; the progress check bounds it."""
+        """Return the answer of the broker. While it is away the worker waits, like its consumer; the progress check
+        limits this."""
         while True:
             try:
                 return await asyncio.get_running_loop().run_in_executor(None, question, about)
@@ -215,7 +216,7 @@ class Ingest:
                 await asyncio.sleep(1.0)
 
     def _tell_log(self, tp: TP, epoch: int) -> LogState:
-        """What a delta says of its log: all that no delta has said yet."""
+        """Return what the next delta must tell of its log: all that no delta has told yet."""
         log = self._logs.get(tp)
         if log is None:
             return LogState(epoch=epoch)
@@ -225,8 +226,9 @@ class Ingest:
         return LogState(log.topic, epoch, log.epochs, self._cut.pop(tp, None))
 
     async def _begin(self, tp: TP, expected: int, offset: int) -> None:
-        """An assignment begins where the one before ended, or at a hole that the log really has. What a rebalance
-        skipped would be committed over, and no delta would show it: the process ends instead, and reads it again."""
+        """Check that the first events of an assignment follow those of the one before, or a hole that the log has. A
+        rebalance can skip events; they would be committed and no delta would show it. The process then ends and reads
+        them again."""
         if tp not in self._begun and offset > expected:
             loop = asyncio.get_running_loop()
             there = await loop.run_in_executor(None, first_record, self.source, tp, expected, offset)
@@ -311,8 +313,8 @@ class Ingest:
         return self.writer.opening(tp.topic, tp.partition, -1, -1, self._tell_log(tp, -1))
 
     async def _look_at_ends(self, positions: Mapping[TP, int]) -> None:
-        """Partitions that end before what was read of them, for all that a fetching client says: their leaders know.
-        Told once of each log and end."""
+        """Ask the leaders about partitions that seem to end before the position that was read; a fetching client cannot
+        tell. Each log and end is told once."""
         if not positions:
             return
         await self._ask(positions)
@@ -323,8 +325,8 @@ class Ingest:
             self._ended[tp], self._cut[tp] = log, log.end
 
     async def _nothing_between(self, tp: TP, begin: int, end: int) -> bool:
-        """Whether a partition that stands still before the end of its log has come to that end: markers of
-        transactions and what compaction took have offsets and bring no event. The broker is asked once for a place."""
+        """Whether no event stands between a position and the end of the log: transaction markers and compacted records
+        have offsets and bring no event. The broker is asked once for each position."""
         place = (begin, end)
         if self._hollow.get(tp) == place:
             return True

@@ -1,4 +1,4 @@
-"""Faust application 1: the ingest worker of a configuration."""
+"""Faust application 1: wiring of the ingest worker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
-    """The writer that a configuration asks for. Attributes that nobody needs are never decoded."""
+    """Make the delta writer of a configuration. Attributes that nobody needs are not decoded."""
     process = settings.process
     schema = Schema(
         names=Names.of(process.columns.changed),
@@ -46,7 +46,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
 def ingest_app(
     settings: Settings, source: Source, key: bytes, folder: Path, metrics: Metrics | None = None
 ) -> tuple[faust.App, Ingest]:
-    """The application and its worker."""
+    """Make the Faust application and its worker."""
     process = settings.process.name
     app = application(process, "ingest", source, folder)
     worker = Ingest(app, process, source, delta_writer(settings, source, key), metrics)

@@ -94,8 +94,8 @@ class Engine:
     # opening
 
     def _opened_runner(self) -> tuple[Runner, bool]:
-        """The state of the newest checkpoint, or a new one that begins where the delta topic does; and whether its
-        rules are recorded. RefusedError where ledger or delta topic are not those of the state."""
+        """Restore the newest checkpoint, or begin where the delta topic does. Also returns whether the rules of the
+        state are recorded. RefusedError where ledger or delta topic are not those of the state."""
         saved = self._newest()
         configured = True
         if saved is None:
@@ -120,7 +120,8 @@ class Engine:
         return Runner(fold, self, every=every, position=position, epoch=epoch), configured
 
     def _newest(self) -> SavedState | None:
-        """The newest checkpoint of this host; the mirror's where there is none, or the delta topic begins behind it."""
+        """Return the newest checkpoint of this host; that of the mirror where there is none, or the delta topic begins
+        behind it."""
         loaded = self.service.checkpoints.load()
         if loaded is not None and loaded.warning:
             log.warning("checkpoint: %s; the generation before is used", loaded.warning)
@@ -135,7 +136,8 @@ class Engine:
         return replace(self.service.rules(embedded=False), sources=self.host.sources)
 
     def _configure(self, *, configured: bool) -> None:
-        """A configuration that differs from the one in the state becomes a record, effective at its own offset."""
+        """Write a configuration that differs from the one in the state as a record; it is effective at its own
+        offset."""
         wanted = self._rules()
         if self.fold.key not in ("", wanted.key):
             raise RefusedError(
@@ -154,12 +156,12 @@ class Engine:
 
     @property
     def position(self) -> int:
-        """Of the last record that the state has: an offset of the delta topic by its anchor."""
+        """Position of the last record in the state; the anchor maps it to an offset of the delta topic."""
         return self.runner.position
 
     @property
     def standing(self) -> Standing:
-        """What the status file tells."""
+        """Return what the status file shows."""
         return Standing(self.fold, self.position, self.saved, self.delta.anchor, self.delta.lost)
 
     def check_delta(self, *, whole: bool = False) -> None:
@@ -173,29 +175,28 @@ class Engine:
     # records
 
     def catch_up(self, until: int, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Read the delta topic from our position up to the offset `until` (exclusive): what was acknowledged
-        elsewhere."""
+        """Fold the records of the delta topic up to the offset `until` (exclusive) that another host acknowledged."""
         self.apply(self.delta.between(self.position, until), stopped)
 
     def apply(self, records: Iterable[DeltaRecord], stopped: Callable[[], bool] = lambda: False) -> None:
-        """Fold records in order; those that the state has already are skipped."""
+        """Fold records in order, except those that the state has already."""
         self.runner.run(DeltaRecords(records, self.delta.anchor, self.service.readable), stopped)
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS and self.position > self.saved:
             self.save()
 
     def before(self, arrival: Arrival) -> None:
-        """What a record asks for beyond the fold."""
+        """Do what a record requires beside the fold."""
         if isinstance(arrival.record, Tick):
             self._alarms.tick(self.fold, arrival.record.at)
         elif isinstance(arrival.record, Command):
             self._obey(arrival.position, arrival.record)
 
     def refused(self, arrival: Arrival, error: InputError) -> None:
-        """A command that cannot be obeyed is said, and ends nothing."""
+        """Log a command that cannot be executed; the stream goes on."""
         log.error("command at delta position %d is ignored: %s", arrival.position, error)
 
     def _obey(self, position: int, command: Command) -> None:
-        """What a command asks for beyond the fold: erasure everywhere, an accepted gap on the record."""
+        """Execute a command beyond the fold: erase cases everywhere, or record an accepted gap."""
         if command.name == "erase":
             self._refuse_other_key(command)
             cases = [str(case) for case in command.arguments.get("cases", ())]
@@ -230,7 +231,8 @@ class Engine:
         )
 
     def settled(self) -> None:
-        """Late events that a publication sends to the dlq: durable before anything of this record is acknowledged."""
+        """Send late events to the dlq where a publication asks for it: before anything of this record is
+        acknowledged."""
         if not self.fold.dead_letters:
             return
         name = topic(self.host.settings.process.name, "dlq")
@@ -245,7 +247,7 @@ class Engine:
         self.fold.dead_letters.clear()
 
     def folded(self, arrival: Arrival) -> bool:
-        """Say what is wrong with the input; after an erasure, save the state."""
+        """Log problems of the input; after an erasure, save the state."""
         self._alarms.look(self.fold)
         if not self._forget:
             return False
@@ -255,14 +257,14 @@ class Engine:
         return True
 
     def gaps(self, source_is: str | None = None, number_is: int | None = None) -> list[str]:
-        """Where events are missing; of one source or partition only, where it is named."""
+        """Describe each gap; of one source or partition only, where it is named."""
         return gaps(self.fold, source_is, number_is)
 
     # checkpoints
 
     def save(self, *, mirror: bool = False) -> None:
-        """Save the state; `covered` becomes the position of the checkpoint before, which may be acknowledged.
-        The mirror gets it too, at the latest every `MIRROR_SECONDS`. Only while the state is `whole`."""
+        """Save the state. `covered` becomes the position of the previous checkpoint, which may be acknowledged. The
+        mirror is updated at least every `MIRROR_SECONDS`. Only while the state is `whole`."""
         snapshot, reached = self.fold.snapshot(), self.ledger.next_offset
         state = SavedState("daemon", snapshot, reached, self.position, self.runner.epoch).encode()
         self.service.checkpoints.save(state)
@@ -279,11 +281,11 @@ class Engine:
             self.save(mirror=True)
 
     def acknowledged(self) -> int:
-        """Delta offset up to which the group may acknowledge; -1 for nothing. A gap holds it where it is."""
+        """Return the delta offset up to which the group may acknowledge; -1 for nothing. During a gap nothing is."""
         return -1 if self.fold.gap else self.delta.anchor.offset(self.covered)
 
     def close(self) -> None:
-        """Give ledger, folder and reader free."""
+        """Release ledger, folder and connections."""
         self._opened.close()
 
 

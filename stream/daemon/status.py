@@ -23,8 +23,8 @@ from stream.fold.fold import Fold
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a coordinator stands: its fold, the position of its last record and of its last checkpoint, and which delta
-    topic it folds."""
+    """State of a coordinator for the status file: its fold, the positions of its last record and its last checkpoint,
+    and its delta topic."""
 
     fold: Fold
     position: int
@@ -51,11 +51,11 @@ class StatusFile:
         self._lock = threading.Lock()
 
     def write(self, one: Standing, state: str) -> None:
-        """Records were folded: everything anew."""
+        """Write the whole status. Called after records were folded."""
         self._put({**status(one, state), "heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": 0.0})
 
     def alive(self, state: str, busy_seconds: float) -> None:
-        """The process lives; nothing else is new. Nothing before the first `write`: a standby says nothing here."""
+        """Update only the time and the state. Does nothing before the first `write`: a standby writes no status."""
         if self._told:
             self._put({**self._told, "state": state, "busy_seconds": busy_seconds, "at": time.time()})
 
@@ -124,7 +124,7 @@ def status(one: Standing, state: str) -> dict[str, Any]:
 
 
 def _lost(one: Standing) -> dict[str, Any] | None:
-    """The topic that stands in the place of the one that was folded, and its first offset that is not the same."""
+    """Describe the topic that has replaced the one that was folded: its id and the first offset that differs."""
     return None if one.lost is None else {"log": one.lost.lineage.topic, "first": one.lost.lost}
 
 

@@ -1,4 +1,4 @@
-"""What time it is for the fold: the clock of ticks, the watermark of the partitions, and which partitions are idle."""
+"""The time of the fold: the clock of ticks, the watermark of the partitions, and which partitions are idle."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Clocks:
 
     @property
     def arrival(self) -> int | None:
-        """When an event that comes now arrived; None where the clock is that of the events."""
+        """Arrival time of an event that comes now; None where the clock is that of the events."""
         return None if self._embedded else self.now
 
     @property
@@ -59,7 +59,8 @@ class Clocks:
         return Clock(self.now, max([*latest, self.now]) if self.now is not None and latest else None)
 
     def of_cases(self, *, private: bool) -> Clock:
-        """The clock by which a case falls silent: for dp releases ticks alone, which nobody's events move."""
+        """Return the clock by which a case becomes silent: for dp releases ticks alone, which do not depend on any
+        event."""
         return Clock(self.now, None) if private else self.read()
 
     def _idle(self, partition: Partition, idle_timeout: int | None) -> bool:

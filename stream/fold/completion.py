@@ -38,7 +38,7 @@ def silent_now(cases: Table, inactivity: int | None, clock: Clock) -> npt.NDArra
 class Inactivity:
     """Open cases in the order in which silence will complete them.
 
-    One entry a case: an entry whose case has moved on meanwhile is put back at its present deadline when it comes up,
+    There is one entry a case. An entry that is due while its case had later events is put back with the new deadline,
     so an event costs nothing here.
     """
 
@@ -48,7 +48,7 @@ class Inactivity:
         self._wall: list[tuple[int, int]] = []
 
     def rebuild(self, cases: Table) -> None:
-        """From the state: what is here is derived, and so never in a snapshot."""
+        """Rebuild from the state: deadlines are derived, and so not part of a snapshot."""
         self._event, self._wall = [], []
         for case in np.flatnonzero(~cases["closed"]).tolist():
             self.opened(case, cases)
@@ -59,7 +59,8 @@ class Inactivity:
             self.push(case, last + self.inactivity)
 
     def push(self, case: int, deadline: int) -> None:
-        """An open case with a deadline that is right or too early (then it is put back when it comes up)."""
+        """Add an open case with a deadline that is right or too early; one that is too early is put back when it is
+        due."""
         heapq.heappush(self._event, (deadline, case))
         heapq.heappush(self._wall, (deadline, case))
 
@@ -87,10 +88,10 @@ class Inactivity:
 
 
 class Completions:
-    """Which cases are complete (column `closed`), kept up to date where a trigger counts completions (`exact`), and the
-    next one to complete by silence.
+    """Which cases are complete (column `closed`), and which one silence completes next. Kept up to date only where a
+    trigger counts completions (`exact`).
 
-    `restored`: which cases are closed is in the state, not to be found anew.
+    `restored`: the state says which cases are closed; it is not computed again.
     """
 
     def __init__(self, rules: FoldRules, cases: Table, clocks: Clocks, *, restored: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""From a trigger that holds to a cut: guards, what the cut exposes, what it counts."""
+"""Turn a trigger that holds into a cut: guards, what the cut exposes, what it counts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ACCUMULATED = ("new_cases", "new_events", "non_append_insertions")
 class Cutter:
     """Takes the cuts that are due, one after the other.
 
-    Owns the cut that waits for its decision (`open_cut`), the place in the records that names cuts, and what the open
-    cut is the first to expose.
+    Owns the cut that waits for its decision (`open_cut`), the place in the records that names cuts, and the events that
+    the open cut exposes for the first time.
     """
 
     def __init__(
@@ -49,20 +49,20 @@ class Cutter:
         self._rules = rules
 
     def stand_at(self, position: int, row: int) -> None:
-        """The cuts from now on are at this record and row."""
+        """Set the record and row at which the next cuts are taken."""
         # embedded: named by the rank of the event, so that the size of a record changes no name
         self.place = (position + row, 0) if self._rules.embedded else (position, row)
 
     # from trigger to cut
 
     def evaluate(self) -> Iterator[Cut]:
-        """All cuts that are due at this point, publications by name."""
+        """Take all cuts that are due now, publications in order of their names."""
         for rules, own in self._publications:
             while (cut := self._due(rules, own)) is not None:
                 yield from self._offer(cut)
 
     def force(self, rules: PublicationRules, trigger: str) -> Iterator[Cut]:
-        """A cut of one publication that no trigger of its window asked for."""
+        """Take a cut of one publication without a trigger of its window."""
         cut = self._take(rules, self._publications.states[rules.name], Firing(trigger))
         if cut is not None:
             yield from self._offer(cut)
@@ -74,8 +74,11 @@ class Cutter:
             raise RefusedError(f"cut {cut.id} was left undecided: the fold does not go past it")
 
     def decided(self, cut: Cut, released: bool) -> None:
-        """The publication's decision on the open cut is durable. Cuts and exposure never depend on it (the fold does
-        not read the ledger): what a withheld attempt exposed stays exposed, and leaves with the next release."""
+        """Record that the decision on the open cut is durable.
+
+        Cuts and exposure never depend on a decision, since the fold does not read the ledger: what a withheld attempt
+        exposed stays exposed, and leaves with the next release.
+        """
         if self.open_cut is None or self.open_cut.id != cut.id:
             raise ValueError(f"cut {cut.id} is not open")
         self.open_cut = None
@@ -125,7 +128,8 @@ class Cutter:
         return cut
 
     def _late_bound(self, rules: PublicationRules) -> int:
-        """What lies before it came after this cut: the latest event, of whomever; for dp releases the clock."""
+        """Events before this time count as late after the cut: the time of the latest event; for dp releases the
+        clock."""
         if not rules.private:
             return self._state.latest
         return BEFORE_ALL if self._clocks.now is None else self._clocks.now

@@ -1,4 +1,4 @@
-"""Which activities that complete a case together each case has had (`end_all`)."""
+"""The rule `end_all`: a case is complete once it has had all of certain activities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class EndAll:
-    """Which of the activities that complete a case together each case has had: one bit an activity, uint64."""
+    """Which of the `end_all` activities each case has had: one bit an activity, uint64."""
 
     def __init__(self, activities: Sequence[str]) -> None:
         self.activities = tuple(dict.fromkeys(activities))
@@ -26,7 +26,8 @@ class EndAll:
         return self._bits[codes]
 
     def met(self, had: npt.NDArray[np.uint64], cases: npt.NDArray[np.int32], bits: npt.NDArray[np.uint64]) -> Mask:
-        """Per event, in order of acceptance: whether its case has had all by then. `had`: by case code, before."""
+        """bool by event, in order of acceptance: whether its case has had all activities by then. `had`: bits by case
+        code, before the first of these events."""
         now: dict[int, int] = {}
         complete, known = int(self.all), had.tolist()
         result = np.zeros(len(cases), dtype=np.bool_)

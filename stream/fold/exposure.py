@@ -74,7 +74,7 @@ def within_quota(
 
 
 def insertions(events: Table, flags: Array, chosen: Positions, rank: Array | None) -> int:
-    """How many of `chosen` stand, in their trace, before an event that was exposed already."""
+    """Count the events of `chosen` that stand, in their trace, before an event that was exposed already."""
     if rank is None:
         return 0
     mixed = np.concatenate((np.flatnonzero(flags == EXPOSED), chosen))
@@ -96,9 +96,9 @@ def project(
     case_attributes: Mapping[str, Attribute],
     event_attributes: Mapping[str, Attribute],
 ) -> EventLog:
-    """The log of the events `ordered` (already in trace order); cases in order of their first acceptance.
+    """Build the log of the events `ordered` (already in trace order); cases in order of their first acceptance.
 
-    A case attribute is its last non-missing value among these events (DESIGN section 5, `sensitive`).
+    A case attribute is its last non-missing value among these events.
     """
     case = events["case"][ordered]
     present = np.unique(case)

@@ -30,7 +30,7 @@ __all__ = ["Cut", "Fold"]
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a snapshot holds beside the rules."""
+    """The content of a snapshot, without the rules."""
 
     state: State = field(default_factory=State)
     publications: Sequence[PublicationState] = ()
@@ -42,12 +42,12 @@ class Restored:
 class Fold:
     """The state of one process and the cuts that follow from its records.
 
-    `apply` is a generator: every cut must be decided (`decided`, once it is durable) before the next is asked for, and
-    a snapshot is taken between records only.
+    `apply` is a generator: the caller must decide every cut (`decided`, once the decision is durable) before it asks
+    for the next, and take a snapshot between records only.
 
-    Each part owns its own: `state` events, cases and partitions; `clocks` the time; `publications` the counters of
-    each publication; `completions` which cases are complete; `retention` who leaves; `cutter` the open cut; `rows`
-    moves them all by events. New rules go to each of them (`install`).
+    Each part owns its state: `state` events, cases and partitions; `clocks` the time; `publications` the counters of
+    each publication; `completions` which cases are complete; `cutter` the open cut. `retention` removes cases, and
+    `rows` adds events. New rules go to each of them (`install`).
     """
 
     def __init__(self, rules: FoldRules, facts: LogFacts | None = None, restored: Restored | None = None) -> None:
@@ -137,7 +137,7 @@ class Fold:
                 partition = self.state.partition((record.src, record.p))
                 partition.active = record.at if partition.active is None else partition.active
                 self._miss(position, record, partition)
-                if self.rules.private:  # which partitions are idle tells of their events: ticks alone are the clock
+                if self.rules.private:  # which partitions are idle depends on events: only ticks move the clock
                     yield from self._cutter.evaluate()
                 else:
                     yield from self._tick(record.at)
@@ -151,7 +151,7 @@ class Fold:
         partition = self.state.partition((record.src, record.p))
         self.key = self.key or record.key
         if record.key != self.key:
-            # one person under two keys would count as two and fake K
+            # one person under two keys would count as two, and K would be reached with fewer persons
             self.state.foreign += len(record.rows)
             if partition.lost is None and partition.lost_by(record) is None:
                 partition.reach(record, partition.hwm)
@@ -163,25 +163,26 @@ class Fold:
         yield from self._unhold(position, partition)
 
     def _must_wait(self, record: Delta, partition: Partition) -> bool:
-        """Whether there is a gap before the record: offsets that nobody brought, or a log that is not the one we know.
-        Behind such a log everything waits, until the operator has decided."""
+        """Whether a record must wait: offsets before it are missing, or it comes from another log than the one read so
+        far. After another log every record waits until the operator decides."""
         if partition.lost is None:
             partition.lost = partition.lost_by(record)
         return partition.lost is not None or (record.prev > partition.hwm and not partition.accept_gap)
 
     def _miss(self, position: int, idle: Heartbeat, partition: Partition) -> None:
-        """A partition that is idle behind more than we have: a delta was lost, and none follows that would show it."""
+        """Detect a lost delta that no later delta would show: an idle partition reports a higher last offset than the
+        state has."""
         if idle.last is not None and idle.last > partition.hwm and not partition.held:
             empty = Delta(src=idle.src, p=idle.p, prev=idle.last, last=idle.last, n=0, key=self.key, log=partition.log)
             partition.held.append((position, empty))
 
     def _unhold(self, position: int, partition: Partition) -> Iterator[Cut]:
-        """Take the records behind a gap that has closed, at the place of the record that closed it."""
+        """Fold the held records once their gap has closed. Their cuts get the position of the record that closed it."""
         was_open = partition.gap
         while partition.held and not self._must_wait(partition.held[0][1], partition):
             _, record = partition.held.pop(0)
             if record.prev > partition.hwm:
-                partition.accept_gap = False  # of one gap: the next one is decided by itself
+                partition.accept_gap = False  # for one gap; the next one needs its own decision
             yield from self._offsets(position, record, partition)
         partition.accept_gap = False
         if was_open and not self.gap:
@@ -205,7 +206,8 @@ class Fold:
             yield from self._reach(partition, record.wm)
 
     def _batch(self, position: int, batch: Batch, partition: Partition) -> Generator[Cut, None, int]:
-        """Take the staged rows; returns how many (fewer where cases left the state, and the rest is staged anew)."""
+        """Accept the staged rows. Returns how many; fewer than all where cases were removed: then the rest must be
+        staged again."""
         row = 0
         while row < len(batch):
             stop = self._rows.next_stop(batch, row)
@@ -232,7 +234,8 @@ class Fold:
     # time
 
     def _reach(self, partition: Partition, time: int) -> Iterator[Cut]:
-        """The clocks reach the time of an event (before it is accepted): deadlines up to it are due first."""
+        """Move the clocks to the time of an event, before the event is accepted: deadlines up to that time fire
+        first."""
         state = self.state
         state.earliest = time if state.earliest is None else min(state.earliest, time)
         if self.rules.embedded:
@@ -255,8 +258,8 @@ class Fold:
 
     def _tick(self, at: int) -> Iterator[Cut]:
         if self.now is None and self.rules.private and not self.rules.embedded:
-            # the clock begins here: deadlines before it are those of events (a case that fell silent, say), and no
-            # window of a dp release may open at one
+            # the clock starts here: deadlines before it come from events (a case that became silent, for example), and
+            # no window of a dp release may open at one of them
             self.clocks.reach(at)
             yield from self._complete_by_clock()
         elif self.now is None or at > self.now:
@@ -298,7 +301,7 @@ class Fold:
         yield from self._cutter.evaluate()
 
     def _mend(self, arguments: Mapping[str, Any]) -> Iterator[Cut]:
-        """`gap rewind`: the held records will come again; `gap accept`: what is missing stays missing."""
+        """Obey `gap rewind` (the held records will come again) or `gap accept` (the missing events stay missing)."""
         for name, partition in self.state.partitions.items():
             if not partition.gap or (arguments.get("src", name[0]), arguments.get("p", name[1])) != name:
                 continue
@@ -320,14 +323,15 @@ class Fold:
         yield from self._cutter.evaluate()
 
     def finish(self, *, final: bool = False) -> Iterator[Cut]:
-        """After the last event of a log (replay only): the lockstep releases, and with `final` one for the rest."""
+        """Take the cuts after the last event of a log (replay only): the lockstep releases, and with `final` one for
+        the rest."""
         for rules in self.rules.publications:
             rule, own = rules.window.events_per_case, self.publications[rules.name]
             if rule is not None and rule.lockstep:
                 while self._publications.waiting(rules.name) and own.cuts < rule.releases:
                     yield from self._cutter.force(rules, "lockstep" if own.first_done else "first")
             elif final and (rules.private or self._publications.waiting(rules.name)):
-                # whether something waits would be read off the data
+                # for a dp release, whether events wait depends on the data: its final cut is always taken
                 yield from self._cutter.force(rules, "final")
 
     # snapshots

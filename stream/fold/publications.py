@@ -1,5 +1,5 @@
-"""The publications of a process over its events: what each has counted since its last cut, and what it did with every
-event (the columns `flag:`, `known:` and `pending:` of its name)."""
+"""The counters of each publication since its last cut, and what it did with every event (the columns `flag:`, `known:`
+and `pending:` of its name)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Publications:
     # counted anew
 
     def recount(self) -> None:
-        """Derive what is counted case by case from the events: after a restore, a new configuration, an erasure."""
+        """Count again, case by case, what follows from the events: after a restore, a new configuration, an erasure."""
         for rules, _ in self:
             self.recount_one(rules)
 
@@ -112,8 +112,8 @@ class Publications:
         return True
 
     def grow(self, rules: PublicationRules, case: int, before: bool | None, closed: bool, more: int) -> None:
-        """Keep count of the cases that events_per_case waits for: `case` has `more` pending events and is now
-        `closed`. `before`: whether it was closed; None: it was not there."""
+        """Update the number of cases that events_per_case waits for: `case` has `more` pending events and is now
+        `closed`. `before`: whether it was closed; None: it is new."""
         own, rule = self.states[rules.name], rules.window.events_per_case
         if rule is None:
             return
@@ -171,5 +171,6 @@ class Publications:
 
 
 def _standing(pending: int, closed: bool, x: int) -> tuple[bool, bool]:
-    """(the case is not finished, it is ready to grow): a complete case is ready with whatever it has left."""
+    """Return (whether the case is not finished, whether it is ready to grow). A complete case is ready with whatever is
+    pending."""
     return pending > 0 or not closed, pending >= x or (closed and pending > 0)

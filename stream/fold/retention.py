@@ -1,4 +1,4 @@
-"""Cases that leave the state: erased by an operator, or complete for as long as `retention` says."""
+"""Removal of cases from the state: those that an operator erases, and complete ones after `retention`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stream.fold.triggers import Clock
 
 
 class Retention:
-    """Removes cases from the state, and has everything that is counted case by case counted anew."""
+    """Removes cases from the state and has the counters of the others updated."""
 
     def __init__(
         self, rules: FoldRules, state: State, clocks: Clocks, publications: Publications, completions: Completions
@@ -45,7 +45,7 @@ class Retention:
         return len(known)
 
     def before_cut(self, rules: PublicationRules) -> None:
-        """Take out, before a cut of one publication, the cases whose retention is over."""
+        """Remove, before a cut of one publication, the cases whose retention is over."""
         if self._rules.retention is None:
             return
         if rules.private:
@@ -53,11 +53,11 @@ class Retention:
         self.retire()
 
     def _retire_for(self, rules: PublicationRules) -> None:
-        """Close the cases whose retention is over for one publication with a dp promise, at its cut.
+        """Retire, at a cut of one publication with a dp promise, the cases whose retention is over for it.
 
-        Asked of each case's own last event, its arrival and the clock, never of a watermark: one person's event would
-        take others out of the release. What comes to such a case later is closed with it, whether or not the state
-        still holds the rest.
+        This depends on the last event and the arrival of each case and on the clock, never on a watermark: otherwise
+        the event of one person could remove others from the release. Later events of such a case are retired too,
+        whether or not the state still holds the rest.
         """
         state, retention, now = self._state, self._rules.retention, self._clocks.now
         flags, case = state.events[f"flag:{rules.name}"], state.events["case"]
@@ -72,8 +72,8 @@ class Retention:
         flags[over[case]] = RETIRED
 
     def retire(self) -> None:
-        """Complete cases with nothing pending leave `retention` after their last event; a late event of theirs would
-        make a new case out of a rest, so it is refused. Publications with a dp promise have let them go before."""
+        """Remove complete cases with nothing pending, `retention` after their last event. A late event of such a case
+        is refused: it would look like a new case. Publications with a dp promise have retired the case before."""
         state, retention = self._state, self._rules.retention
         if retention is None:
             return

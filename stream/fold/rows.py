@@ -14,7 +14,7 @@ from stream.fold.triggers import NEVER, PublicationState
 
 
 class Rows:
-    """Moves the state by rows, and knows how far one may go before a cut is possible. Owns nothing itself."""
+    """Adds rows to the state, and knows how many may be added before a cut is possible. Has no state of its own."""
 
     def __init__(
         self, rules: FoldRules, state: State, clocks: Clocks, publications: Publications, completions: Completions
@@ -29,7 +29,7 @@ class Rows:
     # how far
 
     def next_stop(self, batch: Batch, row: int) -> int:
-        """The first row from `row` on that could bring a cut, or must be looked at alone."""
+        """Return the first row from `row` on that could bring a cut or must be accepted alone."""
         if self._state.earliest is None or (self._completions.exact and not self._in_order(batch, row)):
             return row
         stop = len(batch)
@@ -71,7 +71,8 @@ class Rows:
         self._publications.count_rows(batch, begin, end)
 
     def take_stride(self, batch: Batch, begin: int, end: int, partition: Partition) -> int:
-        """Accept rows up to the one at which a completion trigger may hold, at most up to `end`; where it stopped."""
+        """Accept rows up to the one at which a completion trigger may hold, at most up to `end`; return where it
+        stopped."""
         stride = self._walk(batch, begin, end)
         if stride.end > begin:
             self.take_bulk(batch, begin, stride.end, partition)

@@ -395,7 +395,7 @@ class Pipeline:
         self.at("published")
 
     def announce(self, number: int, public: Mapping[str, Any]) -> None:
-        """Tell the world (topics, in the daemon) and remember that it was told."""
+        """Publish the announcement (to topics, in the daemon) and record it in the ledger."""
         if self.publish is not None:
             self.publish(self.name, number, public, self.store.location(self.name, number))
         self.account.append(Entry(kind="published", publication=self.name, sequence=number))

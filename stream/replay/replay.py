@@ -186,7 +186,7 @@ class Replay:
         )
 
     def _pace(self, record: Delta) -> None:
-        """Wait until the moment of a record, in event time divided by `speed`, where one is asked for."""
+        """Wait for the moment of a record, where the replay follows event time (`speed`)."""
         if self.speed is None:
             return
         moment = Row(*record.rows[0]).time_ns
@@ -196,7 +196,7 @@ class Replay:
 
 
 class _Run:
-    """What a replay does around each record (`stream.runtime.runner.Host`)."""
+    """What a replay does around each record (implements `stream.runtime.runner.Host`)."""
 
     def __init__(
         self, service: ReleaseService, fold: Fold, on_progress: Callable[[int], None], watch: MetricsObserver | None
@@ -215,7 +215,7 @@ class _Run:
         self.decisions.append((cut.publication, self._service.decide(self._fold, cut)))
 
     def settled(self) -> None:
-        """Nobody takes late events of a log."""
+        """Nothing: late events of a log go nowhere."""
 
     def folded(self, arrival: Arrival) -> bool:
         if isinstance(arrival.record, Delta):

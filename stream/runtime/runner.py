@@ -14,7 +14,7 @@ from stream.fold.records import AnyRecord, Command
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record at its position. `events`: how many it brings; `epoch`: leader epoch of it (-1: unknown)."""
+    """A record and its position. `events`: how many events it brings; `epoch`: its leader epoch (-1: unknown)."""
 
     position: int
     record: AnyRecord
@@ -23,37 +23,41 @@ class Arrival:
 
 
 class RecordSource(Protocol):
-    """Records in their order: of a log file in order of time, or of the delta topic."""
+    """An ordered source of records: a log file in order of time, or the delta topic."""
 
     def after(self, position: int) -> Iterator[Arrival]:
-        """What comes behind the record at `position` (-1: from the begin)."""
+        """Return the records behind the one at `position` (-1: all)."""
 
 
 class Host(Protocol):
-    """What replay and daemon each do around a record."""
+    """What differs between replay and daemon."""
 
     def before(self, arrival: Arrival) -> None:
-        """A record is about to be folded. InputError: a command that cannot be obeyed; it is left out."""
+        """Called before a record is folded. InputError: the record is a command that cannot be executed; it is
+        skipped."""
 
     def refused(self, arrival: Arrival, error: InputError) -> None:
-        """A command was left out."""
+        """Called for a command that was skipped."""
 
     def decide(self, cut: Cut) -> None:
         """Decide an open cut, durably."""
 
     def settled(self) -> None:
-        """The record is folded and its cuts are decided; what it asks for besides is made durable here."""
+        """Called when a record is folded and its cuts are decided: make durable what else it requires."""
 
     def folded(self, arrival: Arrival) -> bool:
-        """The state stands behind the record. True where it was saved already."""
+        """Called when the state stands behind the record. Returns True if the host has saved the state itself."""
 
     def save(self) -> None:
         """Save the state."""
 
 
 class Runner:
-    """A fold and how far it has come. `position`, `epoch`: of the last record that it has; `whole`: the state stands
-    between two records, and not in the middle of one that failed."""
+    """A fold and the position that it has reached.
+
+    `position`, `epoch`: of the last record that was folded; `whole`: the state stands between two records, not inside
+    one that failed. Only a whole state may be saved.
+    """
 
     def __init__(self, fold: Fold, host: Host, *, every: int, position: int = -1, epoch: int = -1) -> None:
         self.fold, self.position, self.epoch = fold, position, epoch
@@ -62,8 +66,8 @@ class Runner:
         self._events = 0
 
     def run(self, source: RecordSource, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Take the records of `source` that are behind the position, until it ends or `stopped`. The state is saved
-        after a record with a cut, and after `every` events."""
+        """Fold the records of `source` behind the position, until it ends or `stopped`. The state is saved after each
+        record with a cut, and after `every` events."""
         for arrival in source.after(self.position):
             if stopped():
                 return

@@ -53,9 +53,10 @@ def local_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
 
 
 class ReleaseService:
-    """Everything that outlives a cut. Opening it recovers what a crash left; `close` gives the folder free.
+    """Ledger, store, operator folder and the pipelines of all publications. Opening it recovers what a crash left;
+    `close` unlocks the folder.
 
-    `mirrored`: what a bare host needs is also kept in the store, where one is configured (the daemon).
+    `mirrored`: keep a replica of the operator's files in the store, where one is configured (the daemon).
     """
 
     def __init__(
@@ -243,8 +244,8 @@ class ReleaseService:
         return report
 
     def tail(self, fold: Fold, name: str) -> dict[str, int | None]:
-        """Where every event is after the last one: released and suppressed by the last release, pending, late.
-        Released and suppressed are None after a dp release, which holds records of its own."""
+        """Return where every event is after the last one: released and suppressed by the last release, pending, late.
+        Released and suppressed are None after a dp release, whose records are not those of the source."""
         accounting, pipeline = fold.accounting(name), self.pipelines[name]
         standing = pipeline.account.standing
         counts = pipeline.audit_of(standing[-1])["counts"] if standing else {}
@@ -318,7 +319,8 @@ def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> M
 
 
 def refuse_without_start(publication: Publication) -> None:
-    """InputError where a replay would have to read the begin of a dp publication's windows off the first event."""
+    """InputError where a replay would have to take the start of the windows of a dp publication from the first
+    event."""
     if publication.counted_from_start and publication.start is None:
         raise InputError(
             f"publication {publication.name!r}: a replay cannot tell where its windows begin without reading the data; "

@@ -1,7 +1,7 @@
-"""What a checkpoint holds: the fold, how far its records were read, and how long its ledger was.
+"""The content of a checkpoint.
 
-Two layouts lie on disk, and both are written on as they always were: a replay writes a map without a position (it
-stands in the fold), a daemon an array with it. Which one it is, the first byte says: MessagePack tags maps and arrays.
+Two layouts exist on disk, and both are still written: a replay writes a map without a position (the fold contains it),
+a daemon an array with one. The first byte tells them apart: MessagePack tags maps and arrays.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ _TAGS: dict[int, Layout] = {0x8: "replay", 0x9: "daemon"}
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """A fold (`Fold.snapshot`), the position of its last record (None: the fold says it), and how far the ledger was
-    known: an older ledger is then recognised. `epoch`: leader epoch of that record (-1: unknown, in states of before
-    version 0.2, and in a replay)."""
+    """The content of a checkpoint: a fold (`Fold.snapshot`), the position of its last record (None: the fold contains
+    it) and the length of the ledger, which detects an older ledger.
+
+    `epoch`: leader epoch of that record (-1: unknown, in states from before version 0.2, and in a replay).
+    """
 
     layout: Layout
     fold: bytes

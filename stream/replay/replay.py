@@ -7,7 +7,7 @@ where it was killed; cuts that were decided before are answered from the ledger.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -159,7 +159,7 @@ class Replay:
             run = _Run(self.service, fold, self.on_progress, self.watch)
             runner = Runner(fold, run, every=self.settings.checkpoint_every, position=fold.position)
             runner.run(LogRecords(self._records(log), resume.taken, self._pace))
-            rest = [] if until is None else fold.apply(log.n_events, Tick(at=until))
+            rest: Iterable[Cut] = () if until is None else fold.apply(log.n_events, Tick(at=until))
             for cut in chain(rest, fold.finish(final=final)):
                 run.decide(cut)
             if self.watch is not None:

@@ -53,7 +53,8 @@ def work(kind: str, config: str, output: str, total: int) -> None:
     """One worker in a consumer group of its own: `bare` acknowledges, `ingest` is the daemon's."""
     from stream.daemon import start
     from stream.daemon.faust_app import CrashingSupervisor, application, run
-    from stream.daemon.ingest import TAKE, WITHIN, Ingest, ingest_app
+    from stream.daemon.ingest import TAKE, WITHIN, Ingest
+    from stream.daemon.ingest_app import ingest_app
 
     settings, source = start.daemon_settings(Path(config))
     meter = Meter(total)
@@ -189,7 +190,7 @@ class Bench:
 
     def fold(self) -> dict[str, float]:
         """Decode and fold the recorded deltas, as the coordinator does."""
-        from stream.daemon.state_machine import decode_record
+        from stream.daemon.delta_records import decode_record
         from stream.fold.fold import Fold
         from stream.fold.rules import FoldRules, PublicationRules
         from stream.fold.window import Window

@@ -120,8 +120,8 @@ def base_linkers(given: Pair, linkable: Edges, ns: Sequence[int]) -> Iterator[Ba
 
 def obstacles(given: Pair, base: BaseLinker, found: dict[int, int | None] | None, most: int) -> list[Obstacle]:
     """For each sensitive value whose records cannot all be linked with this n: a witness and its least n. `found`:
-    the least n of each value that had none with a smaller n either; the search is dear, and its answer the same. None:
-    it is not asked for. `most`: the largest n of the audit, the first to be tried."""
+    the least n of each value that had none with a smaller n either; memoised: expensive and independent of n.
+    None: it is not asked for. `most`: the largest n of the audit, the first to be tried."""
     values = np.unique(given.earlier.value[base.excess > 0]).tolist()
     if found is None:
         return [_obstacle(given, base, value, None) for value in values]

@@ -15,22 +15,21 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import faust
 from faust.types import TP
 
 from connectors.kafka.topics import topic
-from models.errors import RefusedError, UnavailableError, VeilstreamError
+from models.errors import UnavailableError, VeilstreamError
+from stream.daemon.delta_records import DeltaRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import leader_epoch
 from stream.daemon.health import STUCK_SECONDS
 from stream.daemon.progress import ProgressCheck, patience
-from stream.daemon.state_machine import CoordinatorContext, DeltaRecord, Engine
+from stream.daemon.state_machine import CoordinatorContext, Engine
 from stream.daemon.status import StatusFile
-
-if TYPE_CHECKING:
-    from stream.metrics.observer import MetricsObserver
+from stream.storage.folder import FolderLockedError
 
 log = logging.getLogger("veilstream")
 
@@ -57,13 +56,14 @@ class Coordinator:
         self._pending: deque[Any] = deque()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="coordinator")
         self._stopping = threading.Event()
-        self.signals: Any = None
-        self.watch: MetricsObserver | None = None
+        self.signals = self._signalled
+        """What Faust calls: it keeps only a weak reference."""
 
     # membership
 
     def assigned(self, partitions: set[TP]) -> None:
-        """The group has spoken. Who loses the partition ends: its state would be behind, and its folder is locked."""
+        """Handle an assignment of partitions. A coordinator that loses its partition ends: its state would fall behind,
+        and its folder is locked."""
         self._pending.clear()
         mine = self.partition in partitions
         if not mine and self.engine is not None:
@@ -74,6 +74,9 @@ class Coordinator:
             log.info("coordinator is %s", "active" if mine else "standing by")
         if mine and self.engine is None:
             self.app.add_future(self._run(self._active))
+
+    async def _signalled(self, _app: Any, partitions: Any, **_: Any) -> None:
+        self.assigned(partitions)
 
     async def batch(self, events: Sequence[Any]) -> None:
         """Fold one batch of records, durably; then acknowledge what may be acknowledged."""
@@ -98,17 +101,16 @@ class Coordinator:
         engine.apply(records, self._stopping.is_set)
         engine.service.publish_due()  # ticks come with every heartbeat, so none waits longer than that
         self.state = "gap" if engine.fold.gap else "active"
-        self.status.write(engine, self.state)
-        if self.watch is not None:
-            self.watch.folded(engine.fold, heard=self._heard)
-            self.watch.saved(engine.saved)
+        self.status.write(engine.standing, self.state)
+        if self.host.watch is not None:
+            self.host.watch.folded(engine.fold, heard=self._heard)
+            self.host.watch.saved(engine.saved)
 
     def _active(self) -> Engine:
         if self.engine is None:
             self.engine = _open(self.host, self._stopping.is_set)
-            self.engine.service.watch = self.watch
-            if self.watch is not None:
-                self.watch.opened(self.engine.service)
+            if self.host.watch is not None:
+                self.host.watch.opened(self.engine.service)
             log.info("coordinator: state at delta offset %d", self.engine.position)
         self.state = "gap" if self.engine.fold.gap else "active"
         return self.engine
@@ -120,7 +122,8 @@ class Coordinator:
             consumer.acknowledge([self._pending.popleft().message])
 
     async def _run(self, work: Callable[..., object], *arguments: Any) -> None:
-        """Do a step in the one thread. Its time counts from its own begin: one may wait for the one before."""
+        """Run a step in the one thread. Its time is measured from its own start, since it may wait for the step before
+        it."""
 
         def timed() -> None:
             self._since = time.monotonic()
@@ -135,7 +138,8 @@ class Coordinator:
         return time.monotonic() - self._since if self._since else 0.0
 
     def move(self) -> None:
-        """Called by a timer of the event loop. A step may take minutes, a rebalance or a hanging loop may not."""
+        """Report progress; called by a timer of the event loop. A step may take minutes; a rebalance or a blocked event
+        loop may not."""
         busy = self._busy()
         if busy < STUCK_SECONDS and not self.app.rebalancing:
             self.check.moved()
@@ -146,7 +150,7 @@ class Coordinator:
             self.app.add_future(self._run(self._look))
 
     def _look(self) -> None:
-        """A delta topic of which nothing comes may be gone, or be another one."""
+        """Check the delta topic while no records come: it may have been deleted or replaced."""
         try:
             if self.engine is not None:
                 self._known_delta(self.engine, whole=True)
@@ -154,8 +158,8 @@ class Coordinator:
             self._looking = False
 
     def _known_delta(self, engine: Engine, *, whole: bool = False) -> bool:
-        """Wait until the broker says that the delta topic is the one that is folded; False where a stop came first.
-        While it is away this waits, as the consumer does."""
+        """Wait until the broker confirms that the delta topic is the one that is folded; False if a stop was requested
+        first. While the broker is away this waits, as the consumer does."""
         while not self._stopping.is_set():
             try:
                 engine.check_delta(whole=whole)
@@ -166,41 +170,42 @@ class Coordinator:
         return False
 
     def probe(self) -> Mapping[str, Any]:
-        """What the health endpoints tell."""
+        """Return what the health endpoints report."""
         busy = self._busy()
         return {"role": "coordinator", "state": self.state, "busy_seconds": round(busy, 3)}
 
     # the end
 
     def close(self) -> None:
-        """Wait for the step at hand, save the state and give everything free."""
+        """Wait for the current step, save the state and release all resources."""
         self._stopping.set()
         self._thread.shutdown(wait=True)
         engine, self.engine = self.engine, None
         if engine is None:
             return
         try:
-            if self.state in ("active", "gap") and engine.position > engine.saved and engine.whole:
-                engine.checkpoint(mirror=True)
+            if self.state in ("active", "gap"):
+                engine.save_last()
             self.status.alive("stopped", 0.0)
         finally:
             engine.close()
 
 
 def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> Engine:
-    """Open the state; the folder may be locked by the process that we take over from, for a moment."""
+    """Open the state. The process that this one replaces may hold the lock of the folder for a short time: wait for
+    it."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
             return Engine(host)
-        except RefusedError as error:
-            if "is using this folder" not in str(error) or stopped() or time.monotonic() > deadline:
+        except FolderLockedError:
+            if stopped() or time.monotonic() > deadline:
                 raise
             time.sleep(0.5)
 
 
 def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[faust.App, Coordinator]:
-    """The application and its member."""
+    """Make the Faust application and its coordinator."""
     process = host.settings.process.name
     # The assignor gives the partition to the first name in order: who joined first keeps it when a standby comes.
     name = f"veilstream-coordinator-{time.time_ns():020d}"
@@ -217,11 +222,6 @@ def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[faust.App, 
     async def move() -> None:
         coordinator.move()
 
-    async def assigned(_app: Any, partitions: Any, **_: Any) -> None:
-        coordinator.assigned(partitions)
-
     offer_health(app, host.settings.health_port, coordinator.probe)
-    app.on_partitions_assigned.connect(assigned)  # type: ignore[arg-type]  # it wants `signal` by name; we take all
-    coordinator.signals = assigned  # the signal keeps only a weak reference
-
+    app.on_partitions_assigned.connect(coordinator.signals)  # type: ignore[arg-type]  # `signal` by name; we take all
     return app, coordinator

@@ -29,15 +29,15 @@ class Anchor(DeltaAnchor, frozen=True):
         return self.base + self.first
 
     def lost_from(self, lineage: Lineage, position: int, epoch: int) -> int | None:
-        """First offset from which the topic is not the one that was folded up to `position` (whose record had leader
-        epoch `epoch`); None where it is."""
+        """First offset at which the topic differs from the one that was folded up to `position` (that record had leader
+        epoch `epoch`); None where it is the same topic."""
         if self.log and lineage.topic and self.log != lineage.topic:
             return 0
         return lost_from(lineage.epochs, lineage.end, epoch, self.offset(position))
 
 
 class LostDeltasError(RefusedError):
-    """The delta topic is not the one that the state was folded from. `lost`: its first offset that is another's."""
+    """The delta topic is not the one that the state was folded from. `lost`: the first offset at which they differ."""
 
     def __init__(self, topic: str, lineage: Lineage, anchor: Anchor, position: int, lost: int) -> None:
         self.lineage, self.lost = lineage, lost
@@ -52,7 +52,7 @@ class LostDeltasError(RefusedError):
 
 
 def anchors(ledger: Ledger) -> list[Anchor]:
-    """Every anchor on the record, in order."""
+    """Return every anchor in the ledger, in order."""
     notes = (entry.body.delta for entry in ledger.entries() if isinstance(entry, NoteEntry))
     return [Anchor(found.log, found.base, found.first) for found in notes if found is not None]
 

@@ -1,4 +1,4 @@
-"""Reading the delta topic beside Faust: a host whose state is behind the group's position brings itself up to date."""
+"""Read the delta topic beside Faust, so that a host whose state is behind its group can catch up."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ class DeltaReader:
 
 
 class _Subject(msgspec.Struct):
-    """Of which source partition a record speaks; none in ticks, commands and configurations."""
+    """The source partition that a record is about; ticks, commands and configurations have none."""
 
     src: str | None = None
     p: int | None = None
 
 
 def seen_in_delta_topic(process: str, source: Source, topic: str, number: int) -> bool:
-    """Whether the delta topic says, or once said, anything of a source partition: what came in it since then was
-    promised. A topic that has lost its begin may have. UnavailableError where it cannot be read."""
+    """Whether a record of the delta topic is about a source partition, now or in a part that the topic no longer has:
+    its later events were then promised to the fold. UnavailableError where the topic cannot be read."""
     subject = msgspec.json.Decoder(_Subject)
     reader = DeltaReader(process, source)
     try:

@@ -1,6 +1,7 @@
-"""Faust applications as the daemon needs them: at-least-once, no declared topics, no leader, no web, crash on surprise.
+"""Create Faust applications with the settings that the daemon needs: at-least-once, no declared topics, no leader, no
+web server, and an end of the process on any unexpected error.
 
-Faust carries transport, group membership and process life; the state is ours (DESIGN section 3).
+Faust carries transport, group membership and process life; the state is ours (docs/daemon.md).
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ waits for its acknowledgement before it can even be handed over."""
 
 
 def group(process: str, role: str) -> str:
-    """The consumer group of a role. It carries the process's name: two processes never share offsets."""
+    """Return the consumer group of a role. It contains the name of the process, so two processes never share
+    offsets."""
     return f"veilstream.{process}.{role}"
 
 
 def application(process: str, role: str, source: Source, folder: Path, **more: Any) -> faust.App:
-    """A Faust app with the settings of DESIGN section 3. Its data folder is made here: Faust would make it 0755."""
+    """Make a Faust app with the settings that docs/daemon.md explains. Its data folder is made here: Faust would make
+    it 0755."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return App(
         group(process, role),
@@ -89,7 +92,7 @@ def offer_health(app: faust.App, port: int | None, probe: Probe) -> None:
 
 
 def show_stacks() -> None:
-    """On SIGUSR1: where every thread and every task stands, on stderr; code only, no content."""
+    """On SIGUSR1, print the stack of every thread and task to stderr; code only, no content."""
     faulthandler.dump_traceback(all_threads=True)
     for task in list(asyncio.tasks._all_tasks):  # type: ignore[attr-defined]  # of all loops, not of one
         if not task.done():
@@ -97,7 +100,7 @@ def show_stacks() -> None:
 
 
 def end_late(code: int, seconds: float | None = None) -> None:
-    """End this process, whatever it does, if it still runs after `seconds` (`STOP_SECONDS`)."""
+    """End this process if it still runs after `seconds` (`STOP_SECONDS`)."""
 
     def end() -> None:
         log.warning("the stop took too long: what was under way is dropped, the next start does it again")

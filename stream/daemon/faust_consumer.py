@@ -1,8 +1,8 @@
-"""Faust's consumer without its hole, and the question that would find another one.
+"""Faust consumer that seeks uncommitted partitions to the start of the log, and requests that detect skipped offsets.
 
-A rebalance throws away what a fetch brings that was still open, and seeks back to the committed offsets. Faust 0.15
-seeks only where something was committed: the first events of a partition, fetched before the first commit, were
-skipped and later committed over, and nobody saw it. Here such a partition goes back to its begin.
+A rebalance discards the response of an open fetch and seeks back to the committed offsets. Faust 0.15 seeks only
+partitions that have a committed offset: the first events of a partition, fetched before the first commit, were skipped
+and later committed over, without a trace. Here such a partition is sought to its start.
 
 What the group commits is what `acknowledge` was told, and nothing else. Faust commits what it counts itself, and where
 a partition goes on at a later offset than it was read to it counts the offsets between as done. After three rebalances
@@ -10,10 +10,10 @@ within two seconds (a host that was cut off came back, a worker joined and left)
 no delta had: the fold saw the gap, and nothing was released until somebody set the group back.
 
 It reads committed records only. Faust does so for its own transactions alone, but a transaction that a source aborted
-never happened, and no reader of the delta topic may see a record that another one does not.
+never happened, and all readers of the delta topic must see the same records.
 
-Each message carries the leader epoch under which its record was written (in `checksum`, which no record has that has
-an epoch): by it a log that lost its tail and gave the offsets again is known (`connectors.kafka.lineage`).
+Each message carries the leader epoch under which its record was written (in `checksum`, which no record with an epoch
+has): it shows that a log lost its tail and gave the offsets again (`connectors.kafka.lineage`).
 """
 
 from __future__ import annotations
@@ -139,15 +139,15 @@ class _Transport(driver.Transport):
 
 
 class App(faust.App):
-    """A Faust application whose consumer is ours."""
+    """A Faust application that uses `SeekingConsumer`."""
 
     def _new_transport(self) -> Any:
         return _Transport(self.conf.broker_consumer, self)
 
 
 def log_begins(source: Source, partitions: Collection[TP]) -> dict[TP, int]:
-    """Offset where the log of each partition begins now. Over a connection of its own: on the fetching one each
-    question would wait for a fetch to end, up to 1.5 s (Faust 0.15 asks the broker to wait so long)."""
+    """Return the first offset that each partition still has. Asked over its own connection: on the one that fetches,
+    each request would wait up to 1.5 s for a fetch to end (Faust 0.15 sets this wait)."""
     consumer = _without_group(source)
     try:
         begins = consumer.beginning_offsets([TopicPartition(tp.topic, tp.partition) for tp in partitions])

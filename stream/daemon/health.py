@@ -45,7 +45,7 @@ async def serve(port: int, probe: Probe) -> web.AppRunner:
 
 
 def serve_refusal(port: int | None, role: str, code: int) -> None:
-    """The endpoints of a process that refused and waits, from a thread of its own: alive, and not ready."""
+    """Serve the endpoints of a process that refused and waits, from its own thread: it is alive, and not ready."""
     if port is None:
         return
     body = msgspec.json.encode({"role": role, "state": "refused", "exit_code": code})

@@ -1,4 +1,4 @@
-"""Faust application 1: partitions of source events to ordered deltas. Stateless.
+"""The ingest worker: partitions of source events to ordered deltas. Stateless.
 
 Order of a batch, which is the guarantee: decode and validate, send deltas and dead letters, wait for the broker's
 acknowledgement of each, and only then acknowledge the source events, in order. While one batch waits the next is
@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import faust
@@ -21,22 +20,16 @@ import msgspec
 from faust.types import TP
 from kafka.errors import KafkaError
 
-from connectors.columns import Names
-from connectors.kafka.events import Schema, decoder
 from connectors.kafka.lineage import Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
-from connectors.times import nanoseconds
 from models.errors import InputError, UnavailableError, VeilstreamError
-from stream.config.settings import Settings
 from stream.daemon.broker_clock import BrokerClock
 from stream.daemon.delta_reader import seen_in_delta_topic
 from stream.daemon.deltas import DeltaWriter, LogState, SourceRecord
-from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import first_record, leader_epoch, log_begins
 from stream.daemon.progress import ProgressCheck, patience
 from stream.fold.records import Heartbeat, Tick
-from stream.values.pseudonym import Pseudonyms
 
 if TYPE_CHECKING:
     from stream.metrics.exporter import Metrics
@@ -59,7 +52,7 @@ APPEND_TIME = 1
 
 @dataclass
 class Progress:
-    """What monitoring reads of an ingest worker; counts only."""
+    """Counts of an ingest worker, for monitoring."""
 
     events: int = 0
     dead: dict[str, int] = field(default_factory=dict)
@@ -68,38 +61,18 @@ class Progress:
     """Source records not yet taken at the last report, by topic/number."""
 
 
-def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
-    """The writer that a configuration asks for. Attributes that nobody needs are never decoded."""
-    process = settings.process
-    schema = Schema(
-        names=Names.of(process.columns.changed),
-        attributes=tuple(dict.fromkeys((*process.kept, *source.attributes))),
-        timezone=process.timezone,
-        event_id=source.event_id,
-        end=source.end,
-        format=source.format,
-    )
-    return DeltaWriter(
-        decode=decoder(schema),
-        pseudonyms=Pseudonyms(key),
-        max_skew_ns=int(source.max_skew * 1_000_000_000),
-        limit=source.delta_batch_bytes,
-        dlq_payload=source.dlq_payload,
-        earliest=None if process.earliest is None else nanoseconds(process.earliest),
-        raw_resources=process.raw_resources,
-    )
-
-
 class Ingest:
     """One worker: the batches of whatever partitions its group membership gives it."""
 
-    def __init__(self, app: faust.App, process: str, source: Source, writer: DeltaWriter) -> None:
+    def __init__(
+        self, app: faust.App, process: str, source: Source, writer: DeltaWriter, metrics: Metrics | None = None
+    ) -> None:
         self.app, self.process, self.source, self.writer = app, process, source, writer
         self.delta, self.dlq = topic(process, "delta"), topic(process, "dlq")
         self.progress = Progress()
         self.check = ProgressCheck(patience(source.session_timeout, source.heartbeat))
         self.clock = BrokerClock()
-        self.metrics: Metrics | None = None
+        self.metrics = metrics
         self._generation: int | None = None
         self._covered: dict[TP, int] = {}
         self._stood: dict[TP, tuple[int, int]] = {}
@@ -122,7 +95,7 @@ class Ingest:
         """The batch before this one, sent and not yet acknowledged; its failure is ours."""
 
     async def batch(self, events: Sequence[Any]) -> None:
-        """Send one batch behind the one before, and return when that one is durable and acknowledged."""
+        """Send one batch after the previous one; return when the previous one is durable and acknowledged."""
         generation = self._current_generation()
         by_partition: dict[TP, list[Any]] = {}
         for event in events:
@@ -162,7 +135,7 @@ class Ingest:
             self.clock.heard(max(stamps))
 
     def probe(self) -> Mapping[str, Any]:
-        """What the health endpoints tell."""
+        """Return what the health endpoints report."""
         counts = {"events": self.progress.events, "dead": dict(self.progress.dead), "deltas": self.progress.deltas}
         return {"role": "ingest", "state": "rebalancing" if self.app.rebalancing else "ingesting", **counts}
 
@@ -172,8 +145,8 @@ class Ingest:
             self.metrics.ingested(done.events, done.deltas, done.dead, done.lag)
 
     async def _write_run(self, tp: TP, covered: int, run: Sequence[Any]) -> list[Any]:
-        """The deltas of events with rising offsets under one leader. Where the offsets begin again, or another leader
-        wrote them, the broker is asked for the log first: the fold decides whether it is the one that it knows."""
+        """Write the deltas of events with rising offsets under one leader. Where offsets begin again, or another leader
+        wrote the events, ask the broker for the log first: the fold compares it with the one that it knows."""
         first, epoch = run[0].message.offset, leader_epoch(run[0].message)
         back = first <= covered
         if back or (tp in self._logs and epoch > self._logs[tp].epoch):
@@ -213,8 +186,8 @@ class Ingest:
         return generation
 
     async def _look(self, partitions: Collection[TP]) -> None:
-        """Ask which logs the partitions are, where that was not done in this generation or `LOOK_SECONDS` have gone;
-        what has another id or another leader than before is asked for whole."""
+        """Ask the broker for the topic ids and leaders of the partitions, once in a generation and then every
+        `LOOK_SECONDS`; ask for the whole log of a partition whose id or leader has changed."""
         known = all(tp in self._logs for tp in partitions)
         if known and time.monotonic() - self._looked < LOOK_SECONDS:
             return
@@ -232,7 +205,7 @@ class Ingest:
             await self._ask(changed)
 
     async def _ask(self, partitions: Collection[TP]) -> None:
-        """The logs of some partitions, from their leaders; what is new about them is told with the next delta."""
+        """Ask the leaders for the logs of some partitions; the next delta tells what is new about them."""
         generation = self._current_generation()
         places = [(tp.topic, tp.partition) for tp in partitions]
         found = await self._asked(self._client.lineages, places)
@@ -247,7 +220,8 @@ class Ingest:
                 self._untold.add(tp)
 
     async def _asked(self, question: Callable[[Any], Any], about: Any) -> Any:
-        """The broker's answer. While it is away the worker waits, like its consumer; the progress check bounds it."""
+        """Return the answer of the broker. While it is away the worker waits, like its consumer; the progress check
+        limits this."""
         while True:
             try:
                 return await asyncio.get_running_loop().run_in_executor(None, question, about)
@@ -256,7 +230,7 @@ class Ingest:
                 await asyncio.sleep(1.0)
 
     def _tell_log(self, tp: TP, epoch: int) -> LogState:
-        """What a delta says of its log: all that no delta has said yet."""
+        """Return what the next delta must tell of its log: all that no delta has told yet."""
         log = self._logs.get(tp)
         if log is None:
             return LogState(epoch=epoch)
@@ -266,8 +240,9 @@ class Ingest:
         return LogState(log.topic, epoch, log.epochs, self._cut.pop(tp, None))
 
     async def _begin(self, tp: TP, expected: int, offset: int) -> None:
-        """An assignment begins where the one before ended, or at a hole that the log really has. What a rebalance
-        skipped would be committed over, and no delta would show it: the process ends instead, and reads it again."""
+        """Check that the first events of an assignment follow those of the one before, or a hole that the log has. A
+        rebalance can skip events; they would be committed and no delta would show it. The process then ends and reads
+        them again."""
         if tp not in self._begun and offset > expected:
             loop = asyncio.get_running_loop()
             there = await loop.run_in_executor(None, first_record, self.source, tp, expected, offset)
@@ -352,8 +327,8 @@ class Ingest:
         return self.writer.opening(tp.topic, tp.partition, -1, -1, self._tell_log(tp, -1))
 
     async def _look_at_ends(self, positions: Mapping[TP, int]) -> None:
-        """Partitions that end before what was read of them, for all that a fetching client says: their leaders know.
-        Told once of each log and end."""
+        """Ask the leaders about partitions that seem to end before the position that was read; a fetching client cannot
+        tell. Each log and end is told once."""
         if not positions:
             return
         await self._ask(positions)
@@ -364,8 +339,8 @@ class Ingest:
             self._ended[tp], self._cut[tp] = log, log.end
 
     async def _nothing_between(self, tp: TP, begin: int, end: int) -> bool:
-        """Whether a partition that stands still before the end of its log has come to that end: markers of
-        transactions and what compaction took have offsets and bring no event. The broker is asked once for a place."""
+        """Whether no event stands between a position and the end of the log: transaction markers and compacted records
+        have offsets and bring no event. The broker is asked once for each position."""
         place = (begin, end)
         if self._hollow.get(tp) == place:
             return True
@@ -391,23 +366,3 @@ def _runs(events: Sequence[Any]) -> Iterator[Sequence[Any]]:
             yield events[begin:i]
             begin = i
     yield events[begin:]
-
-
-def ingest_app(settings: Settings, source: Source, key: bytes, folder: Path) -> tuple[faust.App, Ingest]:
-    """The application and its worker."""
-    process = settings.process.name
-    app = application(process, "ingest", source, folder)
-    worker = Ingest(app, process, source, delta_writer(settings, source, key))
-    events = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
-
-    @app.agent(events, name="ingest", supervisor_strategy=CrashingSupervisor)
-    async def take(stream: Any) -> None:
-        async for batch in stream.noack_take(TAKE, within=WITHIN):
-            await worker.batch(batch)
-
-    @app.timer(interval=source.heartbeat)  # type: ignore[untyped-decorator]
-    async def report() -> None:
-        await worker.report()
-
-    offer_health(app, settings.health_port, worker.probe)
-    return app, worker

@@ -137,8 +137,8 @@ class TopicLedger(SqliteLedger):
             time.sleep(0.1)
 
     def _abort(self, fences: tuple[type[Exception], ...]) -> None:
-        """End a transaction that failed, so that the next one can begin. Where the client renews its epoch already, it
-        is ended by that."""
+        """Abort a failed transaction, so that the next one can begin. Where the client is renewing its epoch, that
+        aborts it."""
         from kafka import errors
 
         self._failed = True
@@ -183,7 +183,7 @@ class TopicLedger(SqliteLedger):
         self._told = None  # from now on the copy follows record by record
 
     def _rebuild(self, told: list[Entry]) -> None:
-        """Make the copy what the topic says, where it is anything else."""
+        """Rewrite the copy from the topic where they differ."""
         try:
             if list(super().entries()) == told:
                 return
@@ -240,7 +240,7 @@ class TopicLedger(SqliteLedger):
             ) from None
 
     def close(self) -> None:
-        """Leave without a word: a transaction that is open is ended by the successor."""
+        """Close without committing; the successor aborts an open transaction."""
         self._producer.close(timeout=1)
         self._consumer.close(autocommit=False)
         super().close()

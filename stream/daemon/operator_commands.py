@@ -1,4 +1,4 @@
-"""Commands to a running daemon: records of the delta topic, so that a replay obeys them at the same place."""
+"""Commands to a running daemon. They are records of the delta topic, so a replay executes them at the same place."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The progress check: a process that has stopped moving ends, and its service manager starts it again.
+"""The progress check ends a process that makes no progress; its service manager starts it again.
 
-Faust and the client under it wait without a limit in many places (a rebalance, a lookup, a commit). Dying is always
-safe here, hanging never is: nothing is acknowledged before it is durable.
+Faust and its client wait without a limit in many places (a rebalance, a lookup, a commit). A crash is always safe here
+and a blocked process never is: nothing is acknowledged before it is durable.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ TASKS = Path("/proc/self/task")
 
 
 def patience(session_timeout: float, heartbeat: float) -> float:
-    """Seconds without a move after which a process counts as stuck; it looks at itself every `heartbeat` seconds."""
+    """Return the seconds without progress after which a process counts as stuck; it checks every `heartbeat`
+    seconds."""
     return max(LEAST_SECONDS, SESSIONS * session_timeout, 3 * heartbeat)
 
 
 class ProgressCheck:
-    """Whoever moves, or has nothing to do, says so; a thread of its own watches, since an event loop can hang too.
+    """Ends the process when it makes no progress. Code that makes progress, or has nothing to do, calls `moved`; a
+    thread of its own checks, since an event loop can block too.
 
-    `asleep`: a process that stood still for so many seconds (stopped; neither busy nor waiting for a CPU) ends as soon
-    as it is awake, before it joins its group again: by then another has its place, and would lose it to the sleeper.
-    None: it goes on.
+    `asleep`: a process that was stopped for so many seconds (neither busy nor waiting for a CPU) ends as soon as it
+    runs again, before it joins its group: another process has its place by then, and would lose it. None: it goes on.
     """
 
     def __init__(self, seconds: float, end: Callable[[int], None] = os._exit, asleep: float | None = None) -> None:
@@ -45,7 +46,7 @@ class ProgressCheck:
         self._done = threading.Event()
 
     def moved(self) -> None:
-        """There was progress, or nothing to do."""
+        """Report progress, or that there is nothing to do."""
         self._moved = time.monotonic()
 
     @property
@@ -54,12 +55,12 @@ class ProgressCheck:
         return time.monotonic() - self._moved
 
     def watch(self) -> None:
-        """Start to watch; `stop` ends it."""
+        """Start the check; `stop` ends it."""
         self.moved()
         threading.Thread(target=self._watch, name="progress", daemon=True).start()
 
     def stop(self) -> None:
-        """The process is ending by itself."""
+        """End the check: the process is stopping."""
         self._done.set()
 
     def _watch(self) -> None:
@@ -81,8 +82,9 @@ class ProgressCheck:
 
 
 def _waited() -> dict[str, float]:
-    """Seconds that each thread has waited for a CPU until now. A starved process is not asleep, and its heartbeats go
-    on as it gets its turns; one that is stopped or paused waits for nothing. Empty where the kernel does not count."""
+    """Return the seconds that each thread has waited for a CPU. A process that waits for a CPU is not asleep: it still
+    sends heartbeats when it gets one. A stopped or paused process waits for nothing. Empty where the kernel does not
+    count."""
     found = {}
     for counts in TASKS.glob("*/schedstat"):
         try:

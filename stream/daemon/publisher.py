@@ -41,7 +41,8 @@ Records = Sequence[tuple[str, bytes | None, bytes]]
 
 
 class Announcer:
-    """A `Publisher` of the pipeline: called after the rename, and again by recovery where that was not certain."""
+    """A `Publisher` of the pipeline. It is called after the rename, and by recovery where the announcement is not
+    certain."""
 
     def __init__(self, process: str, source: Source, send: Callable[[Records], Any]) -> None:
         self._releases, self._events = topic(process, "releases"), topic(process, "released-events")
@@ -57,8 +58,8 @@ class Announcer:
             )
 
     def _told(self, publication: str, sequence: int, head: Mapping[str, Any]) -> str:
-        """Send it whole, or without its events; "" or why not whole. A broker that is away ends the process: its next
-        start tells the release again."""
+        """Send the announcement, without its events where they cannot be sent; return "" or why. A broker that is away
+        ends the process: its next start announces the release again."""
         from kafka import errors
 
         key = f"{publication}/{sequence}".encode()
@@ -134,7 +135,7 @@ def _rows(log: EventLog) -> list[list[Any]]:
 
 
 def _read(folder: str, manifest: Mapping[str, Any]) -> EventLog | None:
-    """The released log as it lies in the store: what is streamed is what was sealed. None where it has no events."""
+    """Read the released log from the store: what is streamed is what was sealed. None where it has no events."""
     from fsspec.core import url_to_fs
 
     from connectors import read_log

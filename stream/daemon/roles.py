@@ -22,17 +22,17 @@ def run_ingest(config: Path, output: Path) -> int:
     from connectors.kafka.events import POISONS
     from stream.daemon import start
     from stream.daemon.faust_app import run
-    from stream.daemon.ingest import ingest_app
+    from stream.daemon.ingest_app import ingest_app
     from stream.metrics.observer import serve
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
     start.check_topics(settings, source)
     key = start.pseudonym_key(settings, output)
-    app, worker = ingest_app(settings, source, key, output / "operator" / ".faust" / "ingest")
-    worker.metrics = serve(settings)
-    if worker.metrics is not None:
-        worker.metrics.dead_letters(POISONS)
+    metrics = serve(settings)
+    if metrics is not None:
+        metrics.dead_letters(POISONS)
+    app, worker = ingest_app(settings, source, key, output / "operator" / ".faust" / "ingest", metrics)
     log.info("ingest starts: process %s, topics %s", settings.process.name, ", ".join(source.topics))
     worker.check.watch()
     return ending(lambda: run(app))
@@ -52,26 +52,26 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
         raise InputError(f"{config}: no [[publication]]: there is nothing to release")
     start.check_topics(settings, source)
     start.pseudonym_key(settings, output)
-    host = CoordinatorContext(settings, source, output, start.source_partitions(source), at)
-    app, coordinator = coordinator_app(host, output / "operator" / ".faust" / "coordinator")
     metrics = serve(settings)
     if metrics is not None:
         metrics.active(False)
-        coordinator.watch = MetricsObserver(settings, metrics)
+    watch = None if metrics is None else MetricsObserver(settings, metrics)
+    host = CoordinatorContext(settings, source, output, start.source_partitions(source), at, watch)
+    app, coordinator = coordinator_app(host, output / "operator" / ".faust" / "coordinator")
     log.info("coordinator starts: process %s", settings.process.name)
     coordinator.check.watch()
     return ending(lambda: run(app, on_stop=coordinator.close))
 
 
 def _quit(_number: int, _frame: object) -> None:
-    """SIGTERM before Faust has its own handler: a stop that was asked for is no failure, and nothing is under way yet.
-    Not an exception: the client of the broker takes it for a failed request, and the process would run on."""
+    """Handle SIGTERM before Faust has its own handler: nothing has begun, and a requested stop is no failure. This is
+    no exception, since the Kafka client would take one for a failed request and go on."""
     logging.shutdown()
     os._exit(0)
 
 
 def ending(work: Any) -> int:
-    """Run `work`; what crashed it becomes one line (type, no content) and an exit code."""
+    """Run `work` and return an exit code; an error that ends it becomes one line (its type, no content)."""
     try:
         work()
     except VeilstreamError as error:
@@ -89,8 +89,8 @@ WAITING = (2, 4)
 
 
 def run_waiting(config: Path, output: Path, role: str) -> int:
-    """As `run`, but what a restart does not mend ends nothing: it is said, /healthz is 200 and /readyz 503, until
-    SIGTERM. Docker and Kubernetes start a container again whatever its exit code says."""
+    """As `run`, but a process that a restart cannot help does not end: it logs why, /healthz answers 200 and /readyz
+    503, until SIGTERM. Docker and Kubernetes restart a container whatever its exit code."""
     try:
         code = run_all(config, output, ("ingest", "coordinator") if role == "all" else (role,))
     except VeilstreamError as error:
@@ -110,7 +110,7 @@ def run_waiting(config: Path, output: Path, role: str) -> int:
 
 
 def _health_port(config: Path) -> int | None:
-    """Of the configuration, which may be what is wrong; the environment may name it too."""
+    """The port from the configuration, which may itself be invalid; then from the environment."""
     from stream.config.sources import load
 
     try:
@@ -148,12 +148,13 @@ def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coord
 
 
 def _unblock() -> None:
-    """In a child before its program begins: the mask is inherited."""
+    """Unblock signals in a child before its program begins: the mask is inherited."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
 
 
 def _environment(config: Path, role: str) -> dict[str, str]:
-    """Two processes cannot share a port: the coordinator of `--role all` takes the next one, of metrics and health."""
+    """The environment of one role. Two processes cannot share a port, so the coordinator of `--role all` uses the next
+    one for metrics and health."""
     from stream.config.sources import load
 
     settings = load(config)
@@ -164,7 +165,7 @@ def _environment(config: Path, role: str) -> dict[str, str]:
 
 
 def _wait(children: list[subprocess.Popen[bytes]]) -> int:
-    """Exit code of the child that ends first (minus the signal that ended it); the other is stopped."""
+    """Wait for the first child that ends and stop the other; its exit code (minus the signal that ended it)."""
     pid, status = os.waitpid(-1, 0)
     for child in children:
         if child.pid != pid:

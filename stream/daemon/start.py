@@ -29,7 +29,8 @@ def daemon_settings(config: Path) -> tuple[Settings, Source]:
 
 
 def check_topics(settings: Settings, source: Source) -> None:
-    """Refuse to start on topics that are missing, have no total order or lose what is kept for ever; InputError."""
+    """Check the topics before the start; InputError where one is missing, has no total order or may lose records that
+    must be kept."""
     with topics.admin(source) as client:
         topics.partitions(client, source.topics)
         for problem in topics.check(client, topics.plans(settings.process.name, source)):

@@ -10,8 +10,9 @@ import os
 import socket
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypedDict
+from typing import TypedDict
 
 import msgspec
 
@@ -19,8 +20,10 @@ from stream.daemon.delta_log import Anchor, LostDeltasError
 from stream.fold.fold import Fold
 
 
-class Engine(Protocol):
-    """What is told of a coordinator (stream.daemon.state_machine)."""
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """State of a coordinator for the status file: its fold, the positions of its last record and its last checkpoint,
+    and its delta topic."""
 
     fold: Fold
     position: int
@@ -99,12 +102,12 @@ class StatusFile:
         self._told = Status()
         self._lock = threading.Lock()
 
-    def write(self, engine: Engine, state: str) -> None:
-        """Records were folded: everything anew."""
-        self._put({**status(engine, state), "heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": 0.0})
+    def write(self, one: Standing, state: str) -> None:
+        """Write the whole status. Called after records were folded."""
+        self._put({**status(one, state), "heartbeat": self._heartbeat, "moved": time.time(), "busy_seconds": 0.0})
 
     def alive(self, state: str, busy_seconds: float) -> None:
-        """The process lives; nothing else is new. Nothing before the first `write`: a standby says nothing here."""
+        """Update only the time and the state. Does nothing before the first `write`: a standby writes no status."""
         if self._told:
             self._put({**self._told, "state": state, "busy_seconds": busy_seconds, "at": time.time()})
 
@@ -116,9 +119,9 @@ class StatusFile:
             os.replace(temporary, self._path)
 
 
-def write_status(output: Path, engine: Engine, state: str) -> None:
+def write_status(output: Path, one: Standing, state: str) -> None:
     """Replace `operator/status.json` once."""
-    StatusFile(output).write(engine, state)
+    StatusFile(output).write(one, state)
 
 
 def standstill(told: Status, now: float) -> str | None:
@@ -145,17 +148,17 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def status(engine: Engine, state: str) -> Status:
+def status(one: Standing, state: str) -> Status:
     """Position in the delta topic, partitions with their high-water marks, gaps, and each publication's counts."""
-    fold = engine.fold
+    fold = one.fold
     return {
         "state": state,
         "at": time.time(),
         "pid": os.getpid(),
         "host": socket.gethostname(),
-        "position": engine.position,
-        "delta": {"log": engine.anchor.log, "lost": _lost(engine)},
-        "checkpoint": engine.saved,
+        "position": one.position,
+        "delta": {"log": one.anchor.log, "lost": _lost(one)},
+        "checkpoint": one.saved,
         "partitions": [
             {
                 "src": source,
@@ -172,8 +175,9 @@ def status(engine: Engine, state: str) -> Status:
     }
 
 
-def _lost(engine: Engine) -> LostDelta | None:
-    return None if engine.lost is None else {"log": engine.lost.lineage.topic, "first": engine.lost.lost}
+def _lost(one: Standing) -> LostDelta | None:
+    """Describe the topic that has replaced the one that was folded: its id and the first offset that differs."""
+    return None if one.lost is None else {"log": one.lost.lineage.topic, "first": one.lost.lost}
 
 
 def read_status(output: Path) -> Status | None:

@@ -1,7 +1,7 @@
 """The state that grows with the log: events and cases in columns, about 26 bytes an event.
 
-Events stand in order of acceptance; within one partition that is the order of offsets, so (time, partition,
-position) is the trace order of DESIGN section 3 without storing an offset.
+Events stand in order of acceptance; within one partition that is the order of offsets, so (time, partition, position)
+is the trace order (event time, source, partition, offset) without storing an offset.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from models.eventlog import MISSING
 
 GROWTH = 1.25
-"""Room added when a column is full: at most a fifth of the state lies idle (24 bytes an event become 30, and 32 is the
-bound of DESIGN section 7), for about 4 copies of each value. At an eighth the copies cost 3 % of the whole fold."""
+"""Room added when a column is full: at most a fifth of the memory is unused (24 bytes an event become 30, and the bound
+is 32), and each value is copied about 4 times. At an eighth the copies cost 3 % of the whole fold."""
 
 REFUSED = -1
 """Code of a case that was erased or has left by retention: its events do not come back."""
@@ -75,7 +75,7 @@ class Table:
             column[self.size : self.size + count] = columns.get(name, 0)
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
-        """Only the rows of the mask, in order; the room of the others is given back."""
+        """Keep only the rows of the mask, in order, and free the memory of the others."""
         self._data = {name: self[name][mask] for name in self._data}
         self.size = self._room = int(mask.sum())
 
@@ -115,9 +115,9 @@ def coded(index: Mapping[Any, int], values: Sequence[Any]) -> npt.NDArray[np.int
 
 
 class CaseIndex(dict[str, int]):
-    """Pseudonym -> case code in order of first appearance; cases that are gone answer REFUSED.
+    """Pseudonym -> case code in order of first appearance; cases that were removed answer REFUSED.
 
-    What is kept of a case that is gone is a digest: enough to refuse its replay, too little to name it.
+    Of a removed case only a digest is kept: it suffices to refuse later events of the case, and does not name it.
     """
 
     def __init__(self, cases: Iterable[tuple[str, int]] = (), gone: set[bytes] | None = None) -> None:
@@ -139,7 +139,8 @@ class CaseIndex(dict[str, int]):
         return result
 
     def recoded(self, keep: npt.NDArray[np.bool_]) -> CaseIndex:
-        """The index of the cases of the mask under new codes, in place of this one; the others are gone for good."""
+        """Return an index of the cases of the mask under new codes, to replace this one; the others are removed for
+        good."""
         code = np.cumsum(keep) - 1
         kept = [(name, int(code[old])) for name, old in self.items() if old < len(keep) and keep[old]]
         self.gone.update(digest(name) for name, old in self.items() if old < len(keep) and not keep[old])
@@ -147,7 +148,7 @@ class CaseIndex(dict[str, int]):
 
 
 def digest(case: str) -> bytes:
-    """What remains of a case that is gone: 16 bytes, one-way."""
+    """Return what is kept of a removed case: 16 bytes, one-way."""
     return hashlib.blake2b(case.encode(), digest_size=16).digest()
 
 
@@ -170,7 +171,8 @@ class Attribute:
         return result
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> None:
-        """Follow the events to their new positions; drop what belonged to others, values included."""
+        """Follow the events of the mask to their new positions; drop those of others, and values that nobody has any
+        more."""
         self.rows.keep(mask[self.rows["event"]])
         self.rows["event"][:] = (np.cumsum(mask) - 1)[self.rows["event"]]
         used, codes = np.unique(self.rows["code"], return_inverse=True)

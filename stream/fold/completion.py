@@ -8,15 +8,14 @@ ticks, since the last event was recorded (so that replaying an old log into a to
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from stream.fold.cases import Table
-from stream.fold.triggers import Clock
-
-Mask = npt.NDArray[np.bool_]
+from stream.fold.clocks import Clocks
+from stream.fold.rules import FoldRules
+from stream.fold.triggers import NEVER, Clock
 
 
 def complete_now(cases: Table, inactivity: int | None, clock: Clock) -> npt.NDArray[np.bool_]:
@@ -36,37 +35,10 @@ def silent_now(cases: Table, inactivity: int | None, clock: Clock) -> npt.NDArra
     return result
 
 
-class EndAll:
-    """Which of the activities that complete a case together each case has had: one bit an activity, uint64."""
-
-    def __init__(self, activities: Sequence[str]) -> None:
-        self.activities = tuple(dict.fromkeys(activities))
-        self.all = np.uint64((1 << len(self.activities)) - 1)
-        self._bits = np.zeros(0, dtype=np.uint64)
-
-    def bits(self, names: Collection[str], codes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint64]:
-        """The bit of each event; `names`: activities by code (they only grow in number)."""
-        if len(self._bits) < len(names):
-            place = {name: np.uint64(1 << k) for k, name in enumerate(self.activities)}
-            self._bits = np.asarray([place.get(name, np.uint64(0)) for name in names], dtype=np.uint64)
-        return self._bits[codes]
-
-    def met(self, had: npt.NDArray[np.uint64], cases: npt.NDArray[np.int32], bits: npt.NDArray[np.uint64]) -> Mask:
-        """Per event, in order of acceptance: whether its case has had all by then. `had`: by case code, before."""
-        now: dict[int, int] = {}
-        complete, known = int(self.all), had.tolist()
-        result = np.zeros(len(cases), dtype=np.bool_)
-        for place, (case, bit) in enumerate(zip(cases.tolist(), bits.tolist(), strict=True)):
-            before = now[case] if case in now else known[case] if case < len(known) else 0
-            now[case] = before | bit
-            result[place] = now[case] == complete
-        return result
-
-
 class Inactivity:
     """Open cases in the order in which silence will complete them.
 
-    One entry a case: an entry whose case has moved on meanwhile is put back at its present deadline when it comes up,
+    There is one entry a case. An entry that is due while its case had later events is put back with the new deadline,
     so an event costs nothing here.
     """
 
@@ -76,7 +48,7 @@ class Inactivity:
         self._wall: list[tuple[int, int]] = []
 
     def rebuild(self, cases: Table) -> None:
-        """From the state: what is here is derived, and so never in a snapshot."""
+        """Rebuild from the state: deadlines are derived, and so not part of a snapshot."""
         self._event, self._wall = [], []
         for case in np.flatnonzero(~cases["closed"]).tolist():
             self.opened(case, cases)
@@ -87,7 +59,8 @@ class Inactivity:
             self.push(case, last + self.inactivity)
 
     def push(self, case: int, deadline: int) -> None:
-        """An open case with a deadline that is right or too early (then it is put back when it comes up)."""
+        """Add an open case with a deadline that is right or too early; one that is too early is put back when it is
+        due."""
         heapq.heappush(self._event, (deadline, case))
         heapq.heappush(self._wall, (deadline, case))
 
@@ -112,3 +85,68 @@ class Inactivity:
                 return deadline, case
             heapq.heapreplace(heap, (present, case))
         return None
+
+
+class Completions:
+    """Which cases are complete (column `closed`), and which one silence completes next. Kept up to date only where a
+    trigger counts completions (`exact`).
+
+    `restored`: the state says which cases are closed; it is not computed again.
+    """
+
+    def __init__(self, rules: FoldRules, cases: Table, clocks: Clocks, *, restored: bool = False) -> None:
+        self._cases, self._clocks = cases, clocks
+        self.exact = restored and rules.exact
+        self.install(rules)
+
+    def install(self, rules: FoldRules) -> None:
+        """Put rules into effect; `rebuild` follows."""
+        self.silence = rules.inactivity
+        was_exact, self.exact = self.exact, rules.exact
+        if not was_exact:
+            self._cases["closed"][:] = self.complete(self._clocks.read()) & rules.exact
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """The deadlines of silence from the state: after a restore, a new configuration, an erasure."""
+        self.deadlines = Inactivity(self.silence)
+        if self.exact:
+            self.deadlines.rebuild(self._cases)
+
+    def complete(self, clock: Clock) -> npt.NDArray[np.bool_]:
+        """bool by case code: complete at `clock`."""
+        return complete_now(self._cases, self.silence, clock)
+
+    def silent(self, case: int) -> bool:
+        """Whether a case is complete by silence in spite of the event it just got (a late one)."""
+        silence, clock = self.silence, self._clocks.read()
+        if silence is None:
+            return False
+        last, arrival = int(self._cases["last"][case]), int(self._cases["arrival"][case])
+        by_event = clock.watermark is not None and last + silence <= clock.watermark
+        return by_event or (clock.now is not None and max(last, arrival) + silence <= clock.now)
+
+    def next_by_watermark(self) -> int | None:
+        """The case whose silence ends at or before the watermark, earliest first; None: no case, or not `exact`."""
+        watermark = self._clocks.read().watermark if self.exact else None
+        if watermark is None:
+            return None
+        return _due(self.deadlines.next_event(self._cases), watermark)
+
+    def next_by_clock(self) -> int | None:
+        """The case whose silence by ticks ends at or before `now`; None: no case, or not `exact`."""
+        now = self._clocks.now if self.exact else None
+        return None if now is None else _due(self.deadlines.next_wall(self._cases), now)
+
+    def next_deadline(self) -> int:
+        """The next moment (ns) at which the clock alone completes a case; NEVER where there is none."""
+        top = self.deadlines.next_wall(self._cases) if self.exact else None
+        return NEVER if top is None else top[0]
+
+    def close(self, case: int) -> None:
+        """An open case is complete."""
+        self._cases["closed"][case] = True
+
+
+def _due(top: tuple[int, int] | None, moment: int) -> int | None:
+    return None if top is None or top[0] > moment else top[1]

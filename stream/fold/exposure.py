@@ -11,6 +11,9 @@ import numpy.typing as npt
 
 from models.eventlog import MISSING, Column, EventLog
 from stream.fold.cases import EXPOSED, PENDING, Array, Attribute, Table
+from stream.fold.completion import silent_now
+from stream.fold.intake import State
+from stream.fold.triggers import Clock
 from stream.fold.window import EventsPerCase
 
 Flags = npt.NDArray[np.bool_]
@@ -71,7 +74,7 @@ def within_quota(
 
 
 def insertions(events: Table, flags: Array, chosen: Positions, rank: Array | None) -> int:
-    """How many of `chosen` stand, in their trace, before an event that was exposed already."""
+    """Count the events of `chosen` that stand, in their trace, before an event that was exposed already."""
     if rank is None:
         return 0
     mixed = np.concatenate((np.flatnonzero(flags == EXPOSED), chosen))
@@ -93,9 +96,9 @@ def project(
     case_attributes: Mapping[str, Attribute],
     event_attributes: Mapping[str, Attribute],
 ) -> EventLog:
-    """The log of the events `ordered` (already in trace order); cases in order of their first acceptance.
+    """Build the log of the events `ordered` (already in trace order); cases in order of their first acceptance.
 
-    A case attribute is its last non-missing value among these events (DESIGN section 5, `sensitive`).
+    A case attribute is its last non-missing value among these events.
     """
     case = events["case"][ordered]
     present = np.unique(case)
@@ -123,3 +126,40 @@ def _last_value(codes: npt.NDArray[np.int32], case: Array, present: Array) -> np
     given = np.flatnonzero(codes != MISSING)
     result[np.searchsorted(present, case[given])] = codes[given]  # the last assignment wins: trace order
     return result
+
+
+def complete_in(
+    state: State, ordered: Positions, flags: Array, end: int | None, silence: int | None, clock: Clock
+) -> Flags:
+    """bool by exposed case: complete as far as the cut can see. `ordered`: its events; `flags`: what the publication
+    did with each event; `end`: of the window; `silence`: the rule of inactivity (ns).
+
+    Nothing of the case is pending (before `end`), and its last exposed event ended it or lies `silence` back (for a
+    window, back from its end), or it shows all of `end_all`.
+    """
+    events, cases = state.events, state.cases
+    case = events["case"][ordered]
+    final = np.flatnonzero(np.diff(case, append=-1))
+    present, last = case[final], events["time"][ordered[final]]
+    complete = events["end"][ordered[final]] | _had_all(state, ordered, final)
+    if end is None:
+        complete |= silent_now(cases, silence, clock)[present]
+    elif silence is not None:
+        complete |= last <= end - silence
+    waiting = np.flatnonzero(flags == PENDING)
+    if end is not None:
+        waiting = waiting[events["time"][waiting] < end]
+    more = np.zeros(cases.size, dtype=np.bool_)
+    more[events["case"][waiting]] = True
+    return complete & ~more[present]
+
+
+def _had_all(state: State, ordered: Positions, final: Positions) -> Flags:
+    """By exposed case: whether its exposed events hold all activities of `end_all`."""
+    rule = state.end_all
+    if not rule.activities or not len(ordered):
+        return np.zeros(len(final), dtype=np.bool_)
+    bits = rule.bits(state.activities, state.events["activity"][ordered])
+    first = np.concatenate(([0], final[:-1] + 1))
+    complete: Flags = np.bitwise_or.reduceat(bits, first) == rule.all
+    return complete

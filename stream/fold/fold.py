@@ -1,38 +1,124 @@
 """The deterministic fold: records of the delta topic in, cuts out. No clock, no file, no ledger.
 
 State and cuts depend on nothing but the rules and the order of the records. Rows between two possible cuts are
-taken in bulk; only around a trigger does the fold go row by row (`_step`).
+taken in bulk; only around a trigger does the fold go row by row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from models.errors import InputError, RefusedError
-from stream.fold.cases import PENDING
+from stream.fold.clocks import Clocks
+from stream.fold.completion import Completions
 from stream.fold.cut import Cut
-from stream.fold.intake import Batch, Partition
+from stream.fold.cutting import Cutter
+from stream.fold.exposure import Projection
+from stream.fold.intake import Batch, Partition, State
+from stream.fold.publications import Publications
 from stream.fold.records import AnyRecord, Command, Config, Delta, Heartbeat, Tick
+from stream.fold.retention import Retention
 from stream.fold.rows import Rows
-from stream.fold.rules import FoldRules, LogFacts, PublicationRules
+from stream.fold.rules import FoldRules, LogFacts
 from stream.fold.snapshot import decode, dump_state, encode, load_state
-from stream.fold.triggers import Firing, PublicationState
+from stream.fold.triggers import PublicationState
 
 __all__ = ["Cut", "Fold"]
 
 
-class Fold(Rows):
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The content of a snapshot, without the rules."""
+
+    state: State = field(default_factory=State)
+    publications: Sequence[PublicationState] = ()
+    now: int | None = None
+    position: int = -1
+    key: str = ""
+
+
+class Fold:
     """The state of one process and the cuts that follow from its records.
 
-    `apply` is a generator: every cut must be decided (`decided`, once it is durable) before the next is asked for, and
-    a snapshot is taken between records only.
+    `apply` is a generator: the caller must decide every cut (`decided`, once the decision is durable) before it asks
+    for the next, and take a snapshot between records only.
+
+    Each part owns its state: `state` events, cases and partitions; `clocks` the time; `publications` the counters of
+    each publication; `completions` which cases are complete; `cutter` the open cut. `retention` removes cases, and
+    `rows` adds events. New rules go to each of them (`install`).
     """
 
-    def __init__(self, rules: FoldRules, facts: LogFacts | None = None) -> None:
-        super().__init__(rules.resolved(facts))
+    def __init__(self, rules: FoldRules, facts: LogFacts | None = None, restored: Restored | None = None) -> None:
+        if restored is None:
+            rules = rules.resolved(facts)
+        found = restored or Restored(key=rules.key)
+        self.rules, self.position, self.key = rules, found.position, found.key
+        self.state = found.state
+        self.state.install(rules)
+        self.clocks = Clocks(rules, self.state.partitions, found.now)
+        self._publications = Publications(rules, self.state, self.clocks, found.publications)
+        self._completions = Completions(rules, self.state.cases, self.clocks, restored=restored is not None)
+        parts = (self.state, self.clocks, self._publications, self._completions)
+        self._retention = Retention(rules, *parts)
+        self._cutter = Cutter(rules, *parts, self._retention)
+        self._rows = Rows(rules, *parts)
+        self._publications.recount()
+
+    def _install(self, rules: FoldRules) -> None:
+        """Put new rules into effect; counters are derived last, from what the parts then hold."""
+        self.rules = rules
+        self.state.install(rules)
+        self.clocks.install(rules)
+        self._publications.install(rules)
+        self._completions.install(rules)
+        self._retention.install(rules)
+        self._cutter.install(rules)
+        self._rows.install(rules)
+        self._publications.recount()
+
+    # what is asked of it
+
+    @property
+    def now(self) -> int | None:
+        """The clock (ns): by ticks; embedded, by event times. None before the first."""
+        return self.clocks.now
+
+    @property
+    def gap(self) -> bool:
+        """Whether a partition misses offsets: nothing is released until `gap rewind|accept`."""
+        return self.clocks.gap
+
+    @property
+    def publications(self) -> Mapping[str, PublicationState]:
+        """The counters of each publication, by name."""
+        return self._publications.states
+
+    @property
+    def dead_letters(self) -> list[tuple[str, int, int, str]]:
+        """(source, partition, offset, reason) of late events for the dlq, since the caller last cleared the list."""
+        return self._publications.dead_letters
+
+    def next_deadline(self) -> int | None:
+        """The next moment (ns) after `now` at which a tick alone could bring a cut or a completion; None: none."""
+        return self._rows.next_deadline()
+
+    def accounting(self, publication: str) -> dict[str, int]:
+        """Where every accepted event is (`Publications.accounting`)."""
+        return self._publications.accounting(publication)
+
+    def exposed(self, cut: Cut) -> Projection:
+        """The log that the open cut exposes: all events of the publication exposed so far."""
+        return self._cutter.exposed(cut)
+
+    def decided(self, cut: Cut, released: bool) -> None:
+        """The publication's decision on the open cut is durable."""
+        self._cutter.decided(cut, released)
+
+    def erase(self, cases: Sequence[str]) -> int:
+        """Remove cases by pseudonym, for good: their events are refused from now on. Returns how many were known."""
+        return self._retention.erase(cases)
 
     # records
 
@@ -44,15 +130,15 @@ class Fold(Rows):
         if isinstance(record, Delta):
             yield from self._delta(position, record)
         else:
-            self._place = (position, 0)
+            self._cutter.stand_at(position, 0)
             if isinstance(record, Tick):
                 yield from self._tick(record.at)
             elif isinstance(record, Heartbeat):
                 partition = self.state.partition((record.src, record.p))
                 partition.active = record.at if partition.active is None else partition.active
                 self._miss(position, record, partition)
-                if self.rules.private:  # which partitions are idle tells of their events: ticks alone are the clock
-                    yield from self.evaluate()
+                if self.rules.private:  # which partitions are idle depends on events: only ticks move the clock
+                    yield from self._cutter.evaluate()
                 else:
                     yield from self._tick(record.at)
             elif isinstance(record, Command):
@@ -65,7 +151,7 @@ class Fold(Rows):
         partition = self.state.partition((record.src, record.p))
         self.key = self.key or record.key
         if record.key != self.key:
-            # one person under two keys would count as two and fake K
+            # one person under two keys would count as two, and K would be reached with fewer persons
             self.state.foreign += len(record.rows)
             if partition.lost is None and partition.lost_by(record) is None:
                 partition.reach(record, partition.hwm)
@@ -73,36 +159,37 @@ class Fold(Rows):
         if self._must_wait(record, partition):
             partition.held.append((position, record))
             return
-        yield from self._rows(position, record, partition)
+        yield from self._offsets(position, record, partition)
         yield from self._unhold(position, partition)
 
     def _must_wait(self, record: Delta, partition: Partition) -> bool:
-        """Whether there is a gap before the record: offsets that nobody brought, or a log that is not the one we know.
-        Behind such a log everything waits, until the operator has decided."""
+        """Whether a record must wait: offsets before it are missing, or it comes from another log than the one read so
+        far. After another log every record waits until the operator decides."""
         if partition.lost is None:
             partition.lost = partition.lost_by(record)
         return partition.lost is not None or (record.prev > partition.hwm and not partition.accept_gap)
 
     def _miss(self, position: int, idle: Heartbeat, partition: Partition) -> None:
-        """A partition that is idle behind more than we have: a delta was lost, and none follows that would show it."""
+        """Detect a lost delta that no later delta would show: an idle partition reports a higher last offset than the
+        state has."""
         if idle.last is not None and idle.last > partition.hwm and not partition.held:
             empty = Delta(src=idle.src, p=idle.p, prev=idle.last, last=idle.last, n=0, key=self.key, log=partition.log)
             partition.held.append((position, empty))
 
     def _unhold(self, position: int, partition: Partition) -> Iterator[Cut]:
-        """Take the records behind a gap that has closed, at the place of the record that closed it."""
+        """Fold the held records once their gap has closed. Their cuts get the position of the record that closed it."""
         was_open = partition.gap
         while partition.held and not self._must_wait(partition.held[0][1], partition):
             _, record = partition.held.pop(0)
             if record.prev > partition.hwm:
-                partition.accept_gap = False  # of one gap: the next one is decided by itself
-            yield from self._rows(position, record, partition)
+                partition.accept_gap = False  # for one gap; the next one needs its own decision
+            yield from self._offsets(position, record, partition)
         partition.accept_gap = False
         if was_open and not self.gap:
-            self._place = (position, 0)
-            yield from self.evaluate()
+            self._cutter.stand_at(position, 0)
+            yield from self._cutter.evaluate()
 
-    def _rows(self, position: int, record: Delta, partition: Partition) -> Iterator[Cut]:
+    def _offsets(self, position: int, record: Delta, partition: Partition) -> Iterator[Cut]:
         before, begin = partition.hwm, 0
         self.state.named = self.state.named and (record.named or not record.rows)
         while begin < len(record.rows):
@@ -114,100 +201,82 @@ class Fold(Rows):
             if done < len(batch):
                 self.state.unstage()
         partition.reach(record, before)
-        self._set_place(position, len(record.rows))
+        self._cutter.stand_at(position, len(record.rows))
         if record.wm is not None and (partition.latest is None or record.wm > partition.latest):
             yield from self._reach(partition, record.wm)
 
     def _batch(self, position: int, batch: Batch, partition: Partition) -> Generator[Cut, None, int]:
-        """Take the staged rows; returns how many (fewer where cases left the state, and the rest is staged anew)."""
+        """Accept the staged rows. Returns how many; fewer than all where cases were removed: then the rest must be
+        staged again."""
         row = 0
         while row < len(batch):
-            stop = self._next_stop(batch, row, partition)
-            if stop > row and not self._exact:
-                self._bulk(batch, row, stop, partition)
+            stop = self._rows.next_stop(batch, row)
+            if stop > row and not self._completions.exact:
+                self._rows.take_bulk(batch, row, stop, partition)
                 row = stop
                 continue
-            if stop > row and (stride := self._walk(batch, row, stop)).end > row:
-                self._bulk(batch, row, stride.end, partition)
-                stride.flush(self.state.cases)
-                row = stride.end
-                self._set_place(position, int(batch.rows[row - 1]))
-                yield from self.evaluate()
-                if self._restage:
-                    self._restage = False
-                    return row
-                continue
-            self._set_place(position, int(batch.rows[row]))
-            yield from self._reach(partition, int(batch.times[row]))
-            if not self._restage:
-                self._accept(batch, row, partition)
-                row += 1
-                yield from self.evaluate()
-            if self._restage:
-                self._restage = False
+            if stop > row and (end := self._rows.take_stride(batch, row, stop, partition)) > row:
+                row = end
+                self._cutter.stand_at(position, int(batch.rows[row - 1]))
+                yield from self._cutter.evaluate()
+            else:
+                self._cutter.stand_at(position, int(batch.rows[row]))
+                yield from self._reach(partition, int(batch.times[row]))
+                if not self._retention.staged_is_void:
+                    self._rows.take_one(batch, row, partition)
+                    row += 1
+                    yield from self._cutter.evaluate()
+            if self._retention.staged_is_void:
+                self._retention.staged_anew()
                 return row
         return row
-
-    def _set_place(self, position: int, row: int) -> None:
-        # embedded: named by the rank of the event, so that the size of a record changes no name
-        self._place = (position + row, 0) if self.rules.embedded else (position, row)
 
     # time
 
     def _reach(self, partition: Partition, time: int) -> Iterator[Cut]:
-        """The clocks reach the time of an event (before it is accepted): deadlines up to it are due first."""
+        """Move the clocks to the time of an event, before the event is accepted: deadlines up to that time fire
+        first."""
         state = self.state
         state.earliest = time if state.earliest is None else min(state.earliest, time)
         if self.rules.embedded:
             if self.now is None or time > self.now:
                 yield from self._run_until(time)
         else:
-            partition.latest = time if partition.latest is None else max(partition.latest, time)
+            partition.reach_time(time)
             yield from self._complete_by_watermark()
         partition.active = self.now
-        yield from self.evaluate()
+        yield from self._cutter.evaluate()
 
     def _run_until(self, time: int) -> Iterator[Cut]:
         """Stop at each deadline up to `time`, as if a tick came exactly then, and end there."""
         while (deadline := self.next_deadline()) is not None and deadline <= time:
-            self._set_clock(deadline)
+            self.clocks.reach(deadline)
             yield from self._complete_by_clock()
-            yield from self.evaluate()
-        self._set_clock(time)
+            yield from self._cutter.evaluate()
+        self.clocks.reach(time)
         yield from self._complete_by_clock()
-
-    def _set_clock(self, time: int) -> None:
-        self.now = time if self.now is None else max(self.now, time)
-        for partition in self.state.partitions.values() if self.rules.embedded else ():
-            partition.latest = time if partition.latest is None else max(partition.latest, time)
 
     def _tick(self, at: int) -> Iterator[Cut]:
         if self.now is None and self.rules.private and not self.rules.embedded:
-            # the clock begins here: deadlines before it are those of events (a case that fell silent, say), and no
-            # window of a dp release may open at one
-            self._set_clock(at)
+            # the clock starts here: deadlines before it come from events (a case that became silent, for example), and
+            # no window of a dp release may open at one of them
+            self.clocks.reach(at)
             yield from self._complete_by_clock()
         elif self.now is None or at > self.now:
             yield from self._run_until(at)
-        yield from self.evaluate()
+        yield from self._cutter.evaluate()
 
     # completion, where its moment matters
 
     def _complete_by_watermark(self) -> Iterator[Cut]:
-        while self._exact and (watermark := self.clock().watermark) is not None:
-            top = self.inactivity.next_event(self.state.cases)
-            if top is None or top[0] > watermark:
-                return
-            self._close(top[1])
-            yield from self.evaluate()
+        while (case := self._completions.next_by_watermark()) is not None:
+            self._rows.close(case)
+            yield from self._cutter.evaluate()
 
     def _complete_by_clock(self) -> Iterator[Cut]:
-        while self._exact and self.now is not None:
-            top = self.inactivity.next_wall(self.state.cases)
-            if top is None or top[0] > self.now:
-                return
-            self._close(top[1])
-            yield from self.evaluate()
+        while (case := self._completions.next_by_clock()) is not None:
+            self._rows.close(case)
+            yield from self._cutter.evaluate()
 
     # commands
 
@@ -219,7 +288,7 @@ class Fold(Rows):
         if name == "release":
             for rules in chosen:
                 if not self.gap and not self.publications[rules.name].paused:
-                    yield from self._manual(rules, "manual")
+                    yield from self._cutter.force(rules, "manual")
         elif name in ("pause", "resume"):
             for rules in chosen:
                 self.publications[rules.name].paused = name == "pause"
@@ -229,22 +298,17 @@ class Fold(Rows):
             yield from self._mend(command.arguments)
         else:
             raise InputError(f"command {name!r} is unknown; known are release, pause, resume, erase, gap")
-        yield from self.evaluate()
-
-    def _manual(self, rules: PublicationRules, trigger: str) -> Iterator[Cut]:
-        cut = self.take(rules, Firing(trigger))
-        if cut is not None:
-            yield from self._offer(cut)
+        yield from self._cutter.evaluate()
 
     def _mend(self, arguments: Mapping[str, Any]) -> Iterator[Cut]:
-        """`gap rewind`: the held records will come again; `gap accept`: what is missing stays missing."""
+        """Obey `gap rewind` (the held records will come again) or `gap accept` (the missing events stay missing)."""
         for name, partition in self.state.partitions.items():
             if not partition.gap or (arguments.get("src", name[0]), arguments.get("p", name[1])) != name:
                 continue
             if arguments.get("action") == "accept":
                 partition.begin_anew(partition.held[0][1])
                 partition.accept_gap = True
-                yield from self._unhold(self._place[0], partition)
+                yield from self._unhold(self._cutter.place[0], partition)
             elif arguments.get("action") == "rewind":
                 partition.begin_anew(partition.held[-1][1])
                 partition.held = []
@@ -255,26 +319,27 @@ class Fold(Rows):
         rules = FoldRules.from_mapping(record.body)
         if self.key and rules.key not in ("", self.key):
             raise RefusedError("a config record names another pseudonym key: the same case would count as two")
-        self.install(rules)
-        yield from self.evaluate()
+        self._install(rules)
+        yield from self._cutter.evaluate()
 
     def finish(self, *, final: bool = False) -> Iterator[Cut]:
-        """After the last event of a log (replay only): the lockstep releases, and with `final` one for the rest."""
+        """Take the cuts after the last event of a log (replay only): the lockstep releases, and with `final` one for
+        the rest."""
         for rules in self.rules.publications:
             rule, own = rules.window.events_per_case, self.publications[rules.name]
             if rule is not None and rule.lockstep:
-                while self._waiting(rules) and own.cuts < rule.releases:
-                    yield from self._manual(rules, "lockstep" if own.first_done else "first")
-            elif final and (rules.private or self._waiting(rules)):
-                # whether something waits would be read off the data
-                yield from self._manual(rules, "final")
+                while self._publications.waiting(rules.name) and own.cuts < rule.releases:
+                    yield from self._cutter.force(rules, "lockstep" if own.first_done else "first")
+            elif final and (rules.private or self._publications.waiting(rules.name)):
+                # for a dp release, whether events wait depends on the data: its final cut is always taken
+                yield from self._cutter.force(rules, "final")
 
     # snapshots
 
     def snapshot(self) -> bytes:
         """The whole state, between records. RefusedError while a cut is undecided."""
-        if self.open_cut is not None:
-            raise RefusedError(f"cut {self.open_cut.id} is undecided: a snapshot would pass it")
+        if self._cutter.open_cut is not None:
+            raise RefusedError(f"cut {self._cutter.open_cut.id} is undecided: a snapshot would pass it")
         return encode(
             {
                 "rules": self.rules.to_mapping(),
@@ -290,14 +355,6 @@ class Fold(Rows):
     def restore(cls, raw: bytes) -> Fold:
         """The fold that `snapshot` saw. RefusedError for bytes of another kind or version."""
         table = decode(raw)
-        fold = cls(FoldRules.from_mapping({**table["rules"], "publications": []}))
-        fold.state = load_state(table["state"])
-        fold.publications = {one["name"]: PublicationState.from_state(one) for one in table["publications"]}
-        fold.now, fold.position, fold.key = table["now"], table["position"], table["key"]
-        rules = FoldRules.from_mapping(table["rules"])
-        fold._exact = rules.exact  # which cases are closed is in the state, not to be found anew
-        fold.install(rules)
-        return fold
-
-    def _waiting(self, rules: PublicationRules) -> bool:
-        return bool(np.any(self.state.events[f"flag:{rules.name}"] == PENDING))
+        publications = [PublicationState.from_state(one) for one in table["publications"]]
+        found = Restored(load_state(table["state"]), publications, table["now"], table["position"], table["key"])
+        return cls(FoldRules.from_mapping(table["rules"]), restored=found)

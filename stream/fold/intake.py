@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from models.eventlog import MISSING, Ints
 from stream.fold.cases import REFUSED, ActorCodes, Array, Attribute, CaseIndex, Codes, Table, coded, plain
-from stream.fold.completion import EndAll
+from stream.fold.end_all import EndAll
 from stream.fold.records import ROW_WIDTH, Delta, PlainRow, lost_from, with_resources
-from stream.fold.rules import SourcePartition
+from stream.fold.rules import FoldRules, SourcePartition
 
 EVENT_COLUMNS = {"case": "<i4", "activity": "<i4", "resource": "<i4", "time": "<i8", "partition": "<u2", "end": "|b1"}
 BEFORE_ALL = -(1 << 63)
@@ -46,8 +46,8 @@ class Partition:
 
     @property
     def missing(self) -> tuple[int, int] | None:
-        """First and last offset between what we have and what came; None without a gap. The last is below the first
-        where a log begins anew and comes whole."""
+        """First and last missing offset; None without a gap. Where a log begins again and nothing of it is missing, the
+        last is below the first."""
         if not self.held:
             return None
         return (self.hwm + 1 if self.lost is None else self.lost), self.held[0][1].prev
@@ -59,20 +59,26 @@ class Partition:
             return "missing"
         return "recreated" if self.held[0][1].log != self.log else "truncated"
 
+    def reach_time(self, time: int) -> None:
+        """An event of this time came."""
+        self.latest = time if self.latest is None else max(self.latest, time)
+
     def lost_by(self, record: Delta) -> int | None:
-        """First offset that the log behind a record has not as we read it; None where it is the log that we know."""
+        """First offset that the log of a record no longer has as it was read; None where it is the log that is
+        known."""
         if record.log and self.log and record.log != self.log:
             return 0
         return lost_from(record.epochs, record.end, self.epoch, self.hwm)
 
     def begin_anew(self, record: Delta) -> None:
-        """Go on with the log of a held record, from what was lost on."""
+        """Continue with the log of a held record, from the first lost offset on."""
         if self.lost is not None:
             self.log = record.log or self.log
             self.hwm, self.epoch, self.lost = self.lost - 1, -1, None
 
     def reach(self, record: Delta, before: int) -> None:
-        """Move the mark behind everything that a record covers. `before`: where it was before the record's rows."""
+        """Move the high-water mark to the last offset that a record covers. `before`: the mark before the record was
+        folded."""
         self.log = record.log or self.log
         if record.last > before:
             self.hwm, self.epoch = record.last, record.epoch
@@ -131,7 +137,13 @@ class State:
         codes = [self.partitions[name].code for name in sorted(self.partitions)]
         return np.argsort(np.asarray(codes, dtype=np.int64))
 
-    def end_by(self, activities: Sequence[str], together: Sequence[str] = ()) -> None:
+    def install(self, rules: FoldRules) -> None:
+        """Put rules into effect: what ends a case, and the recorded source set."""
+        self._end_by(rules.end_activities, rules.end_all)
+        for source in rules.sources:
+            self.partition(source)
+
+    def _end_by(self, activities: Sequence[str], together: Sequence[str]) -> None:
         """Set the activities that end a case, each alone or all together, for events from now on."""
         self.end_activities = frozenset(activities)
         self._ending = np.zeros(0, dtype=np.bool_)
@@ -155,7 +167,7 @@ class State:
         return tuple(self.resources)[1:]
 
     def name_resources(self, pseudonym: Callable[[str], str]) -> None:
-        """Replace the resources of a state that holds raw ones, behind a gap too, by pseudonyms."""
+        """Replace raw resources by pseudonyms, also in records that wait behind a gap."""
         if self.named:
             return
         self.resources = ActorCodes(pseudonym(str(name)) for name in self.resource_names)
@@ -271,14 +283,15 @@ class State:
             store.setdefault(name, Attribute()).add(events, column)
 
     def unstage(self) -> None:
-        """Forget what is staged and was not admitted: cases without an event, attribute values behind the end."""
+        """Drop rows that were staged and not admitted: cases without an event, attribute values behind the end."""
         seen = self.cases.size
         self.index = CaseIndex(((name, code) for name, code in self.index.items() if code < seen), self.index.gone)
         for one in (*self.case_attributes.values(), *self.event_attributes.values()):
             one.rows.keep(one.rows["event"] < self.events.size)
 
     def remove(self, keep: npt.NDArray[np.bool_]) -> None:
-        """Keep the cases of the mask; the others leave nothing but a digest, and what is left is coded anew."""
+        """Keep only the cases of the mask. Of the others a digest is kept; the codes of what remains are assigned
+        again."""
         self.unstage()
         mask = keep[self.events["case"]]
         self.removed_cases += int(np.count_nonzero(~keep))
@@ -346,7 +359,8 @@ def _above(offset: Ints, hwm: int) -> npt.NDArray[np.bool_] | None:
 
 
 def _pruned(names: Sequence[str], column: Array) -> list[str]:
-    """The names still in use; `column` is numbered anew in place. A value that only gone cases had leaves with them."""
+    """Return the names that are still in use and number `column` again in place. Values that only removed cases had are
+    dropped."""
     used = np.unique(column[column != MISSING])
     new = np.full(len(names) + 1, MISSING, dtype=np.int32)
     new[used] = np.arange(len(used))

@@ -67,10 +67,11 @@ class Delta(Record, tag="delta", frozen=True, kw_only=True):
 
 
 def lost_from(epochs: Sequence[tuple[int, int]], end: int | None, epoch: int, offset: int) -> int | None:
-    """First offset that a log has lost of what was read of it up to `offset`; None where all of it still stands.
+    """First offset that a log has lost of what was read of it up to `offset`; None where nothing was lost.
 
-    A leader epoch later than `epoch`, that of the record at `offset`, begins behind that record, or the log was cut
-    there and gives the offsets again (-1: the epoch is unknown, and only `end` can tell).
+    A leader epoch later than `epoch` (that of the record at `offset`) must begin behind that record. Where it begins
+    earlier, the log was truncated there and its offsets were given again (-1: the epoch is unknown, and only `end` can
+    tell).
     """
     begins = [begin for later, begin in epochs if 0 <= epoch < later]
     first = min(begins if end is None else [*begins, end], default=None)
@@ -84,7 +85,7 @@ def without_cases(record: Delta, cases: Collection[str]) -> Delta:
 
 
 def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:
-    """The record with its resources as pseudonyms; itself where they are."""
+    """Return the record with its resources as pseudonyms; the record itself where they are pseudonyms already."""
     if record.named:
         return record
     names = {row[4]: pseudonym(row[4]) for row in record.rows if row[4] is not None}
@@ -93,8 +94,8 @@ def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:
 
 
 class Heartbeat(Record, tag="hb", frozen=True, kw_only=True):
-    """A partition with nothing new: it is idle since broker time `at` (ns). `last`: the highest offset that deltas
-    cover, so that a lost one is missed without an event behind it."""
+    """A partition without new events, idle since broker time `at` (ns). `last`: the highest offset that deltas cover;
+    it shows that a delta was lost even if no event follows."""
 
     src: str
     p: int

@@ -1,4 +1,5 @@
-"""What the fold goes by: publications, completion, retention. Part of its state, so that a replay cuts alike."""
+"""The rules of the fold: publications, completion, retention. They are part of its state, so that a replay takes the
+same cuts."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class PublicationRules:
     private: bool = False
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values; what was not known to rules of earlier programs only where it is set."""
+        """Plain values; fields that earlier programs did not have are written only where they are set."""
         table = {"name": self.name, "window": self.window.to_mapping(), "late": self.late}
         more = {"start": self.start, "private": self.private or None}
         return {**table, **{key: value for key, value in more.items() if value is not None}}
@@ -103,7 +104,7 @@ class FoldRules:
         names = [publication.name for publication in self.publications]
         if len(set(names)) != len(names):
             raise InputError("two publications have the same name")
-        # Several publications at one record are ordered by name (DESIGN section 3).
+        # Several publications at one record are ordered by name.
         object.__setattr__(self, "publications", tuple(sorted(self.publications, key=lambda one: one.name)))
         for publication in self.publications:
             found = publication.window.replay_only

@@ -21,7 +21,7 @@ STATE_VERSION = 2
 
 
 def _without_logs(table: dict[str, Any]) -> dict[str, Any]:
-    """1 to 2: a partition knows of which log its marks are; those of before know nothing of it."""
+    """1 to 2: the log that a partition was read from is unknown."""
     partitions = [[*one, "", -1, None] for one in table["state"]["partitions"]]
     return {**table, "state": {**table["state"], "partitions": partitions}}
 

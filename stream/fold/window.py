@@ -1,4 +1,4 @@
-"""When a release is taken: the window of a publication (DESIGN section 3), as it stands in the configuration.
+"""When a release is taken: the window of a publication, as it stands in the configuration.
 
 A window is any-of: the first trigger that holds fires. Every number is checked here, once, so that the fold never
 meets a window that cannot close.

@@ -1,4 +1,4 @@
-"""From decisions and fold to metrics: implements `stream.release.contract.ReleaseObserver`."""
+"""Fill the metrics from decisions and from the fold: implements `stream.release.contract.ReleaseObserver`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LATE = ("late",)
 
 
 class MetricsObserver:
-    """Tells `metrics` what a service decided and where its fold stands. It reads counts, never records."""
+    """Reports to `metrics` what a service decided and where its fold stands. It reads counts, never records."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -48,7 +48,7 @@ class MetricsObserver:
         self._budgets()
 
     def opened(self, service: ReleaseService) -> None:
-        """This process decides from now on; the gauges hold what the latest release of before said."""
+        """Called when this process becomes active; the gauges then hold the figures of the latest earlier release."""
         self.metrics.active(True)
         self.attached(service)
 
@@ -93,8 +93,8 @@ class MetricsObserver:
             self.metrics.checkpointed()
 
     def folded(self, fold: Fold, *, last: bool = False, heard: float | None = None) -> None:
-        """Records were folded. Counting is not free: once a second at most, and after the last of a replay. `heard`:
-        the broker's time of the last of them."""
+        """Called after records were folded. Counting takes time, so it is done at most once a second, and after the
+        last record of a replay. `heard`: the broker's time of the last of them."""
         now = time.monotonic()
         if now - self._told < 1 and not last:
             return
@@ -129,7 +129,7 @@ def _last_audits(pipeline: Pipeline, most: int) -> list[AuditDocument]:
 
 
 def serve(settings: Settings) -> Metrics | None:
-    """The metrics of a daemon, served where `[metrics]` names a port; None without one."""
+    """Serve the metrics of a daemon where `[metrics]` names a port; None without one."""
     endpoint = settings.metrics
     if endpoint.port is None:
         return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from stream.storage import ledger, mirror, variants
 from stream.storage.entries import Entry, SealEntry
 from stream.storage.envelope import Damaged, Keys, Protection, seal, unseal
 from stream.storage.folder import OperatorFolder, ledger_in, replace_with
+from stream.storage.saved_state import SavedState
 
 Sealed = tuple[bytes, int, Protection]
 
@@ -153,15 +154,8 @@ def _opened(where: str, newest: int, keys: Keys, read: Callable[[], Sealed]) -> 
 
 def renewed(state: bytes) -> bytes:
     """A saved state (the daemon's or a replay's) with the fold in it as this program writes it."""
-    from stream.daemon.state_machine import Saved as OfDaemon
-    from stream.runtime.service import Saved as OfReplay
-
-    try:
-        daemon = msgspec.msgpack.decode(state, type=OfDaemon)
-    except msgspec.ValidationError:
-        replay = msgspec.msgpack.decode(state, type=OfReplay)
-        return msgspec.msgpack.encode(OfReplay(replay.entries, Fold.restore(replay.fold).snapshot()))
-    return msgspec.msgpack.encode(msgspec.structs.replace(daemon, state=Fold.restore(daemon.state).snapshot()))
+    saved = SavedState.decode(state)
+    return replace(saved, fold=Fold.restore(saved.fold).snapshot()).encode()
 
 
 def _renewed_slot(body: bytes) -> bytes:

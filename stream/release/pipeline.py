@@ -17,27 +17,27 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from connectors.store.base import Prepared, Store
-from models.anonymize.sensitive import refuse_identifying
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError
-from models.eventlog import EventLog
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
-from stream.release.attributes import with_attributes
 from stream.release.audience import Audience
+from stream.release.builder import Builder
 from stream.release.candidate import Candidate
-from stream.release.contract import Attempt, AuditContext, Build, Decision, Exposure, Mechanism
+from stream.release.contract import Attempt, AuditContext, Build, Decision, Mechanism
 from stream.release.documents import AuditDocument, Chain, Manifest
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.manifest import ProcessAccount, manifest
 from stream.release.prior_releases import Earlier
-from stream.release.public_view import pseudonymous_resources, shuffled
+from stream.release.public_view import shuffled
 from stream.release.reason import Code, Reason, of_record, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
 from stream.storage import variants
 from stream.storage.entries import (
     CutSection,
+    NoteBody,
+    NoteEntry,
     PublishedEntry,
     SealBody,
     SealEntry,
@@ -61,6 +61,26 @@ class Publisher(Protocol):
     def __call__(self, publication: str, sequence: int, manifest: Mapping[str, Any], folder: str) -> None: ...
 
 
+class _WithheldError(Exception):
+    """The attempt is refused, with reasons and as much of the audit as there is."""
+
+    def __init__(self, reasons: Sequence[Reason], audit: AuditDocument | None = None) -> None:
+        super().__init__(*texts(reasons))
+        self.reasons, self.audit = reasons, audit or AuditDocument()
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Files of a candidate under temporary names: the release `prepared`, the operator's `temporary` folder, and the
+    manifest and audit in them."""
+
+    number: int
+    prepared: Prepared
+    temporary: Path
+    public: Manifest
+    document: AuditDocument
+
+
 @dataclass
 class Pipeline:
     """The release life of one publication."""
@@ -70,6 +90,8 @@ class Pipeline:
     store: Store
     folder: OperatorFolder
     pseudonyms: Pseudonyms
+    audience_of: Callable[[str], Audience]
+    """By name of a publication: the series that its releases belong to. Known once all publications are recovered."""
     at: Hook = nothing
     publish: Publisher | None = None
     mirror: Mirror | None = None
@@ -79,16 +101,21 @@ class Pipeline:
     """When a release that has a moment becomes visible."""
     sealed_elsewhere: Callable[[bool], int] = lambda _charged: 0
     """How many numbers the process's other publications have sealed; only those that were charged, where asked."""
-    audience: Audience = field(init=False)
-    """The series that this publication's releases belong to; `join` sets it, once all publications are recovered."""
 
     def __post_init__(self) -> None:
         self.name = self.spec.name
         self.account = Account(self.ledger, self.name)
-        self.gaps_accepted = 0
+        self.builder = Builder(self.spec, self.account, self.pseudonyms)
+        notes = (entry.body for entry in self.ledger.entries(self.name) if isinstance(entry, NoteEntry))
+        self._gaps = {body.gap for body in notes if body.gap is not None}
         self.stages: dict[str, float] = {}
         self.waiting: dict[int, SealEntry] = {}
         """Seals of releases whose moment has not come, by number."""
+
+    @property
+    def audience(self) -> Audience:
+        """The series that this publication's releases belong to."""
+        return self.audience_of(self.name)
 
     @property
     def earlier(self) -> Earlier:
@@ -102,47 +129,178 @@ class Pipeline:
             return known
         self._check_space()
         self.at(Failpoint.OPENED)
-        mechanism, policy = self.spec.mechanism, self.spec.gate
-        asked = mechanism.charge()
-        reasons = self._before_noise(attempt, asked)
-        if reasons:
-            return self._withhold(attempt, reasons, {})
-        if asked != Charge():
-            reasons = self._charge(attempt.cut, asked)
-        self.at(Failpoint.CHARGED)
-        if reasons:
-            return self._withhold(attempt, reasons, {})
-        slot = self._slot(attempt)  # after the charge: its record has just told the broker's time
-        started = time.monotonic()
         try:
+            self._budget(attempt)
+            self._charge(attempt.cut)
+            slot = self._slot(attempt)  # after the charge: its record has just told the broker's time
             build = self._build(attempt)
-        except BoundError as error:
-            return self._withhold(attempt, [Reason("mechanism", str(error))], {})
-        except InputError as error:
-            if mechanism.reads_data_in_gate:
-                raise
-            # Noise was paid for, or a log without events came: the end of the process would tell, and come again.
-            return self._withhold(attempt, [Reason("mechanism", str(error))], {})
-        self.stages = {"build": time.monotonic() - started}
-        self.at(Failpoint.BUILT)
-        first = judged = self._judge(attempt, build)
-        if first.reasons and policy.on_violation == "repair":
-            judged = self._repaired(attempt, first)
-        audit, reasons = judged.audit, judged.reasons
-        audit["seconds"], audit["bounds"] = self.stages, policy.bounds
-        if reasons and policy.on_violation != "warn":
-            return self._withhold(attempt, reasons, audit)
-        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": texts(reasons)})
-        return self._seal(attempt, judged, first.reasons, slot)
+            found = self._audit(attempt, build)
+            judged = self._gate(attempt, found)
+            written = self._files(attempt, judged, slot)
+        except _WithheldError as refusal:
+            return self._withhold(attempt, refusal.reasons, refusal.audit)
+        seal = self._seal(attempt, written)
+        if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
+            self._wait(written, seal)
+        else:
+            self._rename(written)
+            self._publish(written)
+        judged.candidate.audit = written.document
+        self.audience.append(judged.candidate, seal)
+        return Decision(attempt.cut, "sealed", seal.sequence, tuple(found.reasons), written.document)
+
+    # before anything is drawn
+
+    def _check_space(self) -> None:
+        free = self.store.free_bytes()
+        if free is not None and free < self.spec.min_free_bytes:
+            raise RefusedError(
+                f"{self.folder.output}: {free} bytes are free, a release needs min_free_bytes = "
+                f"{self.spec.min_free_bytes}; free some space and start again"
+            )
 
     def _slot(self, attempt: Attempt) -> Slot | None:
         delay = self.spec.delay
         return None if delay is None else self.clock.slot(attempt.moment, delay)
 
-    def _judge(self, attempt: Attempt, build: Build) -> Candidate:
-        candidate = self._record(build, attempt.exposure)
-        audit = self._audit(attempt, build, candidate)
+    def _budget(self, attempt: Attempt) -> None:
+        """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added."""
+        asked = self.spec.mechanism.charge()
+        already = self.account.paid(attempt.cut)
+        spent = Charge(self.account.spent.epsilon - already.epsilon, self.account.spent.delta - already.delta)
+        leakage = [
+            reason
+            for audit in self.spec.audits
+            for reason in audit.before_noise({**self._ledger_facts(), "spent": spent}, asked)
+        ]
+        reasons = gate.before_noise(self.spec.gate, spent, asked, leakage)
+        others = self.spent_elsewhere()
+        for name, limit, used, more in (
+            ("epsilon", self.spec.max_epsilon, spent.epsilon + others.epsilon, asked.epsilon),
+            ("delta", self.spec.max_delta, spent.delta + others.delta, asked.delta),
+        ):
+            if limit is not None and more and used + more > limit:
+                told = f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
+                reasons.append(Reason("process_budget", told, limit, used + more))
+        if reasons:
+            raise _WithheldError(reasons)
+
+    def _ledger_facts(self) -> Mapping[str, Any]:
+        return {
+            "charges": list(self.account.charges.values()),
+            "policy": self.spec.gate,
+            "audits": self._last_audit(),
+        }
+
+    # charge
+
+    def _charge(self, cut: str) -> None:
+        """Commit the charge of a cut, where the mechanism asks for one."""
+        asked = self.spec.mechanism.charge()
+        reasons = self._charged(cut, asked) if asked != Charge() else []
+        self.at(Failpoint.CHARGED)
+        if reasons:
+            raise _WithheldError(reasons)
+
+    def _charged(self, cut: str, asked: Charge) -> list[Reason]:
+        """Reasons to refuse where a crashed attempt paid less for the cut, the configuration having changed since: the
+        ledger keeps the first charge of a cut, and would under-count this one."""
+        paid = self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])).body.charge
+        parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
+            ("epsilon", paid.epsilon, asked.epsilon),
+            ("delta", paid.delta, asked.delta),
+        )
+        return [
+            Reason(
+                code,
+                f"{code}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
+                f"{float(before):g}; the next cut is charged anew",
+                before,
+                more,
+            )
+            for code, before, more in parts
+            if more > before
+        ]
+
+    # build
+
+    def _build(self, attempt: Attempt) -> Build:
+        """Anonymize what the cut exposes."""
+        started = time.monotonic()
+        try:
+            memory = self._memory(self.spec.mechanism)
+            build = self.builder.build(attempt.exposure, memory)
+        except BoundError as error:
+            raise _WithheldError([Reason("mechanism", str(error))]) from error
+        except InputError as error:
+            if self.spec.mechanism.reads_data_in_gate:
+                raise
+            # Noise was paid for, or a log without events came: the end of the process would tell, and come again.
+            raise _WithheldError([Reason("mechanism", str(error))]) from error
+        self.stages = {"build": time.monotonic() - started}
+        self.at(Failpoint.BUILT)
+        return build
+
+    def _memory(self, mechanism: Mechanism) -> Any:
+        """What the last release left: of the audience where its publications share a memory, else of this one."""
+        found = self.audience.memory(None if mechanism.shares_memory else self.name)
+        if found is None:
+            return None
+        memory, last = found
+        made_by = self.audience.made_by(last)
+        if made_by != mechanism.kind and (memory is not None or mechanism.remembers):
+            whose = f"the releases of {self.name}"
+            if mechanism.shares_memory and last[0] != self.name:
+                whose = f"the releases of {last[0]} to the same audience"
+            raise BoundError(f"{whose} were made by {made_by}; give {mechanism.kind} its own publication")
+        return mechanism.owned(memory, last[0])
+
+    # audit
+
+    def _audit(self, attempt: Attempt, build: Build) -> Candidate:
+        """Measure the build against all earlier releases of the audience, and what the gate says of it."""
+        candidate = self.builder.record(build, attempt.exposure, self.account.last_number + 1)
+        audit = self._measured(attempt, build, candidate)
         return Candidate(build, candidate, audit, gate.after_audit(self.spec.gate, audit))
+
+    def _measured(self, attempt: Attempt, build: Build, candidate: Record) -> AuditDocument:
+        context = AuditContext(
+            candidate=candidate,
+            earlier=self.earlier,
+            build=build,
+            exposure=replace(attempt.exposure, log=self.builder.named(attempt.exposure.log)),
+            mechanism=self.spec.mechanism,
+            charges=list(self.account.charges.values()),
+            counts=attempt.counts,
+            erased=self.account.erased,
+            erased_releases=frozenset(self.account.erased_releases),
+            previous_audit=self._last_audit(),
+        )
+        results: dict[str, Mapping[str, Any]] = {}
+        for audit in self.spec.audits:
+            started = time.monotonic()
+            results[audit.name] = dict(audit.measure(context, results))
+            self.stages[audit.name] = time.monotonic() - started
+        found = {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
+        return cast(AuditDocument, found)
+
+    def _last_audit(self) -> AuditDocument:
+        standing = self.account.standing
+        return self.audit_of(standing[-1]) if standing else {}
+
+    # gate
+
+    def _gate(self, attempt: Attempt, found: Candidate) -> Candidate:
+        """Let the candidate pass, repaired where the policy says so, or refuse it."""
+        policy = self.spec.gate
+        repairs = found.reasons and policy.on_violation == "repair"
+        judged = self._repaired(attempt, found) if repairs else found
+        audit, reasons = judged.audit, judged.reasons
+        audit["seconds"], audit["bounds"] = self.stages, policy.bounds
+        if reasons and policy.on_violation != "warn":
+            raise _WithheldError(reasons, audit)
+        audit.setdefault("gate", {"decision": "warned" if reasons else "passed", "reasons": texts(reasons)})
+        return judged
 
     def _repaired(self, attempt: Attempt, first: Candidate) -> Candidate:
         """The attempt with more suppressed, so that the gate passes it; else with reasons, and it is withheld."""
@@ -157,11 +315,130 @@ class Pipeline:
             spec.gate,
             audit,
             self.earlier,
-            lambda build: self._judge(attempt, self._outer(build, attempt.exposure)),
+            lambda build: self._audit(attempt, self.builder.outer(build, attempt.exposure)),
         )
         if not found.reasons:
             found.audit["gate"] = {"decision": "repaired", "reasons": texts(first.reasons)}
         return found
+
+    # files
+
+    def _files(self, attempt: Attempt, judged: Candidate, slot: Slot | None) -> _Written:
+        """Write the release and the operator's files under temporary names, durably, and read the release back."""
+        build, candidate, audit = judged.build, judged.candidate, judged.audit
+        number = candidate.sequence
+        mechanism = self.spec.mechanism
+        public = self._manifest(build, number, slot)
+        self._complete(audit, attempt, build)
+        released, order = shuffled(build)
+        writers = documents.writers(self.spec.formats, released, build, mechanism)
+        started = time.monotonic()
+        prepared = self.store.prepare(self.name, number, writers, public)
+        prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
+        self.stages["files"] = time.monotonic() - started
+        faults = final_bytes.faults(
+            prepared.tmp,
+            self.spec.formats,
+            build,
+            mechanism,
+            attempt.exposure,
+            candidate,
+            dict(zip(released.case_ids, order.tolist(), strict=True)),
+        )
+        self.stages["read_back"] = time.monotonic() - started - self.stages["files"]
+        if faults:
+            self.store.quarantine(prepared)
+            audit["gate"] = {"decision": "withheld", "reasons": faults}
+            raise _WithheldError([Reason("mechanism", fault) for fault in faults], audit)
+        public["files"] = list(prepared.files)
+        document: AuditDocument = {**public, **audit}
+        temporary = self._operator_files(candidate, build, document)
+        self.at(Failpoint.FILES_WRITTEN)
+        if slot is not None and slot.missed():
+            self.store.quarantine(prepared)
+            self.folder.discard(self.name)
+            raise _WithheldError([Reason("mechanism", LATE)], audit)
+        return _Written(number, prepared, temporary, public, document)
+
+    def _complete(self, audit: AuditDocument, attempt: Attempt, build: Build) -> None:
+        """What audit.json says beside the measures: the cut, its counts, how resources are named."""
+        audit["resources"] = documents.resources(self.account.resource_form, raw=self.spec.raw_resources)
+        audit.update(cast(AuditDocument, documents.cut_section(attempt)))
+        audit["counts"] = documents.accounting(attempt, build, self.spec.mechanism)
+
+    def _operator_files(self, candidate: Record, build: Build, document: AuditDocument) -> Path:
+        """What later audits and builds need of the release: here, and in the mirror."""
+        operator_files = {
+            "audit.json": write_json(document),
+            "variants.parquet": lambda path: variants.write(path, candidate),
+            "memory.json": write_json(build.memory),
+        }
+        temporary = self.folder.prepare(self.name, operator_files)
+        if self.mirror is not None:
+            self.mirror.put_release(self.name, temporary.name, temporary)
+        return temporary
+
+    # seal, rename, publish
+
+    def _seal(self, attempt: Attempt, written: _Written) -> SealEntry:
+        """Commit the seal: from here on the number, and these bytes, are the release."""
+        seal = self._seal_row(attempt, written.number, written.prepared, written.temporary)
+        self.at(Failpoint.SEALED)
+        return seal
+
+    def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> SealEntry:
+        owner = uuid.uuid4().hex
+        body = SealBody(
+            files=prepared.files,
+            manifest=prepared.manifest_sha256,
+            temporary=prepared.name,
+            operator=temporary.name,
+            publish_at=prepared.moment,
+            resources=self.account.resource_form,
+            audience=self.audience.name,
+        )
+        entry = SealEntry(publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
+        standing = self.account.append(entry)
+        if standing.owner != owner:
+            self.store.quarantine(prepared)
+            raise RefusedError(
+                f"release {number} of {self.name} was sealed by another process; its bytes stand, ours are quarantined"
+            )
+        return standing
+
+    def _wait(self, written: _Written, seal: SealEntry) -> None:
+        """Keep a sealed release back until its moment (`stream.release.recovery.publish_due`)."""
+        self.folder.commit(written.temporary.name, self.name, written.number)
+        self.waiting[written.number] = seal
+
+    def _rename(self, written: _Written) -> None:
+        """Make the release visible."""
+        self.store.commit(written.prepared, written.number)
+        self.folder.commit(written.temporary.name, self.name, written.number)
+        self.at(Failpoint.RENAMED)
+
+    def _publish(self, written: _Written) -> None:
+        """Announce the release."""
+        self.announce(written.number, written.public)
+        self.at(Failpoint.PUBLISHED)
+
+    def announce(self, number: int, public: Mapping[str, Any]) -> None:
+        """Publish the announcement (to topics, in the daemon) and record it in the ledger."""
+        if self.publish is not None:
+            self.publish(self.name, number, public, self.store.location(self.name, number))
+        self.account.append(PublishedEntry(publication=self.name, sequence=number))
+
+    # withheld
+
+    def _withhold(self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument) -> Decision:
+        """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
+        shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
+        body = WithheldBody(texts(reasons), shown)
+        self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body))
+        self.at(Failpoint.WITHHELD)
+        return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=cast(AuditDocument, {**audit, **shown}))
+
+    # what is on record
 
     def decided(self, cut: str) -> Decision | None:
         """The durable decision on a cut, if there is one."""
@@ -184,248 +461,18 @@ class Pipeline:
         """audit.json of a sealed release."""
         return documents.read_audit(self.folder.release(self.name, sequence))
 
-    def _check_space(self) -> None:
-        free = self.store.free_bytes()
-        if free is not None and free < self.spec.min_free_bytes:
-            raise RefusedError(
-                f"{self.folder.output}: {free} bytes are free, a release needs min_free_bytes = "
-                f"{self.spec.min_free_bytes}; free some space and start again"
-            )
+    # the manifest
 
-    def _before_noise(self, attempt: Attempt, asked: Charge) -> list[Reason]:
-        """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added."""
-        already = self.account.paid(attempt.cut)
-        spent = Charge(self.account.spent.epsilon - already.epsilon, self.account.spent.delta - already.delta)
-        leakage = [
-            reason
-            for audit in self.spec.audits
-            for reason in audit.before_noise({**self._ledger_facts(), "spent": spent}, asked)
-        ]
-        reasons = gate.before_noise(self.spec.gate, spent, asked, leakage)
-        others = self.spent_elsewhere()
-        for name, limit, used, more in (
-            ("epsilon", self.spec.max_epsilon, spent.epsilon + others.epsilon, asked.epsilon),
-            ("delta", self.spec.max_delta, spent.delta + others.delta, asked.delta),
-        ):
-            if limit is not None and more and used + more > limit:
-                told = f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
-                reasons.append(Reason("process_budget", told, limit, used + more))
-        return reasons
+    @property
+    def gaps_accepted(self) -> int:
+        """How many gaps the operator has accepted."""
+        return len(self._gaps)
 
-    def _charge(self, cut: str, asked: Charge) -> list[Reason]:
-        """Commit the charge of a cut. Reasons to refuse where a crashed attempt paid less for it, the configuration
-        having changed since: the ledger keeps the first charge of a cut, and would under-count this one."""
-        paid = self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])).body.charge
-        parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
-            ("epsilon", paid.epsilon, asked.epsilon),
-            ("delta", paid.delta, asked.delta),
-        )
-        return [
-            Reason(
-                code,
-                f"{code}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
-                f"{float(before):g}; the next cut is charged anew",
-                before,
-                more,
-            )
-            for code, before, more in parts
-            if more > before
-        ]
-
-    def _ledger_facts(self) -> Mapping[str, Any]:
-        return {
-            "charges": list(self.account.charges.values()),
-            "policy": self.spec.gate,
-            "audits": self._last_audit(),
-        }
-
-    def _last_audit(self) -> AuditDocument:
-        standing = self.account.standing
-        return self.audit_of(standing[-1]) if standing else {}
-
-    def _build(self, attempt: Attempt) -> Build:
-        mechanism = self.spec.mechanism
-        memory = self._memory(mechanism)
-        self._refuse_identifying(attempt.exposure)
-        built = mechanism.build(replace(attempt.exposure, publication=self.name), memory)
-        return self._outer(built, attempt.exposure)
-
-    def _memory(self, mechanism: Mechanism) -> Any:
-        """What the last release left: of the audience where its publications share a memory, else of this one."""
-        found = self.audience.memory(None if mechanism.shares_memory else self.name)
-        if found is None:
-            return None
-        memory, last = found
-        made_by = self.audience.made_by(last)
-        if made_by != mechanism.kind and (memory is not None or mechanism.remembers):
-            whose = f"the releases of {self.name}"
-            if mechanism.shares_memory and last[0] != self.name:
-                whose = f"the releases of {last[0]} to the same audience"
-            raise BoundError(f"{whose} were made by {made_by}; give {mechanism.kind} its own publication")
-        return mechanism.owned(memory, last[0])
-
-    def _refuse_identifying(self, exposure: Exposure) -> None:
-        """Not for dp mechanisms: they release no attribute, and a refusal would read the data."""
-        mechanism = self.spec.mechanism
-        if mechanism.releases_attributes:
-            try:
-                refuse_identifying(exposure.log, exposure.linked, getattr(mechanism, "bins", None))
-            except InputError as error:
-                raise BoundError(str(error)) from None
-
-    def _outer(self, build: Build, exposure: Exposure) -> Build:
-        """The build with resources and attributes as they leave."""
-        named = replace(build, log=self._named(build.log))
-        return with_attributes(named, self.spec.attributes, exposure, self.spec.mechanism)
-
-    def _named(self, log: EventLog) -> EventLog:
-        """The log with its resources as releases name them."""
-        if self.spec.raw_resources:
-            return log
-        process = self.spec.process if self.account.resource_form == "process" else None
-        return pseudonymous_resources(log, self.pseudonyms, process, named=True)
-
-    def _record(self, build: Build, exposure: Exposure) -> Record:
-        """The candidate as audits see it: source pseudonyms in place of case ids."""
-        ids = tuple("" if case < 0 else exposure.log.case_ids[case] for case in build.origin)
-        log = replace(build.log, case_ids=ids)
-        number = self.account.last_number + 1
-        return Record(number, log, build.carries, build.T, exposure.linked, publication=self.name)
-
-    def _audit(self, attempt: Attempt, build: Build, candidate: Record) -> AuditDocument:
-        context = AuditContext(
-            candidate=candidate,
-            earlier=self.earlier,
-            build=build,
-            exposure=replace(attempt.exposure, log=self._named(attempt.exposure.log)),
-            mechanism=self.spec.mechanism,
-            charges=list(self.account.charges.values()),
-            counts=attempt.counts,
-            erased=self.account.erased,
-            erased_releases=frozenset(self.account.erased_releases),
-            previous_audit=self._last_audit(),
-        )
-        results: dict[str, Mapping[str, Any]] = {}
-        for audit in self.spec.audits:
-            started = time.monotonic()
-            results[audit.name] = dict(audit.measure(context, results))
-            self.stages[audit.name] = time.monotonic() - started
-        found = {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
-        return cast(AuditDocument, found)
-
-    def _withhold(self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument) -> Decision:
-        """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
-        shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
-        body = WithheldBody(texts(reasons), shown)
-        self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body))
-        self.at(Failpoint.WITHHELD)
-        return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=cast(AuditDocument, {**audit, **shown}))
-
-    def _seal(self, attempt: Attempt, judged: Candidate, because: Sequence[Reason], slot: Slot | None) -> Decision:
-        """Files, seal, rename, publish; the attempt is withheld where its bytes or its moment do not hold."""
-        candidate, audit = judged.candidate, judged.audit
-        number = candidate.sequence
-        public = self._manifest(judged.build, number, slot)
-        self._complete(audit, attempt, judged.build)
-        prepared, faults = self._write_files(attempt, judged, public, slot)
-        if faults:
-            self.store.quarantine(prepared)
-            audit["gate"] = {"decision": "withheld", "reasons": faults}
-            return self._withhold(attempt, [Reason("mechanism", fault) for fault in faults], audit)
-        public["files"] = list(prepared.files)
-        document: AuditDocument = {**public, **audit}
-        temporary = self._keep(judged, document)
-        self.at(Failpoint.FILES_WRITTEN)
-        if slot is not None and slot.missed():
-            self.store.quarantine(prepared)
-            self.folder.discard(self.name)
-            return self._withhold(attempt, [Reason("mechanism", LATE)], audit)
-        seal = self._seal_row(attempt, number, prepared, temporary)
-        self.at(Failpoint.SEALED)
-        self._show(seal, prepared, public, slot)
-        candidate.audit = document
-        self.audience.append(candidate, seal)
-        return Decision(attempt.cut, "sealed", seal.sequence, tuple(because), document)
-
-    def _complete(self, audit: AuditDocument, attempt: Attempt, build: Build) -> None:
-        """What audit.json says beside the measures: the cut, its counts, how resources are named."""
-        audit["resources"] = documents.resources(self.account.resource_form, raw=self.spec.raw_resources)
-        audit.update(cast(AuditDocument, documents.cut_section(attempt)))
-        audit["counts"] = documents.accounting(attempt, build, self.spec.mechanism)
-
-    def _write_files(
-        self, attempt: Attempt, judged: Candidate, public: Manifest, slot: Slot | None
-    ) -> tuple[Prepared, list[str]]:
-        """The public files, durable and invisible, and what is wrong with them as they are read back."""
-        build, mechanism = judged.build, self.spec.mechanism
-        released, order = shuffled(build)
-        writers = documents.writers(self.spec.formats, released, build, mechanism)
-        started = time.monotonic()
-        prepared = self.store.prepare(self.name, judged.candidate.sequence, writers, public)
-        prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
-        self.stages["files"] = time.monotonic() - started
-        faults = final_bytes.faults(
-            prepared.tmp,
-            self.spec.formats,
-            build,
-            mechanism,
-            attempt.exposure,
-            judged.candidate,
-            dict(zip(released.case_ids, order.tolist(), strict=True)),
-        )
-        self.stages["read_back"] = time.monotonic() - started - self.stages["files"]
-        return prepared, faults
-
-    def _keep(self, judged: Candidate, document: AuditDocument) -> Path:
-        """The operator's files, durable under a temporary name, on this host and in the mirror."""
-        operator_files = {
-            "audit.json": write_json(document),
-            "variants.parquet": lambda path: variants.write(path, judged.candidate),
-            "memory.json": write_json(judged.build.memory),
-        }
-        temporary = self.folder.prepare(self.name, operator_files)
-        if self.mirror is not None:
-            self.mirror.put_release(self.name, temporary.name, temporary)
-        return temporary
-
-    def _show(self, seal: SealEntry, prepared: Prepared, public: Manifest, slot: Slot | None) -> None:
-        """Rename and publish the sealed release, now or when its moment comes."""
-        number, temporary = seal.sequence, seal.body.operator
-        if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
-            self.folder.commit(temporary, self.name, number)
-            self.waiting[number] = seal
-            return
-        self.store.commit(prepared, number)
-        self.folder.commit(temporary, self.name, number)
-        self.at(Failpoint.RENAMED)
-        self.announce(number, public)
-        self.at(Failpoint.PUBLISHED)
-
-    def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> SealEntry:
-        owner = uuid.uuid4().hex
-        body = SealBody(
-            files=prepared.files,
-            manifest=prepared.manifest_sha256,
-            temporary=prepared.name,
-            operator=temporary.name,
-            publish_at=prepared.moment,
-            resources=self.account.resource_form,
-            audience=self.audience.name,
-        )
-        entry = SealEntry(publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
-        standing = self.account.append(entry)
-        if standing.owner != owner:
-            self.store.quarantine(prepared)
-            raise RefusedError(
-                f"release {number} of {self.name} was sealed by another process; its bytes stand, ours are quarantined"
-            )
-        return standing
-
-    def announce(self, number: int, public: Mapping[str, Any]) -> None:
-        """Tell the world (topics, in the daemon) and remember that it was told."""
-        if self.publish is not None:
-            self.publish(self.name, number, public, self.store.location(self.name, number))
-        self.account.append(PublishedEntry(publication=self.name, sequence=number))
+    def accept_gap(self, position: int, missing: Sequence[str]) -> None:
+        """Record that the operator goes on without some events; manifests say how often."""
+        body = NoteBody(gap=position, missing=tuple(missing))
+        self.ledger.append(NoteEntry(publication=self.name, body=body))
+        self._gaps.add(position)
 
     def _chain(self) -> Chain:
         """What ties the release to those before it: the digest of the last one's manifest, and how many numbers the

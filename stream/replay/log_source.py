@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from datetime import time as clock_time
 from decimal import Decimal
@@ -15,8 +15,29 @@ import numpy as np
 from models.eventlog import Column, EventLog, Ints
 from stream.fold.records import Delta, Row
 from stream.fold.rules import LogFacts
+from stream.runtime.runner import Arrival
 
 SOURCE = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecords:
+    """A `RecordSource` over the records of a log. `taken`: highest rank that the state has; `pace` is called before
+    each record and may wait."""
+
+    records: Iterator[tuple[int, Delta]]
+    taken: int
+    pace: Callable[[Delta], None]
+
+    def after(self, position: int) -> Iterator[Arrival]:
+        """Return the records with a rank that the state lacks. Ranks decide and not positions: records may be of
+        another size than in the run before."""
+        taken = self.taken
+        for here, record in self.records:
+            if record.last > taken:
+                self.pace(record)
+                yield Arrival(here, record, record.last - taken)
+                taken = record.last
 
 
 def log_facts(log: EventLog) -> LogFacts:
@@ -104,10 +125,11 @@ def _attributes(log: EventLog, wanted: Sequence[str]) -> list[dict[str, dict[str
 
 
 def carried(value: Any) -> Any:
-    """The value as a JSON record carries it, as in the daemon: what is no text, truth or plain number becomes its text.
+    """Return the value as a JSON record carries it, as in the daemon: anything but text, truth values and plain numbers
+    becomes text.
 
-    The state, `variants.parquet` and `memory.json` bring it back as it went in; a date would come back as another
-    value, and the audits would find that every case had changed.
+    The state, `variants.parquet` and `memory.json` return exactly this value. A date would return as another value, and
+    the audits would see every case change.
     """
     if isinstance(value, Decimal):
         value = float(value)

@@ -7,8 +7,9 @@ where it was killed; cuts that were decided before are answered from the ledger.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,9 @@ from stream.release.failpoints import Hook, nothing
 from stream.release.gate import worst_anonymity
 from stream.release.schedule import SimulatedClock
 from stream.release.verdict import Verdict, verdicts
-from stream.replay.log_source import records_from_log
+from stream.replay.log_source import LogRecords, records_from_log
 from stream.replay.resume import Resume
+from stream.runtime.runner import Arrival, Runner
 from stream.runtime.service import ReleaseService, refuse_without_start
 
 if TYPE_CHECKING:
@@ -142,10 +144,11 @@ class Replay:
         self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
         self.batch = batch if speed is None else 1
         self.clock = clock or SimulatedClock()
-        self.service = ReleaseService(settings, output, at=at, ops=ops, clock=self.clock)
-        self.service.watch = self.watch = watch
+        self.watch = watch
+        self.service = ReleaseService(settings, output, at=at, ops=ops, clock=self.clock, watch=watch)
         if watch is not None:
             watch.attached(self.service)
+        self._moment: int | None = None
 
     def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> Outcome:
         """Replay the whole log; with `until` (ns) what comes after that moment is left out, and the clock runs on to
@@ -155,22 +158,27 @@ class Replay:
             whole, log = log, within(log, self.settings, until)
             outcome = Outcome(events=log.n_events, left_out=whole.n_events - log.n_events)
             resume = Resume(self.service, log, until)
-            fold = resume.fold()
-            outcome.warning = resume.warning
-            for cut in self._cuts(fold, log, resume, final=final, until=until):
-                outcome.decisions.append((cut.publication, self.service.decide(fold, cut)))
+            fold, outcome.warning = resume.fold, resume.warning
+            run = _Run(self.service, fold, self.on_progress, self.watch)
+            runner = Runner(fold, run, every=self.settings.checkpoint_every, position=fold.position)
+            runner.run(LogRecords(self._records(log), resume.taken, self._pace))
+            rest: Iterable[Cut] = () if until is None else fold.apply(log.n_events, Tick(at=until))
+            for cut in chain(rest, fold.finish(final=final)):
+                run.decide(cut)
+            if self.watch is not None:
+                self.watch.folded(fold, last=True)
             self.clock.reached = None
             self.service.publish_due()
-            outcome.decisions = [*resume.before(outcome.decisions), *outcome.decisions]
+            outcome.decisions = [*resume.before(run.decisions), *run.decisions]
             outcome.tail = {name: self.service.tail(fold, name) for name in fold.publications}
         finally:
             self.service.close()
         outcome.seconds = time.monotonic() - started
         return outcome
 
-    def _cuts(self, fold: Fold, log: EventLog, resume: Resume, *, final: bool, until: int | None) -> Iterator[Cut]:
+    def _records(self, log: EventLog) -> Iterator[tuple[int, Delta]]:
         pseudonyms, process = self.service.pseudonyms, self.settings.process
-        records = records_from_log(
+        return records_from_log(
             log,
             pseudonym=pseudonyms.case,
             attributes=process.kept,
@@ -179,37 +187,50 @@ class Replay:
             key=pseudonyms.id,
             resource=None if process.raw_resources else pseudonyms.resource,
         )
-        saved = resume.taken
-        left = ((position, record) for position, record in records if record.last > resume.taken)
-        for position, record in self._paced(left):
-            cuts = 0
-            for cut in fold.apply(position, record):
-                cuts += 1
-                yield cut
-            self.on_progress(record.last + 1)
-            if self.watch is not None:
-                self.watch.folded(fold)
-            if cuts or record.last - saved >= self.settings.checkpoint_every:
-                resume.save(fold)
-                if self.watch is not None:
-                    self.watch.metrics.checkpointed()
-                saved = record.last
-        if until is not None:
-            yield from fold.apply(log.n_events, Tick(at=until))
-        yield from fold.finish(final=final)
-        if self.watch is not None:
-            self.watch.folded(fold, last=True)
 
-    def _paced(self, records: Iterator[tuple[int, Delta]]) -> Iterator[tuple[int, Delta]]:
-        """The records, in event time divided by `speed` where one is asked for."""
-        previous: int | None = None
-        for position, record in records:
-            if self.speed is not None:
-                moment = Row(*record.rows[0]).time_ns
-                self.sleep(max(0, moment - (moment if previous is None else previous)) / 1e9 / self.speed)
-                self.clock.reached = previous = moment
-                self.service.publish_due()
-            yield position, record
+    def _pace(self, record: Delta) -> None:
+        """Wait for the moment of a record, where the replay follows event time (`speed`)."""
+        if self.speed is None:
+            return
+        moment = Row(*record.rows[0]).time_ns
+        self.sleep(max(0, moment - (moment if self._moment is None else self._moment)) / 1e9 / self.speed)
+        self.clock.reached = self._moment = moment
+        self.service.publish_due()
+
+
+class _Run:
+    """What a replay does around each record (implements `stream.runtime.runner.Host`)."""
+
+    def __init__(
+        self, service: ReleaseService, fold: Fold, on_progress: Callable[[int], None], watch: MetricsObserver | None
+    ) -> None:
+        self.decisions: list[tuple[str, Decision]] = []
+        self._service, self._fold, self._on_progress, self._watch = service, fold, on_progress, watch
+
+    def before(self, arrival: Arrival) -> None:
+        """A log brings events only."""
+
+    def refused(self, arrival: Arrival, error: InputError) -> None:
+        """A log brings no commands."""
+        raise error
+
+    def decide(self, cut: Cut) -> None:
+        self.decisions.append((cut.publication, self._service.decide(self._fold, cut)))
+
+    def settled(self) -> None:
+        """Nothing: late events of a log go nowhere."""
+
+    def folded(self, arrival: Arrival) -> bool:
+        if isinstance(arrival.record, Delta):
+            self._on_progress(arrival.record.last + 1)
+        if self._watch is not None:
+            self._watch.folded(self._fold)
+        return False
+
+    def save(self) -> None:
+        self._service.checkpoint(self._fold)
+        if self._watch is not None:
+            self._watch.metrics.checkpointed()
 
 
 def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:

@@ -18,30 +18,23 @@ from stream.storage.entries import ClaimBody, ClaimEntry, NoteEntry, SealEntry, 
 
 
 class Resume:
-    """The start of a replay in a folder that may hold an earlier, unfinished one of the same log."""
+    """The start of a replay in a folder that may hold an earlier, unfinished one of the same log: `fold`, as it was at
+    the checkpoint or a new one, and `taken`, the highest rank that it holds."""
 
     def __init__(self, service: ReleaseService, log: EventLog, until: int | None = None) -> None:
         self.service, self.log, self.until = service, log, until
         self._claim()
         loaded = service.checkpoints.load()
         self.warning = loaded.warning if loaded else ""
-        self.saved = service.fold_of(loaded.state) if loaded else None
-        self.taken = -1
-        """Highest rank that the state holds."""
+        self.fold, self.taken = self._begun() if loaded is None else self._restored(loaded.state)
+        apply_tombstones(service, self.fold)
 
-    def fold(self) -> Fold:
-        """The fold as it was at the checkpoint, or a new one."""
-        if self.saved is None:
-            fold = Fold(self.service.rules(embedded=True), log_facts(self.log))
-        else:
-            fold = self.saved
-            self.taken = fold.state.partition((SOURCE, 0)).hwm
-        apply_tombstones(self.service, fold)
-        return fold
+    def _begun(self) -> tuple[Fold, int]:
+        return Fold(self.service.rules(embedded=True), log_facts(self.log)), -1
 
-    def save(self, fold: Fold) -> None:
-        """A checkpoint between two records: every cut so far has its durable decision."""
-        self.service.checkpoint(fold)
+    def _restored(self, state: bytes) -> tuple[Fold, int]:
+        fold = self.service.fold_of(state)
+        return fold, fold.state.partition((SOURCE, 0)).hwm
 
     def before(self, again: Sequence[tuple[str, Decision]]) -> list[tuple[str, Decision]]:
         """Decisions of the earlier run whose cuts lie before the checkpoint, in the order of the ledger."""

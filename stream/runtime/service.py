@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from connectors.files import FileOps
@@ -39,24 +39,25 @@ from stream.storage.entries import NoteBody, NoteEntry
 from stream.storage.folder import OperatorFolder
 from stream.storage.ledger import Account, Ledger, SqliteLedger
 from stream.storage.mirror import Mirror, open_mirror
+from stream.storage.saved_state import SavedState
 from stream.values.pseudonym import Pseudonyms, key_from_text
 
 log = logging.getLogger("veilstream")
 
-MakeLedger = Callable[[Path, str], Ledger]
+OpenLedger = Callable[[Path, str], tuple[Ledger, Publisher | None]]
+"""From the path of the ledger's file and the name of the process: the ledger, and who announces its releases."""
 
 
-class Saved(msgspec.Struct, frozen=True):
-    """What a checkpoint holds beside the fold: how long the ledger was then."""
-
-    entries: int
-    fold: bytes
+def local_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
+    """A ledger of this host alone; nothing is announced."""
+    return SqliteLedger(path, process), None
 
 
 class ReleaseService:
-    """Everything that outlives a cut. Opening it recovers what a crash left; `close` gives the folder free.
+    """Ledger, store, operator folder and the pipelines of all publications. Opening it recovers what a crash left;
+    `close` unlocks the folder.
 
-    `mirrored`: what a bare host needs is also kept in the store, where one is configured (the daemon).
+    `mirrored`: keep a replica of the operator's files in the store, where one is configured (the daemon).
     """
 
     def __init__(
@@ -66,23 +67,24 @@ class ReleaseService:
         *,
         at: Hook = nothing,
         ops: FileOps | None = None,
-        make_ledger: MakeLedger = SqliteLedger,
-        publish: Publisher | None = None,
+        open_ledger: OpenLedger = local_ledger,
+        watch: ReleaseObserver | None = None,
         mirrored: bool = False,
         clock: ReleaseClock | None = None,
     ) -> None:
-        self.settings, self.at = settings, at
+        self.settings, self.at, self.watch = settings, at, watch
         self.clock: ReleaseClock = clock or RealClock()
-        self.watch: ReleaseObserver | None = None
-        self.folder = OperatorFolder(output, ops)
-        try:
+        with ExitStack() as opened:
+            self.folder = OperatorFolder(output, ops)
+            opened.callback(self.folder.close)
             given = settings.key
             key = self.folder.key() if given is None else key_from_text(given.get_secret_value())
             self.pseudonyms = Pseudonyms(key)
             self.checkpoints = _checkpoints(self.folder, settings)
             self.store = open_store(settings.store or output, ops, self.folder.path)
             self.mirror = mirror_of(settings, output, ops) if mirrored else None
-            self.ledger = make_ledger(self.folder.ledger, settings.process.name)
+            self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
+            opened.callback(self.ledger.close)
             configured = [publication.name for publication in settings.publication]
             compare(self.ledger, self.store, settings.process.name, configured)
             self.pipelines = {
@@ -92,6 +94,7 @@ class ReleaseService:
                     store=self.store,
                     folder=self.folder,
                     pseudonyms=self.pseudonyms,
+                    audience_of=self._audience_of,
                     at=at,
                     publish=publish,
                     mirror=self.mirror,
@@ -104,20 +107,12 @@ class ReleaseService:
             for pipeline in self.pipelines.values():
                 recover(pipeline)
             self.audiences = self._audiences()
-            for audience in self.audiences:
-                for name in audience.members:
-                    self.pipelines[name].audience = audience
             finish(self)
-        except BaseException:
-            if hasattr(self, "ledger"):
-                self.ledger.close()
-            self.folder.close()
-            raise
+            self._opened = opened.pop_all()
 
     def close(self) -> None:
         """Close the ledger and give the folder free."""
-        self.ledger.close()
-        self.folder.close()
+        self._opened.close()
 
     def rules(self, *, embedded: bool) -> FoldRules:
         """What the fold goes by, from the configuration. InputError where a daemon's needs the whole log."""
@@ -220,17 +215,16 @@ class ReleaseService:
 
     def checkpoint(self, fold: Fold) -> None:
         """Save the state between two records: every cut so far has its durable decision."""
-        saved = Saved(self.ledger.count(), fold.snapshot())
-        self.checkpoints.save(msgspec.msgpack.encode(saved))
+        self.checkpoints.save(SavedState("replay", fold.snapshot(), self.ledger.count()).encode())
         self.at(Failpoint.CHECKPOINTED)
 
     def fold_of(self, state: bytes) -> Fold:
         """The fold of a checkpoint; RefusedError where the ledger is older than it."""
-        saved = msgspec.msgpack.decode(state, type=Saved)
+        saved = SavedState.decode(state)
         entries = self.ledger.count()
-        if entries < saved.entries:
+        if entries < saved.ledger:
             raise RefusedError(
-                f"{self.folder.ledger}: has {entries} entries, the checkpoint saw {saved.entries}: "
+                f"{self.folder.ledger}: has {entries} entries, the checkpoint saw {saved.ledger}: "
                 "the ledger is older than the state; restore the newer ledger"
             )
         return self.named(Fold.restore(saved.fold))
@@ -255,8 +249,8 @@ class ReleaseService:
         return report
 
     def tail(self, fold: Fold, name: str) -> dict[str, int | None]:
-        """Where every event is after the last one: released and suppressed by the last release, pending, late.
-        Released and suppressed are None after a dp release, which holds records of its own."""
+        """Return where every event is after the last one: released and suppressed by the last release, pending, late.
+        Released and suppressed are None after a dp release, whose records are not those of the source."""
         accounting, pipeline = fold.accounting(name), self.pipelines[name]
         standing = pipeline.account.standing
         counts = pipeline.audit_of(standing[-1])["counts"] if standing else {}
@@ -280,6 +274,9 @@ class ReleaseService:
                 linked.setdefault(publication.audience, []).append(publication)
         series = [self._audience(name, members) for name, members in linked.items()]
         return [*series, *(self._audience(None, [publication]) for publication in alone)]
+
+    def _audience_of(self, publication: str) -> Audience:
+        return next(one for one in self.audiences if publication in one.members)
 
     def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
         repairs = any(publication.gate.on_violation == "repair" for publication in members)
@@ -327,7 +324,8 @@ def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> M
 
 
 def refuse_without_start(publication: Publication) -> None:
-    """InputError where a replay would have to read the begin of a dp publication's windows off the first event."""
+    """InputError where a replay would have to take the start of the windows of a dp publication from the first
+    event."""
     if publication.counted_from_start and publication.start is None:
         raise InputError(
             f"publication {publication.name!r}: a replay cannot tell where its windows begin without reading the data; "

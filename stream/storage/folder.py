@@ -27,6 +27,10 @@ UNFINISHED = ".new"
 """Suffix of a file that is being written; one that a crash left is removed at the next start."""
 
 
+class FolderLockedError(RefusedError):
+    """Another process has the operator's folder."""
+
+
 def ledger_in(output: Path, whose: str = "a replay or daemon") -> Path:
     """The ledger's file of an output folder; InputError where there is none."""
     path = output / "operator" / "ledger.sqlite"
@@ -53,7 +57,7 @@ class OperatorFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._lock.close()
-            raise RefusedError(f"{output}: another veilstream process is using this folder") from None
+            raise FolderLockedError(f"{output}: another veilstream process is using this folder") from None
         for leftover in self.path.rglob(f"*{UNFINISHED}"):
             leftover.unlink()
 

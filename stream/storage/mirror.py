@@ -1,4 +1,4 @@
-"""The mirror: what a bare host needs of the operator's folder, in a place that both hosts reach.
+"""The mirror: a replica of the operator's files in a store that both hosts reach, for failover.
 
 It lies in the configured store under `operator/<process>/`, beside `public/` and never in it:
 

@@ -29,13 +29,13 @@ LOOK_SECONDS = 0.1
 
 
 def order(folder: Path, pid: int, **what: Any) -> None:
-    """Give a process an order beside those that it has."""
+    """Give a process an order, beside those that it has."""
     with _ORDERING:
         _write(folder, pid, {**_read(folder / f"{pid}.json"), **what})
 
 
 def withdraw(folder: Path, pid: int, *names: str) -> None:
-    """Take orders back; the process may have taken them itself."""
+    """Take orders back; the process may have executed and removed them itself."""
     with _ORDERING:
         left = {name: value for name, value in _read(folder / f"{pid}.json").items() if name not in names}
         _write(folder, pid, left)
@@ -56,14 +56,14 @@ def _write(folder: Path, pid: int, what: dict[str, Any]) -> None:
 
 
 class Armed:
-    """This process under orders from `folder`."""
+    """A process that obeys the orders in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / f"{os.getpid()}.json"
         self._clock, self._looked = 0.0, 0.0
 
     def at(self, point: str) -> None:
-        """Hook of a named point: end or stop here where that was ordered."""
+        """Hook of a named point: kill or stop the process here where that was ordered."""
         ordered = _read(self._path)
         if ordered.get("at") == point:
             self._path.unlink(missing_ok=True)

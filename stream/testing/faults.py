@@ -1,4 +1,4 @@
-"""Faults on purpose: a source that aborts, a clock that is advanced, a disk that fills, an fsync that fails."""
+"""Fault injection: a source that aborts, a clock that the test advances, a disk that fills, an fsync that fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from connectors.files import FileOps, Writer
 
 
 class Aborted(BaseException):
-    """A crash, as far as the code under test can tell: nothing may catch it."""
+    """A simulated crash: no code under test may catch it."""
 
 
 ABORT: Any = object()
@@ -48,7 +48,7 @@ def abort() -> None:
 
 
 def kill() -> None:
-    """kill -9 of this very process: no handler runs, no buffer is flushed."""
+    """Send SIGKILL to this process: no handler runs, no buffer is flushed."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -49,11 +49,11 @@ class Proxy:
         self._delay = seconds
 
     def reset(self) -> None:
-        """End every connection that is open; new ones are taken."""
+        """End every open connection; new ones are accepted."""
         self._call(self._abort_all)
 
     def heal(self) -> None:
-        """A network as it should be; what was held is given on."""
+        """Restore the network; bytes that were held are passed on."""
         self._refuses, self._delay = False, 0.0
         self._call(self._flows.set)
 

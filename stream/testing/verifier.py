@@ -21,7 +21,7 @@ _RELEASE = re.compile(r"release-(\d{6,})")
 
 
 class Left:
-    """Everything that a run left in its output folder."""
+    """The content of the output folder of a run."""
 
     def __init__(self, output: Path) -> None:
         self.output = output
@@ -42,17 +42,15 @@ class Left:
 
 
 def verify(output: Path, *, finished: bool = True) -> list[str]:
-    """What is wrong, one line each; an empty list where every promise held.
-
-    `finished`: the run ended by itself, so nothing may be left half-way.
-    """
+    """List every broken promise, one line each; empty where all hold. `finished`: the run ended by itself, so nothing
+    may be left unfinished."""
     left = Left(output)
     faults = [*_unique(left), *_bytes(left), *_charges(left), *_unknown(left)]
     return faults + (list(_half_way(left)) if finished else [])
 
 
 def contents(output: Path) -> dict[str, Counter[tuple[Any, ...]]]:
-    """Cut id -> bag of (trace, sensitive values) of its release: what two runs must agree on."""
+    """Return, by cut id, the bag of (trace, sensitive values) of its release: two runs must agree on it."""
     left = Left(output)
     return {
         seal["cut"]: _bag(left.releases[seal["publication"], seal["sequence"]])

@@ -24,7 +24,8 @@ _FORM = re.compile(r"(\d{1,18})\s*(ms|s|m|h|d|w)", re.ASCII)
 
 
 def nanoseconds(value: Any, where: str = "duration") -> int:
-    """`7d` -> 604800000000000. A bare number has no unit and is refused; so are zero, negative ones and centuries."""
+    """Parse a duration: `7d` -> 604800000000000. A number without a unit, zero, a negative duration and one of
+    centuries are refused."""
     match = _FORM.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or int(match[1]) == 0:
         raise InputError(f"{where}: {value!r} is not a duration such as 30s, 10m, 1h, 7d or 2w, above zero")

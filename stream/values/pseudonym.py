@@ -17,7 +17,7 @@ LENGTH = 32
 
 
 def key_from_text(text: str) -> bytes:
-    """A key given in hexadecimal (`key` of the configuration); InputError where it is none, or too short."""
+    """Read a key in hexadecimal (`key` of the configuration). InputError where it is no key or too short."""
     try:
         key = bytes.fromhex(text.strip())
     except ValueError:
@@ -28,7 +28,7 @@ def key_from_text(text: str) -> bytes:
 
 
 class Pseudonyms:
-    """Keyed names of cases and of event ids. `id` names the key, and tells nothing of it."""
+    """Keyed names of cases and of event ids. `id` identifies the key without revealing it."""
 
     def __init__(self, key: bytes) -> None:
         self._inner = hmac.new(key, digestmod=hashlib.sha256)
@@ -39,7 +39,7 @@ class Pseudonyms:
         return self._digest(b"case\0" + case.encode("utf-8", "surrogatepass"))
 
     def event(self, event_id: str) -> str:
-        """The pseudonym of an event id: producers put names of people into those too."""
+        """Return the pseudonym of an event id: producers put names of people into event ids too."""
         return self._digest(b"event\0" + event_id.encode("utf-8", "surrogatepass"))
 
     def resource(self, name: str, process: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Text of a log where a terminal shows it: control characters become visible and do nothing."""
+"""Replace control characters of a log by visible characters, so that a terminal does not execute them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 
 
 def visible(text: str) -> str:
-    """The text with U+FFFD for each control character."""
+    """Return the text with U+FFFD in place of each control character."""
     return _CONTROL.sub("\ufffd", text)
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from connectors import read_log
 from stream.config import sources
-from stream.daemon.state_machine import Saved
 from stream.runtime.service import mirror_of
+from stream.storage.saved_state import SavedState
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.refold import content
@@ -45,11 +45,10 @@ def _told(one: Site, releases: int) -> Callable[[], bool]:
 
 def _mirrored(one: Site) -> int:
     """Position of the newest checkpoint in the mirror, -1 for none."""
-    import msgspec
 
     mirror = mirror_of(sources.load(one.config), one.folder / "nowhere")
     state = None if mirror is None else mirror.load()
-    return -1 if state is None else msgspec.msgpack.decode(state, type=Saved).position
+    return -1 if state is None else (SavedState.decode(state).position or 0)
 
 
 def _forget(one: Site, before: int) -> None:

@@ -13,7 +13,7 @@ from models.dp.audit import Finding, Pair, audit, power
 from stream.commands import execute as veilstream
 from stream.config import settings as configuration
 from stream.config.settings import Publication, Settings
-from stream.fold.cutting import Cutter
+from stream.fold.retention import Retention
 from stream.fold.triggers import PublicationState
 from stream.replay import pipeline_audit
 from stream.replay.pipeline_audit import (
@@ -90,28 +90,26 @@ def test_windows_that_begin_at_the_first_event_are_flagged(monkeypatch: pytest.M
     assert "attempt" in finding.witness
 
 
-def _retired_by_the_watermark(self: Cutter) -> None:
+def _retired_by_the_watermark(self: Retention) -> None:
     """`Cutter.retire` of commit d56300e."""
     from stream.fold.cases import PENDING
-    from stream.fold.completion import complete_now
 
-    state, retention = self.state, self.rules.retention
-    watermark = self.clock().watermark
-    if watermark is None or retention is None:
+    state, retention, clock = self._state, self._rules.retention, self._clocks.read()
+    if clock.watermark is None or retention is None:
         return
-    leave = complete_now(state.cases, self.rules.inactivity, self.clock())
-    leave &= state.cases["last"] <= watermark - retention
-    for name in self.publications:
+    leave = self._completions.complete(clock)
+    leave &= state.cases["last"] <= clock.watermark - retention
+    for name in self._publications.states:
         leave[state.events["case"][state.events[f"flag:{name}"] == PENDING]] = False
     if np.any(leave):
         self._remove(~leave)
-        self._restage = True
+        self.staged_is_void = True
 
 
 def test_retention_by_the_watermark_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted fault 4: the last event of one person takes others out of the exposure."""
-    monkeypatch.setattr(Cutter, "retire", _retired_by_the_watermark)
-    monkeypatch.setattr(Cutter, "_retire_for", lambda *_: None, raising=False)
+    monkeypatch.setattr(Retention, "retire", _retired_by_the_watermark)
+    monkeypatch.setattr(Retention, "_retire_for", lambda *_: None, raising=False)
     finding = _flagged(small_configuration(MECHANISM), AFTER, 60)  # a count tells, and noise hides some of it
     assert finding is not None
     assert "('A', 'B')" in finding.witness

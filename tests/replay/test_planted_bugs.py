@@ -95,11 +95,7 @@ def test_checkpoint_past_an_open_cut(world: Path, tmp_path: Path, monkeypatch: p
     def dishonest(self: ReleaseService, fold: Fold, cut: Any) -> Decision:
         attempt = self.attempt(fold, cut)
         fold.decided(cut, True)
-        from stream.replay.resume import Resume
-
-        resume = Resume.__new__(Resume)
-        resume.service = self
-        resume.save(fold)
+        self.checkpoint(fold)
         return self.pipelines[cut.publication].attempt(attempt)
 
     monkeypatch.setattr(ReleaseService, "decide", dishonest)

@@ -15,13 +15,16 @@ import pytest
 from connectors.kafka.source import Source
 from models.errors import VeilstreamError
 from stream.config.settings import Settings
+from stream.daemon.alarms import Alarms
 from stream.daemon.coordinator import Coordinator
+from stream.daemon.delta_log import Anchor
 from stream.daemon.state_machine import Engine
 from stream.daemon.status import StatusFile
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.window import Window
+from stream.runtime.runner import Runner
 
 DAY = 86_400 * 10**9
 
@@ -41,21 +44,19 @@ class Unopened(Engine):
 
     def __init__(self) -> None:
         window = Window.from_mapping({"new_events": 2})
-        self.fold = Fold(FoldRules((PublicationRules("p", window, "dlq"),)))
-        self._ledger: Any = Ledger()
-        self.host: Any = SimpleNamespace(
-            settings=SimpleNamespace(process=SimpleNamespace(name="p"), checkpoint_every=9)
-        )
+        self.runner = Runner(Fold(FoldRules((PublicationRules("p", window, "dlq"),))), self, every=9)
+        self.ledger: Any = Ledger()
+        self.delta: Any = SimpleNamespace(anchor=Anchor(""))
+        self.host: Any = SimpleNamespace(settings=SimpleNamespace(process=SimpleNamespace(name="p")))
         self.service: Any = SimpleNamespace(watch=None, readable=lambda record: record)
-        self.position, self.saved, self.whole = -1, -1, True
-        self._events, self._saved_at = 0, time.monotonic()
-        self._forget = self._alarmed = self._warned = False
+        self.saved, self._saved_at = -1, time.monotonic()
+        self._forget, self._alarms = False, Alarms()
         self.saves: list[int] = []
 
-    def _decide(self, cut: Any) -> None:
+    def decide(self, cut: Any) -> None:
         self.fold.decided(cut, released=True)
 
-    def checkpoint(self, *, mirror: bool = False) -> None:
+    def save(self, *, mirror: bool = False) -> None:
         self.saves.append(self.position)
         self.saved = self.position
 
@@ -85,7 +86,7 @@ def test_no_checkpoint_in_the_middle_of_a_record(tmp_path: Path, fenced: bool, s
     coordinator._stopping = SimpleNamespace(set=lambda: None)
     coordinator._thread = SimpleNamespace(shutdown=lambda wait: None)
     engine = Unopened()
-    engine._ledger.fenced = fenced
+    engine.ledger.fenced = fenced
     coordinator.engine, coordinator.state = engine, "active"
     coordinator.status = StatusFile(tmp_path)
     if fenced:

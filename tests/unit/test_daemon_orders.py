@@ -14,15 +14,16 @@ from models.errors import InputError
 from stream.commands.erase import _case_ids
 from stream.config.settings import Settings
 from stream.daemon import operator_commands as orders
+from stream.daemon.alarms import Alarms
 from stream.daemon.state_machine import Engine
 from stream.daemon.status import FILE
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, PlainRow
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.window import Window
+from stream.runtime.runner import Arrival, Runner
 from stream.storage.folder import create_key, read_key
 from stream.values.pseudonym import Pseudonyms
-from tests.entries import body_of
 
 SOURCE = Source(topics=("t",))
 
@@ -70,7 +71,7 @@ def test_an_erasure_says_under_which_key_and_another_than_the_coordinators_is_re
 def test_a_coordinator_obeys_only_names_under_its_key(recorded: str, obeyed: bool) -> None:
     """An erasure under another key is ignored with a line of its own, not taken for done."""
     engine: Any = Engine.__new__(Engine)
-    engine.fold = SimpleNamespace(key=recorded, rules=SimpleNamespace(key=recorded))
+    engine.runner = SimpleNamespace(fold=SimpleNamespace(key=recorded, rules=SimpleNamespace(key=recorded)))
     command = Command(name="erase", arguments={"cases": [], "key": "ours"})
     if obeyed:
         engine._refuse_other_key(command)
@@ -82,15 +83,16 @@ def test_a_coordinator_obeys_only_names_under_its_key(recorded: str, obeyed: boo
 def test_an_accepted_gap_is_noted_for_its_own_partition_once() -> None:
     """Two partitions miss events and one is accepted, twice: one note, of that one; manifests count the notes."""
     engine: Any = Engine.__new__(Engine)
-    engine._events = 0
     notes: list[Any] = []
-    engine._ledger = SimpleNamespace(append=lambda entry: notes.append(body_of(entry)), entries=lambda _name: ())
-    engine.service = SimpleNamespace(pipelines={"a": SimpleNamespace(gaps_accepted=0)})
-    engine.fold = Fold(FoldRules((PublicationRules("a", Window.from_mapping({"manual": True})),)))
+    accept_gap = lambda position, missing: notes.append({"gap": position, "missing": missing})  # noqa: E731
+    engine.service = SimpleNamespace(pipelines={"a": SimpleNamespace(accept_gap=accept_gap)})
+    engine._alarms, engine._forget = Alarms(), False
+    fold = Fold(FoldRules((PublicationRules("a", Window.from_mapping({"manual": True})),)))
+    engine.runner = Runner(fold, engine, every=9)
     accept = Command(name="gap", arguments={"action": "accept", "src": "s", "p": 1})
     held = [Delta(src="s", p=number, prev=9, last=10, n=1, rows=[_row(10)]) for number in (0, 1)]
-    for offset, record in enumerate((*held, accept, accept)):
-        assert list(engine._cuts(offset, record)) == []
+    records = enumerate((*held, accept, accept))
+    engine.runner.run(SimpleNamespace(after=lambda _position: (Arrival(*one) for one in records)))
     assert notes == [{"gap": 2, "missing": ["s/1: offsets 0 to 9 are missing"]}]
     assert engine.gaps() == ["s/0: offsets 0 to 9 are missing"]
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import msgspec
 
-from stream.daemon.state_machine import Saved
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, Heartbeat, Row
+from stream.storage.saved_state import SavedState
 from tests.conftest import ROOT
 from tests.oracles.fold_runs import S
 
 STATE_1 = ROOT / "tests" / "golden" / "daemon_state_1.msgpack"
 
 
-def _read(path: Path) -> tuple[Saved, Fold]:
-    saved = msgspec.msgpack.decode(path.read_bytes(), type=Saved)
-    return saved, Fold.restore(saved.state)
+def _read(path: Path) -> tuple[SavedState, Fold]:
+    saved = SavedState.decode(path.read_bytes())
+    return saved, Fold.restore(saved.fold)
 
 
 def test_a_state_of_version_1_is_read_with_its_gap() -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import RefusedError
 from stream.operations.backup import backup
-from stream.storage.folder import OperatorFolder
+from stream.storage.folder import FolderLockedError, OperatorFolder
 from stream.storage.ledger import SqliteLedger
 
 
@@ -30,7 +29,7 @@ def test_it_is_private_and_for_one_process(output: Path) -> None:
     """Nobody else may look in, and a second process is refused."""
     folder = OperatorFolder(output)
     assert stat.S_IMODE(folder.path.stat().st_mode) == 0o700
-    with pytest.raises(RefusedError, match="another veilstream process"):
+    with pytest.raises(FolderLockedError, match="another veilstream process"):
         OperatorFolder(output)
     folder.close()
 

@@ -19,7 +19,9 @@ from stream.config.settings import Settings
 from stream.release.contract import Attempt, Decision, Exposure
 from stream.release.failpoints import BOUNDARIES
 from stream.release.mechanisms.identity import Identity
+from stream.release.pipeline import Publisher
 from stream.runtime.service import ReleaseService
+from stream.storage.ledger import Ledger, SqliteLedger
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.entries import body_of, entry
 
@@ -39,7 +41,10 @@ def _settings(*publications: dict[str, Any], **more: Any) -> Settings:
 def _service(
     folder: Path, settings: Settings, at: Callable[[str], None] = lambda _: None, publish: Any = None
 ) -> Iterator[ReleaseService]:
-    service = ReleaseService(settings, folder / "out", at=at, publish=publish)
+    def open_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
+        return SqliteLedger(path, process), publish
+
+    service = ReleaseService(settings, folder / "out", at=at, open_ledger=open_ledger)
     try:
         yield service
     finally:
@@ -283,7 +288,8 @@ def test_a_memory_is_not_handed_to_another_mechanism(tmp_path: Path) -> None:
 def test_accepted_gaps_are_said(tmp_path: Path) -> None:
     """A release after `gap accept` says in its manifest how many there were."""
     with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
-        service.pipelines["p"].gaps_accepted = 2
+        for position in (7, 9, 9):
+            service.pipelines["p"].accept_gap(position, ["s/0: offsets 3 to 4 are missing"])
         service.pipelines["p"].attempt(_attempt())
     assert _public(tmp_path, 1)["gaps_accepted"] == 2
 

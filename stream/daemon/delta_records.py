@@ -1,0 +1,64 @@
+"""Records of the delta topic as the runner takes them: decoded, at their positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from models.errors import RefusedError
+from stream.daemon.delta_log import Anchor
+from stream.fold.records import VERSION, AnyRecord, Delta
+from stream.runtime.runner import Arrival
+
+DeltaRecord = tuple[int, bytes | None, int]
+"""Offset, value, leader epoch (-1: unknown) of a record of the delta topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRecords:
+    """A `RecordSource` over records of the delta topic. `readable` converts a record of an earlier program to the
+    present form."""
+
+    records: Iterable[DeltaRecord]
+    anchor: Anchor
+    readable: Callable[[AnyRecord], AnyRecord]
+
+    def after(self, position: int) -> Iterator[Arrival]:
+        """Return the records behind `position`; the state has the others already."""
+        for offset, value, epoch in self.records:
+            here = self.anchor.position(offset)
+            if here <= position:
+                continue
+            record = self.readable(decode_record(offset, value))
+            yield Arrival(here, record, len(record.rows) if isinstance(record, Delta) else 0, epoch)
+
+
+def decode_record(offset: int, value: bytes | None) -> AnyRecord:
+    """Decode a record of the delta topic. RefusedError for another version or bytes that are no record: a fold that
+    guesses cannot be replayed."""
+    try:
+        record: Any = DECODER.decode(value or b"")
+    except msgspec.DecodeError:
+        raise RefusedError(
+            f"delta offset {offset}: {_version_of(value)}; this program reads version {VERSION}"
+        ) from None
+    if record.v != VERSION:
+        raise RefusedError(f"delta offset {offset}: version {record.v}; this program reads version {VERSION}")
+    return record  # type: ignore[no-any-return]  # the decoder's type is the union of the records
+
+
+DECODER: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+class _Version(msgspec.Struct):
+    v: int
+
+
+def _version_of(value: bytes | None) -> str:
+    try:
+        return f"version {msgspec.json.decode(value or b'', type=_Version).v}"
+    except msgspec.DecodeError:
+        return "not a delta record"

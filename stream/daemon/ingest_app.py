@@ -1,0 +1,65 @@
+"""Faust application 1: wiring of the ingest worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import faust
+
+from connectors.columns import Names
+from connectors.kafka.events import Schema, decoder
+from connectors.kafka.source import Source
+from connectors.times import nanoseconds
+from stream.config.settings import Settings
+from stream.daemon.deltas import DeltaWriter
+from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
+from stream.daemon.ingest import TAKE, WITHIN, Ingest
+from stream.values.pseudonym import Pseudonyms
+
+if TYPE_CHECKING:
+    from stream.metrics.exporter import Metrics
+
+
+def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
+    """Make the delta writer of a configuration. Attributes that nobody needs are not decoded."""
+    process = settings.process
+    schema = Schema(
+        names=Names.of(process.columns.changed),
+        attributes=tuple(dict.fromkeys((*process.kept, *source.attributes))),
+        timezone=process.timezone,
+        event_id=source.event_id,
+        end=source.end,
+        format=source.format,
+    )
+    return DeltaWriter(
+        decode=decoder(schema),
+        pseudonyms=Pseudonyms(key),
+        max_skew_ns=int(source.max_skew * 1_000_000_000),
+        limit=source.delta_batch_bytes,
+        dlq_payload=source.dlq_payload,
+        earliest=None if process.earliest is None else nanoseconds(process.earliest),
+        raw_resources=process.raw_resources,
+    )
+
+
+def ingest_app(
+    settings: Settings, source: Source, key: bytes, folder: Path, metrics: Metrics | None = None
+) -> tuple[faust.App, Ingest]:
+    """Make the Faust application and its worker."""
+    process = settings.process.name
+    app = application(process, "ingest", source, folder)
+    worker = Ingest(app, process, source, delta_writer(settings, source, key), metrics)
+    events = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
+
+    @app.agent(events, name="ingest", supervisor_strategy=CrashingSupervisor)
+    async def take(stream: Any) -> None:
+        async for batch in stream.noack_take(TAKE, within=WITHIN):
+            await worker.batch(batch)
+
+    @app.timer(interval=source.heartbeat)  # type: ignore[untyped-decorator]
+    async def report() -> None:
+        await worker.report()
+
+    offer_health(app, settings.health_port, worker.probe)
+    return app, worker

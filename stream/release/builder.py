@@ -1,0 +1,59 @@
+"""What a mechanism makes of an exposure, as it leaves and as audits see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from models.anonymize.sensitive import refuse_identifying
+from models.errors import BoundError, InputError
+from models.eventlog import EventLog
+from stream.release.attributes import with_attributes
+from stream.release.contract import Build, Exposure
+from stream.release.public_view import pseudonymous_resources
+from stream.release.spec import PublicationSpec
+from stream.storage.ledger import Account
+from stream.storage.release_record import Record
+from stream.values.pseudonym import Pseudonyms
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """The mechanism of one publication, with the names under which resources and attributes leave."""
+
+    spec: PublicationSpec
+    account: Account
+    pseudonyms: Pseudonyms
+
+    def build(self, exposure: Exposure, memory: Any) -> Build:
+        """Anonymize. BoundError where no release can keep the promise; `memory`: what the last release left."""
+        self._refuse_identifying(exposure)
+        built = self.spec.mechanism.build(replace(exposure, publication=self.spec.name), memory)
+        return self.outer(built, exposure)
+
+    def _refuse_identifying(self, exposure: Exposure) -> None:
+        """Not for dp mechanisms: they release no attribute, and a refusal would read the data."""
+        mechanism = self.spec.mechanism
+        if mechanism.releases_attributes:
+            try:
+                refuse_identifying(exposure.log, exposure.linked, getattr(mechanism, "bins", None))
+            except InputError as error:
+                raise BoundError(str(error)) from None
+
+    def outer(self, build: Build, exposure: Exposure) -> Build:
+        """The build with resources and attributes as they leave."""
+        named = replace(build, log=self.named(build.log))
+        return with_attributes(named, self.spec.attributes, exposure, self.spec.mechanism)
+
+    def named(self, log: EventLog) -> EventLog:
+        """The log with its resources as releases name them."""
+        if self.spec.raw_resources:
+            return log
+        process = self.spec.process if self.account.resource_form == "process" else None
+        return pseudonymous_resources(log, self.pseudonyms, process, named=True)
+
+    def record(self, build: Build, exposure: Exposure, number: int) -> Record:
+        """The candidate as audits see it: source pseudonyms in place of case ids."""
+        ids = tuple("" if case < 0 else exposure.log.case_ids[case] for case in build.origin)
+        log = replace(build.log, case_ids=ids)
+        return Record(number, log, build.carries, build.T, exposure.linked, publication=self.spec.name)

@@ -1,0 +1,125 @@
+"""The loop of replay and daemon: what it does in which order, and where it leaves the state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from models.errors import InputError
+from stream.fold.cut import Cut
+from stream.fold.fold import Fold
+from stream.fold.records import AnyRecord, Command, Delta, Tick
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.window import Window
+from stream.runtime.runner import Arrival, Runner
+
+S = 1_000_000_000
+
+
+def delta(first: int, count: int) -> Delta:
+    rows = [(first + i, f"c{first + i}", "a", (first + i) * S, None, None, None, False) for i in range(count)]
+    return Delta(src="s", p=0, prev=first - 1, last=first + count - 1, n=count, rows=rows)
+
+
+class Listed:
+    """A source over records at positions 0, 1, 2, ..."""
+
+    def __init__(self, *records: AnyRecord) -> None:
+        self.records = records
+
+    def after(self, position: int) -> Iterator[Arrival]:
+        for here, record in enumerate(self.records):
+            if here > position:
+                yield Arrival(here, record, len(record.rows) if isinstance(record, Delta) else 0)
+
+
+class Told:
+    """Writes down what the loop asks for; `erased`: it saves by itself after a record, as after an erasure."""
+
+    def __init__(self, new_events: int, every: int, *, erased: bool = False) -> None:
+        fold = Fold(FoldRules((PublicationRules("p", Window.from_mapping({"new_events": new_events})),)))
+        self.runner = Runner(fold, self, every=every)
+        self.steps: list[str] = []
+        self.erased = erased
+
+    def before(self, arrival: Arrival) -> None:
+        self.steps.append(f"before {arrival.position}")
+        if isinstance(arrival.record, Command) and arrival.record.name == "erase":
+            raise InputError("another key")
+
+    def refused(self, arrival: Arrival, error: InputError) -> None:
+        self.steps.append(f"refused {arrival.position}: {error}")
+
+    def decide(self, cut: Cut) -> None:
+        self.steps.append(f"decide {cut.id}")
+        self.runner.fold.decided(cut, released=True)
+
+    def settled(self) -> None:
+        self.steps.append("settled" if not self.runner.whole else "settled too late")
+
+    def folded(self, arrival: Arrival) -> bool:
+        self.steps.append(f"folded {self.runner.position}")
+        return self.erased
+
+    def save(self) -> None:
+        self.steps.append(f"save {self.runner.position}")
+
+    def saves(self) -> list[str]:
+        return [step for step in self.steps if step.startswith("save")]
+
+
+def test_a_cut_is_decided_before_the_state_is_saved() -> None:
+    """Fold, decide, settle, and the state is saved behind the record only."""
+    told = Told(2, 100)
+    told.runner.run(Listed(delta(0, 1), delta(1, 1)))
+    assert told.steps == [
+        *("before 0", "settled", "folded 0"),
+        *("before 1", "decide p/1/0/0", "settled", "folded 1", "save 1"),
+    ]
+
+
+def test_the_state_is_saved_after_so_many_events_and_they_are_counted_anew() -> None:
+    """Records without a cut; ticks are no events."""
+    told = Told(100, 4)
+    told.runner.run(Listed(delta(0, 3), Tick(at=3 * S), delta(3, 3), delta(6, 3), delta(9, 3)))
+    assert told.saves() == ["save 2", "save 4"]
+
+
+def test_what_the_host_saved_is_not_saved_again() -> None:
+    """After an erasure the host writes every generation itself."""
+    told = Told(2, 1, erased=True)
+    told.runner.run(Listed(delta(0, 2), delta(2, 2)))
+    assert told.saves() == []
+
+
+@pytest.mark.parametrize("command", [Command(name="erase"), Command(name="dance")])
+def test_a_command_that_cannot_be_obeyed_is_left_out(command: Command) -> None:
+    """Refused by the host or by the fold: the position goes on, and so does the stream."""
+    told = Told(2, 100)
+    told.runner.run(Listed(delta(0, 1), command, delta(1, 1)))
+    assert [step.split(":")[0] for step in told.steps if step.startswith("refused")] == ["refused 1"]
+    assert told.saves() == ["save 2"]
+
+
+def test_an_error_amid_a_record_leaves_the_state_marked() -> None:
+    """The position is of the record before, and the state is not whole: it must not be saved."""
+    told = Told(2, 100)
+
+    def failing(_cut: Cut) -> None:
+        raise OSError("the disk is full")
+
+    told.decide = failing  # type: ignore[method-assign]
+    with pytest.raises(OSError, match="full"):
+        told.runner.run(Listed(delta(0, 1), delta(1, 1)))
+    assert (told.runner.position, told.runner.whole, told.saves()) == (0, False, [])
+
+
+def test_a_stop_is_obeyed_between_records_and_the_next_run_goes_on_there() -> None:
+    """Records that the state has are not taken twice."""
+    told, source = Told(100, 100), Listed(delta(0, 1), delta(1, 1), delta(2, 1))
+    told.runner.run(source, lambda: told.runner.position >= 1)
+    assert (told.runner.position, told.runner.whole) == (1, True)
+    told.runner.run(source)
+    assert told.runner.position == 2
+    assert told.runner.fold.accounting("p")["seen"] == 3

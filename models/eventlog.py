@@ -46,7 +46,7 @@ class Column:
     def decode(self) -> list[Any]:
         """The values, None where missing."""
         table = (*self.values, None)
-        return [table[code] for code in self.codes]
+        return [table[code] for code in self.codes.tolist()]
 
     def take(self, rows: npt.NDArray[Any] | slice) -> Column:
         """The chosen rows (indices, mask or slice), with unused values dropped."""
@@ -116,7 +116,7 @@ class EventLog:
     def traces(self) -> list[tuple[str, ...]]:
         """The activity sequence of each case."""
         names = self.activity.decode()
-        return [tuple(names[a:b]) for a, b in zip(self.starts[:-1], self.starts[1:], strict=True)]
+        return [tuple(names[a:b]) for a, b in itertools.pairwise(self.starts.tolist())]
 
     def case_values(self, name: str) -> Column:
         """Value of attribute `name` for each case: the case attribute where the case has one, else the last
@@ -163,7 +163,7 @@ class EventLog:
 
     def _take(self, cases: Ints, starts: Ints, events: Ints) -> EventLog:
         return EventLog(
-            case_ids=tuple(self.case_ids[case] for case in cases),
+            case_ids=tuple([self.case_ids[case] for case in cases.tolist()]),
             starts=starts,
             activity=self.activity.take(events),
             time=self.time[events],
@@ -276,9 +276,12 @@ class SimpleLog:
     def from_items(cls, starts: Ints, items: Column, sensitive: Column) -> SimpleLog:
         """Count the traces `items[starts[c]:starts[c+1]]` by sensitive value. Cases may be empty."""
         variants: dict[bytes, int] = {}
-        codes = np.ascontiguousarray(items.codes)
+        written, width = items.codes.tobytes(), items.codes.itemsize
         variant = np.asarray(
-            [variants.setdefault(codes[a:b].tobytes(), len(variants)) for a, b in itertools.pairwise(starts)],
+            [
+                variants.setdefault(written[a:b], len(variants))
+                for a, b in itertools.pairwise((np.asarray(starts) * width).tolist())
+            ],
             dtype=np.int64,
         )
         value, values = _missing_as_value(sensitive)

@@ -226,7 +226,7 @@ def _mark(items, low, high, rel_start, rel_item, masks, on):  # type: ignore[no-
 @part
 def _matched(state, d, m):  # type: ignore[no-untyped-def]
     """LCS(s1[:d], u) from the state after u: the zeros among its first min(d, m) bits, each a step of the LCS."""
-    bits, found = min(d, m), 0
+    bits, found = min(d, m), np.int64(0)
     for w in range((bits + 63) // 64):
         word = ~state[w]
         if bits - 64 * w < 64:

@@ -105,8 +105,14 @@ def _open(tables, room, depth):  # type: ignore[no-untyped-def]
     n, kept = cursor[N], cursor[N] - (cursor[LENGTH] - depth - 1)
     if depth == 0:
         _totals(tables, room, depth, 0, totals[2])
-    _totals(tables, room, depth, n, totals[0])
-    _totals(tables, room, depth, kept, totals[1])
+    if depth == 0 and n == 0:
+        totals[0] = totals[2]
+    else:
+        _totals(tables, room, depth, n, totals[0])
+    if kept == n:  # the last symbol: what matches stays, and most of the walk is done here
+        totals[1] = totals[0]
+    else:
+        _totals(tables, room, depth, kept, totals[1])
     cap = (1 << 20) - 1
     for a in range(len(children)):
         all_in, core, often = totals[0, a], totals[1, a], totals[2, a]

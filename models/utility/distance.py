@@ -102,8 +102,8 @@ def _shares(counts: Counter[str], order: list[str]) -> Floats:
 def _texts(starts: Ints, items: Column, codes: dict[object, str]) -> list[str]:
     """The traces as strings, one character an item: what the edit distance reads fastest."""
     letters = [codes.setdefault(value, _letter(len(codes))) for value in items.values]
-    text = "".join([letters[code] for code in items.codes])
-    return [text[a:b] for a, b in itertools.pairwise(starts)]
+    text = "".join([letters[code] for code in items.codes.tolist()])
+    return [text[a:b] for a, b in itertools.pairwise(starts.tolist())]
 
 
 def _letter(number: int) -> str:

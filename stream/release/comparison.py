@@ -52,7 +52,7 @@ class Comparison:
         taxonomy: Mapping[Any, Any] | None = None,
     ) -> None:
         """`cap`: the largest n; `known`, `taxonomy`: see `models.attacks.pairs.pair`."""
-        self.candidate, self.earlier, self.cap = candidate, list(earlier), cap
+        self.later, self.earlier, self.cap = simple(candidate), list(earlier), cap
         self.known, self.taxonomy = known, taxonomy
         for one in earlier:
             one.cache.pop(COMPARISON, None)  # its tables are as large as the releases
@@ -72,7 +72,7 @@ class Comparison:
         """The pair and its tables."""
         if self.against is not None:
             return self.against.pair(_known(earlier))
-        given = pair(simple(earlier), simple(self.candidate), known=self.known, taxonomy=self.taxonomy)
+        given = pair(simple(earlier), self.later, known=self.known, taxonomy=self.taxonomy)
         return given, walk(given)
 
     def audited(self, records: Sequence[Record], earlier: Record, bk_length: int, ns: Sequence[int]) -> Audit | None:

@@ -56,6 +56,21 @@ def test_every_earlier_release_is_a_pair() -> None:
     assert [real["ba"] for real in found["true_linker"]] == [1, 1]
 
 
+def test_the_least_n_of_no_linker_is_searched_on_request_only() -> None:
+    """The field stays in its place; it is null where nobody asked, and the witness is the same."""
+    asked = context(3, 3)
+    shortened = EventLog.from_traces([("b", "X"), ("ab", "X"), ("ac", "Y")], "S")
+    candidate = replace(asked.candidate, log=shortened)
+    asked = replace(asked, candidate=candidate, build=replace(asked.build, log=shortened))
+    plain, wanted = (
+        CorrespondenceAudit(n=(0,), **more).measure(asked, {})["results"][0]["results"][0]
+        for more in ({}, {"least_n": True})
+    )
+    assert (plain["linker"], plain["least_n"], wanted["least_n"]) == ("none", None, 1)
+    assert [one["least_n"] for one in plain["witness"]] == [None]
+    assert [{**one, "least_n": None} for one in wanted["witness"]] == plain["witness"]
+
+
 def test_a_dropped_case_leaves_only_the_real_partners() -> None:
     """A case that is gone makes linkers meaningless: results are null and the surviving cases are counted."""
     found = CorrespondenceAudit(n=(0,)).measure(context(5, 4), {})

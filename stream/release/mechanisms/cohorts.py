@@ -170,7 +170,9 @@ class TlkcCohorts(TlkcMechanism):
     @classmethod
     def owned(cls, memory: Any, publication: str) -> Any:
         """Cohorts from before audiences shared them: those of the publication that remembers them."""
-        return Published.read(memory).owned(publication).json() if memory else memory
+        if not memory or all(one.get("shown") for one in memory["cohorts"]):
+            return memory  # nothing to ascribe: it is not read and written again
+        return Published.read(memory).owned(publication).json()
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:

@@ -101,7 +101,7 @@ class SqliteLedger:
         self._db.execute("PRAGMA synchronous=FULL")
         if not self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
             self._create(process)
-        self._check(process)
+        _check(self._db, self.path, process)
 
     def _create(self, process: str) -> None:
         """Tables and owner in one transaction: a crash leaves a file without tables, or a whole ledger."""
@@ -113,16 +113,6 @@ class SqliteLedger:
         )
         self._db.execute("INSERT INTO about VALUES(?, ?)", (VERSION, process))
         self._db.execute("COMMIT")
-
-    def _check(self, process: str) -> None:
-        row = self._db.execute("SELECT version, process FROM about").fetchone()
-        if row is None:
-            raise unreadable(self.path, "it does not say whose it is")
-        version, owner = row
-        if version > VERSION:
-            raise RefusedError(f"{self.path}: ledger version {version} is newer than this program reads ({VERSION})")
-        if owner != process:
-            raise RefusedError(f"{self.path}: this ledger belongs to process {owner!r}, not {process!r}")
 
     def append(self, entry: Entry) -> Entry:
         """Make `entry` durable and return the one that stands: itself, or the earlier one with its key."""
@@ -167,10 +157,35 @@ def unreadable(path: Path, why: object) -> VeilstreamError:
     return RefusedError(f"{path}: the ledger cannot be read ({why}); restore it from a backup")
 
 
-def open_readonly(path: Path) -> list[Entry]:
-    """All entries of a ledger file, without a lock: readers never stand in the way of the writer."""
+def _check(db: sqlite3.Connection, path: Path, process: str | None = None) -> str:
+    """Whose ledger it is. RefusedError for a version that this program does not read, and, where `process` is given, for
+    a ledger of another one."""
+    row = db.execute("SELECT version, process FROM about").fetchone()
+    if row is None:
+        raise unreadable(path, "it does not say whose it is")
+    version, owner = row
+    if version > VERSION:
+        raise RefusedError(f"{path}: ledger version {version} is newer than this program reads ({VERSION})")
+    if process not in (None, owner):
+        raise RefusedError(f"{path}: this ledger belongs to process {owner!r}, not {process!r}")
+    return str(owner)
+
+
+def owner_of(path: Path) -> str:
+    """The process that a ledger file belongs to. RefusedError as `open_readonly`."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            return _check(db, path)
+    except sqlite3.DatabaseError as error:
+        raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
+
+
+def open_readonly(path: Path, process: str | None = None) -> list[Entry]:
+    """All entries of a ledger file, without a lock: readers never stand in the way of the writer. A newer ledger is
+    refused, since what its entries mean is not known here; so is that of another process, where one is given."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            _check(db, path, process)
             rows = db.execute("SELECT body FROM entries ORDER BY id").fetchall()
     except sqlite3.DatabaseError as error:
         raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error

@@ -79,6 +79,10 @@ def charge_key(cut: str, redraw: int) -> str:
     return f"charge/{cut}/{redraw}" if redraw else f"charge/{cut}"
 
 
+class NewerLedgerError(RefusedError):
+    """A ledger of a later program: nothing is wrong with it, and what its entries mean is not known here."""
+
+
 class SqliteLedger:
     """The ledger in one SQLite file. Every append is fsynced before it returns."""
 
@@ -158,14 +162,14 @@ def unreadable(path: Path, why: object) -> VeilstreamError:
 
 
 def _check(db: sqlite3.Connection, path: Path, process: str | None = None) -> str:
-    """Whose ledger it is. RefusedError for a version that this program does not read, and, where `process` is given, for
-    a ledger of another one."""
+    """Whose ledger it is. RefusedError for a version that this program does not read and, where `process` is given, for
+    another one's ledger."""
     row = db.execute("SELECT version, process FROM about").fetchone()
     if row is None:
         raise unreadable(path, "it does not say whose it is")
     version, owner = row
     if version > VERSION:
-        raise RefusedError(f"{path}: ledger version {version} is newer than this program reads ({VERSION})")
+        raise NewerLedgerError(f"{path}: ledger version {version} is newer than this program reads ({VERSION})")
     if process not in (None, owner):
         raise RefusedError(f"{path}: this ledger belongs to process {owner!r}, not {process!r}")
     return str(owner)
@@ -173,23 +177,29 @@ def _check(db: sqlite3.Connection, path: Path, process: str | None = None) -> st
 
 def owner_of(path: Path) -> str:
     """The process that a ledger file belongs to. RefusedError as `open_readonly`."""
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
-            return _check(db, path)
-    except sqlite3.DatabaseError as error:
-        raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
+    return _read(path, None)[0]
 
 
 def open_readonly(path: Path, process: str | None = None) -> list[Entry]:
     """All entries of a ledger file, without a lock: readers never stand in the way of the writer. A newer ledger is
     refused, since what its entries mean is not known here; so is that of another process, where one is given."""
+    return [msgspec.json.decode(body, type=Entry) for body in _read(path, process)[1]]
+
+
+def _read(path: Path, process: str | None) -> tuple[str, list[bytes]]:
+    """Owner and entries. Where nobody writes there is no log beside the file; SQLite would make one for a reader too,
+    of the reader's owner, and leave it. Where one has come meanwhile, a writer has: what was read may be torn."""
+    log = path.with_name(f"{path.name}-wal")
+    alone = not log.exists()
+    mode = "mode=ro&immutable=1" if alone else "mode=ro"
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
-            _check(db, path, process)
-            rows = db.execute("SELECT body FROM entries ORDER BY id").fetchall()
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as db:
+            found = _check(db, path, process), [body for (body,) in db.execute("SELECT body FROM entries ORDER BY id")]
     except sqlite3.DatabaseError as error:
+        if alone and log.exists():
+            return _read(path, process)
         raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
-    return [msgspec.json.decode(body, type=Entry) for (body,) in rows]
+    return _read(path, process) if alone and log.exists() else found
 
 
 class Account:

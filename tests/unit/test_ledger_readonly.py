@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from models.dp.budget import Charge
 from models.errors import RefusedError
 from stream.commands import execute
 from stream.operations.history import history
-from stream.storage.ledger import SqliteLedger, open_readonly, owner_of
+from stream.storage.ledger import SqliteLedger, charge_entry, open_readonly, owner_of
 
 
 @pytest.fixture
@@ -56,3 +58,19 @@ def test_a_ledger_that_says_of_no_process_is_refused(ledger: Path) -> None:
     for read in (open_readonly, owner_of):
         with pytest.raises(RefusedError, match="does not say whose it is"):
             read(ledger)
+
+
+def test_a_reader_leaves_nothing_beside_the_ledger(ledger: Path) -> None:
+    """SQLite's log and its index would belong to the reader: to root, and the daemon could not write any more."""
+    open_readonly(ledger)
+    assert [path.name for path in ledger.parent.iterdir()] == ["ledger.sqlite"]
+
+
+def test_a_reader_sees_what_a_writer_has_just_appended(ledger: Path) -> None:
+    """It stands in the writer's log, not yet in the file."""
+    writer = SqliteLedger(ledger, "hospital")
+    try:
+        writer.append(charge_entry("research", "cut", Charge(Fraction(1))))
+        assert [entry.kind for entry in open_readonly(ledger)] == ["charge"]
+    finally:
+        writer.close()

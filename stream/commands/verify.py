@@ -35,10 +35,10 @@ def command(
     total = sum(one.releases for one in result.publications)
     if result.holds:
         files = sum(one.files for one in result.publications)
-        console.print(f"✓ HOLDS: {total} releases, {files} files, as the ledger sealed them", style="green")
+        console.print(f"[+] HOLDS: {total} releases, {files} files, as the ledger sealed them", style="green")
     else:
         count = len(result.problems)
-        console.print(f"✗ DOES NOT HOLD: {count} problem{'s' * (count != 1)}", style="red")
+        console.print(f"[x] DOES NOT HOLD: {count} problem{'s' * (count != 1)}", style="red")
         wrong = Table("publication", "number", "kind", "what does not hold")
         for one in result.problems:
             wrong.add_row(one.publication, str(one.sequence or ""), one.kind, one.text)

@@ -182,7 +182,7 @@ def test_a_sound_folder_holds_and_nothing_is_written(made: Path, capsys: pytest.
     """Exit 0, the verdict in the first line, every release and file counted; not a byte of the folder is another."""
     before = contents(made)
     assert execute(["verify", str(made)]) == 0
-    assert capsys.readouterr().out.startswith("✓ HOLDS: ")
+    assert capsys.readouterr().out.startswith("[+] HOLDS: ")
     assert execute(["verify", str(made), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert contents(made) == before
@@ -243,7 +243,7 @@ def test_the_command_says_what_does_not_hold(out: Path, capsys: pytest.CaptureFi
     spoiled("plain", 2, LOG)(out)
     assert execute(["verify", str(out)]) == 3
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "✗ DOES NOT HOLD: 1 problem"
+    assert lines[0] == "[x] DOES NOT HOLD: 1 problem"
     assert any("plain" in line and "bytes" in line and f"{LOG} is not what was sealed" in line for line in lines)
     assert execute(["verify", str(out), "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["problems"] == [

@@ -16,10 +16,12 @@ from models.errors import InputError, RefusedError
 from stream.commands import execute
 from stream.operations.verify import Problem, Result, verify
 from stream.testing.faults import Aborted, abort, at_nth
+from tests.conftest import ROOT
 from tests.replay.crashing import configuration, replay, sample
 from tests.replay.test_chain import resealed, rewritten
 
 LOG = "log.xes.gz"
+FROZEN = ROOT / "tests" / "fixtures" / "d56300e"
 
 
 @pytest.fixture(scope="module")
@@ -275,3 +277,15 @@ def test_releases_in_a_store_elsewhere_are_checked_there(out: Path, tmp_path: Pa
     spoiled("plain", 1, LOG)(tmp_path / "store")
     found = verify(out, (tmp_path / "store").as_uri()).problems
     assert found == [Problem("bytes", f"{LOG} is not what was sealed", "plain", 1)]
+
+
+@pytest.mark.parametrize("kind", ["plain", "encrypted"])
+def test_releases_of_the_earlier_version_hold(kind: str, tmp_path: Path) -> None:
+    """The frozen folders of d56300e, whose manifests have no chain and no budget of the process; and a file of theirs
+    that is spoiled is found as any other."""
+    for name in ("output", "store"):
+        shutil.copytree(FROZEN / kind / name, tmp_path / name)
+    result = verify(tmp_path / "output", str(tmp_path / "store"))
+    assert (result.problems, sum(one.releases for one in result.publications)) == ([], 4)
+    spoiled("plain", 2, LOG)(tmp_path / "store")
+    assert kinds(verify(tmp_path / "output", str(tmp_path / "store"))) == {("bytes", "plain", 2)}

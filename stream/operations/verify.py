@@ -8,6 +8,8 @@ kept a manifest find it, by the chain. Nor is a charge that was taken out of the
 from __future__ import annotations
 
 import hashlib
+import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
@@ -118,7 +120,8 @@ def verify(output: Path, store: str | None = None) -> Result:
 def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
     """The ledger folded by publication, in its order."""
     found: dict[str, _Series] = {}
-    order: list[tuple[str, str]] = []
+    sealed, paid = 0, 0  # numbers of the process, and those of them that were charged
+    own_paid: Counter[str] = Counter()
     charges: set[tuple[str, str, int]] = set()
     for entry in entries:
         kind, name, cut, number = entry["kind"], entry["publication"], entry.get("cut", ""), entry.get("sequence", 0)
@@ -130,11 +133,13 @@ def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
             one.charged[cut] = Charge(Fraction(body["epsilon"]), Fraction(body["delta"]))
             one.spent += one.charged[cut]
         elif kind == "seal" and number not in one.seals:
-            paid = sum(other == name or at in found[other].charged for other, at in order)
-            order.append((name, cut))
+            sealed += 1
+            paid_elsewhere = paid - own_paid[name]
+            paid += cut in one.charged
+            own_paid[name] += cut in one.charged
             process = sum((other.spent for other in found.values()), Charge())
             one.seals[number] = entry
-            one.at_seal[number] = (one.spent, process, frozenset((len(order), paid + 1)))
+            one.at_seal[number] = (one.spent, process, frozenset((sealed, len(one.seals) + paid_elsewhere)))
         elif kind == "withheld":
             one.withheld.add(cut)
         elif kind == "burned":
@@ -154,7 +159,7 @@ class _Publication:
         self.result, self.tree, self.operator, self.name, self.series = result, tree, operator, name, series
         self.checked = Checked(name, burned=len(series.burned), withheld=len(series.withheld))
         self.checked.epsilon, self.checked.delta = shown(series.spent.epsilon), shown(series.spent.delta)
-        self.chained = 0
+        self.chained = self.standing = 0
 
     def check(self) -> None:
         """Numbers, then each release in order."""
@@ -167,6 +172,7 @@ class _Publication:
                 if seal.get("cut", "") in self.series.withheld:
                     self._wrong("ledger", "is of a cut that was withheld", number)
                 self._release(number, seal["body"])
+                self.standing = number
 
     def _wrong(self, kind: Kind, text: str, number: int) -> None:
         self.result.problems.append(Problem(kind, text, self.name, number))
@@ -233,8 +239,8 @@ class _Publication:
         """The predecessor that a manifest names is the last one that stood then, and its digest is the sealed one."""
         seals, burned = self.series.seals, self.series.burned
         before = manifest.get("previous")
-        between = [one for one in seals if (before or 0) < one < number]
-        if (before is not None and before not in seals) or set(between) - burned:
+        stood = (before or 0) == self.standing or (before in burned and self.standing < before < number)
+        if not stood:
             self._wrong("chain", f"follows {before}, which is not the release before it", number)
             return
         chain = manifest.get("chain")
@@ -317,7 +323,8 @@ def _unknown(
 
 
 class _Tree:
-    """`public/` of a folder or of an fsspec URL, only read."""
+    """`public/` of a folder or of an fsspec URL, only read. A folder is read without fsspec, which costs more than
+    the reading."""
 
     def __init__(self, root: str) -> None:
         self._fs, base = url_to_fs(root)
@@ -332,25 +339,34 @@ class _Tree:
         """Names in a folder; none where there is no such folder."""
         path = f"{self._base}/{folder}".rstrip("/")
         try:
-            return sorted(str(one).rstrip("/").rsplit("/", 1)[-1] for one in self._fs.ls(path, detail=False))
+            found = os.listdir(path) if self.local else self._fs.ls(path, detail=False)
         except FileNotFoundError:
             return []
+        return sorted(str(one).rstrip("/").rsplit("/", 1)[-1] for one in found)
 
     def exists(self, path: str) -> bool:
-        return bool(self._fs.exists(f"{self._base}/{path}"))
+        """Whether there is such a file or folder."""
+        where = f"{self._base}/{path}"
+        return os.path.lexists(where) if self.local else bool(self._fs.exists(where))
 
     def read(self, path: str) -> bytes:
-        body: bytes = self._fs.cat_file(f"{self._base}/{path}")
+        """All of a file."""
+        with self._open(path) as stream:
+            body: bytes = stream.read()
         return body
 
     def digest(self, path: str) -> tuple[str, int]:
         """SHA-256 and size."""
         found, size = hashlib.sha256(), 0
-        with self._fs.open(f"{self._base}/{path}", "rb") as stream:
+        with self._open(path) as stream:
             for block in _blocks(stream):
                 found.update(block)
                 size += len(block)
         return found.hexdigest(), size
+
+    def _open(self, path: str) -> Any:
+        where = f"{self._base}/{path}"
+        return open(where, "rb") if self.local else self._fs.open(where, "rb")
 
 
 def _blocks(stream: Any) -> Iterator[bytes]:

@@ -53,6 +53,10 @@ class Ledger(Protocol):
         """Let go of files and connections."""
 
 
+class NewerLedgerError(RefusedError):
+    """A ledger of a later program: nothing is wrong with it, and what its entries mean is not known here."""
+
+
 class SqliteLedger:
     """The ledger in one SQLite file. Every append is fsynced before it returns."""
 
@@ -75,7 +79,7 @@ class SqliteLedger:
         self._db.execute("PRAGMA synchronous=FULL")
         if not self._db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]:
             self._create(process)
-        self._check(process)
+        _check(self._db, self.path, process)
 
     def _create(self, process: str) -> None:
         """Tables and owner in one transaction: a crash leaves a file without tables, or a whole ledger."""
@@ -87,16 +91,6 @@ class SqliteLedger:
         )
         self._db.execute("INSERT INTO about VALUES(?, ?)", (VERSION, process))
         self._db.execute("COMMIT")
-
-    def _check(self, process: str) -> None:
-        row = self._db.execute("SELECT version, process FROM about").fetchone()
-        if row is None:
-            raise unreadable(self.path, "it does not say whose it is")
-        version, owner = row
-        if version > VERSION:
-            raise RefusedError(f"{self.path}: ledger version {version} is newer than this program reads ({VERSION})")
-        if owner != process:
-            raise RefusedError(f"{self.path}: this ledger belongs to process {owner!r}, not {process!r}")
 
     def append(self, entry: Kind) -> Kind:
         """Make `entry` durable and return the one that stands: itself, or the earlier one with its key."""
@@ -141,14 +135,45 @@ def unreadable(path: Path, why: object) -> VeilstreamError:
     return RefusedError(f"{path}: the ledger cannot be read ({why}); restore it from a backup")
 
 
-def open_readonly(path: Path) -> list[Entry]:
-    """All entries of a ledger file, without a lock: readers never stand in the way of the writer."""
+def _check(db: sqlite3.Connection, path: Path, process: str | None = None) -> str:
+    """Whose ledger it is. RefusedError for a version that this program does not read and, where `process` is given, for
+    another one's ledger."""
+    row = db.execute("SELECT version, process FROM about").fetchone()
+    if row is None:
+        raise unreadable(path, "it does not say whose it is")
+    version, owner = row
+    if version > VERSION:
+        raise NewerLedgerError(f"{path}: ledger version {version} is newer than this program reads ({VERSION})")
+    if process not in (None, owner):
+        raise RefusedError(f"{path}: this ledger belongs to process {owner!r}, not {process!r}")
+    return str(owner)
+
+
+def owner_of(path: Path) -> str:
+    """The process that a ledger file belongs to. RefusedError as `open_readonly`."""
+    return _read(path, None)[0]
+
+
+def open_readonly(path: Path, process: str | None = None) -> list[Entry]:
+    """All entries of a ledger file, without a lock: readers never stand in the way of the writer. A newer ledger is
+    refused, since what its entries mean is not known here; so is that of another process, where one is given."""
+    return [read_entry(body) for body in _read(path, process)[1]]
+
+
+def _read(path: Path, process: str | None) -> tuple[str, list[bytes]]:
+    """Owner and entries. Where nobody writes there is no log beside the file; SQLite would make one for a reader too,
+    of the reader's owner, and leave it. Where one has come meanwhile, a writer has: what was read may be torn."""
+    log = path.with_name(f"{path.name}-wal")
+    alone = not log.exists()
+    mode = "mode=ro&immutable=1" if alone else "mode=ro"
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
-            rows = db.execute("SELECT body FROM entries ORDER BY id").fetchall()
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as db:
+            found = _check(db, path, process), [body for (body,) in db.execute("SELECT body FROM entries ORDER BY id")]
     except sqlite3.DatabaseError as error:
+        if alone and log.exists():
+            return _read(path, process)
         raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
-    return [read_entry(body) for (body,) in rows]
+    return _read(path, process) if alone and log.exists() else found
 
 
 class Account:

@@ -17,11 +17,15 @@ from connectors import read_log
 from models.dp.budget import Charge
 from models.eventlog import EventLog
 from stream.config.settings import Settings
+from stream.config.sources import load
+from stream.fold.fold import Fold
 from stream.metrics.exporter import Metrics
 from stream.metrics.observer import MetricsObserver
 from stream.release.gate import GatePolicy, before_noise, releases_left
+from stream.release.schedule import RealClock
 from stream.replay.replay import Replay
 from stream.runtime.service import ReleaseService
+from tests.unit.test_dp_schedule import CONFIG, DAY, Hand, Site, events, ticks
 
 TENTH = st.integers(1, 30).map(lambda tenths: Fraction(tenths, 10))
 NOISE = {"kind": "dp-variants", "epsilon": 0.3, "delta_dp": 1e-6}
@@ -184,6 +188,32 @@ def test_a_release_that_waits_past_its_moment_is_overdue(tmp_path: Path) -> None
     assert (value(metrics, "waiting_overdue_seconds") or 0) > first
     metrics.waiting("p0", time.time() + 1000)
     assert value(metrics, "waiting_overdue_seconds") == 0
+
+
+def test_the_moment_of_a_release_that_waits_is_that_of_its_seal(tmp_path: Path) -> None:
+    """Sealed at 1:00 of a day of 2023 for 1:10: overdue by years until it is published, and then by nothing."""
+    path = tmp_path / "veilstream.toml"
+    path.write_text(CONFIG)
+    chosen, hand = load(path), Hand(DAY)
+    service = ReleaseService(chosen, tmp_path / "out", clock=RealClock(hand))
+    try:
+        metrics = Metrics(chosen.process.name, live=True)
+        watch = MetricsObserver(chosen, metrics)
+        watch.opened(service)
+        site = Site(service, Fold(service.rules(embedded=False)), hand)
+        site.feed(events(service.pseudonyms.id), *ticks(5, 61))
+        labels = {"process": chosen.process.name, "publication": "weekly"}
+
+        def overdue() -> float | None:
+            watch.folded(site.fold, last=True)
+            return metrics.registry.get_sample_value("veilstream_waiting_overdue_seconds", labels)
+
+        moment = DAY / 1e9 + 70 * 60
+        assert overdue() == pytest.approx(time.time() - moment, abs=3600)
+        site.feed(*ticks(73))
+        assert overdue() == 0
+    finally:
+        service.close()
 
 
 def test_memory_and_start_of_the_process_are_served_and_in_no_textfile(tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""`veilstream verify DIR`: whether a whole output folder is what its ledger says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream.commands import _options as options
+from stream.commands._output import emit_json, tables
+
+PANEL = "Operate"
+
+
+def command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The output folder of a replay or daemon.", show_default=False)
+    ],
+    store: Annotated[
+        str, typer.Option("--store", metavar="URL", help="fsspec URL of the releases, if not in DIR.")
+    ] = "",
+    json: options.Json = False,
+) -> int:
+    """Check releases, manifests, operator's files and budgets against the ledger. Reads only."""
+    from rich.table import Table
+
+    from stream.operations.verify import verify
+
+    result = verify(folder, store or None)
+    if json:
+        emit_json({"folder": str(folder), **result.document()})
+        return 0 if result.holds else 3
+    console = tables()
+    total = sum(one.releases for one in result.publications)
+    if result.holds:
+        files = sum(one.files for one in result.publications)
+        console.print(f"[+] HOLDS: {total} releases, {files} files, as the ledger sealed them", style="green")
+    else:
+        count = len(result.problems)
+        console.print(f"[x] DOES NOT HOLD: {count} problem{'s' * (count != 1)}", style="red")
+        wrong = Table("publication", "number", "kind", "what does not hold")
+        for one in result.problems:
+            wrong.add_row(one.publication, str(one.sequence or ""), one.kind, one.text)
+        console.print(wrong)
+    table = Table("publication", "releases", "waiting", "burned", "withheld", "files", "epsilon", "delta")
+    for row in result.publications:
+        counts = (row.releases, row.waiting, row.burned, row.withheld, row.files)
+        table.add_row(row.name, *(str(one) for one in counts), f"{row.epsilon:g}", f"{row.delta:g}")
+    console.print(table)
+    for note in result.notes:
+        console.print(f"note: {note}")
+    return 0 if result.holds else 3

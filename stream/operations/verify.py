@@ -1,0 +1,382 @@
+"""Check a whole output folder against its ledger: bytes, chain, numbers and budgets. Reads only, and takes no lock.
+
+The ledger says what was charged and sealed, manifests say the same to recipients, and files are what both are about.
+What is wrong in one of them is found by the other two. Who changes all three alike is not found here: recipients who
+kept a manifest find it, by the chain. Nor is a charge that was taken out of the ledger behind the last release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from fsspec.core import url_to_fs
+
+from connectors.store.base import MANIFEST, release_name, release_number
+from models.dp.budget import Charge, shown
+from models.errors import InputError, RefusedError
+from stream.storage.ledger import NewerLedgerError, open_readonly, owner_of
+
+Kind = Literal["ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator"]
+OWN = ("audit.json", "memory.json", "variants.parquet")
+"""The operator's files of a release."""
+
+BESIDE = {"ledger.sqlite", "key", "lock", "checkpoints", "quarantine", "status.json", "status.tmp", ".faust"}
+"""What else stands in the operator's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that does not hold. `publication` and `sequence`: of which release, where it is of one."""
+
+    kind: Kind
+    text: str
+    publication: str = ""
+    sequence: int = 0
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was looked at of one publication."""
+
+    name: str
+    releases: int = 0
+    waiting: int = 0
+    burned: int = 0
+    withheld: int = 0
+    files: int = 0
+    bytes: int = 0
+    epsilon: float = 0.0
+    delta: float = 0.0
+
+
+@dataclass(slots=True)
+class Result:
+    """What `verify` found. `notes`: what the next start puts in order, or what could not be looked at."""
+
+    process: str = ""
+    publications: list[Checked] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"holds": self.holds, **asdict(self)}
+
+
+@dataclass(slots=True)
+class _Series:
+    """The entries of one publication, and what was spent when each of its releases was sealed."""
+
+    seals: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    burned: set[int] = field(default_factory=set)
+    published: set[int] = field(default_factory=set)
+    withheld: set[str] = field(default_factory=set)
+    charged: dict[str, Charge] = field(default_factory=dict)
+    """By cut, the last draw of each."""
+    spent: Charge = field(default_factory=Charge)
+    at_seal: dict[int, tuple[Charge, Charge, frozenset[int]]] = field(default_factory=dict)
+    """By number: spent by the publication, by the process, and what `chain.releases` may say."""
+
+
+def verify(output: Path, store: str | None = None) -> Result:
+    """Check everything under `output`, and the releases in `store` where they do not lie in the folder.
+
+    InputError where there is no ledger, NewerLedgerError for one of a later program. A damaged one is a problem.
+    """
+    ledger = output / "operator" / "ledger.sqlite"
+    if not ledger.is_file():
+        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay or daemon")
+    tree = _Tree(store or str(output))
+    listed = tree.publications()  # before the ledger: what a running process seals meanwhile is then not unknown
+    result = Result()
+    try:
+        result.process = owner_of(ledger)
+        entries = [msgspec.to_builtins(entry) for entry in open_readonly(ledger, result.process)]
+    except NewerLedgerError:
+        raise
+    except (RefusedError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        why = str(error) if isinstance(error, RefusedError) else "an entry is no entry; restore it from a backup"
+        result.problems.append(Problem("ledger", f"{ledger}: {why}" if str(ledger) not in why else why))
+        return result
+    series = _series(entries, result)
+    for name, one in series.items():
+        _Publication(result, tree, output / "operator", name, one).check()
+    _unknown(result, tree, listed, output / "operator", series)
+    return result
+
+
+def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
+    """The ledger folded by publication, in its order."""
+    found: dict[str, _Series] = {}
+    sealed, paid = 0, 0  # numbers of the process, and those of them that were charged
+    own_paid: Counter[str] = Counter()
+    charges: set[tuple[str, str, int]] = set()
+    for entry in entries:
+        kind, name, cut, number = entry["kind"], entry["publication"], entry.get("cut", ""), entry.get("sequence", 0)
+        if kind in ("note", "erased"):
+            continue
+        one, body = found.setdefault(name, _Series()), entry.get("body", {})
+        if kind == "charge" and (name, cut, body.get("redraw", 0)) not in charges:
+            charges.add((name, cut, body.get("redraw", 0)))
+            one.charged[cut] = Charge(Fraction(body["epsilon"]), Fraction(body["delta"]))
+            one.spent += one.charged[cut]
+        elif kind == "seal" and number not in one.seals:
+            sealed += 1
+            paid_elsewhere = paid - own_paid[name]
+            paid += cut in one.charged
+            own_paid[name] += cut in one.charged
+            process = sum((other.spent for other in found.values()), Charge())
+            one.seals[number] = entry
+            one.at_seal[number] = (one.spent, process, frozenset((sealed, len(one.seals) + paid_elsewhere)))
+        elif kind == "withheld":
+            one.withheld.add(cut)
+        elif kind == "burned":
+            one.burned.add(number)
+        elif kind == "published":
+            one.published.add(number)
+    for name, one in found.items():
+        for number in sorted((one.published | one.burned) - one.seals.keys()):
+            result.problems.append(Problem("ledger", "is published or burned, and was never sealed", name, number))
+    return found
+
+
+class _Publication:
+    """The checks of one publication."""
+
+    def __init__(self, result: Result, tree: _Tree, operator: Path, name: str, series: _Series) -> None:
+        self.result, self.tree, self.operator, self.name, self.series = result, tree, operator, name, series
+        self.checked = Checked(name, burned=len(series.burned), withheld=len(series.withheld))
+        self.checked.epsilon, self.checked.delta = shown(series.spent.epsilon), shown(series.spent.delta)
+        self.chained = self.standing = 0
+
+    def check(self) -> None:
+        """Numbers, then each release in order."""
+        self.result.publications.append(self.checked)
+        last = max(self.series.seals, default=0)
+        for number in sorted(set(range(1, last + 1)) - self.series.seals.keys()):
+            self._wrong("number", "was neither sealed nor burned, and a later one was sealed", number)
+        for number, seal in sorted(self.series.seals.items()):
+            if number not in self.series.burned:
+                if seal.get("cut", "") in self.series.withheld:
+                    self._wrong("ledger", "is of a cut that was withheld", number)
+                self._release(number, seal["body"])
+                self.standing = number
+
+    def _wrong(self, kind: Kind, text: str, number: int) -> None:
+        self.result.problems.append(Problem(kind, text, self.name, number))
+
+    def _release(self, number: int, seal: Mapping[str, Any]) -> None:
+        folder = f"{self.name}/{release_name(number)}"
+        if not self.tree.exists(f"{folder}/{MANIFEST}"):
+            self._hidden(number, seal, folder)
+            return
+        self.checked.releases += 1
+        body = self.tree.read(f"{folder}/{MANIFEST}")
+        if hashlib.sha256(body).hexdigest() != seal["manifest"]:
+            self._wrong("manifest", f"{MANIFEST} is not the one that the ledger sealed", number)
+        self._files(number, folder, seal["files"], also={MANIFEST})
+        manifest = _json(body)
+        if manifest is None:
+            self._wrong("manifest", f"{MANIFEST} is no JSON object", number)
+            return
+        self._manifest(number, seal, manifest)
+        self._chain(number, manifest)
+        self._budget(number, manifest)
+        self._own(number, manifest)
+
+    def _hidden(self, number: int, seal: Mapping[str, Any], folder: str) -> None:
+        """A sealed release that nobody can see: it waits, or its bytes are gone."""
+        if number in self.series.published:
+            self._wrong("missing", "was published and is gone", number)
+            return
+        if not self.tree.local:
+            self.result.notes.append(f"{self.name} {number}: sealed and not yet published; its bytes are on its host")
+            return
+        waiting = f"{self.name}/{seal['temporary']}"
+        if not self.tree.exists(f"{waiting}/{MANIFEST}"):
+            self._wrong("missing", "is sealed and neither published nor waiting: its bytes are gone", number)
+            return
+        self.checked.waiting += 1
+        if hashlib.sha256(self.tree.read(f"{waiting}/{MANIFEST}")).hexdigest() != seal["manifest"]:
+            self._wrong("manifest", f"{MANIFEST} of the waiting release is not the one that the ledger sealed", number)
+        self._files(number, waiting, seal["files"], also={MANIFEST})
+
+    def _files(self, number: int, folder: str, sealed: list[Mapping[str, Any]], also: set[str]) -> None:
+        present = set(self.tree.names(folder))
+        for file in sealed:
+            name = str(file["path"])
+            if name not in present:
+                self._wrong("missing", f"{name} is gone", number)
+                continue
+            digest, size = self.tree.digest(f"{folder}/{name}")
+            self.checked.files += 1
+            self.checked.bytes += size
+            if (digest, size) != (file["sha256"], file["bytes"]):
+                self._wrong("bytes", f"{name} is not what was sealed", number)
+        for name in sorted(present - {str(file["path"]) for file in sealed} - also):
+            self._wrong("unknown", f"{name} is named by no seal", number)
+
+    def _manifest(self, number: int, seal: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+        for key, right in (("process", self.result.process), ("publication", self.name), ("sequence", number)):
+            if manifest.get(key) != right:
+                self._wrong("manifest", f"{MANIFEST} says {key} {manifest.get(key)!r}, not {right!r}", number)
+        if manifest.get("files") != [dict(file) for file in seal["files"]]:
+            self._wrong("manifest", f"{MANIFEST} lists other files than the ledger sealed", number)
+
+    def _chain(self, number: int, manifest: Mapping[str, Any]) -> None:
+        """The predecessor that a manifest names is the last one that stood then, and its digest is the sealed one."""
+        seals, burned = self.series.seals, self.series.burned
+        before = manifest.get("previous")
+        stood = (before or 0) == self.standing or (before in burned and self.standing < before < number)
+        if not stood:
+            self._wrong("chain", f"follows {before}, which is not the release before it", number)
+            return
+        chain = manifest.get("chain")
+        if chain is None:
+            if self.chained:
+                self._wrong("chain", f"names no digest of its predecessor, and release {self.chained} did", number)
+            return  # of a program before
+        self.chained = number
+        if chain.get("previous_manifest") != (None if before is None else seals[before]["body"]["manifest"]):
+            self._wrong("chain", f"names another digest of release {before} than the ledger", number)
+        counted = self.series.at_seal[number][2]
+        if chain.get("releases") not in counted:
+            said = " or ".join(str(one) for one in sorted(counted))
+            self._wrong("chain", f"counts {chain.get('releases')} releases of the process, the ledger {said}", number)
+
+    def _budget(self, number: int, manifest: Mapping[str, Any]) -> None:
+        """What recipients were told was spent is what the ledger had charged by then."""
+        budget, paid = manifest.get("budget"), self.series.charged.get(self.series.seals[number].get("cut", ""))
+        if budget is None:
+            if paid is not None:
+                self._wrong("budget", "was charged, and its manifest says nothing of it", number)
+            return
+        own, process, _ = self.series.at_seal[number]
+        told = [(budget, paid or Charge(), "costs"), (budget["spent"], own, "says as spent")]
+        if "process" in budget:  # not in manifests of programs before
+            told.append((budget["process"]["spent"], process, "says as spent by the process"))
+        for said, right, what in told:
+            for unit, exact in (("epsilon", right.epsilon), ("delta", right.delta)):
+                if said.get(unit) not in (shown(exact), float(exact)):
+                    self._wrong("budget", f"{what} {said.get(unit)} {unit}, the ledger {shown(exact)}", number)
+        limit = budget.get("limit")
+        if limit is not None and float(own.epsilon) > limit:
+            self._wrong("budget", f"was sealed with {shown(own.epsilon)} spent, above its limit {limit}", number)
+
+    def _own(self, number: int, manifest: Mapping[str, Any]) -> None:
+        """The operator's files are there, and the audit is of this release."""
+        folder = self.operator / self.name / f"{number:06d}"
+        lacking = [name for name in OWN if not (folder / name).is_file()]
+        if lacking:
+            self._wrong("operator", f"the operator's {', '.join(lacking)} are not in {folder.name}/", number)
+        if OWN[0] in lacking:
+            return
+        audit = _json((folder / OWN[0]).read_bytes()) or {}
+        if any(audit.get(key) != manifest.get(key) for key in ("publication", "sequence", "files", "chain", "budget")):
+            self._wrong("operator", "audit.json is not of this manifest", number)
+
+
+def _unknown(
+    result: Result, tree: _Tree, listed: Mapping[str, list[str]], operator: Path, series: Mapping[str, _Series]
+) -> None:
+    """Files and folders that no seal names."""
+    for name, entries in listed.items():
+        one = series.get(name, _Series())
+        temporary = {str(seal["body"]["temporary"]) for seal in one.seals.values()}
+        for entry in entries:
+            number = release_number(entry)
+            if number in one.seals and number not in one.burned:
+                continue
+            if number is not None and number in one.seals:
+                result.problems.append(Problem("unknown", "was burned, and stands in the public folder", name, number))
+            elif entry.startswith(".") and entry.endswith(".tmp"):
+                if entry not in temporary:
+                    result.notes.append(f"{name}/{entry}: never sealed; the next start sets it aside")
+            elif one.seals or number is not None:
+                result.problems.append(Problem("unknown", f"{entry} is named by no seal", name, number or 0))
+            else:
+                result.notes.append(f"{name}/{entry}: of no publication of this ledger")
+    for path in sorted(operator.iterdir()):
+        if path.name in BESIDE or path.name.startswith("ledger.sqlite-"):
+            continue
+        if not path.is_dir() or path.name not in series:
+            result.notes.append(f"operator/{path.name}: not veilstream's, or of no entry of the ledger")
+            continue
+        known = {f"{number:06d}" for number in series[path.name].seals}
+        for entry in sorted(one.name for one in path.iterdir() if not one.name.startswith(".")):
+            if entry not in known:
+                result.problems.append(
+                    Problem("unknown", f"operator/{path.name}/{entry} is named by no seal", path.name)
+                )
+
+
+class _Tree:
+    """`public/` of a folder or of an fsspec URL, only read. A folder is read without fsspec, which costs more than
+    the reading."""
+
+    def __init__(self, root: str) -> None:
+        self._fs, base = url_to_fs(root)
+        self.local = "file" in self._fs.protocol
+        self._base = f"{base.rstrip('/')}/public"
+
+    def publications(self) -> dict[str, list[str]]:
+        """Names in the folder of each publication."""
+        return {name: self.names(name) for name in self.names("") if self._fs.isdir(f"{self._base}/{name}")}
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder; none where there is no such folder."""
+        path = f"{self._base}/{folder}".rstrip("/")
+        try:
+            found = os.listdir(path) if self.local else self._fs.ls(path, detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(str(one).rstrip("/").rsplit("/", 1)[-1] for one in found)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        where = f"{self._base}/{path}"
+        return os.path.lexists(where) if self.local else bool(self._fs.exists(where))
+
+    def read(self, path: str) -> bytes:
+        """All of a file."""
+        with self._open(path) as stream:
+            body: bytes = stream.read()
+        return body
+
+    def digest(self, path: str) -> tuple[str, int]:
+        """SHA-256 and size."""
+        found, size = hashlib.sha256(), 0
+        with self._open(path) as stream:
+            for block in _blocks(stream):
+                found.update(block)
+                size += len(block)
+        return found.hexdigest(), size
+
+    def _open(self, path: str) -> Any:
+        where = f"{self._base}/{path}"
+        return open(where, "rb") if self.local else self._fs.open(where, "rb")
+
+
+def _blocks(stream: Any) -> Iterator[bytes]:
+    while block := stream.read(1 << 20):
+        yield block
+
+
+def _json(body: bytes) -> dict[str, Any] | None:
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -13,7 +13,7 @@ from pydantic import Field
 from models.anonymize.cohort_division import Patience, Wanted, divided, frequent, refuse_hopeless, wanted
 from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
 from models.anonymize.local import Choice
-from models.anonymize.microaggregation import microaggregated
+from models.anonymize.microaggregation import microaggregated_after
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import class_columns
 from models.anonymize.tlkc import Problem
@@ -80,8 +80,11 @@ class TlkcCohorts(TlkcMechanism):
             common = None
             if self.alphabet == "common":
                 common = published.alphabet if published.alphabet is not None else fresh.items.values
-            times = microaggregated(fresh.log, self.K, self.T, secrets.randbelow).tolist() if micro else None
-            registry = published.joined(exposure, fresh, common, checked, times).held_back(exposure, queue)
+            times, pending = None, published.pending
+            if micro:
+                drawn, pending = microaggregated_after(fresh.log, self.K, self.T, secrets.randbelow, pending)
+                times = drawn.tolist()
+            registry = published.joined(exposure, fresh, common, checked, times, pending).held_back(exposure, queue)
         known = registry.of_publication(exposure.publication)
         log, origin = known.log(exposure)
         return Build(

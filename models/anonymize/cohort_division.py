@@ -16,7 +16,7 @@ of a class with more than its share wait, which no suppression could cure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -31,7 +31,7 @@ from models.anonymize.tlkc import Problem
 from models.anonymize.view import View
 from models.anonymize.violations import Bounds
 from models.errors import BoundError
-from models.eventlog import EventLog, Ints
+from models.eventlog import Column, EventLog, Ints
 
 TRIALS, WORK = 40, 1_000_000
 """Divisions that are tried, and the most events that are anonymized for it: a queue of 25,000 events or less is tried
@@ -150,16 +150,18 @@ def _cause(queue: Problem) -> str:
     return f"of {n} completed cases that wait fewer than K = {bounds.K} have anything in common: lower K"
 
 
-def frequent(log: EventLog) -> list[Any]:
-    """Activities of at least `FREQUENT` of the cases."""
+def frequent(log: EventLog, classes: Iterable[Column], bounds: Bounds) -> list[Any]:
+    """Activities of at least `FREQUENT` of the cases; but none that K cases have of which one class has more than C:
+    waiting cures no such share, and bans that read no value take the activity from all."""
     width = max(1, len(log.activity.values))
-    pairs = np.unique(log.case_of_event * width + log.activity.codes)
-    cases = np.bincount(pairs % width, minlength=width)
-    return [
-        name
-        for name, count in zip(log.activity.values, cases.tolist(), strict=False)
-        if count >= FREQUENT * log.n_cases
-    ]
+    case, item = np.divmod(np.unique(log.case_of_event * width + log.activity.codes), width)
+    cases = np.bincount(item, minlength=width)
+    often = cases >= FREQUENT * log.n_cases
+    for column in classes:
+        value, values = column.codes[case], max(1, len(column.values))
+        counts = np.bincount((item * values + value)[value >= 0], minlength=width * values).reshape(width, values)
+        often &= (cases < bounds.K) | (counts.max(axis=1) * bounds.C.denominator <= bounds.C.numerator * cases)
+    return [name for name, chosen in zip(log.activity.values, often.tolist(), strict=False) if chosen]
 
 
 def wanted(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collection[Any]) -> Wanted:

@@ -81,6 +81,18 @@ def test_what_nobody_has_seen_yet_is_shown_when_the_log_ends() -> None:
     assert Counter(map("".join, build.log.traces())) == {"a": 90, "b": 90, "x": 20}
 
 
+def test_nobody_waits_for_an_activity_of_one_value() -> None:
+    """Eight of each forty cases have x, and all of them one value: no waiting makes that C = .5, so they leave."""
+    seen: list[str] = []
+    values, memory = "", None
+    for cut in range(7):
+        seen, values = seen + window(), values + "p" * 8 + "q" * 16 + "r" * 16
+        build = local().build(exposure(seen, values), memory)
+        memory = build.memory
+        if cut >= 3:
+            assert build.held == (0, 0)
+
+
 def test_at_the_end_of_the_log_nobody_waits() -> None:
     """The last cut publishes what it can."""
     builds = publish(local(), [window()] * 2, last=True)

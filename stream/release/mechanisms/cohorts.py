@@ -42,8 +42,8 @@ class TlkcCohorts(TlkcMechanism):
     balance: float | None = Field(default=None, gt=0, le=1)
     """Largest share of one sensitive class among the cases that leave together (None: C); the rest of it waits."""
     patience: int = Field(default=4, ge=0)
-    """`local`: releases that a case waits at most for others like it, where it would lose events now, and three times as
-    many for an activity of 4 % of the cases that no cohort has shown; 0: none waits."""
+    """`local`: releases that a case waits at most for others like it, where it would lose events now, and three times
+    as many for an activity of 4 % of the cases that no cohort has shown; 0: none waits."""
 
     def promise(self) -> Mapping[str, Any]:
         combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"

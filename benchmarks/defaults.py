@@ -36,6 +36,7 @@ from tests.oracles.series import smallest
 
 LOGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sepsis": ("sepsis.xes.gz", ("Diagnose",)),
+    "sepsis-plain": ("sepsis.xes.gz", ()),
     "urineweginfectie": ("urineweginfectie.xes.gz", ()),
     "bpic2012-app": ("bpic2012-app.xes.gz", ()),
     "bpic2013-incidents": ("bpic2013-incidents.xes.gz", ()),

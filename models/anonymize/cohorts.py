@@ -81,15 +81,24 @@ def _suppressed(queue: Problem, rules: CohortRules) -> Anonymized:
 
 
 def _locally(queue: Problem, rules: CohortRules) -> Anonymized:
-    """Local suppression with some search. What the search finds can lose whole cases,
-    and with them the balance of a class: then what it began with stands."""
+    """Local suppression with some search. What the search finds can lose whole cases, and with them the balance of a
+    class, or all events of an item that no cohort has shown yet: then what it began with stands."""
     queue.refuse_infeasible()
     options = rules.options
     effort = options.effort or min(PROPOSALS, WORK // queue.log.n_events)
     try:
-        return queue.settled(lambda one: one.local(replace(options, effort=effort), rules.choice))
+        found = queue.settled(lambda one: one.local(replace(options, effort=effort), rules.choice))
     except BoundError:
-        return queue.settled(lambda one: one.local(replace(options, effort=0), rules.choice))
+        found = None
+    if found is not None and not rules.choice.owed - set(found.items.values):
+        return found
+    plain = queue.settled(lambda one: one.local(replace(options, effort=0), rules.choice))
+    return plain if found is None or _owed(plain, rules) > _owed(found, rules) else found
+
+
+def _owed(result: Anonymized, rules: CohortRules) -> int:
+    """How many of the items that no cohort has shown yet this one shows."""
+    return len(rules.choice.owed & set(result.items.values))
 
 
 def _within(queue: Problem, alphabet: Collection[Any]) -> Anonymized:

@@ -42,10 +42,12 @@ PLAIN = 10
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What local suppression prefers, instead of what global suppression keeps: frequent items enter first, `first`
-    before them; the search looks for most `value`, by item, `PLAIN` where it is not named."""
+    before them; the search looks for most `value`, by item, `PLAIN` where it is not named, and may lose none of `owed`
+    altogether."""
 
     first: tuple[Any, ...] = ()
     value: Mapping[Any, int] = field(default_factory=dict)
+    owed: frozenset[Any] = frozenset()
 
     def priority(self, view: View, events: Ints) -> Ints:
         """Rank of each item. `events`: at each position."""

@@ -3,22 +3,26 @@
 The starts of the released cases, and for each directly-follows pair of the *released* log the times that passed, are
 sorted and grouped into runs that hold at least K cases (after MDAV: Domingo-Ferrer and Mateo-Sanz 2002, whose groups
 are runs in one dimension; here a run counts cases, as one case can bear a pair several times). Each run is replaced by
-its mean, and the means are dealt out at random among all who bear the pair. A pair that fewer than K cases bear takes
-the mean of all times to its second activity, or, where these are of fewer than K cases too, of all pairs.
+its mean, and the means are dealt out at random among all who bear the pair. Pairs that fewer than K cases bear are
+pooled by their second activity, and what is left of them together; a pool of fewer than K cases takes a mean of pairs
+that are published anyway. (A mean over rare and frequent pairs together would tell the rare times: the sums of the
+frequent ones are public.)
 
-Promise: each published start and each published elapsed time is a mean over at least K released cases, and which case
-shows it is drawn at random. Sums per pair of at least K cases are kept but for rounding, and so are performance maps.
+Promise: each published start and each published elapsed time is made of means over at least K released cases, no two of
+which share a case's time, and which case shows it is drawn at random. Sums per pair of at least K cases are kept but
+for rounding, and so are performance maps. Cohorts: see `microaggregated_after`.
 Relation: linkage of one case by a time of its own; unit: one case. Not guaranteed: against who knows how many cases had
 such a time, or the times of all the others of a run; what a time tells of the whole group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Unit
@@ -31,13 +35,46 @@ Below = Callable[[int], int]
 """A uniformly random number of 0..n-1."""
 
 
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What is not yet disclosed of one directly-follows pair: `cases` that bear it, fewer than K unless a debt below 0
+    is left of them, and how many `events`; `owed`: their true times less what was shown in their place (ns); `mean`:
+    what was disclosed last of the pair (ns), None: nothing."""
+
+    cases: int = 0
+    events: int = 0
+    owed: int = 0
+    mean: int | None = None
+
+
+Pair = tuple[Any, Any]
+
+
 def microaggregated(log: EventLog, K: int, T: Unit, below: Below) -> Ints:
     """Published time of each event, int64[E] nanoseconds. `log`: the released cases and events, with their true times;
     starts are means in whole T. A log of fewer than K cases gives ValueError: it has nothing to hide among."""
+    return _clocks(log, _elapsed(log, K, below), K, T, below)
+
+
+def microaggregated_after(
+    log: EventLog, K: int, T: Unit, below: Below, before: Mapping[Pair, Pending]
+) -> tuple[Ints, dict[Pair, Pending]]:
+    """The same for a cohort that joins others, and what is then not yet disclosed. `before`: what it was.
+
+    A pair of fewer than K cases shows what was last disclosed of it, else 0 (too much could not be taken back), and is
+    owed the difference. Once K cases whose times no mean counts yet have it, here and in cohorts before, their sum is
+    disclosed: the events of this cohort take what was owed on themselves, and all that was shown of the pair adds up to
+    the truth. So every case is counted in one mean only, and no two means differ by fewer than K cases.
+    """
+    passed, pending = _after(log, K, below, before)
+    return _clocks(log, passed, K, T, below), pending
+
+
+def _clocks(log: EventLog, elapsed: Ints, K: int, T: Unit, below: Below) -> Ints:
+    """Times of events, from starts that are drawn here and elapsed times."""
     if log.n_cases < K:
         raise ValueError(f"{log.n_cases} cases cannot stand for K = {K}")
     first = log.starts[:-1][log.lengths > 0]
-    elapsed = _elapsed(log, K, below)
     elapsed[first] = _starts(log.time[first], K, NANOSECONDS[T], below)
     total = np.cumsum(elapsed)
     before = np.repeat(total[first] - elapsed[first], log.lengths[log.lengths > 0])
@@ -50,31 +87,101 @@ def _starts(time: Ints, K: int, unit: int, below: Below) -> Ints:
     return _dealt(_means(ticks, np.arange(len(ticks)), K, 1) * unit, below)
 
 
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """The directly-follows steps of a log: `event` that ends each, time `passed`, `case`, code of the `target`;
+    `groups`: steps of each pair, `places`."""
+
+    event: Ints
+    passed: Ints
+    case: Ints
+    target: Ints
+    groups: list[Ints]
+
+    @classmethod
+    def of(cls, log: EventLog) -> _Steps:
+        follows = np.ones(log.n_events, dtype=np.bool_)
+        follows[log.starts[:-1][log.lengths > 0]] = False
+        event = np.flatnonzero(follows)
+        target = log.activity.codes[event].astype(np.int64)
+        pairs = log.activity.codes[event - 1].astype(np.int64) * (len(log.activity.values) + 1) + target
+        passed = log.time[event] - log.time[event - 1]
+        return cls(event, passed, log.case_of_event[event], target, _groups(pairs) if len(event) else [])
+
+    def bearers(self, places: Ints) -> int:
+        """Cases of some steps."""
+        return len(np.unique(self.case[places]))
+
+    def mean(self, places: Ints) -> int:
+        """Mean time of some steps."""
+        return _rounded(int(self.passed[places].sum()), len(places), STEP)
+
+
 def _elapsed(log: EventLog, K: int, below: Below) -> Ints:
-    """Time since the event before, int64[E], by pair; 0 for the first of a case."""
-    result = np.zeros(log.n_events, dtype=np.int64)
-    follows = np.ones(log.n_events, dtype=np.bool_)
-    follows[log.starts[:-1][log.lengths > 0]] = False
-    event = np.flatnonzero(follows)
-    if not len(event):
-        return result
-    passed = log.time[event] - log.time[event - 1]
-    case, target = log.case_of_event[event], log.activity.codes[event].astype(np.int64)
-    pairs = log.activity.codes[event - 1].astype(np.int64) * (len(log.activity.values) + 1) + target
-    overall = _rounded(int(passed.sum()), len(passed), STEP)
-    of_target = {int(one): _mean_of_many(passed, case, target == one, K, overall) for one in np.unique(target)}
-    for places in _groups(pairs):
-        if len(np.unique(case[places])) >= K:
-            result[event[places]] = _dealt(_means(passed[places], case[places], K, STEP), below)
+    """Time since the event before, int64[E], by pair; 0 for the first of a case.
+
+    Pairs of fewer than K cases are pooled by their second activity, and what is then left with each other. A pool of
+    K cases takes its mean; else nothing of it is told: it takes the mean of the pairs to its activity that are.
+    """
+    steps, result = _Steps.of(log), np.zeros(log.n_events, dtype=np.int64)
+    many = [steps.bearers(places) >= K for places in steps.groups]
+    for places in itertools.compress(steps.groups, many):
+        result[steps.event[places]] = _dealt(_means(steps.passed[places], steps.case[places], K, STEP), below)
+    told = _joined(list(itertools.compress(steps.groups, many)))
+    rare = _joined([places for places, enough in zip(steps.groups, many, strict=True) if not enough])
+    left = []
+    for pool in (rare[steps.target[rare] == one] for one in np.unique(steps.target[rare])):
+        if steps.bearers(pool) >= K:
+            result[steps.event[pool]] = steps.mean(pool)
         else:
-            result[event[places]] = of_target[int(target[places[0]])]
+            left.append(pool)
+    rest = _joined(left)
+    enough = steps.bearers(rest) >= K
+    for pool in left:
+        result[steps.event[pool]] = steps.mean(rest) if enough else _instead(steps, told, int(steps.target[pool[0]]))
     return result
 
 
-def _mean_of_many(passed: Ints, case: Ints, chosen: npt.NDArray[np.bool_], K: int, otherwise: int) -> int:
-    if len(np.unique(case[chosen])) < K:
-        return otherwise
-    return _rounded(int(passed[chosen].sum()), int(chosen.sum()), STEP)
+def _instead(steps: _Steps, told: Ints, target: int) -> int:
+    """What a pair shows of which nothing may be told: the mean of the disclosed steps `told` to its second activity,
+    of all of them, or 0."""
+    same = told[steps.target[told] == target]
+    return steps.mean(same) if len(same) else steps.mean(told) if len(told) else 0
+
+
+def _after(log: EventLog, K: int, below: Below, before: Mapping[Pair, Pending]) -> tuple[Ints, dict[Pair, Pending]]:
+    steps, result = _Steps.of(log), np.zeros(log.n_events, dtype=np.int64)
+    pending, names = dict(before), log.activity.values
+    for places in steps.groups:
+        end = int(steps.event[places[0]])
+        pair = names[int(log.activity.codes[end - 1])], names[int(log.activity.codes[end])]
+        was, mine = pending.get(pair, Pending()), steps.bearers(places)
+        cases, events = was.cases + mine, was.events + len(places)
+        mean, owed = was.mean, was.owed + int(steps.passed[places].sum())
+        if cases < K:
+            values = np.full(len(places), mean or 0, dtype=np.int64)
+        else:
+            values = _repaid(steps, places, K, owed, below, alone=mine >= K)
+            mean = max(0, owed + was.events * (mean or 0)) // events
+        result[steps.event[places]] = values
+        owed -= int(values.sum())
+        left = cases < K or owed < -STEP * len(places)
+        pending[pair] = Pending(cases, events, owed, mean) if left else Pending(mean=mean)
+    return result, pending
+
+
+def _repaid(steps: _Steps, places: Ints, K: int, owed: int, below: Below, *, alone: bool) -> Ints:
+    """Values that add up to what is owed, none below 0: means of runs stretched to it where the steps are of K cases,
+    else equal ones."""
+    total = int(steps.passed[places].sum())
+    if owed <= 0 or not alone or not total:
+        return np.full(len(places), _rounded(max(0, owed), len(places), STEP))
+    means = _means(steps.passed[places], steps.case[places], K, STEP)
+    return _dealt(np.asarray([_rounded(int(one) * owed, total, STEP) for one in means.tolist()]), below)
+
+
+def _joined(groups: Sequence[Ints]) -> Ints:
+    return np.concatenate([*groups, np.empty(0, dtype=np.int64)])
 
 
 def _groups(keys: Ints) -> list[Ints]:

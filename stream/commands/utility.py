@@ -56,6 +56,7 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
     from models.utility.discovery import discovery_quality
     from models.utility.distance import data_utility
     from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover, ordinal
+    from models.utility.mining import mining
     from models.utility.variants import active_cases, moments_of, variant_changes
 
     _refuse_incomparable(here, there, carries)
@@ -86,7 +87,9 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
     }
     if ordinal(there) and not ordinal(here):
         result |= dict.fromkeys(("emd_time_months", "mae_time_months", "bottlenecks", "active_cases"))
-    return result
+    timed = ordinal(here) or not ordinal(there)
+    found = mining(here, there, graphs, result["data_utility"], result["discovery"], timed=timed)
+    return {**result, "mining": found.as_json()}
 
 
 def _refuse_incomparable(here: EventLog, there: EventLog, carries: tuple[str, ...]) -> None:
@@ -113,16 +116,21 @@ def _iso(moment: int) -> str:
 def _print(result: Mapping[str, Any]) -> None:
     from rich.table import Table
 
+    from models.utility.mining import readable
+
     table = Table("measure", "fitness", "precision", "F1")
     for name in ("dfg", "handover", "discovery"):
         found = result[name]
         table.add_row(name, *(["-"] * 3 if not found else [f"{found[k]:.4f}" for k in ("fitness", "precision", "f1")]))
     tables().print(f"data utility ({', '.join(result['perspective'])}): {result['data_utility']:.4f}")
     tables().print(table)
+    for sentence in result["mining"]["sentences"]:
+        tables().print(sentence)
     tables().print("variants: {lost} lost, {new} new".format(**result["variants"]))
     tables().print("edges: frequency {emd_frequency:.4f} (matched {mae_frequency:.4f})".format(**result))
     if result["bottlenecks"] is None:
         tables().print("times: the release carries none")
         return
-    tables().print("times: {emd_time_months:.4f} months (matched {mae_time_months:.4f})".format(**result))
+    whole, matched = (readable(result[f"{name}_time_months"] * 30 * 86_400) for name in ("emd", "mae"))
+    tables().print(f"times: {whole} by edge (matched {matched})")
     tables().print("bottlenecks: {top} of the {of} slowest edges are the same".format(**result["bottlenecks"]))

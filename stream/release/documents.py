@@ -255,6 +255,7 @@ class AuditDocument(Manifest, total=False):
     anonymity: AnonymitySection | None
     series: SeriesSection
     minimality: MinimalitySection
+    cohorts: list[Mapping[str, Any]]
     leakage: LeakageSection
     risk: RiskSection
     utility: UtilitySection

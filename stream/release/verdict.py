@@ -42,8 +42,30 @@ class Smallest:
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """What is left to who knows the rules of local suppression: sets of items with fewer than K possible cases, most of
+    them in one of `groups` (cohorts, or releases where each is one); `not_measured`: groups of earlier programs;
+    `bound`: `max_minimality` where every release was gated by it."""
+
+    worst: int | None
+    groups: int
+    not_measured: int
+    bound: int | None
+
+    def sentence(self) -> str:
+        """As part of the verdict's."""
+        found = "not measured" if self.worst is None else f"at most {self.worst} sets below K in a group"
+        gaps = (
+            f" ({self.not_measured} of {self.groups} groups not measured)" if self.worst and self.not_measured else ""
+        )
+        bound = "measured, no bound" if self.bound is None else f"bound {self.bound}"
+        return f"who knows the rules of local suppression: {found}{gaps}, {bound}"
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """One publication. `not_gated`: measures of the series without a bound; `withheld`: attempts that did not leave."""
+    """One publication. `not_gated`: measures of the series without a bound; `withheld`: attempts that did not leave;
+    `minimality`: of releases by local suppression."""
 
     publication: str
     verdict: Word
@@ -53,6 +75,7 @@ class Verdict:
     released: int
     withheld: int
     void_by: tuple[str, ...] = ()
+    minimality: Rules | None = None
 
     def line(self) -> str:
         """For people: symbol, word, publication, sentence."""
@@ -121,8 +144,10 @@ def _of_counts(name: str, audits: Sequence[AuditDocument], refused: int) -> Verd
     smallest = _smallest(audits)
     bounds = [set(audit.get("bounds") or {}) for audit in audits]
     open_ = tuple(measure.upper() for measure in MEASURES if not all(f"min_{measure}" in asked for asked in bounds))
-    known = (smallest, open_, len(audits), refused)
+    rules = _rules(audits)
+    known = (smallest, open_, len(audits), refused, (), rules)
     least = f"; smallest: {smallest.sentence()}" if smallest else ""
+    least += f"; {rules.sentence()}" if rules else ""
     warned = [audit for audit in audits if (audit.get("gate") or {}).get("decision") == "warned"]
     unmeasured = [audit for audit in audits if (audit.get("anonymity") or {}).get("status") in (None, "not_applicable")]
     if warned:
@@ -137,6 +162,20 @@ def _of_counts(name: str, audits: Sequence[AuditDocument], refused: int) -> Verd
     asked = min(int(audits[-1]["bounds"][f"min_{measure}"]) for measure in MEASURES)
     sentence = f"{len(audits)} releases, alone and together: none or at least {asked} cases{least}"
     return Verdict(name, "SAFE", sentence, *known)
+
+
+def _rules(audits: Sequence[AuditDocument]) -> Rules | None:
+    """Of every cohort that the last release shows; of every release where each is a group of its own."""
+    cohorts = audits[-1].get("cohorts") or []
+    if ((audits[-1].get("mechanism") or {}).get("parameters") or {}).get("suppression") != "local":
+        return None
+    parts = [one.get("minimality_below_k") for one in cohorts]
+    found = parts or [(audit.get("minimality") or {}).get("below_k") for audit in audits]
+    known = [value for value in found if value is not None]
+    bounds = [(audit.get("bounds") or {}).get("max_minimality") for audit in audits]
+    asked = [int(one) for one in bounds if one is not None]
+    bound = max(asked) if len(asked) == len(bounds) else None
+    return Rules(max(known, default=None), len(found), len(found) - len(known), bound)
 
 
 def _smallest(audits: Sequence[AuditDocument]) -> Smallest | None:

@@ -25,9 +25,12 @@ AUDIT: Mapping[str, Any] = {"bk_length": 2, "n": [0, 1]}
 
 
 def bounds(log: EventLog, sensitive: Sequence[str], least: int = K, share: float = C) -> dict[str, Any]:
-    """Parameters of a TLKC mechanism for a log; no share is bounded where nothing is sensitive."""
+    """Parameters of a TLKC mechanism for a log; no share is bounded where nothing is sensitive, times leave as means
+    where the log has any."""
     highest = share if sensitive else 1.0
     table: dict[str, Any] = {"knowledge": "seq", "attribute": "ac", "L": L, "K": least, "C": highest}
+    if log.n_events and log.time.min() < log.time.max():
+        table["times"] = "microaggregated"
     edges = quartile_edges(log, sensitive)
     return {**table, "bins": edges} if edges else table
 

@@ -69,9 +69,16 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
         "budget": _one(figures.budget(publication)),
         "uniqueness": figures.uniqueness(publication),
         "utility": _one(figures.utility(publication)),
+        "mining": _mining(publication["utility"]),
         "graphs": [(graph, drawing.draw(graph)) for graph in publication["graphs"]],
         "why_not": {name: why_not(publication[name]) for name in ("anonymity", "risk", "utility")},
     }
+
+
+def _mining(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the last release is worth to who mines it, in sentences; nothing where it was not measured."""
+    found = [(entry["label"], entry["mining"]["sentences"]) for entry in entries if entry.get("mining")]
+    return [{"label": label, "sentences": sentences} for label, sentences in found[-1:]]
 
 
 def _one(figure: figures.Figure | None) -> list[figures.Figure]:

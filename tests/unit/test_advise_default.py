@@ -30,3 +30,13 @@ def test_one_candidate_is_the_default(cases: int, sensitive: tuple[str, ...]) ->
     (same,) = [one.publication for one in candidates(log, 20, sensitive) if one.publication.name == "cohorts-local-20"]
     default = default_publication(log, sensitive)
     assert same.model_copy(update={"name": default.name}) == default
+
+
+def test_times_leave_as_means_where_the_log_has_any() -> None:
+    """Of replay, and of every setting that advise compares; a log whose events are all of one moment has none."""
+    log = _log(40)
+    assert default_publication(log).mechanism["times"] == "microaggregated"
+    kinds = [one.publication.mechanism for one in candidates(log, 20, ()) if one.least]
+    assert {table["times"] for table in kinds} == {"microaggregated"}
+    still = EventLog.from_events(["a", "b"], ["x", "x"], np.zeros(2, dtype=np.int64))
+    assert "times" not in default_publication(still).mechanism

@@ -66,6 +66,33 @@ def test_nobody_waits_longer_than_asked() -> None:
     assert first == [0]
 
 
+def test_an_activity_of_five_percent_is_shown_in_the_end() -> None:
+    """Two of each forty cases have x, K is 20: they wait for one another longer than others, and are shown with it."""
+    builds = publish(local(), [window(2)] * 12, last=True)
+    shown = sum("x" in trace for trace in builds[-1].log.traces())
+    assert shown >= K
+    assert max(build.held[0] for build in builds) <= 24
+
+
+def test_what_nobody_has_seen_yet_is_shown_when_the_log_ends() -> None:
+    """Twenty of 200 cases have x, half after a, half after b: the last cut shows x, its last chance, and neither a nor
+    b beside it. Frequent ones enter first otherwise, and x would be lost."""
+    (build,) = publish(local(), [["a"] * 90 + ["b"] * 90 + ["ax"] * 10 + ["bx"] * 10], last=True)
+    assert Counter(map("".join, build.log.traces())) == {"a": 90, "b": 90, "x": 20}
+
+
+def test_nobody_waits_for_an_activity_of_one_value() -> None:
+    """Eight of each forty cases have x, and all of them one value: no waiting makes that C = .5, so they leave."""
+    seen: list[str] = []
+    values, memory = "", None
+    for cut in range(7):
+        seen, values = seen + window(), values + "p" * 8 + "q" * 16 + "r" * 16
+        build = local().build(exposure(seen, values), memory)
+        memory = build.memory
+        if cut >= 3:
+            assert build.held == (0, 0)
+
+
 def test_at_the_end_of_the_log_nobody_waits() -> None:
     """The last cut publishes what it can."""
     builds = publish(local(), [window()] * 2, last=True)

@@ -94,3 +94,43 @@ def test_replay_and_list_begin_with_it(tmp_path: Path, capsys: pytest.CaptureFix
     assert [(one["publication"], one["verdict"]) for one in listed] == [("p", "LIMITED")]
     assert execute(["releases", str(out)]) == 0
     assert capsys.readouterr().out.startswith("[!] LIMITED: p: no bound was set on KA, FA, CA, BA")
+
+
+def local(number: int, *below: int | None, **bounds: float) -> dict[str, Any]:
+    """An audit of cohorts by local suppression: sets of items below K in each, None where nothing was measured."""
+    cohorts = [
+        {"cohort": place, **({} if one is None else {"minimality_below_k": one})} for place, one in enumerate(below)
+    ]
+    kind = {"kind": "tlkc-cohorts", "parameters": {"suppression": "local"}}
+    return audit(number, {**ALL, **bounds}, mechanism=kind, cohorts=cohorts)
+
+
+def test_what_the_rules_of_local_suppression_tell_is_part_of_the_verdict() -> None:
+    """The worst of all cohorts, not the newest one; without a bound it is said that there is none."""
+    (found,) = verdicts({"p": [local(1, 3), local(2, 3, 13, 4)]}, {})
+    assert found.verdict == "SAFE"
+    assert found.minimality is not None
+    assert (found.minimality.worst, found.minimality.groups, found.minimality.bound) == (13, 3, None)
+    assert "who knows the rules of local suppression: at most 13 sets below K in a group, measured, no bound" in (
+        found.sentence
+    )
+    assert found.as_json()["minimality"]["worst"] == 13
+
+
+def test_a_bound_on_minimality_and_a_cohort_that_was_not_measured_are_said() -> None:
+    """`max_minimality` of every release; cohorts of an earlier program have no figure."""
+    (found,) = verdicts({"p": [local(1, None, max_minimality=5), local(2, None, 4, max_minimality=5)]}, {})
+    assert "at most 4 sets below K in a group (1 of 2 groups not measured), bound 5" in found.sentence
+    plain = {"kind": "tlkc", "parameters": {"suppression": "local"}}
+    each = [audit(n, ALL, mechanism=plain, minimality={"below_k": n}) for n in (1, 2)]
+    (found,) = verdicts({"p": each}, {})
+    assert found.minimality is not None
+    assert (found.minimality.worst, found.minimality.groups) == (2, 2)
+
+
+def test_other_suppression_has_no_such_rules() -> None:
+    """Whole items go everywhere: nothing is said."""
+    exact = {"kind": "tlkc", "parameters": {"suppression": "exact"}}
+    (found,) = verdicts({"p": [audit(1, ALL, mechanism=exact)]}, {})
+    assert found.minimality is None
+    assert "rules" not in found.sentence

@@ -15,6 +15,7 @@ from pydantic import Field
 from models.eventlog import EventLog
 from models.utility.distance import data_utility, data_utility_at_least
 from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover
+from models.utility.mining import mining
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 
 
@@ -54,11 +55,18 @@ class Utility(Audit):
         )
         graphs = _graphs(source, released, timed=context.build.time_basis != "ordinal")
         found = {"status": "ok", "reason": "", "data_utility": utility, "exact": exact, "perspective": list(carries)}
+        model = self._model(source, released, carries)
+        words = None
+        if "activity" in carries:
+            both = directly_follows(source), directly_follows(released)
+            timed = context.build.time_basis != "ordinal"
+            words = mining(source, released, both, utility, model["discovery"], timed=timed).as_json()
         return {
             **found,
             **_carried(graphs, "activity" in carries),
-            **self._model(source, released, carries),
+            **model,
             "handover": _handover(source, released, carries),
+            "mining": words,
         }
 
     def _model(self, source: EventLog, released: EventLog, carries: tuple[str, ...]) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from models.anonymize.microaggregation import Pair, Pending
 from models.anonymize.result import Anonymized
 from models.anonymize.values import written
 from models.errors import RefusedError
@@ -58,19 +59,21 @@ class _Memory(msgspec.Struct, frozen=True):
     version: int = VERSION
     claim: Claim | None = None
     waiting: dict[str, int] = {}
+    pending: list[tuple[Any, Any, int, int, int, int | None]] = []
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
     """The cohorts that are out, oldest first; `alphabet`: the common items, where there is one; `claim`: what was
     promised of them (None: not said). `of_case`: index of their cases; `waiting`: releases that each case of
-    the queue has waited for."""
+    the queue has waited for; `pending`: what is not disclosed of the times of each directly-follows pair."""
 
     cohorts: tuple[Cohort, ...] = ()
     alphabet: tuple[Any, ...] | None = None
     of_case: dict[str, PublishedCase] = field(default_factory=dict)
     claim: Claim | None = None
     waiting: dict[str, int] = field(default_factory=dict)
+    pending: dict[Pair, Pending] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: Claim | None = None) -> Published:
@@ -90,12 +93,17 @@ class Published:
         claim = kept.claim
         if claim is not None and claim.get("knowledge") == "rel":
             claim = {"clock": "utc", **claim}  # earlier versions knew no other
-        return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting)
+        pending = {
+            (one, two): Pending(cases, events, owed, mean) for one, two, cases, events, owed, mean in kept.pending
+        }
+        return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting, pending=pending)
 
     def json(self) -> Any:
         """For memory.json."""
         items = None if self.alphabet is None else list(self.alphabet)
-        return msgspec.to_builtins(_Memory(list(self.cohorts), items, claim=self.claim, waiting=self.waiting))
+        pending = [(*pair, one.cases, one.events, one.owed, one.mean) for pair, one in self.pending.items()]
+        kept = _Memory(list(self.cohorts), items, claim=self.claim, waiting=self.waiting, pending=pending)
+        return msgspec.to_builtins(kept)
 
     @property
     def n_actual(self) -> list[int]:
@@ -138,7 +146,7 @@ class Published:
 
     def _with(self, cohorts: Sequence[Cohort]) -> Published:
         """The same with other cohorts in their place."""
-        return replace(Published.of(cohorts, self.alphabet, self.claim), waiting=self.waiting)
+        return replace(Published.of(cohorts, self.alphabet, self.claim), waiting=self.waiting, pending=self.pending)
 
     def queue(self, exposure: Exposure) -> Ints:
         """Completed cases that are not out: indices in the exposed log."""
@@ -171,8 +179,10 @@ class Published:
         alphabet: Collection[Any] | None,
         claim: Claim,
         times: Sequence[int] | None = None,
+        pending: Mapping[Pair, Pending] | None = None,
     ) -> Published:
-        """With a new cohort; `times` of its events where they are neither relative nor ordinal."""
+        """With a new cohort; `times` of its events where they are neither relative nor ordinal, and what of them is not
+        disclosed then."""
         log = fresh.log
         values = {name: log.case_values(name).decode() for name in exposure.linked}
         shown = fresh.knowledge
@@ -193,17 +203,22 @@ class Published:
             for k, (a, b) in enumerate(itertools.pairwise(log.starts.tolist()))
         }
         newest = Cohort(cases, fresh.n_actual, len(cases), (exposure.publication,), _below_k(fresh))
-        return replace(Published.of([*self.cohorts, newest], alphabet, claim), waiting=self.waiting)
+        all_ = Published.of([*self.cohorts, newest], alphabet, claim)
+        return replace(all_, waiting=self.waiting, pending=dict(pending or {}))
 
     def without(self, cases: Collection[str]) -> Published:
-        """Erased cases taken out."""
+        """Erased cases taken out; of the pairs that they show nothing is pending any more: it could be theirs alone."""
         gone = set(cases)
+        borne = {
+            pair for name, case in self.of_case.items() if name in gone for pair in itertools.pairwise(case.activity)
+        }
+        pending = {pair: Pending(mean=one.mean) if pair in borne else one for pair, one in self.pending.items()}
         rest = [
             replace_cases(one, {name: case for name, case in one.cases.items() if name not in gone})
             for one in self.cohorts
         ]
         waiting = {name: releases for name, releases in self.waiting.items() if name not in gone}
-        return replace(Published.of(rest, self.alphabet, self.claim), waiting=waiting)
+        return replace(Published.of(rest, self.alphabet, self.claim), waiting=waiting, pending=pending)
 
     def log(self, exposure: Exposure) -> tuple[EventLog, Ints]:
         """Every published case that the state still holds, and its index in the exposed log."""

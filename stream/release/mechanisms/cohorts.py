@@ -13,7 +13,7 @@ from pydantic import Field
 from models.anonymize.cohort_division import Patience, Wanted, divided, frequent, refuse_hopeless, wanted
 from models.anonymize.cohorts import Alphabet, CohortRules, balanced, cohort, refuse_moving_bins
 from models.anonymize.local import Choice
-from models.anonymize.microaggregation import microaggregated
+from models.anonymize.microaggregation import microaggregated_after
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import class_columns
 from models.anonymize.tlkc import Problem
@@ -42,7 +42,8 @@ class TlkcCohorts(TlkcMechanism):
     balance: float | None = Field(default=None, gt=0, le=1)
     """Largest share of one sensitive class among the cases that leave together (None: C); the rest of it waits."""
     patience: int = Field(default=4, ge=0)
-    """`local`: releases that a case waits at most for others like it, where it would lose events now; 0: none waits."""
+    """`local`: releases that a case waits at most for others like it, where it would lose events now, and three times
+    as many for an activity of 4 % of the cases that no cohort has shown; 0: none waits."""
 
     def promise(self) -> Mapping[str, Any]:
         combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"
@@ -80,8 +81,11 @@ class TlkcCohorts(TlkcMechanism):
             common = None
             if self.alphabet == "common":
                 common = published.alphabet if published.alphabet is not None else fresh.items.values
-            times = microaggregated(fresh.log, self.K, self.T, secrets.randbelow).tolist() if micro else None
-            registry = published.joined(exposure, fresh, common, checked, times).held_back(exposure, queue)
+            times, pending = None, published.pending
+            if micro:
+                drawn, pending = microaggregated_after(fresh.log, self.K, self.T, secrets.randbelow, pending)
+                times = drawn.tolist()
+            registry = published.joined(exposure, fresh, common, checked, times, pending).held_back(exposure, queue)
         known = registry.of_publication(exposure.publication)
         log, origin = known.log(exposure)
         return Build(
@@ -165,7 +169,9 @@ class TlkcCohorts(TlkcMechanism):
         """Activities of which much was lost so far count more. Items of other knowledge all count the same."""
         if self.attribute != "ac" or self.knowledge == "rel":
             return Wanted()
-        return wanted(*published.activities(exposure), frequent(exposure.log.select_cases(exposure.complete)))
+        done = exposure.log.select_cases(exposure.complete)
+        classes = class_columns(done, exposure.sensitive, self.bins).values()
+        return wanted(*published.activities(exposure), frequent(done, classes, self.bounds))
 
     @classmethod
     def owned(cls, memory: Any, publication: str) -> Any:

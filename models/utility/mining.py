@@ -1,0 +1,91 @@
+"""What a release is worth in the words of who mines it: similarity, error of the directly-follows graph, the model that
+is discovered, and how long a case takes, before and after, in days, hours, minutes or seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from models.eventlog import EventLog
+from models.utility.graphs import Graph
+
+UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Mining:
+    """`log_similarity`: 1 - earth mover's distance of variants (0..1); `dfg_error`: events by which the counts of
+    directly-follows pairs differ, per pair of the source; `fitness`, `precision`: of the source on the model that is
+    discovered from the release (None: not asked for); `throughput_before`, `_after`: median seconds from first to last
+    event of a case in source and release (None: the release carries no times)."""
+
+    log_similarity: float
+    dfg_error: float
+    fitness: float | None
+    precision: float | None
+    throughput_before: float
+    throughput_after: float | None
+
+    def sentences(self) -> list[str]:
+        """For people."""
+        model = (
+            "discovered model: not measured"
+            if self.fitness is None or self.precision is None
+            else f"discovered model: fitness {self.fitness:.2f}, precision {self.precision:.2f}"
+        )
+        after = "no times" if self.throughput_after is None else readable(self.throughput_after)
+        return [
+            f"relative log similarity {self.log_similarity:.2f}",
+            f"directly-follows counts are off by {100 * self.dfg_error:.1f} %",
+            model,
+            f"median throughput time {readable(self.throughput_before)}, in the release {after}",
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same names, times in seconds, and the sentences."""
+        return {**asdict(self), "sentences": self.sentences()}
+
+
+def mining(
+    source: EventLog,
+    released: EventLog,
+    graphs: tuple[Graph, Graph],
+    similarity: float,
+    discovery: Mapping[str, Any] | None,
+    *,
+    timed: bool,
+) -> Mining:
+    """Put together from what was measured. `graphs`: of source and release; `discovery`: as `discovery_quality`."""
+    found = discovery or {}
+    return Mining(
+        similarity,
+        dfg_error(*graphs),
+        found.get("fitness"),
+        found.get("precision"),
+        median_throughput(source),
+        median_throughput(released) if timed else None,
+    )
+
+
+def dfg_error(source: Graph, released: Graph) -> float:
+    """Sum over pairs of |count before - count after| / sum of the counts before; 0 without pairs before."""
+    pairs = source.count.keys() | released.count.keys()
+    total = sum(source.count.values())
+    return sum(abs(source.count.get(p, 0) - released.count.get(p, 0)) for p in pairs) / total if total else 0.0
+
+
+def median_throughput(log: EventLog) -> float:
+    """Median seconds from the first to the last event of a case; 0 for a log without events."""
+    filled = np.flatnonzero(log.lengths > 0)
+    if not len(filled):
+        return 0.0
+    return float(np.median(log.time[log.starts[filled + 1] - 1] - log.time[log.starts[filled]])) / 1e9
+
+
+def readable(seconds: float) -> str:
+    """`5.3 days`, `2.0 hours`: in the largest unit of which there is at least one."""
+    name, size = next((unit for unit in UNITS if abs(seconds) >= unit[1]), UNITS[-1])
+    return f"{seconds / size:.1f} {name}"

@@ -246,7 +246,9 @@ def _as_log(simple: SimpleLog, noisy: NoisyCounts, rows: list[Ints], draw: Sourc
     return assembled(simple.alphabet, [simple.variants[variant] for variant in noisy.variants.tolist()], rows, draw)
 
 
-def assembled(alphabet: Sequence[str], variants: Sequence[Sequence[int]], rows: Sequence[Ints], draw: Source) -> EventLog:
+def assembled(
+    alphabet: Sequence[str], variants: Sequence[Sequence[int]], rows: Sequence[Ints], draw: Source
+) -> EventLog:
     """Released cases as a log under fresh ids, in order of start, ties at random. `rows[i]`: int64[cases, length],
     times in nanoseconds of the cases of `variants[i]`, whose labels are places in `alphabet`."""
     lengths = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(len(r), r.shape[1]) for r in rows)])

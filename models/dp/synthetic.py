@@ -9,18 +9,19 @@ add up to epsilon, deltas to delta_dp). Stages 0 and 1 spend the delta, half eac
 0. Labels, unless `activities` declares them (`synthesis.labels`). Events of other labels are dropped, case by case.
 1. Frequent variants: noisy counts above the threshold of dp-variants (`models.dp.counts`).
 2. Context model of the cases whose variant stage 1 did not give (`synthesis.contexts`).
-3. Re-weighting: how many cases are nearest to each of stage 1's variants, of the declared candidates, and of traces that
-   stand for a large sample of the model (`synthesis.candidates`). These traces with these counts are the release.
+3. Re-weighting: how many cases are nearest to each of stage 1's variants, of the declared candidates, and of traces
+   that stand for a large sample of the model (`synthesis.candidates`). These traces with these counts are the release.
 4. Times, where bounds are declared (`synthesis.times`).
 
-What is NOT guaranteed: a released case is no person's case, and its variant may be one that nobody had. Declared labels,
-bounds, candidates, shares and all other parameters count as public; chosen by looking at the data they void the promise.
+What is NOT guaranteed: a released case is no person's case, and its variant may be one that nobody had. Declared
+labels, bounds, candidates, shares and all other parameters count as public; chosen by looking at the data they void
+the promise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -115,8 +116,11 @@ class Design:
                 raise InputError(f"{name} must lie between {least} and {most}")
         if self.activities is not None and not self.activities:
             raise InputError("activities declares no label; leave it out to select labels")
-        if self.shares is None:
-            object.__setattr__(self, "shares", Shares.usual(labels=self.activities is None, times=bool(self.bounds)))
+
+    @property
+    def split(self) -> Shares:
+        """The shares of epsilon: the given ones, else the usual ones of the stages that run."""
+        return self.shares or Shares.usual(labels=self.activities is None, times=self.bounds is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +138,7 @@ class Budget:
     @classmethod
     def of(cls, terms: Terms, design: Design) -> Budget:
         """The terms over the stages. InputError where a stage's noise would not fit, or be none."""
-        assert design.shares is not None  # set by Design itself
-        parts = {stage: terms.epsilon * getattr(design.shares, stage) for stage in STAGES}
+        parts = {stage: terms.epsilon * getattr(design.split, stage) for stage in STAGES}
         selecting = [stage for stage in ("labels", "variants") if parts[stage]]
         deltas = {f"delta_{s}": terms.delta_dp / len(selecting) if s in selecting else Fraction(0) for s in STAGES[:2]}
         budget = cls(**parts, **deltas)
@@ -178,7 +181,8 @@ def release_synthetic(
     cases_per_person: int = 1,
     draw: Source | None = None,
 ) -> StrictRelease:
-    """dp-synthetic: drawn traces with noisy counts, and times where the design has bounds of them; else ordinal ones."""
+    """dp-synthetic: drawn traces with noisy counts, and times where the design has bounds of them; else ordinal
+    ones."""
     source, plan = secure() if draw is None else draw, design or Design()
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     budget = Budget.of(terms, plan)
@@ -226,9 +230,7 @@ def residual_model(
     """Stage 2: noisy levels of the cases whose variant stage 1 did not give."""
     rest, counts = table.without(frequent)
     each = [budget.model / design.order] * design.order
-    return contexts.measure(
-        rest, counts, len(table.alphabet), each, design.case_weight, draw, terms.cases_per_person
-    )
+    return contexts.measure(rest, counts, len(table.alphabet), each, design.case_weight, draw, terms.cases_per_person)
 
 
 def candidate_list(

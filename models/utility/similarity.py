@@ -79,7 +79,9 @@ def _follows(variants: Variants) -> Counter[tuple[Hashable, Hashable]]:
 
 
 def _sampled(variants: Variants, most: int, draws: np.random.Generator) -> list[tuple[tuple[Hashable, ...], float]]:
-    ranked: Sequence[tuple[tuple[Hashable, ...], int]] = sorted(variants.items(), key=lambda row: (-row[1], repr(row[0])))
+    ranked: Sequence[tuple[tuple[Hashable, ...], int]] = sorted(
+        variants.items(), key=lambda row: (-row[1], repr(row[0]))
+    )
     if len(ranked) <= most:
         return [(variant, float(count)) for variant, count in ranked]
     kept, others = ranked[: most // 2], ranked[most // 2 :]
@@ -92,5 +94,6 @@ def _as_text(variants: list[tuple[tuple[Hashable, ...], float]], letters: dict[H
     """Variants as strings, one character a label (private use planes, which hold more labels than any log)."""
     texts: Counter[str] = Counter()
     for variant, weight in variants:
-        texts["".join(letters.setdefault(label, chr(0xF0000 + len(letters))) for label in variant)] += weight  # type: ignore[assignment]
+        text = "".join(letters.setdefault(label, chr(0xF0000 + len(letters))) for label in variant)
+        texts[text] += weight  # type: ignore[assignment] # weights of a sample are no whole numbers
     return texts

@@ -1,13 +1,14 @@
 """Stage 2, context model: how often each label, or the end, follows the last 1..k labels of a case.
 
-Level j holds the steps whose last j labels (the start of the case counts as one) are a given context. A case of l events
-takes l + 1 steps, the end included. Each step weighs min(1, B / (l + 1)) in units of 2^-16, rounded down, so a case adds
-at most B to a level however long it is, and c cases at most B c: discrete Laplace noise of scale B c / epsilon_j on every
-cell makes level j epsilon_j-DP, and the levels compose to their sum. *Every* cell of an opened context gets noise, also
-one that nobody fills. Which contexts a level opens is decided by the noisy counts of the level above, never by the cases.
+Level j holds the steps whose last j labels (the start of the case counts as one) are a given context. A case of l
+events takes l + 1 steps, the end included. Each step weighs min(1, B / (l + 1)) in units of 2^-16, rounded down, so a
+case adds at most B to a level however long it is, and c cases at most B c: discrete Laplace noise of scale B c /
+epsilon_j on every cell makes level j epsilon_j-DP, and the levels compose to their sum. *Every* cell of an opened
+context gets noise, also one that nobody fills. Which contexts a level opens is decided by the noisy counts of the
+level above, never by the cases.
 
-After the noise: cells below `DROP` scales are 0; no cell exceeds that of its shorter context; a context is smoothed by the
-shorter one with the weight of `SMOOTH` scales. Traces are drawn from it until the end, at most to a public length.
+After the noise: cells below `DROP` scales are 0; no cell exceeds that of its shorter context; a context is smoothed by
+the shorter one with the weight of `SMOOTH` scales. Traces are drawn from it until the end, at most to a public length.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class Steps:
 
 
 def case_weight(length: int, bound: int) -> int:
-    """Weight of each step of a case of so many events, in units of 1 / UNIT; all its steps add up to `bound` at most."""
+    """Weight of each step of a case of so many events, in units of 1 / UNIT; all its steps add up to `bound` at
+    most."""
     return min(UNIT, UNIT * bound // (length + 1))
 
 
@@ -98,7 +100,8 @@ def measure(
     draw: Source,
     cases_per_person: int = 1,
 ) -> list[Level]:
-    """Noisy levels 1 .. len(epsilons), level j with epsilons[j - 1]: (sum of epsilons)-DP, see the module's docstring."""
+    """Noisy levels 1 .. len(epsilons), level j with epsilons[j - 1]: (sum of epsilons)-DP, see the module's
+    docstring."""
     if labels and (labels + 1) ** (len(epsilons) + 1) > np.iinfo(np.int64).max:
         raise InputError(f"a context model of order {len(epsilons)} over {labels} labels does not fit: lower the order")
     steps = Steps.of(variants, labels)
@@ -108,7 +111,9 @@ def measure(
     levels: list[Level] = []
     for order, epsilon in enumerate(epsilons, start=1):
         if len(opened) * (labels + 1) > MOST_CELLS:
-            raise BoundError(f"level {order} of the context model has {len(opened) * (labels + 1)} cells: too many labels")
+            raise BoundError(
+                f"level {order} of the context model has {len(opened) * (labels + 1)} cells: too many labels"
+            )
         scale = scale_for(bound * UNIT * cases_per_person, epsilon)
         cells = _true_cells(steps, weights, opened, order)
         cells += draw.laplace(scale, cells.size).reshape(cells.shape)

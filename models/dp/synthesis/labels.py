@@ -1,8 +1,8 @@
 """Stage 0, labels: which activities may leave at all, where none are declared.
 
 The set of labels of a log is read off the data: a label that one person brought would show that person. Each case
-counts once for each of its first `max_labels` distinct labels (public bound q), so the histogram of labels changes by at
-most q c in L1 with the c cases of one person, and each label's count by at most c. Discrete Laplace noise of scale
+counts once for each of its first `max_labels` distinct labels (public bound q), so the histogram of labels changes by
+at most q c in L1 with the c cases of one person, and each label's count by at most c. Discrete Laplace noise of scale
 q c / epsilon on each count that is not 0 makes the labels that both logs have epsilon-DP; a label of only one of them
 passes the threshold with chance at most delta in all (`threshold`).
 

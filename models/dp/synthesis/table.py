@@ -15,7 +15,8 @@ Variant = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`alphabet`: labels, sorted; `variants`: distinct, may hold the empty one; `counts`: int64[V], cases of each, >= 1."""
+    """`alphabet`: labels, sorted; `variants`: distinct, may hold the empty one; `counts`: int64[V], cases of each, >=
+    1."""
 
     alphabet: tuple[str, ...]
     variants: tuple[Variant, ...]

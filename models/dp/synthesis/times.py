@@ -1,20 +1,21 @@
 """Stage 4, times: how long each step takes, and when cases start, from noisy histograms over public bins.
 
 * Durations: for every pair "a directly followed by b" of the released traces (public by then) a histogram over
-  logarithmic bins up to `max_duration`. A case of n pairs counts in each with weight min(1, B / n), so with B at most in
-  all, as in the context model: noise of scale B c / epsilon_d in every cell, also the empty ones.
+  logarithmic bins up to `max_duration`. A case of n pairs counts in each with weight min(1, B / n), so with B at most
+  in all, as in the context model: noise of scale B c / epsilon_d in every cell, also the empty ones.
 * Starts, where a public range is declared: each case counts once in a histogram of weeks of the range, and once in one
   of the 168 hours of its week; noise of scale c / epsilon_s in every cell of each.
 
-Durations are cut to `max_duration`, starts to the range. A time is drawn from the noisy histogram, and evenly within its
-bin: post-processing. The epsilon of the stage is the sum of its parts: two thirds for durations and a sixth for each
-histogram of starts, or all of it for durations.
+Durations are cut to `max_duration`, starts to the range. A time is drawn from the noisy histogram, and evenly within
+its bin: post-processing. The epsilon of the stage is the sum of its parts: two thirds for durations and a sixth for
+each histogram of starts, or all of it for durations.
 
 What is NOT guaranteed: that times of one case fit together. Each step is drawn by itself.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -67,6 +68,11 @@ class Bounds:
         doublings = np.log2(self.duration / SECOND)
         powers = np.arange(int(np.floor(doublings * PER_DOUBLING)) + 1) / PER_DOUBLING
         return np.concatenate(([0], np.round(SECOND * 2.0**powers))).astype(np.int64)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """First and last moment of starts; 0 and 0 where none leave."""
+        return self.start or (0, 0)
 
     def parts(self, epsilon: Fraction) -> tuple[Fraction, Fraction, Fraction]:
         """What durations, weeks and hours get of the epsilon of the stage."""
@@ -129,15 +135,14 @@ def durations_of(log: EventLog, codes: Ints, labels: int, pairs: Ints, bounds: B
 
 def starts_of(log: EventLog, bounds: Bounds) -> tuple[Ints, Ints]:
     """Cases by week of the public range, and by hour of that week; each case counts once in each."""
-    assert bounds.start is not None
-    first, last = bounds.start
+    first, last = bounds.range
     begun = np.clip(log.time[log.starts[:-1][log.lengths > 0]] // MILLISECOND, first, last) - first
     weeks = (last - first) // WEEK + 1
     return np.bincount(begun // WEEK, minlength=weeks), np.bincount(begun % WEEK // HOUR, minlength=168)
 
 
 def _pairs(released: Sequence[tuple[Variant, int]], labels: int) -> Ints:
-    found = {a * labels + b for variant, _ in released for a, b in zip(variant, variant[1:], strict=False)}
+    found = {a * labels + b for variant, _ in released for a, b in itertools.pairwise(variant)}
     return np.asarray(sorted(found), dtype=np.int64)
 
 
@@ -162,7 +167,8 @@ def _chances(cells: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class _Histogram:
-    """`flat`: cumulative chances of row r between r and r + 1; `low`, `high`: first and last millisecond of each bin."""
+    """`flat`: cumulative chances of row r between r and r + 1; `low`, `high`: first and last millisecond of each
+    bin."""
 
     flat: npt.NDArray[np.float64]
     low: Ints
@@ -207,7 +213,7 @@ def _rows(
     starts: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None,
     draw: Source,
 ) -> Ints:
-    keys = np.asarray([a * labels + b for a, b in zip(variant, variant[1:], strict=False)], dtype=np.int64)
+    keys = np.asarray([a * labels + b for a, b in itertools.pairwise(variant)], dtype=np.int64)
     times = np.zeros((count, len(variant)), dtype=np.int64)
     if len(keys):
         rows = np.tile(np.searchsorted(pairs, keys), count)
@@ -220,8 +226,7 @@ def _rows(
 def _begun(
     count: int, bounds: Bounds, starts: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]], draw: Source
 ) -> Ints:
-    assert bounds.start is not None
-    first, last = bounds.start
+    first, last = bounds.range
     row = np.zeros(count, dtype=np.int64)
     week, hour = (_drawn(_flat(part[None, :]), row, len(part), draw) for part in starts)
     within = _below(np.full(count, HOUR, dtype=np.int64), draw)

@@ -38,9 +38,6 @@ from models.eventlog import EventLog, Ints
 
 STAGES = ("labels", "variants", "model", "weights", "times")
 
-SAMPLE = 20_000
-"""Traces drawn from the context model. More find rarer traces, which the noise has made up as often as not."""
-
 
 @dataclass(frozen=True, slots=True)
 class Shares:
@@ -58,8 +55,13 @@ class Shares:
         rest a tenth for variants, four for the model and five for the weights. It reads no data."""
         none, fifth = Fraction(0), Fraction(1, 5)
         rest = 1 - fifth * (labels + times)
-        parts = (rest * part / 10 for part in (1, 4, 5))
-        return cls(fifth if labels else none, *parts, fifth if times else none)
+        return cls(
+            labels=fifth if labels else none,
+            variants=rest / 10,
+            model=rest * 4 / 10,
+            weights=rest * 5 / 10,
+            times=fifth if times else none,
+        )
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, labels: bool, times: bool) -> Shares:
@@ -91,7 +93,8 @@ class Design:
     * `activities`: declared labels, or None: selected, each case counting for its first `max_labels` distinct ones;
     * `order`: labels that a context of the model is long; `case_weight`: the most that one case adds to a level (B);
     * `candidates`: traces of the model that are counted; `given`: further ones, from a public file;
-    * `max_length`: the longest trace that the model gives; `bounds`: of times, or None: no times leave.
+    * `max_length`: the longest trace that the model gives; `sample`: how many it gives, to choose from;
+    * `bounds`: of times, or None: no times leave.
     """
 
     activities: tuple[str, ...] | None = None
@@ -100,6 +103,7 @@ class Design:
     case_weight: int = 4
     candidates: int = 1_000
     max_length: int = 200
+    sample: int = 20_000
     given: tuple[tuple[str, ...], ...] = ()
     bounds: times.Bounds | None = None
     shares: Shares | None = None
@@ -111,6 +115,7 @@ class Design:
             ("case_weight", 1, 1_000),
             ("candidates", 1, candidates.POOL),
             ("max_length", 1, 10_000),
+            ("sample", 1, 1_000_000),
         ):
             if not least <= getattr(self, name) <= most:
                 raise InputError(f"{name} must lie between {least} and {most}")
@@ -246,7 +251,7 @@ def candidate_list(
     place = {label: code for code, label in enumerate(extended)}
     given = [tuple(place[label] for label in trace) for trace in design.given]
     listed = list(dict.fromkeys([*frequent, *given]))
-    drawn = contexts.Model.of(levels, len(alphabet)).sample(SAMPLE, design.max_length, draw)
+    drawn = contexts.Model.of(levels, len(alphabet)).sample(design.sample, design.max_length, draw)
     return listed + candidates.representative(drawn, listed, design.candidates), extended
 
 

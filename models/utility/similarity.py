@@ -13,6 +13,7 @@ Both read two logs: where one of them is the source, the figure is the operator'
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -41,7 +42,8 @@ class Likeness:
 def likeness(original: EventLog, released: EventLog, *, most: int = MOST, seed: int = 0) -> Likeness:
     """Both measures of two logs. A release without cases has nothing in common with its original: similarity 0 and
     error 1. InputError for an original without cases; `seed`: of the sample, where one is taken."""
-    here, there = Counter(original.traces()), Counter(released.traces())
+    here: Variants = Counter(original.traces())
+    there: Variants = Counter(released.traces())
     if not here:
         raise InputError("similarity compares a release with an original of at least one case")
     exact = max(len(here), len(there)) <= most
@@ -73,7 +75,7 @@ def _follows(variants: Variants) -> Counter[tuple[Hashable, Hashable]]:
     found: Counter[tuple[Hashable, Hashable]] = Counter()
     for variant, count in variants.items():
         steps = [("start",), *((label, None) for label in variant), ("end",)]
-        for pair in zip(steps, steps[1:], strict=False):
+        for pair in itertools.pairwise(steps):
             found[pair] += count
     return found
 

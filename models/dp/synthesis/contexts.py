@@ -160,7 +160,9 @@ class Model:
     @classmethod
     def of(cls, levels: Sequence[Level], labels: int) -> Model:
         """The model of noisy levels: post-processing, reads nothing else."""
-        radix, contexts, rows = labels + 1, [], []
+        radix = labels + 1
+        contexts: list[Ints] = []
+        rows: list[int] = []
         chances: list[Floats] = []
         limits: Floats | None = None
         for order, level in enumerate(levels, start=1):
@@ -176,7 +178,7 @@ class Model:
                 weight, total = SMOOTH * level.scale, cells.sum(axis=1, keepdims=True)
                 own = (cells + weight * chances[-1][shorter]) / (total + weight)
             limits = cells
-            rows.append(sum(len(part) for part in contexts))
+            rows.append(sum(map(len, contexts)))
             contexts.append(level.contexts)
             chances.append(own)
         return cls(tuple(contexts), tuple(rows), np.concatenate(chances), labels)
@@ -194,19 +196,19 @@ class Model:
             len(self.contexts) - 1
         )
         for place in range(longest):
-            row = self._deepest(keys)
+            state = self._deepest(keys)
             uniform = (draw.words(len(live)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-            label = np.minimum(np.searchsorted(flat, row + uniform, side="right") - row * radix, self.labels)
+            label = np.minimum(np.searchsorted(flat, state + uniform, side="right") - state * radix, self.labels)
             going = label < self.labels
             live, label = live[going], label[going]
             if not len(live):
                 break
             traces[live, place] = label
             keys = [label, *(_longer(key[going], label, radix) for key in keys[:-1])]
+        lengths = (traces >= 0).sum(axis=1)
         found: dict[Variant, int] = {}
-        for row in traces:
-            ended = np.flatnonzero(row < 0)
-            variant = tuple(row[: ended[0] if len(ended) else longest].tolist())
+        for trace, length in zip(traces[:, : lengths.max(initial=0)].tolist(), lengths.tolist(), strict=True):
+            variant = tuple(trace[:length])
             found[variant] = found.get(variant, 0) + 1
         return found
 

@@ -184,7 +184,7 @@ class _Histogram:
     def sample(self, rows: Ints, draw: Source) -> Ints:
         """A duration in milliseconds for each row."""
         place = _drawn(self.flat, rows, len(self.low), draw)
-        return self.low[place] + _below(self.high[place] - self.low[place] + 1, draw)
+        return np.asarray(self.low[place] + _below(self.high[place] - self.low[place] + 1, draw))
 
 
 def _flat(chances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -220,7 +220,7 @@ def _rows(
         times[:, 1:] = histogram.sample(rows, draw).reshape(count, len(keys))
     if starts is not None and len(variant):
         times[:, 0] = _begun(count, bounds, starts, draw)
-    return np.minimum(np.cumsum(times, axis=1), MAX_TIME_MS) * MILLISECOND
+    return np.asarray(np.minimum(np.cumsum(times, axis=1), MAX_TIME_MS) * MILLISECOND, dtype=np.int64)
 
 
 def _begun(
@@ -230,4 +230,4 @@ def _begun(
     row = np.zeros(count, dtype=np.int64)
     week, hour = (_drawn(_flat(part[None, :]), row, len(part), draw) for part in starts)
     within = _below(np.full(count, HOUR, dtype=np.int64), draw)
-    return np.minimum(first + week * WEEK + hour * HOUR + within, last)
+    return np.asarray(np.minimum(first + week * WEEK + hour * HOUR + within, last))

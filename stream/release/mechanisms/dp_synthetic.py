@@ -65,6 +65,8 @@ class DpSynthetic(Mechanism):
     """traces of the model that cases are counted for, each case for the nearest one"""
     max_length: int = Field(default=200, ge=1)
     """of a trace of the model"""
+    sample: int = Field(default=20_000, ge=1)
+    """traces drawn from the model, among which `traces` are chosen"""
     candidates: str | None = None
     """a log whose traces are counted too: public, such as a normative model's, or an earlier release"""
     max_duration: Duration | None = None
@@ -94,6 +96,7 @@ class DpSynthetic(Mechanism):
             case_weight=self.case_weight,
             candidates=self.traces,
             max_length=self.max_length,
+            sample=self.sample,
             given=() if self.candidates is None else _public_traces(self.candidates)[0],
             bounds=bounds,
             shares=shares,

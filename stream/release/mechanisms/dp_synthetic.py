@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field, model_validator
+from pydantic import AwareDatetime, Field, field_validator, model_validator
 
 from models.dp import synthetic
 from models.dp.budget import Charge
@@ -24,21 +24,6 @@ from stream.values.exact import Exact
 Traces = tuple[tuple[str, ...], ...]
 
 
-def _table(value: Any) -> Any:
-    """`variants=0.1,model=0.4,weights=0.5` of a flag as a table; anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    parts = [part.partition("=") for part in value.split(",")]
-    if not all(name and sign for name, sign, _ in parts):
-        raise ValueError("is not like variants=0.1,model=0.4,weights=0.5")
-    return {name.strip(): share for name, _, share in parts}
-
-
-def _list(value: Any) -> Any:
-    """`A,B` of a flag as a list."""
-    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-
-
 class DpSynthetic(Mechanism):
     """(epsilon, delta_dp)-DP synthetic log: its cases are no persons' cases, and its variants may be invented. All keys
     are public knowledge, never read off the data."""
@@ -50,11 +35,11 @@ class DpSynthetic(Mechanism):
     epsilon: Exact = Field(gt=0)
     delta_dp: Exact = Field(gt=0, lt=1)
     cases_per_person: int = Field(default=1, ge=1)
-    activities: Annotated[tuple[str, ...], BeforeValidator(_list)] | None = None
+    activities: tuple[str, ...] | None = None
     """labels that may leave; events of others are dropped. Without it a share of epsilon selects frequent ones"""
     max_labels: int = Field(default=8, ge=1)
     """without `activities`: a case counts for its first so many distinct labels"""
-    shares: Annotated[dict[str, Exact], BeforeValidator(_table)] | None = None
+    shares: dict[str, Exact] | None = None
     """of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`. By default a fifth each for labels and
     times where these stages run; of the rest a tenth for variants, four for the model, five for the weights"""
     order: int = Field(default=2, ge=1)
@@ -73,6 +58,23 @@ class DpSynthetic(Mechanism):
     """of a step. Without it no times leave"""
     start: tuple[AwareDatetime, AwareDatetime] | None = None
     """range of case starts. Without it every case starts at 1970-01-01"""
+
+    @field_validator("shares", mode="before")
+    @classmethod
+    def _table(cls, value: Any) -> Any:
+        """`variants=0.1,model=0.4,weights=0.5` of a flag as a table; anything else as it is."""
+        if not isinstance(value, str):
+            return value
+        parts = [part.partition("=") for part in value.split(",")]
+        if not all(name and sign for name, sign, _ in parts):
+            raise ValueError("is not like variants=0.1,model=0.4,weights=0.5")
+        return {name.strip(): share for name, _, share in parts}
+
+    @field_validator("activities", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        """`A,B` of a flag as a list."""
+        return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
     @model_validator(mode="after")
     def _terms_can_be_kept(self) -> DpSynthetic:

@@ -39,6 +39,11 @@ from models.eventlog import EventLog, Ints
 STAGES = ("labels", "variants", "model", "weights", "times")
 
 
+CASES_A_CELL = 1.0
+"""Cases that a candidate needs on average, in scales of its noise: with fewer the cells that only noise fills would hold
+a good part of the release."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shares:
     """What each stage gets of epsilon: exact parts that add up to 1."""
@@ -194,7 +199,7 @@ def release_synthetic(
     alphabet, kept, table = chosen_labels(log, plan, budget, terms, source)
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, plan, budget, terms, source)
-    listed, extended = candidate_list(levels, frequent, alphabet, plan, source)
+    listed, extended = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
     counts = candidates.reweigh(table, listed, budget.weights, source, cases_per_person)
     released = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
     events = sum(len(variant) * n for variant, n in released)
@@ -243,6 +248,8 @@ def candidate_list(
     frequent: Mapping[Variant, int],
     alphabet: tuple[str, ...],
     design: Design,
+    budget: Budget,
+    terms: Terms,
     draw: Source,
 ) -> tuple[list[Variant], tuple[str, ...]]:
     """What stage 3 counts, each trace once, and the alphabet with the labels of given candidates behind it. It reads
@@ -252,7 +259,10 @@ def candidate_list(
     given = [tuple(place[label] for label in trace) for trace in design.given]
     listed = list(dict.fromkeys([*frequent, *given]))
     drawn = contexts.Model.of(levels, len(alphabet)).sample(design.sample, design.max_length, draw)
-    return listed + candidates.representative(drawn, listed, design.candidates), extended
+    cases = sum(frequent.values()) + contexts.cases(levels[0], drawn, len(alphabet), design.case_weight)
+    scale = scale_for(terms.cases_per_person, budget.weights)
+    most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
+    return listed + candidates.representative(drawn, listed, most), extended
 
 
 def _rows(

@@ -14,7 +14,7 @@ the shorter one with the weight of `SMOOTH` scales. Traces are drawn from it unt
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -219,6 +219,13 @@ class Model:
             row, found = _rows(contexts, key)
             best = np.where(found, first + row, best)
         return best
+
+
+def cases(level: Level, drawn: Mapping[Variant, int], labels: int, bound: int) -> float:
+    """How many cases the first level saw, estimated from its noisy cells: what begins weighs as the drawn traces do."""
+    begun = max(float(level.cells[labels].sum()), 0.0)
+    weight = sum(case_weight(len(variant), bound) * n for variant, n in drawn.items()) / sum(drawn.values())
+    return begun / weight
 
 
 def _longer(keys: Ints, label: Ints, radix: int) -> Ints:

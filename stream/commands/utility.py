@@ -55,6 +55,7 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
     from models.utility.discovery import discovery_quality
     from models.utility.distance import data_utility
     from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover, ordinal
+    from models.utility.similarity import likeness
     from models.utility.variants import active_cases, moments_of, variant_changes
 
     _refuse_incomparable(here, there, carries)
@@ -75,6 +76,7 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
             quality = discovery_quality(here, there, fitness)  # type: ignore[arg-type] # checked above
             result["discovery"] = quality.as_json() | {"method": fitness}
     result |= asdict(edge_distance(*graphs))
+    result["likeness"] = asdict(likeness(here, there))
     result["bottlenecks"] = asdict(bottlenecks(here, there))
     result["variants"] = asdict(variant_changes(here, there))
     moments = moments_of(here)
@@ -118,6 +120,7 @@ def _print(result: dict[str, Any]) -> None:
         table.add_row(name, *(["-"] * 3 if not found else [f"{found[k]:.4f}" for k in ("fitness", "precision", "f1")]))
     tables().print(f"data utility ({', '.join(result['perspective'])}): {result['data_utility']:.4f}")
     tables().print(table)
+    tables().print("similarity: {similarity:.4f}; directly-follows error: {dfg_error:.4f}".format(**result["likeness"]))
     tables().print("variants: {lost} lost, {new} new".format(**result["variants"]))
     tables().print("edges: frequency {emd_frequency:.4f} (matched {mae_frequency:.4f})".format(**result))
     if result["bottlenecks"] is None:

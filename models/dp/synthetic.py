@@ -40,8 +40,8 @@ STAGES = ("labels", "variants", "model", "weights", "times")
 
 
 CASES_A_CELL = 1.0
-"""Cases that a candidate needs on average, in scales of its noise: with fewer the cells that only noise fills would hold
-a good part of the release."""
+"""Cases that a candidate needs on average, in scales of its noise: with fewer the cells that only noise fills would
+hold a good part of the release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class Shares:
     @classmethod
     def usual(cls, *, labels: bool, times: bool) -> Shares:
         """The default: a fifth for labels where they are selected, a fifth for times where bounds are declared; of the
-        rest a tenth for variants, four for the model and five for the weights. It reads no data."""
+        rest a tenth for variants, and half of what is left each for the model and the weights. It reads no data."""
         none, fifth = Fraction(0), Fraction(1, 5)
         rest = 1 - fifth * (labels + times)
         return cls(
             labels=fifth if labels else none,
-            variants=rest / 10,
-            model=rest * 4 / 10,
-            weights=rest * 5 / 10,
+            variants=rest * 2 / 20,
+            model=rest * 9 / 20,
+            weights=rest * 9 / 20,
             times=fifth if times else none,
         )
 

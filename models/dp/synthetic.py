@@ -227,11 +227,16 @@ def chosen_labels(
 
 
 def frequent_variants(table: Table, budget: Budget, terms: Terms, draw: Source) -> dict[Variant, int]:
-    """Stage 1: variants above the threshold with their noisy counts; none where the stage has no share."""
+    """Stage 1: variants above the threshold with their noisy counts; none where the stage has no share.
+
+    They come in the order of their labels, never in that of the log: stage 3 settles ties by the order of its list, and
+    one person who changed that order could move many cases at once.
+    """
     if not budget.variants:
         return {}
     noisy = release_counts(table.counts, budget.variants, budget.delta_variants, draw, terms.cases_per_person)
-    return {table.variants[v]: n for v, n in zip(noisy.variants.tolist(), noisy.counts.tolist(), strict=True)}
+    pairs = zip(noisy.variants.tolist(), noisy.counts.tolist(), strict=True)
+    return dict(sorted((table.variants[variant], count) for variant, count in pairs))
 
 
 def residual_model(

@@ -195,7 +195,8 @@ def _flat(chances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def _drawn(flat: npt.NDArray[np.float64], rows: Ints, bins: int, draw: Source) -> Ints:
     uniform = (draw.words(len(rows)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return np.minimum(np.searchsorted(flat, rows + uniform, side="right") - rows * bins, bins - 1)
+    place = np.searchsorted(flat, rows + uniform, side="right") - rows * bins
+    return np.asarray(np.minimum(place, bins - 1), dtype=np.int64)
 
 
 def _below(bounds: Ints, draw: Source) -> Ints:

@@ -37,8 +37,9 @@ WEEK = 168 * HOUR
 MAX_BOUND_MS = 1 << 40
 """35 years: a public bound of times beyond it is a mistake."""
 
-DROP = 1.5
-"""Cells below so many scales of the noise count as 0."""
+DROP = 3.0
+"""Cells below so many scales of the noise count as 0. Of the 43 bins up to 30 days 1.5 lets five empty ones through in
+every pair, more than most pairs hold; 3 lets one. On BPIC 2012 45 % of medians are then right, not 34 %."""
 
 PER_DOUBLING = 2
 """Bins between a duration and its double: a bin's middle is within a fifth of all its durations."""

@@ -16,7 +16,7 @@ chosen by looking at the data void the promise; cases of one person beyond the d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -243,16 +243,23 @@ def _ordinal(length: int) -> Ints:
 
 
 def _as_log(simple: SimpleLog, noisy: NoisyCounts, rows: list[Ints], draw: Source) -> EventLog:
-    """The released rows of times as a log, in order of start, ties at random."""
+    return assembled(simple.alphabet, [simple.variants[variant] for variant in noisy.variants.tolist()], rows, draw)
+
+
+def assembled(
+    alphabet: Sequence[str], variants: Sequence[Sequence[int]], rows: Sequence[Ints], draw: Source
+) -> EventLog:
+    """Released cases as a log under fresh ids, in order of start, ties at random. `rows[i]`: int64[cases, length],
+    times in nanoseconds of the cases of `variants[i]`, whose labels are places in `alphabet`."""
     lengths = np.concatenate([np.zeros(0, dtype=np.int64), *(np.full(len(r), r.shape[1]) for r in rows)])
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    alphabet, rank = sorted_alphabet(simple.alphabet)
-    labels = [np.tile(rank[np.asarray(simple.variants[v], dtype=np.int64)], n) for v, n in _pairs(noisy)]
+    names, rank = sorted_alphabet(tuple(alphabet))
+    labels = [np.tile(rank[np.asarray(v, dtype=np.int64)], len(r)) for v, r in zip(variants, rows, strict=True)]
     times = np.concatenate([np.zeros(0, dtype=np.int64), *(r.ravel() for r in rows)])
     released = EventLog(
         case_ids=draw.identifiers(len(lengths)),
         starts=starts,
-        activity=Column(np.concatenate([np.zeros(0, dtype=np.int32), *labels]), alphabet),
+        activity=Column(np.concatenate([np.zeros(0, dtype=np.int32), *labels]), names),
         time=times,
         resource=Column(np.full(len(times), -1, dtype=np.int32), ()),
         row=np.argsort(np.argsort(times, kind="stable"), kind="stable").astype(np.int64),

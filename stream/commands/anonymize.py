@@ -21,7 +21,8 @@ def command(
     log: options.Log,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="The released log.")] = None,
     mechanism: Annotated[
-        str, typer.Option(help="tlkc, baseline-1, baseline-2, pretsa, amun, dp-log, dp-variants or identity.")
+        str,
+        typer.Option(help="tlkc, baseline-1, baseline-2, pretsa, amun, dp-log, dp-variants, dp-synthetic or identity."),
     ] = "tlkc",
     knowledge: Annotated[str | None, typer.Option(help="set, mult, seq or rel.", rich_help_panel=TLKC)] = None,
     attribute: Annotated[str | None, typer.Option(help="ac, re or ar.", rich_help_panel=TLKC)] = None,

@@ -16,20 +16,26 @@ from stream.commands._output import emit_json, progress, tables
 if TYPE_CHECKING:
     from models.dp.audit import Finding, Pair, Power
     from models.dp.budget import Charge
+    from models.dp.synthesis.neighbours import StagePair
     from stream.release.contract import Mechanism
 
 PANEL = "Measure"
 
-TAKES = {"amun": ("delta", "variant"), "dp-log": ("epsilon", "delta_dp"), "dp-variants": ("epsilon", "delta_dp")}
+TERMS = ("epsilon", "delta_dp")
+TAKES = {"amun": ("delta", "variant"), "dp-log": TERMS, "dp-variants": TERMS, "dp-synthetic": TERMS}
 """Options that each kind takes."""
+
+WITH_TIMES = ("amun", "dp-log")
 
 
 def command(
-    mechanism: Annotated[str, typer.Option(help="amun, dp-log or dp-variants.")] = "dp-variants",
+    mechanism: Annotated[
+        str, typer.Option(help="amun, dp-log, dp-variants or dp-synthetic (with its stages).")
+    ] = "dp-variants",
     epsilon: Annotated[
-        str | None, typer.Option(help="epsilon of dp-log and dp-variants (default 1; with --pipeline 0.1 a release).")
+        str | None, typer.Option(help="epsilon of the dp kinds (default 1; with --pipeline 0.1 a release).")
     ] = None,
-    delta_dp: Annotated[str, typer.Option("--delta-dp", help="delta of dp-log and dp-variants.")] = "0.01",
+    delta_dp: Annotated[str, typer.Option("--delta-dp", help="delta of the dp kinds.")] = "0.01",
     delta: Annotated[float, typer.Option(help="Guessing advantage of amun.")] = 0.2,
     variant: Annotated[str, typer.Option(help="Design of amun: sampling, filtering or oversampling.")] = "sampling",
     pipeline: Annotated[
@@ -51,7 +57,12 @@ def command(
     epsilon = ("0.1" if pipeline else "1") if epsilon is None else epsilon
     built = _mechanism(mechanism, {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant})
     staged, claim = _pipeline(built) if pipeline else (_staged(built), built.charge())
-    document = _document(built, claim, staged, runs, alpha, pipeline=pipeline)
+    claims = [claim] * len(staged)
+    if not pipeline and built.kind == "dp-synthetic":
+        stages = _stages(claim)
+        staged += [each.pair for each in stages]
+        claims += [each.claim for each in stages]
+    document = _document(built, claim, staged, claims, runs, alpha, pipeline=pipeline)
     if json:
         emit_json(document)
     else:
@@ -64,15 +75,22 @@ def _mechanism(kind: str, given: Mapping[str, Any]) -> Mechanism:
 
     if kind not in TAKES:
         raise InputError(f"--mechanism {kind!r} is not one of {', '.join(TAKES)}")
-    return chosen(kind, {name: given[name] for name in TAKES[kind]})
+    # The logs of the audit have two or three labels, and a small sample shows as much of the model as a large one.
+    own = {"activities": ["A", "B", "C"], "sample": 200, "traces": 20} if kind == "dp-synthetic" else {}
+    return chosen(kind, {name: given[name] for name in TAKES[kind]} | own)
 
 
 def _staged(built: Mechanism) -> list[Pair]:
     from models.dp.neighbours import pairs
 
-    return pairs(
-        lambda log: _run(built, log), _stage(built), times=built.kind != "dp-variants", rule=built.kind == "amun"
-    )
+    return pairs(lambda log: _run(built, log), _stage(built), times=built.kind in WITH_TIMES, rule=built.kind == "amun")
+
+
+def _stages(claim: Charge) -> list[StagePair]:
+    """Each stage of dp-synthetic alone, with all of epsilon and delta."""
+    from models.dp.synthesis.neighbours import stage_pairs
+
+    return stage_pairs(claim.epsilon, claim.delta)
 
 
 def _pipeline(built: Mechanism) -> tuple[list[Pair], Charge]:
@@ -86,13 +104,13 @@ def _pipeline(built: Mechanism) -> tuple[list[Pair], Charge]:
     return pipeline_pairs(settings, scene), claimed(settings, scene)
 
 
-def _findings(staged: list[Pair], claim: Charge, runs: int, alpha: float) -> list[tuple[Pair, Finding, Power]]:
+def _findings(staged: list[Pair], claims: list[Charge], runs: int, alpha: float) -> list[tuple[Pair, Finding, Power]]:
     from models.dp.audit import audit, power
 
     found = []
     with progress() as bar:
         task = bar.add_task("neighbouring logs", total=len(staged))
-        for pair in staged:
+        for pair, claim in zip(staged, claims, strict=True):
             delta, each = _delta(claim, pair), alpha / len(staged)
             finding = audit(pair, runs, delta=delta, alpha=each)
             seen = power(runs, float(claim.epsilon), delta=delta, alpha=each, steps=pair.steps)
@@ -134,12 +152,19 @@ def _exposure(log: Any) -> Any:
 
 
 def _document(
-    built: Mechanism, claim: Charge, staged: list[Pair], runs: int, alpha: float, *, pipeline: bool
+    built: Mechanism,
+    claim: Charge,
+    staged: list[Pair],
+    claims: list[Charge],
+    runs: int,
+    alpha: float,
+    *,
+    pipeline: bool,
 ) -> Mapping[str, Any]:
     claimed = float(claim.epsilon) if claim.epsilon else None
     if pipeline:
         _refuse_blindness(claim, staged, runs, alpha)
-    found = _findings(staged, claim, runs, alpha)
+    found = _findings(staged, claims, runs, alpha)
     unbounded = any(finding.unbounded for _, finding, _ in found)
     refuted = claimed is not None and any(finding.refutes(claimed, pair.steps) for pair, finding, _ in found)
     verdict = (

@@ -57,6 +57,7 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
     from models.utility.distance import data_utility
     from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover, ordinal
     from models.utility.mining import mining
+    from models.utility.similarity import likeness
     from models.utility.variants import active_cases, moments_of, variant_changes
 
     _refuse_incomparable(here, there, carries)
@@ -77,6 +78,7 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
             quality = discovery_quality(here, there, fitness)  # type: ignore[arg-type] # checked above
             result["discovery"] = quality.as_json() | {"method": fitness}
     result |= asdict(edge_distance(*graphs))
+    result["likeness"] = asdict(likeness(here, there))
     result["bottlenecks"] = asdict(bottlenecks(here, there))
     result["variants"] = asdict(variant_changes(here, there))
     moments = moments_of(here)

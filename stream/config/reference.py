@@ -153,7 +153,7 @@ def _type(name: str, annotation: Any) -> str:
         return "duration"
     text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
     if "Fraction" in text:
-        return "number"
+        return "table" if "dict[" in text else "number"
     if "Annotated[" in text:
         return "numbers and shares" if name == "points" else "numbers"
     text = re.sub(r"\b(?:[a-z_]+\.)+([A-Za-z])", r"\1", text)

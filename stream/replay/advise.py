@@ -72,7 +72,7 @@ class Trial:
 
 def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = presets.C) -> list[Candidate]:
     """From what protects most over a series to what keeps most of one release, at K and the usual values beside it,
-    and one that is differentially private."""
+    and two that are differentially private."""
     found = []
     for least in sorted({K, *LEAST}, reverse=True):
         table = presets.bounds(log, sensitive, least, C)
@@ -90,7 +90,7 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
             Candidate(why, presets.publication(f"{name}-{least}", cuts, mechanism, gate), least)
             for name, why, mechanism, gate in rows
         ]
-    return [*found, _dp(log)]
+    return [*found, *_dp(log)]
 
 
 def _with(table: Mapping[str, Any], kind: str, suppression: str) -> Mapping[str, Any]:
@@ -101,11 +101,19 @@ def _repair(gate: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**gate, "on_violation": "repair"}
 
 
-def _dp(log: EventLog) -> Candidate:
-    """Variants with noisy frequencies. The moments of its cuts are said to be public: on a past log they are known."""
+def _dp(log: EventLog) -> list[Candidate]:
+    """Variants with noisy frequencies, and a synthetic log. The moments of their cuts are said to be public, on a past
+    log they are known; so are the labels, which no noise hides."""
     gate = {"public_cut": True, "max_epsilon": 0.1 * (presets.RELEASES + 1)}
-    mechanism = {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}
-    return Candidate("differentially private", presets.publication("dp-variants", presets.window(log), mechanism, gate))
+    terms, labels = {"epsilon": 0.1, "delta_dp": 1e-6}, sorted(map(str, log.activity.values))
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("differentially private", {"kind": "dp-variants", **terms}),
+        ("the same, synthetic; its labels are public", {"kind": "dp-synthetic", **terms, "activities": labels}),
+    ]
+    return [
+        Candidate(why, presets.publication(mechanism["kind"], presets.window(log), mechanism, gate))
+        for why, mechanism in kinds
+    ]
 
 
 def attempt(candidate: Candidate, log: EventLog, settings: Settings, folder: Path) -> Trial:

@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 PAGE = (ROOT / "docs" / "manifest.md").read_text(encoding="utf-8")
 MANIFEST, AUDIT = (part.split("\n## ")[0] for part in PAGE.split("\n## ")[2:4])
 ONLY_SOMETIMES = {"gaps_accepted"}
-NO_COUNTS = {"dp-variants", "dp-log", "amun"}
+NO_COUNTS = {"dp-variants", "dp-log", "dp-synthetic", "amun"}
 
 TLKC = "L = 1, K = 2, C = 1.0"
 PARAMETERS = {
@@ -27,6 +27,7 @@ PARAMETERS = {
     "pretsa": "K = 2",
     "dp-variants": "epsilon = 5, delta_dp = 0.1",
     "dp-log": 'epsilon = 5, delta_dp = 0.1, max_duration = "1d"',
+    "dp-synthetic": "epsilon = 5, delta_dp = 0.1, max_labels = 2",
     "amun": 'delta = 0.9, variant = "sampling"',
     "identity": "",
 }
@@ -82,7 +83,7 @@ def test_keys_of_the_manifest_are_those_of_the_page(
         assert set(public) == told - ONLY_SOMETIMES - ({"counts"} if kind in NO_COUNTS else set()), kind
         assert set(public["promise"]) <= keys(next(row[1] for row in cells(MANIFEST) if row[0] == "`promise`"))
         assert set(public["files"][0]) == {"path", "sha256", "bytes"}
-        assert (public["budget"] is None) == (kind not in {"dp-variants", "dp-log"})
+        assert (public["budget"] is None) == (kind not in {"dp-variants", "dp-log", "dp-synthetic"})
 
 
 def test_what_each_mechanism_says_is_on_the_page(

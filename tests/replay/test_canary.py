@@ -42,6 +42,7 @@ PUBLICATIONS = {
     "pretsa": '{ kind = "pretsa", K = 2 }',
     "amun": f'{{ kind = "amun", variant = "sampling", delta = 0.2 }}\n{DATA_CUTS}',
     "dp-log": f'{{ kind = "dp-log", epsilon = 9.0, delta_dp = 0.1, max_duration = "1d" }}\n{DATA_CUTS}',
+    "dp-synthetic": f'{{ kind = "dp-synthetic", epsilon = 30.0, delta_dp = 0.1, max_labels = 3 }}\n{DATA_CUTS}',
     "dp-variants": f'{{ kind = "dp-variants", epsilon = 9.0, delta_dp = 0.1 }}\n{DATA_CUTS}',
 }
 NOISED = {"amun", "dp-log"}

@@ -25,6 +25,7 @@ TABLES: list[dict[str, Any]] = [
     {"kind": "amun", "delta": 0.3, "variant": "oversampling"},
     {"kind": "dp-log", "epsilon": 1, "delta_dp": 1e-3, "start": ["1970-01-01T00:00:00Z", "1971-01-01T00:00:00Z"]},
     {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-3},
+    {"kind": "dp-synthetic", "epsilon": 1, "delta_dp": 1e-3, "max_labels": 2, "max_duration": "7d"},
 ]
 
 

@@ -35,7 +35,14 @@ def test_a_proposal_holds_over_the_series_and_reads_back(tmp_path: Path) -> None
     seen: list[str] = []
     trials, best = propose(log, SETTINGS, 4, tmp_path / "work", seen.append)
     assert len(seen) == len(set(seen)) == len(trials)
-    assert {"cohorts-local-4", "cohorts-local-20", "repair-exact-4", "plain-exact-10", "dp-variants"} <= set(seen)
+    assert {
+        "cohorts-local-4",
+        "cohorts-local-20",
+        "repair-exact-4",
+        "plain-exact-10",
+        "dp-variants",
+        "dp-synthetic",
+    } <= set(seen)
     assert best is not None
     assert best.candidate.publication.gate.min_ba == 4
     assert min(value for value in best.worst.values() if value is not None) >= 4

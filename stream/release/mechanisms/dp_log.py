@@ -46,7 +46,7 @@ class DpLog(Mechanism):
     def bounds(self) -> strict.TimeBounds:
         """The public bounds in milliseconds."""
         millisecond = UNITS["ms"]
-        start = None if self.start is None else (_milliseconds(self.start[0]), _milliseconds(self.start[1]))
+        start = None if self.start is None else (milliseconds(self.start[0]), milliseconds(self.start[1]))
         return strict.TimeBounds(self.max_duration // millisecond, start, self.max_events)
 
     def charge(self) -> Charge:
@@ -73,7 +73,8 @@ class DpLog(Mechanism):
         return [*large_delta(self.delta_dp), *([noisy] if ranges > 1 else [])]
 
 
-def _milliseconds(moment: AwareDatetime) -> int:
+def milliseconds(moment: AwareDatetime) -> int:
+    """Since 1970-01-01 UTC."""
     from datetime import UTC, datetime
 
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -1,0 +1,112 @@
+"""Stage 3, re-weighting: how many cases are nearest to each of a public list of traces.
+
+The candidates are known before (stage 1's variants, traces drawn from stage 2's model, a file). Each case goes to its
+nearest one (normalised Levenshtein, ties by the order of the list): a function of that case alone, so the cells are a
+partition and c cases change them by at most c in L1, however many there are. Discrete Laplace noise of scale c /
+epsilon on every cell is epsilon-DP; cells below `DROP` scales are dropped. Every case is in some cell: none is left
+out.
+
+Which drawn traces become candidates is post-processing (`representative`): those that bring the others of the sample
+nearest, one after another (greedy k-medoids, within 1 - 1/e of the best: the gain is submodular).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from models.dp.noise import Source, scale_for
+from models.dp.synthesis.table import Table, Variant
+from models.eventlog import Ints
+
+DROP = 2.0
+"""Cells below so many scales of the noise are dropped. Of a thousand empty cells 1.5 lets 110 through (a third of the
+cases of Sepsis would be invented), 2 lets 70; 2.5 costs as much in small cells as it saves."""
+
+POOL = 2_000
+"""Drawn variants among which the representatives are found, the most frequent ones: 4 million distances."""
+
+CHUNK = 2_000
+"""Variants compared at once: with a thousand candidates 16 MB of distances."""
+
+Floats = npt.NDArray[np.float64]
+
+
+def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
+    """int64[V]: place of the nearest candidate of each variant, the first of the nearest ones."""
+    there = [_text(candidate) for candidate in candidates]
+    found = [
+        _distances([_text(variant) for variant in variants[begin : begin + CHUNK]], there).argmin(axis=1)
+        for begin in range(0, len(variants), CHUNK)
+    ]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *found]).astype(np.int64)
+
+
+def reweigh(
+    table: Table, candidates: Sequence[Variant], epsilon: Fraction, draw: Source, cases_per_person: int = 1
+) -> Ints:
+    """epsilon-DP number of cases of each candidate's cell, int64[len(candidates)], 0 where it was dropped."""
+    if not candidates:
+        return np.zeros(0, dtype=np.int64)
+    scale = scale_for(cases_per_person, epsilon)
+    cells = np.zeros(len(candidates), dtype=np.int64)
+    np.add.at(cells, nearest(table.variants, candidates), table.counts)
+    cells += draw.laplace(scale, len(cells))
+    return np.asarray(np.where(cells >= DROP * scale, cells, 0), dtype=np.int64)
+
+
+def representative(drawn: Mapping[Variant, int], taken: Sequence[Variant], most: int) -> list[Variant]:
+    """At most `most` drawn variants, none of `taken`, each the one that lessens the mean distance of the sample to what
+    is there already the most."""
+    ranked, weights = _pool({variant: n for variant, n in drawn.items() if variant not in set(taken)})
+    if len(ranked) <= most:
+        return ranked
+    texts = [_text(variant) for variant in ranked]
+    between = _distances(texts, texts)
+    best = np.ones(len(ranked))
+    if taken:
+        best = _distances(texts, [_text(variant) for variant in taken]).min(axis=1)
+    # Gains only shrink as the list grows: a stale gain is an upper bound, so most of them are never computed again.
+    heap = [(-float(weights @ np.maximum(best - between[place], 0.0)), place, 0) for place in range(len(ranked))]
+    heapq.heapify(heap)
+    chosen: list[Variant] = []
+    while len(chosen) < most:
+        gain, place, age = heapq.heappop(heap)
+        if age < len(chosen):
+            gain = -float(weights @ np.maximum(best - between[place], 0.0))
+            heapq.heappush(heap, (gain, place, len(chosen)))
+            continue
+        chosen.append(ranked[place])
+        best = np.minimum(best, between[place])
+    return chosen
+
+
+def _pool(drawn: Mapping[Variant, int]) -> tuple[list[Variant], Floats]:
+    """At most `POOL` drawn variants and what each stands for: the more frequent half of the pool for itself, and as
+    many
+    of the others, in the order in which they were drawn, for all the others."""
+    ranked = sorted(drawn, key=lambda variant: -drawn[variant])
+    weights = np.asarray([drawn[variant] for variant in ranked], dtype=np.float64)
+    if len(ranked) <= POOL:
+        return ranked, weights
+    kept = POOL // 2
+    others = np.arange(kept, POOL)  # of equal frequency first drawn first: the sort is stable
+    weights[others] *= weights[kept:].sum() / weights[others].sum()
+    return ranked[:POOL], weights[:POOL]
+
+
+def _distances(here: Sequence[str], there: Sequence[str]) -> Floats:
+    """Levenshtein distance over the longer length, float64[here, there]: equal fractions give equal floats."""
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+
+    return np.asarray(cdist(here, there, scorer=Levenshtein.normalized_distance, dtype=np.float64, workers=1))
+
+
+def _text(variant: Variant) -> str:
+    """One character a label; those beyond the surrogates follow on behind them."""
+    return "".join(chr(label + 1 if label < 0xD7FF else label + 0x801) for label in variant)

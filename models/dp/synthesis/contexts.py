@@ -1,0 +1,233 @@
+"""Stage 2, context model: how often each label, or the end, follows the last 1..k labels of a case.
+
+Level j holds the steps whose last j labels (the start of the case counts as one) are a given context. A case of l
+events takes l + 1 steps, the end included. Each step weighs min(1, B / (l + 1)) in units of 2^-16, rounded down, so a
+case adds at most B to a level however long it is, and c cases at most B c: discrete Laplace noise of scale B c /
+epsilon_j on every cell makes level j epsilon_j-DP, and the levels compose to their sum. *Every* cell of an opened
+context gets noise, also one that nobody fills. Which contexts a level opens is decided by the noisy counts of the
+level above, never by the cases.
+
+After the noise: cells below `DROP` scales are 0; no cell exceeds that of its shorter context; a context is smoothed by
+the shorter one with the weight of `SMOOTH` scales. Traces are drawn from it until the end, at most to a public length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from models.dp.noise import Source, scale_for
+from models.dp.synthesis.table import Variant
+from models.errors import BoundError, InputError
+from models.eventlog import Ints
+
+UNIT = 1 << 16
+"""Weights are whole multiples of 1 / UNIT, rounded down: a case never weighs more than B."""
+
+DROP = 1.5
+"""Cells below so many scales of the noise count as 0: three of four of the empty ones."""
+
+SMOOTH = 3.0
+"""Scales of the noise that the shorter context's opinion weighs."""
+
+MOST_CELLS = 30_000_000
+"""Cells of a level beyond it would not fit the time of a release: refused by what is public."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """`contexts`: int64[C], sorted keys of the opened contexts; `cells`: int64[C, A + 1], noisy counts in units of
+    1 / UNIT, as drawn; `scale`: of their noise, in the same unit."""
+
+    contexts: Ints
+    cells: Ints
+    scale: float
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """All steps of some variants: `before`: int64[S], label before the step (A: the start); `after`: int64[S], label of
+    the step (A: the end); `place`: int64[S], steps of the case before it; `variant`: int64[S]; `labels`: A."""
+
+    before: Ints
+    after: Ints
+    place: Ints
+    variant: Ints
+    labels: int
+
+    @classmethod
+    def of(cls, variants: Sequence[Variant], labels: int) -> Steps:
+        """The steps of each variant, one after another."""
+        lengths = np.asarray([len(variant) + 1 for variant in variants], dtype=np.int64)
+        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        after = np.full(starts[-1], labels, dtype=np.int64)
+        inner = np.ones(len(after), dtype=np.bool_)
+        inner[starts[1:] - 1] = False
+        after[inner] = np.fromiter((label for variant in variants for label in variant), dtype=np.int64)
+        before = np.concatenate(([labels], after))[: len(after)].astype(np.int64)
+        before[starts[:-1]] = labels
+        place = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
+        return cls(before, after, place.astype(np.int64), np.repeat(np.arange(len(variants)), lengths), labels)
+
+    def keys(self, order: int) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Key of the last `order` labels before each step, and whether the step has so many (the start included)."""
+        radix, keys = self.labels + 1, np.zeros(len(self.before), dtype=np.int64)
+        for back in range(order):
+            moved = np.concatenate((np.zeros(back, dtype=np.int64), self.before))[: len(self.before)]
+            keys += moved * radix**back
+        return keys, self.place >= order - 1
+
+
+def case_weight(length: int, bound: int) -> int:
+    """Weight of each step of a case of so many events, in units of 1 / UNIT; all its steps add up to `bound` at
+    most."""
+    return min(UNIT, UNIT * bound // (length + 1))
+
+
+def measure(
+    variants: Sequence[Variant],
+    counts: Ints,
+    labels: int,
+    epsilons: Sequence[Fraction],
+    bound: int,
+    draw: Source,
+    cases_per_person: int = 1,
+) -> list[Level]:
+    """Noisy levels 1 .. len(epsilons), level j with epsilons[j - 1]: (sum of epsilons)-DP, see the module's
+    docstring."""
+    if labels and (labels + 1) ** (len(epsilons) + 1) > np.iinfo(np.int64).max:
+        raise InputError(f"a context model of order {len(epsilons)} over {labels} labels does not fit: lower the order")
+    steps = Steps.of(variants, labels)
+    each = np.asarray([case_weight(len(variant), bound) for variant in variants], dtype=np.int64) * counts
+    weights = each[steps.variant] if len(steps.variant) else each[:0]
+    opened = np.arange(labels + 1, dtype=np.int64)
+    levels: list[Level] = []
+    for order, epsilon in enumerate(epsilons, start=1):
+        if len(opened) * (labels + 1) > MOST_CELLS:
+            raise BoundError(
+                f"level {order} of the context model has {len(opened) * (labels + 1)} cells: too many labels"
+            )
+        scale = scale_for(bound * UNIT * cases_per_person, epsilon)
+        cells = _true_cells(steps, weights, opened, order)
+        cells += draw.laplace(scale, cells.size).reshape(cells.shape)
+        levels.append(Level(opened, cells, scale))
+        opened = _next_contexts(levels, labels)
+    return levels
+
+
+def _true_cells(steps: Steps, weights: Ints, opened: Ints, order: int) -> Ints:
+    keys, whole = steps.keys(order)
+    row, found = _rows(opened, keys)
+    found &= whole
+    cells = np.zeros((len(opened), steps.labels + 1), dtype=np.int64)
+    np.add.at(cells, (row[found], steps.after[found]), weights[found])
+    return cells
+
+
+def _rows(opened: Ints, keys: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Place of each key among the opened contexts, and whether it is there."""
+    row = np.searchsorted(opened, keys)
+    inside = np.minimum(row, max(len(opened) - 1, 0))
+    return inside, (opened[inside] == keys) if len(opened) else np.zeros(len(keys), dtype=np.bool_)
+
+
+def _next_contexts(levels: list[Level], labels: int) -> Ints:
+    """Contexts one label longer whose noisy count passes `DROP` scales and whose shorter context is open."""
+    level, radix = levels[-1], labels + 1
+    row, label = np.nonzero(level.cells[:, :labels] >= math.ceil(DROP * level.scale))
+    keys = level.contexts[row] * radix + label
+    _, known = _rows(level.contexts, keys % radix ** len(levels))
+    return np.sort(keys[known])
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What follows each context: `contexts[j - 1]` sorted keys of level j, `rows[j - 1]` where its first row stands in
+    `chances`, float64[all contexts, A + 1], each row adding up to 1."""
+
+    contexts: tuple[Ints, ...]
+    rows: tuple[int, ...]
+    chances: Floats
+    labels: int
+
+    @classmethod
+    def of(cls, levels: Sequence[Level], labels: int) -> Model:
+        """The model of noisy levels: post-processing, reads nothing else."""
+        radix = labels + 1
+        contexts: list[Ints] = []
+        rows: list[int] = []
+        chances: list[Floats] = []
+        limits: Floats | None = None
+        for order, level in enumerate(levels, start=1):
+            cells = np.where(level.cells >= DROP * level.scale, level.cells, 0).astype(np.float64)
+            total = cells.sum(axis=1, keepdims=True)
+            if limits is None:
+                at_once = np.zeros(labels + 1)
+                at_once[labels] = 1.0
+                own = np.where(total > 0, cells / np.where(total > 0, total, 1.0), at_once)
+            else:
+                shorter, _ = _rows(contexts[-1], level.contexts % radix ** (order - 1))
+                cells = np.minimum(cells, limits[shorter])
+                weight, total = SMOOTH * level.scale, cells.sum(axis=1, keepdims=True)
+                own = (cells + weight * chances[-1][shorter]) / (total + weight)
+            limits = cells
+            rows.append(sum(map(len, contexts)))
+            contexts.append(level.contexts)
+            chances.append(own)
+        return cls(tuple(contexts), tuple(rows), np.concatenate(chances), labels)
+
+    def sample(self, size: int, longest: int, draw: Source) -> dict[Variant, int]:
+        """`size` traces of at most `longest` labels by how often each was drawn, in order of first appearance."""
+        radix = self.labels + 1
+        upper = np.cumsum(self.chances, axis=1)
+        upper[:, -1] = 1.0
+        # Row r of the flat table lies between r and r + 1: one search finds the label in the row of each trace.
+        flat = (upper + np.arange(len(upper))[:, None]).ravel()
+        traces = np.full((size, longest), -1, dtype=np.int32)
+        live = np.arange(size)
+        keys = [np.full(size, self.labels, dtype=np.int64)] + [np.full(size, -1, dtype=np.int64)] * (
+            len(self.contexts) - 1
+        )
+        for place in range(longest):
+            state = self._deepest(keys)
+            uniform = (draw.words(len(live)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+            label = np.minimum(np.searchsorted(flat, state + uniform, side="right") - state * radix, self.labels)
+            going = label < self.labels
+            live, label = live[going], label[going]
+            if not len(live):
+                break
+            traces[live, place] = label
+            keys = [label, *(_longer(key[going], label, radix) for key in keys[:-1])]
+        lengths = (traces >= 0).sum(axis=1)
+        found: dict[Variant, int] = {}
+        for trace, length in zip(traces[:, : lengths.max(initial=0)].tolist(), lengths.tolist(), strict=True):
+            variant = tuple(trace[:length])
+            found[variant] = found.get(variant, 0) + 1
+        return found
+
+    def _deepest(self, keys: list[Ints]) -> Ints:
+        """Row of `chances` of the longest opened context of each trace."""
+        best = self.rows[0] + np.searchsorted(self.contexts[0], keys[0])
+        for key, contexts, first in zip(keys[1:], self.contexts[1:], self.rows[1:], strict=True):
+            row, found = _rows(contexts, key)
+            best = np.where(found, first + row, best)
+        return best
+
+
+def cases(level: Level, drawn: Mapping[Variant, int], labels: int, bound: int) -> float:
+    """How many cases the first level saw, estimated from its noisy cells: what begins weighs as the drawn traces do."""
+    begun = max(float(level.cells[labels].sum()), 0.0)
+    weight = sum(case_weight(len(variant), bound) * n for variant, n in drawn.items()) / sum(drawn.values())
+    return begun / weight
+
+
+def _longer(keys: Ints, label: Ints, radix: int) -> Ints:
+    """Keys one label longer; -1 stays: the trace is shorter than the context."""
+    return np.where(keys >= 0, keys * radix + label, -1)

@@ -1,0 +1,214 @@
+"""Neighbouring logs for each stage of `models.dp.synthetic`, and what an adversary sees of its output alone.
+
+Each stage is audited with all of epsilon and delta on the pair that its promise is most likely to fail on:
+
+* labels: a person with a label that nobody else has;
+* variants: a person with a variant that nobody else has, or one more of a frequent one;
+* variants and model: a person whose case decides whether stage 1 takes a variant, and so which cases stage 2 sees;
+* model: a person whose trace is longer than any other, and holds a step that nobody else takes;
+* weights: a person whose case is the only one near its candidate, or one more near a frequent one;
+* times: a person whose step takes longer than any other.
+
+Events are about the victim's cells alone: an auditor who looked everywhere would need more runs for the same power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from models.dp import synthetic
+from models.dp.annotation import MILLISECOND
+from models.dp.audit import Pair
+from models.dp.budget import Charge
+from models.dp.noise import Source, secure
+from models.dp.strict import Terms
+from models.dp.synthesis import candidates, contexts, labels, times
+from models.dp.synthesis.table import Table
+from models.eventlog import EventLog, Ints
+
+NAMES = ("A", "B", "C")
+LONG = 400
+"""Events of the longest trace: a hundred times what its weights may add up to."""
+
+COMMON = 200
+"""Cases of everybody else."""
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+
+Events = Iterator[Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class StagePair:
+    """A pair of neighbouring logs, and what the audited stages claim on it."""
+
+    pair: Pair
+    claim: Charge
+
+
+def stage_pairs(
+    epsilon: Fraction, delta: Fraction, draw: Source | None = None, only: Sequence[str] = ()
+) -> list[StagePair]:
+    """Every stage alone, each with the whole of epsilon and delta; `only`: of these stages."""
+    source = secure() if draw is None else draw
+    stages: dict[str, tuple[Callable[[EventLog], Events], EventLog, EventLog, Charge]] = {
+        "labels": (_Labels(epsilon, delta, source), _log(), _log("AX"), Charge(epsilon, delta)),
+        "variants": (_Variants(epsilon, delta, source), _log(), _log("AC"), Charge(epsilon, delta)),
+        "counts": (_Variants(epsilon, delta, source), _log(), _log("AB"), Charge(epsilon, delta)),
+        "taken": _taken(epsilon, delta, source),
+        "model": (_Cells(epsilon, source), _log(), _log("AC" * (LONG // 2)), Charge(epsilon)),
+        "weights": (_Weights(epsilon, source), _log(), _log("CC"), Charge(epsilon)),
+        "nearest": (_Weights(epsilon, source), _log(), _log("ABA"), Charge(epsilon)),
+        "times": (_Times(epsilon, source), _log(), _log("AB", 29 * DAY), Charge(epsilon)),
+    }
+    said = {
+        "labels": "stage labels: a label of one person",
+        "variants": "stage variants: a variant of one person",
+        "counts": "stage variants: a case of a frequent variant",
+        "taken": "stages variants and model: a case that decides which cases the model sees",
+        "model": "stage model: a trace longer than any",
+        "weights": "stage weights: the only case near a candidate",
+        "nearest": "stage weights: a case near a frequent candidate",
+        "times": "stage times: a step longer than any",
+    }
+    return [
+        StagePair(Pair(said[name], _runs(run, one), _runs(run, other)), claim)
+        for name, (run, one, other, claim) in stages.items()
+        if not only or name in only
+    ]
+
+
+def _runs(run: Callable[[EventLog], Events], log: EventLog) -> Callable[[], Events]:
+    return lambda: run(log)
+
+
+def _log(victim: str | None = None, took: int = HOUR, common: int = COMMON) -> EventLog:
+    """`common` cases of A B, an hour each, and the victim's."""
+    traces = ["AB"] * common + ([] if victim is None else [victim])
+    case, activity, time = [], [], []
+    for number, trace in enumerate(traces):
+        step = took if number == common else HOUR
+        for place, name in enumerate(trace):
+            case.append(str(number))
+            activity.append(name)
+            time.append((number * HOUR + place * step) * MILLISECOND)
+    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64))
+
+
+def _buckets(name: Hashable, value: int, scale: float, around: int = 0) -> Events:
+    """Where a noisy number lies, by steps of half its scale near the true one; and whether it is exactly 0."""
+    if value == 0:
+        yield name, "is 0"
+    for step in range(-4, 9):
+        bound = around + round(step * scale / 2)
+        yield name, "at least" if value >= bound else "below", bound
+
+
+@dataclass(frozen=True, slots=True)
+class _Labels:
+    epsilon: Fraction
+    delta: Fraction
+    draw: Source
+
+    def __call__(self, log: EventLog) -> Events:
+        for label in labels.select(Table.of(log), self.epsilon, self.delta, 2, self.draw):
+            yield "label", label
+
+
+@dataclass(frozen=True, slots=True)
+class _Variants:
+    epsilon: Fraction
+    delta: Fraction
+    draw: Source
+
+    def __call__(self, log: EventLog) -> Events:
+        table = Table.of(log, NAMES)
+        for variant, count in synthetic.frequent_variants(
+            table, _budget(variants=self.epsilon, delta=self.delta), _terms(self.epsilon, self.delta), self.draw
+        ).items():
+            yield "variant", variant
+            yield from _buckets(variant, count, float(1 / self.epsilon), COMMON)
+
+
+def _taken(
+    epsilon: Fraction, delta: Fraction, draw: Source
+) -> tuple[Callable[[EventLog], Events], EventLog, EventLog, Charge]:
+    """A log whose one variant has as many cases as the threshold asks for; one more tips the scale."""
+    half = epsilon / 2
+    budget = _budget(variants=half, model=half, delta=delta)
+    terms = _terms(epsilon, delta)
+    design = synthetic.Design(activities=NAMES, order=1, case_weight=3)
+    common = budget.thresholds(terms, design)["threshold"] - 1
+
+    def run(log: EventLog) -> Events:
+        table = Table.of(log, NAMES)
+        frequent = synthetic.frequent_variants(table, budget, terms, draw)
+        (level,) = synthetic.residual_model(table, frequent, design, budget, terms, draw)
+        cell = int(level.cells[0, 1])
+        kind = "taken" if frequent else "left"
+        yield kind
+        for event in _buckets("A then B", cell, level.scale, 0 if frequent else common * contexts.UNIT):
+            yield kind, event
+
+    return run, _log(common=common), _log("AB", common=common), Charge(epsilon, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    epsilon: Fraction
+    draw: Source
+    bound: int = 4
+
+    def __call__(self, log: EventLog) -> Events:
+        table = Table.of(log, NAMES)
+        each = [self.epsilon / 2] * 2
+        first, second = contexts.measure(table.variants, table.counts, len(NAMES), each, self.bound, self.draw)
+        for before, after in ((0, 2), (2, 0), (2, 3)):  # A then C, C then A, C then the end
+            yield from _buckets((before, after), int(first.cells[before, after]), first.scale)
+        row = np.flatnonzero(second.contexts == 0 * 4 + 2)  # after A C
+        for place in row.tolist():
+            yield "A C is open"
+            yield from _buckets("A C then A", int(second.cells[place, 0]), second.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    epsilon: Fraction
+    draw: Source
+
+    def __call__(self, log: EventLog) -> Events:
+        cells = candidates.reweigh(Table.of(log, NAMES), [(0, 1), (2, 2)], self.epsilon, self.draw)
+        yield from _buckets("C C", int(cells[1]), float(1 / self.epsilon))
+        yield from _buckets("A B", int(cells[0]), float(1 / self.epsilon), COMMON)
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    epsilon: Fraction
+    draw: Source
+
+    def __call__(self, log: EventLog) -> Events:
+        bounds = times.Bounds(30 * DAY)
+        rows = times.add(log, NAMES, [((0, 1), COMMON)], bounds, self.epsilon, 4, self.draw)
+        took: Ints = (rows[0][:, 1] - rows[0][:, 0]) // MILLISECOND
+        longest = int(took.max())
+        for days in (1, 7, 15, 28):
+            yield "some step takes at least" if longest >= days * DAY else "no step takes", days
+        slow = int((took >= 20 * DAY).sum())
+        yield from _buckets("slow steps", slow, 2.0)
+
+
+def _terms(epsilon: Fraction, delta: Fraction) -> Terms:
+    return Terms.of(epsilon, delta)
+
+
+def _budget(
+    *, variants: Fraction = Fraction(0), model: Fraction = Fraction(0), delta: Fraction = Fraction(0)
+) -> synthetic.Budget:
+    none = Fraction(0)
+    return synthetic.Budget(none, variants, model, none, none, none, delta)

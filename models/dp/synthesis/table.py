@@ -1,0 +1,47 @@
+"""The variants of a log and how many cases each has: all that the stages of a synthetic release read of activities."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.eventlog import EventLog, Ints, SimpleLog
+
+Variant = tuple[int, ...]
+"""Labels of a trace, as places in the alphabet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`alphabet`: labels, sorted; `variants`: distinct, may hold the empty one; `counts`: int64[V], cases of each, >=
+    1."""
+
+    alphabet: tuple[str, ...]
+    variants: tuple[Variant, ...]
+    counts: Ints
+
+    @classmethod
+    def of(cls, log: EventLog, alphabet: Sequence[str] | None = None) -> Table:
+        """Every case of the log, by its activities. `alphabet`: public labels, those of the log and others; without it
+        the labels of the log, which are data."""
+        simple = SimpleLog.from_log(log)
+        names = sorted({str(value) for value in simple.alphabet}) if alphabet is None else list(alphabet)
+        place = {name: rank for rank, name in enumerate(names)}
+        code = [place[str(value)] for value in simple.alphabet]
+        variants = tuple(tuple(code[label] for label in variant) for variant in simple.variants)
+        of_case = simple.variant[simple.row_of_case].astype(np.int64)
+        return cls(tuple(names), variants, np.bincount(of_case, minlength=len(variants)).astype(np.int64))
+
+    def without(self, taken: Collection[Variant]) -> tuple[list[Variant], Ints]:
+        """The variants that are not in `taken`, and their counts."""
+        kept = [place for place, variant in enumerate(self.variants) if variant not in taken]
+        return [self.variants[place] for place in kept], self.counts[np.asarray(kept, dtype=np.int64)]
+
+
+def only(log: EventLog, labels: Iterable[str]) -> EventLog:
+    """The log without the events of other labels. It changes each case by itself; cases without events stay."""
+    wanted = set(labels)
+    known = np.asarray([str(value) in wanted for value in log.activity.values] + [False], dtype=np.bool_)
+    return log.select_events(known[log.activity.codes])

@@ -1,0 +1,310 @@
+"""dp-synthetic: a log drawn from noisy models, (epsilon, delta_dp)-differentially private as a whole release.
+
+Unit: one person, with at most c = `cases_per_person` cases. Neighbours: logs with and without that person's cases
+(unbounded). Adversary: knows all other cases, the code and the parameters, and has any computing power.
+
+Stages, each with its share of epsilon; a later one may use what an earlier one gave (adaptive composition: epsilons
+add up to epsilon, deltas to delta_dp). Stages 0 and 1 spend the delta, half each where both select.
+
+0. Labels, unless `activities` declares them (`synthesis.labels`). Events of other labels are dropped, case by case.
+1. Frequent variants: noisy counts above the threshold of dp-variants (`models.dp.counts`).
+2. Context model of the cases whose variant stage 1 did not give (`synthesis.contexts`).
+3. Re-weighting: how many cases are nearest to each of stage 1's variants, of the declared candidates, and of traces
+   that stand for a large sample of the model (`synthesis.candidates`). These traces with these counts are the release.
+4. Times, where bounds are declared (`synthesis.times`).
+
+What is NOT guaranteed: a released case is no person's case, and its variant may be one that nobody had. Declared
+labels, bounds, candidates, shares and all other parameters count as public; chosen by looking at the data they void
+the promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from models.dp.budget import exact
+from models.dp.counts import release_counts
+from models.dp.noise import Source, checked_scale, scale_for, secure
+from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, least_count
+from models.dp.synthesis import candidates, contexts, labels, times
+from models.dp.synthesis.table import Table, Variant, only
+from models.errors import BoundError, InputError
+from models.eventlog import EventLog, Ints
+
+STAGES = ("labels", "variants", "model", "weights", "times")
+
+
+CASES_A_CELL = 1.0
+"""Cases that a candidate needs on average, in scales of its noise: with fewer the cells that only noise fills would
+hold a good part of the release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What each stage gets of epsilon: exact parts that add up to 1."""
+
+    labels: Fraction
+    variants: Fraction
+    model: Fraction
+    weights: Fraction
+    times: Fraction
+
+    @classmethod
+    def usual(cls, *, labels: bool, times: bool) -> Shares:
+        """The default: a fifth for labels where they are selected, a fifth for times where bounds are declared; of the
+        rest a tenth for variants, and half of what is left each for the model and the weights. It reads no data."""
+        none, fifth = Fraction(0), Fraction(1, 5)
+        rest = 1 - fifth * (labels + times)
+        return cls(
+            labels=fifth if labels else none,
+            variants=rest * 2 / 20,
+            model=rest * 9 / 20,
+            weights=rest * 9 / 20,
+            times=fifth if times else none,
+        )
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], *, labels: bool, times: bool) -> Shares:
+        """Shares as written, by stage; a stage that is not named gets none. InputError where they do not add up to 1,
+        where a stage that is needed gets nothing, or one that is off gets something."""
+        unknown = sorted(set(given) - set(STAGES))
+        if unknown:
+            raise InputError(f"shares: {unknown[0]} is none of {', '.join(STAGES)}")
+        parts = {stage: exact(given.get(stage, 0), f"shares.{stage}") for stage in STAGES}
+        total = sum(parts.values())
+        if total != 1:
+            raise InputError(f"shares add up to {float(total):.6g}, not to 1")
+        wanted = {"labels": labels, "variants": None, "model": True, "weights": True, "times": times}
+        why = {
+            "labels": ("activities declares the labels", "no activities are declared"),
+            "times": ("no max_duration is declared, so no times leave", "max_duration asks for times"),
+        }
+        for stage, want in wanted.items():
+            if want is not None and bool(parts[stage]) != want:
+                off, on = why.get(stage, ("", "no release without it"))
+                raise InputError(f"shares.{stage} must be {'above 0: ' + on if want else '0: ' + off}")
+        return cls(**parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Public parameters of a release, none of them read off the data.
+
+    * `activities`: declared labels, or None: selected, each case counting for its first `max_labels` distinct ones;
+    * `order`: labels that a context of the model is long; `case_weight`: the most that one case adds to a level (B);
+    * `candidates`: traces of the model that are counted; `given`: further ones, from a public file;
+    * `max_length`: the longest trace that the model gives; `sample`: how many it gives, to choose from;
+    * `bounds`: of times, or None: no times leave.
+    """
+
+    activities: tuple[str, ...] | None = None
+    max_labels: int = 8
+    order: int = 2
+    case_weight: int = 4
+    candidates: int = 1_000
+    max_length: int = 200
+    sample: int = 20_000
+    given: tuple[tuple[str, ...], ...] = ()
+    bounds: times.Bounds | None = None
+    shares: Shares | None = None
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("max_labels", 1, 10_000),
+            ("order", 1, 4),
+            ("case_weight", 1, 1_000),
+            ("candidates", 1, candidates.POOL),
+            ("max_length", 1, 10_000),
+            ("sample", 1, 1_000_000),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise InputError(f"{name} must lie between {least} and {most}")
+        if self.activities is not None and not self.activities:
+            raise InputError("activities declares no label; leave it out to select labels")
+
+    @property
+    def split(self) -> Shares:
+        """The shares of epsilon: the given ones, else the usual ones of the stages that run."""
+        return self.shares or Shares.usual(labels=self.activities is None, times=self.bounds is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Exact epsilon of each stage, and the delta of the two that select."""
+
+    labels: Fraction
+    variants: Fraction
+    model: Fraction
+    weights: Fraction
+    times: Fraction
+    delta_labels: Fraction
+    delta_variants: Fraction
+
+    @classmethod
+    def of(cls, terms: Terms, design: Design) -> Budget:
+        """The terms over the stages. InputError where a stage's noise would not fit, or be none."""
+        parts = {stage: terms.epsilon * getattr(design.split, stage) for stage in STAGES}
+        selecting = [stage for stage in ("labels", "variants") if parts[stage]]
+        deltas = {f"delta_{s}": terms.delta_dp / len(selecting) if s in selecting else Fraction(0) for s in STAGES[:2]}
+        budget = cls(**parts, **deltas)
+        budget.check(terms, design)
+        return budget
+
+    def check(self, terms: Terms, design: Design) -> None:
+        """InputError before anything is drawn where a stage could not draw."""
+        person, unit = terms.cases_per_person, contexts.UNIT
+        if self.labels:
+            labels.threshold(self.labels, self.delta_labels, design.max_labels, person)
+            checked_scale(scale_for(design.max_labels * person, self.labels))
+        if self.variants:
+            least_count(self.variants, self.delta_variants, person)
+        checked_scale(scale_for(design.case_weight * unit * person, self.model / design.order))
+        checked_scale(scale_for(person, self.weights))
+        if design.bounds is not None:
+            parts = design.bounds.parts(self.times)
+            checked_scale(scale_for(design.case_weight * unit * person, parts[0]))
+            if parts[1]:
+                checked_scale(scale_for(person, parts[1]))
+
+    def thresholds(self, terms: Terms, design: Design) -> dict[str, int]:
+        """Least noisy counts of labels and of variants, where a stage selects: public."""
+        person = terms.cases_per_person
+        found = {}
+        if self.labels:
+            found["label_threshold"] = labels.threshold(self.labels, self.delta_labels, design.max_labels, person)
+        if self.variants:
+            found["threshold"] = least_count(self.variants, self.delta_variants, person)
+        return found
+
+
+def release_synthetic(
+    log: EventLog,
+    *,
+    epsilon: Any,
+    delta_dp: Any,
+    design: Design | None = None,
+    cases_per_person: int = 1,
+    draw: Source | None = None,
+) -> StrictRelease:
+    """dp-synthetic: drawn traces with noisy counts, and times where the design has bounds of them; else ordinal
+    ones."""
+    source, plan = secure() if draw is None else draw, design or Design()
+    terms = Terms.of(epsilon, delta_dp, cases_per_person)
+    budget = Budget.of(terms, plan)
+    alphabet, kept, table = chosen_labels(log, plan, budget, terms, source)
+    frequent = frequent_variants(table, budget, terms, source)
+    levels = residual_model(table, frequent, plan, budget, terms, source)
+    listed, extended = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
+    counts = candidates.reweigh(table, listed, budget.weights, source, cases_per_person)
+    released = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
+    events = sum(len(variant) * n for variant, n in released)
+    if events > MAX_EVENTS:
+        raise BoundError(f"the noisy counts add up to {events} events: raise epsilon")
+    rows = _rows(kept, extended, released, plan, budget, terms, source)
+    out = assembled(extended, [variant for variant, _ in released], rows, source)
+    told = _operator(log, kept, table, frequent, released)
+    return StrictRelease(out, terms, budget.thresholds(terms, plan).get("threshold", 0), source.private, told)
+
+
+def chosen_labels(
+    log: EventLog, design: Design, budget: Budget, terms: Terms, draw: Source
+) -> tuple[tuple[str, ...], EventLog, Table]:
+    """Stage 0: the public alphabet, the log without other labels, and its variants over that alphabet."""
+    if design.activities is not None:
+        alphabet = tuple(sorted(set(design.activities)))
+    else:
+        whole = Table.of(only(log, (str(value) for value in log.activity.values)))
+        alphabet = labels.select(
+            whole, budget.labels, budget.delta_labels, design.max_labels, draw, terms.cases_per_person
+        )
+    kept = only(log, alphabet)
+    return alphabet, kept, Table.of(kept, alphabet)
+
+
+def frequent_variants(table: Table, budget: Budget, terms: Terms, draw: Source) -> dict[Variant, int]:
+    """Stage 1: variants above the threshold with their noisy counts; none where the stage has no share.
+
+    They come in the order of their labels, never in that of the log: stage 3 settles ties by the order of its list, and
+    one person who changed that order could move many cases at once.
+    """
+    if not budget.variants:
+        return {}
+    noisy = release_counts(table.counts, budget.variants, budget.delta_variants, draw, terms.cases_per_person)
+    pairs = zip(noisy.variants.tolist(), noisy.counts.tolist(), strict=True)
+    return dict(sorted((table.variants[variant], count) for variant, count in pairs))
+
+
+def residual_model(
+    table: Table, frequent: Mapping[Variant, int], design: Design, budget: Budget, terms: Terms, draw: Source
+) -> list[contexts.Level]:
+    """Stage 2: noisy levels of the cases whose variant stage 1 did not give."""
+    rest, counts = table.without(frequent)
+    each = [budget.model / design.order] * design.order
+    return contexts.measure(rest, counts, len(table.alphabet), each, design.case_weight, draw, terms.cases_per_person)
+
+
+def candidate_list(
+    levels: Sequence[contexts.Level],
+    frequent: Mapping[Variant, int],
+    alphabet: tuple[str, ...],
+    design: Design,
+    budget: Budget,
+    terms: Terms,
+    draw: Source,
+) -> tuple[list[Variant], tuple[str, ...]]:
+    """What stage 3 counts, each trace once, and the alphabet with the labels of given candidates behind it. It reads
+    outputs of earlier stages and what is declared, never the log."""
+    extended = (*alphabet, *sorted({label for trace in design.given for label in trace} - set(alphabet)))
+    place = {label: code for code, label in enumerate(extended)}
+    given = [tuple(place[label] for label in trace) for trace in design.given]
+    listed = list(dict.fromkeys([*frequent, *given]))
+    drawn = contexts.Model.of(levels, len(alphabet)).sample(design.sample, design.max_length, draw)
+    cases = sum(frequent.values()) + contexts.cases(levels[0], drawn, len(alphabet), design.case_weight)
+    scale = scale_for(terms.cases_per_person, budget.weights)
+    most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
+    return listed + candidates.representative(drawn, listed, most), extended
+
+
+def _rows(
+    log: EventLog,
+    alphabet: tuple[str, ...],
+    released: list[tuple[Variant, int]],
+    design: Design,
+    budget: Budget,
+    terms: Terms,
+    draw: Source,
+) -> list[Ints]:
+    if design.bounds is None:
+        return [np.tile(np.arange(len(variant), dtype=np.int64) * 1_000_000_000, (n, 1)) for variant, n in released]
+    return times.add(
+        log, alphabet, released, design.bounds, budget.times, design.case_weight, draw, terms.cases_per_person
+    )
+
+
+def _operator(
+    log: EventLog, kept: EventLog, table: Table, frequent: Mapping[Variant, int], released: list[tuple[Variant, int]]
+) -> dict[str, Any]:
+    """What only the operator may see: it is read off raw data."""
+    counts = dict(zip(table.variants, table.counts.tolist(), strict=True))
+    out = {variant for variant, _ in released}
+    dropped = log.n_events - kept.n_events
+    warnings = []
+    if log.n_events and not kept.n_events:
+        warnings.append("no event of the log has a label that may leave: declare activities, or raise epsilon")
+    elif dropped:
+        warnings.append(
+            f"{dropped} of {log.n_events} events have labels that are not declared or not frequent enough, and were "
+            f"dropped: {len(table.alphabet)} labels may leave"
+        )
+    return {
+        "variants": {"in": len(counts), "out": len(out), "invented": len(out - set(counts))},
+        "cases": {"in": log.n_cases, "frequent": sum(counts[v] for v in frequent), "out": sum(n for _, n in released)},
+        "labels": {"may_leave": len(table.alphabet), "dropped_events": dropped},
+        "frequent_variants": len(frequent),
+        "warnings": warnings,
+    }

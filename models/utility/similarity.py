@@ -1,0 +1,101 @@
+"""How much a released log is like its original: relative log similarity, and the error of directly-follows frequencies.
+
+* Similarity: 1 - the earth mover's distance between the two distributions of variants, under the normalised Levenshtein
+  distance (`models.utility.distance`, which solves the transport in full). Exact up to `MOST` variants a side. A side
+  with more is sampled: its `MOST` / 2 most frequent variants as they are, and as many of the others, each as likely,
+  which together stand for all the others (their weights grow in proportion). The two sides are sampled apart, so a log
+  of many variants is not 1 to itself: BPIC 2012 (4,366 variants) is .95 to itself.
+* DFG error: half the sum of |difference of relative frequencies| over all pairs "a directly followed by b", with the
+  start and the end of a case as activities of their own. 0 for equal frequencies, 1 for no pair in common.
+
+Both read two logs: where one of them is the source, the figure is the operator's, and is not to be published.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.errors import InputError
+from models.eventlog import EventLog
+from models.utility.distance import earth_movers_distance
+
+MOST = 1_200
+"""Variants a side up to which the similarity is exact: the transport of 4,366 x 4,366 takes a minute."""
+
+Variants = Counter[tuple[Hashable, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """`similarity` and `dfg_error`, both in 0..1; `exact`: whether no side was sampled."""
+
+    similarity: float
+    dfg_error: float
+    exact: bool
+
+
+def likeness(original: EventLog, released: EventLog, *, most: int = MOST, seed: int = 0) -> Likeness:
+    """Both measures of two logs. A release without cases has nothing in common with its original: similarity 0 and
+    error 1. InputError for an original without cases; `seed`: of the sample, where one is taken."""
+    here: Variants = Counter(original.traces())
+    there: Variants = Counter(released.traces())
+    if not here:
+        raise InputError("similarity compares a release with an original of at least one case")
+    exact = max(len(here), len(there)) <= most
+    return Likeness(similarity(here, there, most=most, seed=seed), dfg_error(here, there), exact)
+
+
+def similarity(original: Variants, released: Variants, *, most: int = MOST, seed: int = 0) -> float:
+    """1 - the earth mover's distance of the two distributions, each of at most `most` variants (see the module)."""
+    if not original or not released:
+        return 0.0
+    if most < 2:
+        raise InputError("a similarity needs at least two variants a side")
+    draws = np.random.default_rng(seed)
+    letters: dict[Hashable, str] = {}
+    here, there = (_as_text(_sampled(variants, most, draws), letters) for variants in (original, released))
+    return 1.0 - earth_movers_distance(here, there)
+
+
+def dfg_error(original: Variants, released: Variants) -> float:
+    """Total variation distance of the two distributions of directly-follows pairs, with start and end."""
+    here, there = _follows(original), _follows(released)
+    if not here or not there:
+        return 0.0 if here == there else 1.0
+    first, second = sum(here.values()), sum(there.values())
+    return 0.5 * sum(abs(here[pair] / first - there[pair] / second) for pair in here.keys() | there.keys())
+
+
+def _follows(variants: Variants) -> Counter[tuple[Hashable, Hashable]]:
+    found: Counter[tuple[Hashable, Hashable]] = Counter()
+    for variant, count in variants.items():
+        steps = [("start",), *((label, None) for label in variant), ("end",)]
+        for pair in itertools.pairwise(steps):
+            found[pair] += count
+    return found
+
+
+def _sampled(variants: Variants, most: int, draws: np.random.Generator) -> list[tuple[tuple[Hashable, ...], float]]:
+    ranked: Sequence[tuple[tuple[Hashable, ...], int]] = sorted(
+        variants.items(), key=lambda row: (-row[1], repr(row[0]))
+    )
+    if len(ranked) <= most:
+        return [(variant, float(count)) for variant, count in ranked]
+    kept, others = ranked[: most // 2], ranked[most // 2 :]
+    chosen = [others[place] for place in draws.choice(len(others), most - len(kept), replace=False)]
+    growth = sum(count for _, count in others) / sum(count for _, count in chosen)
+    return [(v, float(n)) for v, n in kept] + [(v, n * growth) for v, n in chosen]
+
+
+def _as_text(variants: list[tuple[tuple[Hashable, ...], float]], letters: dict[Hashable, str]) -> Counter[str]:
+    """Variants as strings, one character a label (private use planes, which hold more labels than any log)."""
+    texts: Counter[str] = Counter()
+    for variant, weight in variants:
+        text = "".join(letters.setdefault(label, chr(0xF0000 + len(letters))) for label in variant)
+        texts[text] += weight  # type: ignore[assignment] # weights of a sample are no whole numbers
+    return texts

@@ -1,0 +1,182 @@
+"""`dp-synthetic`: traces drawn from noisy models with noisy counts, differentially private as a whole release."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import AwareDatetime, Field, field_validator, model_validator
+
+from models.dp import synthetic
+from models.dp.budget import Charge
+from models.dp.strict import Terms
+from models.dp.synthesis.times import Bounds
+from models.errors import InputError
+from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.mechanisms.dp_log import milliseconds
+from stream.release.mechanisms.dp_variants import large_delta, strict_build, strict_promise
+from stream.values.duration import UNITS, Duration
+from stream.values.exact import Exact
+
+Traces = tuple[tuple[str, ...], ...]
+
+
+class DpSynthetic(Mechanism):
+    """(epsilon, delta_dp)-DP synthetic log: its cases are no persons' cases, and its variants may be invented. All keys
+    are public knowledge, never read off the data."""
+
+    reads_data_in_gate: ClassVar[bool] = False
+    releases_attributes: ClassVar[bool] = False
+
+    kind: Literal["dp-synthetic"] = "dp-synthetic"
+    epsilon: Exact = Field(gt=0)
+    delta_dp: Exact = Field(gt=0, lt=1)
+    cases_per_person: int = Field(default=1, ge=1)
+    activities: tuple[str, ...] | None = None
+    """labels that may leave; events of others are dropped. Without it a share of epsilon selects frequent ones"""
+    max_labels: int = Field(default=8, ge=1)
+    """without `activities`: a case counts for its first so many distinct labels"""
+    shares: dict[str, Exact] | None = None
+    """of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`. By default a fifth each for labels and
+    times where these stages run; of the rest a tenth for variants, and half of what is left each for the model and the
+    weights"""
+    order: int = Field(default=2, ge=1)
+    """labels of a case that say what follows"""
+    case_weight: int = Field(default=4, ge=1)
+    """the most that one case adds to a level of the model: steps of longer cases weigh less"""
+    traces: int = Field(default=1_000, ge=1)
+    """traces of the model that cases are counted for, each case for the nearest one"""
+    max_length: int = Field(default=200, ge=1)
+    """of a trace of the model"""
+    sample: int = Field(default=20_000, ge=1)
+    """traces drawn from the model, among which `traces` are chosen"""
+    candidates: str | None = None
+    """a log whose traces are counted too: public, such as a normative model's, or an earlier release"""
+    max_duration: Duration | None = None
+    """of a step. Without it no times leave"""
+    start: tuple[AwareDatetime, AwareDatetime] | None = None
+    """range of case starts. Without it every case starts at 1970-01-01"""
+
+    @field_validator("shares", mode="before")
+    @classmethod
+    def _table(cls, value: Any) -> Any:
+        """`variants=0.1,model=0.4,weights=0.5` of a flag as a table; anything else as it is."""
+        if not isinstance(value, str):
+            return value
+        parts = [part.partition("=") for part in value.split(",")]
+        if not all(name and sign for name, sign, _ in parts):
+            raise ValueError("is not like variants=0.1,model=0.4,weights=0.5")
+        return {name.strip(): share for name, _, share in parts}
+
+    @field_validator("activities", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        """`A,B` of a flag as a list."""
+        return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _terms_can_be_kept(self) -> DpSynthetic:
+        self.budget()
+        return self
+
+    def terms(self) -> Terms:
+        """Exact epsilon and delta, and the cap of cases."""
+        return Terms.of(self.epsilon, self.delta_dp, self.cases_per_person)
+
+    def design(self) -> synthetic.Design:
+        """The public parameters as the mechanism takes them; the file of candidates is read."""
+        bounds = self.bounds()
+        shares = None
+        if self.shares is not None:
+            shares = synthetic.Shares.of(self.shares, labels=self.activities is None, times=bounds is not None)
+        return synthetic.Design(
+            activities=self.activities,
+            max_labels=self.max_labels,
+            order=self.order,
+            case_weight=self.case_weight,
+            candidates=self.traces,
+            max_length=self.max_length,
+            sample=self.sample,
+            given=() if self.candidates is None else _public_traces(self.candidates)[0],
+            bounds=bounds,
+            shares=shares,
+        )
+
+    def bounds(self) -> Bounds | None:
+        """The public bounds of times in milliseconds; None: no times leave."""
+        if self.max_duration is None:
+            if self.start is not None:
+                raise InputError("start without max_duration: bounds of both are needed for times to leave")
+            return None
+        start = None if self.start is None else (milliseconds(self.start[0]), milliseconds(self.start[1]))
+        return Bounds(self.max_duration // UNITS["ms"], start)
+
+    def budget(self) -> synthetic.Budget:
+        """Epsilon and delta of each stage. InputError where one could not draw."""
+        return synthetic.Budget.of(self.terms(), self.design())
+
+    def charge(self) -> Charge:
+        return Charge(self.epsilon, self.delta_dp)
+
+    def promise(self) -> Mapping[str, Any]:
+        times = "" if self.max_duration is None else ", and all times"
+        said = strict_promise(self.charge(), self.cases_per_person, f"the released traces, their frequencies{times}")
+        labels = "activity labels" if self.activities is not None else "labels of declared candidates"
+        return {
+            **said,
+            "not_guaranteed": "a released case is no person's case and its variant may be invented; "
+            + said["not_guaranteed"].replace("activity labels", labels, 1),
+        }
+
+    def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        design = self.design()
+        result = synthetic.release_synthetic(
+            exposure.log,
+            epsilon=self.epsilon,
+            delta_dp=self.delta_dp,
+            design=design,
+            cases_per_person=self.cases_per_person,
+        )
+        return strict_build(result, "ordinal" if design.bounds is None else "noised", self._public(design))
+
+    def _public(self, design: synthetic.Design) -> dict[str, Any]:
+        """What the manifest says beside the parameters: nothing of it is read off the data."""
+        shares = {stage: float(getattr(design.split, stage)) for stage in synthetic.STAGES}
+        said: dict[str, Any] = {"synthetic": True, "shares_used": shares}
+        said |= self.budget().thresholds(self.terms(), design)
+        if self.candidates is not None:
+            said["candidates_sha256"] = _public_traces(self.candidates)[1]
+        return said
+
+    def check(self, settings: Mapping[str, Any]) -> list[str]:
+        design, terms = self.design(), self.terms()
+        found = large_delta(self.delta_dp)
+        least = self.budget().thresholds(terms, design).get("label_threshold")
+        if least is not None:
+            found.append(
+                f"labels are selected: one leaves where about {least} cases have it among their first "
+                f"{self.max_labels} distinct ones; declare activities where the labels are public"
+            )
+        return found
+
+
+def _public_traces(name: str) -> tuple[Traces, str]:
+    """The distinct traces of a public log, and the sum of its bytes. InputError where there is none."""
+    path = Path(name)
+    try:
+        stamp = path.stat()
+    except OSError:
+        raise InputError(f"candidates: {name} cannot be read") from None
+    return _traces_of(path, (stamp.st_size, stamp.st_mtime_ns))
+
+
+@lru_cache(maxsize=8)
+def _traces_of(path: Path, stamp: tuple[int, int]) -> tuple[Traces, str]:
+    from connectors import read_log
+
+    log = read_log(path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return tuple(sorted({tuple(map(str, trace)) for trace in log.traces() if trace})), digest

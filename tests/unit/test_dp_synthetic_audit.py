@@ -1,0 +1,165 @@
+"""Every stage of dp-synthetic and the whole against its own claim; planted bugs are caught.
+
+Runs are seeded, so each audit is decided once. `ALPHA` is the chance that an audit of a right stage refutes it; the
+power is stated where a bug must be seen: an event that never happens on the other log refutes a claim of 1 at 600 runs
+where it happens in a fifth of the runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.dp import audit, noise, synthetic
+from models.dp.neighbours import Stage, observed
+from models.dp.synthesis import candidates, contexts, labels
+from models.dp.synthesis.neighbours import LONG, stage_pairs
+from models.dp.synthesis.table import Table
+from models.eventlog import EventLog
+
+EPSILON, DELTA = Fraction(1), Fraction(1, 100)
+ALPHA = 1e-3
+RUNS = 600
+
+STAGES = ("labels", "variants", "counts", "taken", "model", "weights", "nearest", "times")
+
+
+def _finding(stage: str, runs: int = RUNS) -> tuple[audit.Finding, float]:
+    (found,) = stage_pairs(EPSILON, DELTA, noise.simulated(5), only=[stage])
+    return audit.audit(found.pair, runs, delta=float(found.claim.delta), alpha=ALPHA), float(found.claim.epsilon)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_no_stage_is_refuted(stage: str) -> None:
+    """A bound above the claim of a stage would refute it."""
+    finding, claimed = _finding(stage)
+    assert not finding.refutes(claimed)
+
+
+def test_power_of_these_audits() -> None:
+    """At 600 runs an event of frequency .2 that the other log never shows refutes a claim of 1."""
+    needed = audit.power(RUNS, 1.0, delta=0.0, alpha=ALPHA).probability
+    assert needed is not None
+    assert needed <= 0.2
+
+
+@pytest.mark.parametrize("stage", ["counts", "nearest"])
+def test_the_auditor_is_not_blind(stage: str) -> None:
+    """On the stages that count cases it sees a good part of their epsilon."""
+    finding, _ = _finding(stage, 1000)
+    assert finding.epsilon > 0.3
+
+
+class _Half(noise.Source):
+    """Noise of half the scale."""
+
+    def laplace(self, scale: float, size: int) -> np.ndarray:
+        return super().laplace(scale / 2, size)
+
+
+@pytest.mark.parametrize("stage", ["counts", "nearest"])
+def test_half_the_scale_is_caught(stage: str) -> None:
+    """Noise of half the scale spends twice the epsilon of a stage that counts."""
+    (found,) = stage_pairs(EPSILON, DELTA, _Half(np.random.default_rng(6)), only=[stage])
+    finding = audit.audit(found.pair, 1500, delta=float(found.claim.delta), alpha=ALPHA)
+    assert finding.refutes(1.0)
+
+
+def test_noise_left_out_for_empty_cells_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: only cells that somebody fills get noise, so an empty one is exactly 0 and a filled one is not."""
+    plain = contexts._true_cells
+    filled: list[np.ndarray] = []
+
+    def noted(*arguments: Any) -> np.ndarray:
+        filled.append(plain(*arguments) > 0)
+        return plain(*arguments)
+
+    class Sparse(noise.Source):
+        def laplace(self, scale: float, size: int) -> np.ndarray:
+            return np.where(filled[-1].ravel(), super().laplace(scale, size), 0)
+
+    monkeypatch.setattr(contexts, "_true_cells", noted)
+    (found,) = stage_pairs(EPSILON, DELTA, Sparse(np.random.default_rng(7)), only=["model"])
+    finding = audit.audit(found.pair, 200, alpha=ALPHA)
+    assert finding.refutes(1.0)
+
+
+def test_weights_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: every step of a long case counts in full."""
+    monkeypatch.setattr(contexts, "case_weight", lambda length, bound: contexts.UNIT)
+    finding, _ = _finding("model", 200)
+    assert finding.refutes(1.0)
+    assert LONG > 100  # the victim's case is long enough to be seen at all
+
+
+def test_labels_of_the_raw_log_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the alphabet is the log's."""
+    monkeypatch.setattr(labels, "select", lambda table, *_: table.alphabet)
+    finding, _ = _finding("labels", 200)
+    assert finding.refutes(1.0)
+    assert "X" in finding.witness
+
+
+def _whole(log: EventLog, epsilon: Fraction = EPSILON, **changed: Any) -> Callable[[], Iterator[Hashable]]:
+    source = noise.simulated(8)
+    design = synthetic.Design(activities=("A", "B", "C"), sample=200, candidates=20, **changed)
+
+    def run() -> Iterator[Hashable]:
+        released = synthetic.release_synthetic(log, epsilon=epsilon, delta_dp=DELTA, design=design, draw=source)
+        yield from observed(released.log, 60)
+
+    return run
+
+
+def _neighbours() -> tuple[EventLog, EventLog]:
+    """60 cases, and one more of a variant that nobody has."""
+    scene = Stage(common=60)
+    return scene.log(60), scene.log(61, last="CBCBCA")
+
+
+def test_the_whole_is_not_refuted() -> None:
+    """All stages together stay below epsilon, on a log with one more person, of a variant of her own."""
+    one, other = _neighbours()
+    finding = audit.audit(audit.Pair("whole", _whole(one), _whole(other)), 400, delta=float(DELTA), alpha=ALPHA)
+    assert not finding.refutes(float(EPSILON))
+
+
+def test_candidates_made_of_raw_cases_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the true variants stand among the candidates, so a variant of one person can leave, and without her
+    it cannot."""
+    plain = synthetic.candidate_list
+    raw: list[Table] = []
+    model = synthetic.residual_model
+
+    def noted(table: Table, *rest: Any) -> Any:
+        raw.append(table)
+        return model(table, *rest)
+
+    def leaky(*arguments: Any) -> Any:
+        listed, alphabet = plain(*arguments)
+        return list(dict.fromkeys([*raw[-1].variants, *listed])), alphabet
+
+    monkeypatch.setattr(synthetic, "residual_model", noted)
+    monkeypatch.setattr(synthetic, "candidate_list", leaky)
+    one, other = _neighbours()
+    # Most of epsilon goes to the weights: a cell of one case then leaves almost always, and not by chance.
+    shares = synthetic.Shares.of({"model": "1/11", "weights": "10/11"}, labels=False, times=False)
+    runs = (_whole(log, Fraction(22, 10), shares=shares) for log in (one, other))
+    finding = audit.audit(audit.Pair("whole", *runs), 400, delta=float(DELTA), alpha=ALPHA)
+    assert finding.refutes(2.2)
+    assert "'C', 'B', 'C', 'B', 'C', 'A'" in finding.witness
+
+
+def test_a_near_candidate_moves_one_case_only() -> None:
+    """One case more changes one cell by one, whatever the candidates."""
+    rng = np.random.default_rng(1)
+    listed = [tuple(rng.integers(0, 4, rng.integers(0, 9)).tolist()) for _ in range(40)]
+    whole = [tuple(rng.integers(0, 4, rng.integers(0, 12)).tolist()) for _ in range(100)]
+    counts = np.bincount(candidates.nearest(whole, listed), minlength=len(listed))
+    for less in range(0, 100, 7):
+        fewer = np.bincount(candidates.nearest(whole[:less] + whole[less + 1 :], listed), minlength=len(listed))
+        assert np.abs(counts - fewer).sum() == 1

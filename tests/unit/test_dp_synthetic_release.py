@@ -1,0 +1,153 @@
+"""`dp-synthetic` as a mechanism: keys, refusals, what it says, and what its files hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from connectors import read_log, write_log
+from models.errors import InputError
+from models.eventlog import EventLog
+from stream.commands import execute as veilstream
+from stream.commands._anonymize import chosen
+from stream.release.contract import Exposure
+from stream.release.mechanisms import mechanism
+
+TERMS = {"kind": "dp-synthetic", "epsilon": 5, "delta_dp": 1e-3}
+
+
+def _log(cases: int = 300, rare: int = 3) -> EventLog:
+    return EventLog.from_traces([*[("abc", None)] * cases, *[("acb", None)] * (cases // 2), *[("axy", None)] * rare])
+
+
+def _exposure(log: EventLog) -> Exposure:
+    return Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A log of 453 cases in a file."""
+    path = tmp_path / "log.csv"
+    write_log(_log(), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("keys", "named"),
+    [
+        ({"shares": {"variants": 0.5, "model": 0.4}}, "add up to 0.9, not to 1"),
+        ({"shares": {"variants": 0.5, "model": 0.2, "weights": 0.3}}, "shares.labels must be above 0"),
+        ({"activities": ["a"], "shares": {"labels": 0.5, "model": 0.2, "weights": 0.3}}, "shares.labels must be 0"),
+        ({"activities": ["a"], "shares": {"variants": 0.7, "model": 0.3}}, "shares.weights must be above 0"),
+        ({"activities": ["a"], "shares": {"model": 0.2, "weights": 0.3, "times": 0.5}}, "no max_duration is declared"),
+        ({"activities": ["a"], "max_duration": "1d", "shares": {"model": 0.5, "weights": 0.5}}, "asks for times"),
+        ({"shares": {"variantz": 1}}, "variantz is none of labels, variants, model, weights, times"),
+        ({"shares": {"model": -1}}, "shares.model"),
+        ({"start": ["2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z"]}, "start without max_duration"),
+        ({"max_duration": "1d", "start": ["2021-01-01T00:00:00Z", "2020-01-01T00:00:00Z"]}, "start"),
+        ({"max_duration": "10ms"}, "max_duration must lie between a second"),
+        ({"activities": []}, "activities declares no label"),
+        ({"order": 9}, "order must lie between 1 and 4"),
+        ({"traces": 9000}, "must lie between 1 and 2000"),
+        ({"candidates": "nowhere.csv"}, "candidates: nowhere.csv cannot be read"),
+        ({"epsilon": 1e-12}, "raise epsilon|too small"),
+    ],
+)
+def test_bad_keys_get_one_clear_line(keys: dict[str, Any], named: str) -> None:
+    """What is missing, does not add up or cannot be, is named before anything is drawn."""
+    given = {**TERMS, **keys}
+    kind = given.pop("kind")
+    with pytest.raises(InputError, match=named):
+        chosen(kind, given)
+
+
+def test_the_command_refuses_with_exit_code_2(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same refusal on the command line, and no file."""
+    out = source.parent / "out.csv"
+    arguments = ["anonymize", str(source), "-o", str(out), "--mechanism", "dp-synthetic", "--epsilon", "1"]
+    assert veilstream([*arguments, "--delta-dp", "1e-6", "--set", "shares=model=0.5,weights=0.4"]) == 2
+    assert "add up to 0.9, not to 1" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_declared_labels_that_the_log_lacks_are_fine_and_others_are_dropped(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A declared label may be missing from the log; events of undeclared ones never leave, and the operator is told."""
+    out = source.parent / "out.csv"
+    arguments = ["anonymize", str(source), "-o", str(out), "--mechanism", "dp-synthetic", "--epsilon", "20"]
+    arguments += ["--delta-dp", "1e-3", "--set", "activities=a,b,c,never", "--json"]
+    assert veilstream(arguments) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["details"]["dp"]["labels"] == {"may_leave": 4, "dropped_events": 6}
+    assert "6 of 1359 events" in said["details"]["warnings"][0]
+    released = read_log(out)
+    assert set(released.activity.values) <= {"a", "b", "c", "never"}
+    assert abs(released.n_cases - 453) < 30
+
+
+def test_labels_of_few_are_dropped_where_none_are_declared() -> None:
+    """Without `activities` frequent labels are selected: those of three cases do not leave."""
+    build = mechanism({**TERMS, "epsilon": 20, "max_labels": 3}).build(_exposure(_log()))
+    assert set(build.log.activity.values) == {"a", "b", "c"}
+    assert build.public["label_threshold"] > 3
+
+
+def test_what_a_release_is_stands_in_its_public_part() -> None:
+    """Synthetic, by which shares and thresholds; anonymity does not apply to it; nothing there is read off the data."""
+    few, many = (mechanism(TERMS).build(_exposure(_log(cases))) for cases in (200, 400))
+    assert few.public == many.public
+    assert few.public["synthetic"] is True
+    assert sum(few.public["shares_used"].values()) == pytest.approx(1.0)
+    assert few.applies["anonymity"].status == "not_applicable"
+    promise = mechanism(TERMS).promise()
+    assert "no person's case" in promise["not_guaranteed"]
+    assert "labels of declared candidates" in promise["not_guaranteed"]
+    declared = mechanism({**TERMS, "activities": ["a"]}).promise()
+    assert "activity labels" in declared["not_guaranteed"]
+
+
+def test_candidates_of_a_public_file_are_counted(tmp_path: Path) -> None:
+    """A trace of the file that many cases resemble leaves with their number, though no model is asked to find it."""
+    write_log(EventLog.from_traces([("abc", None), ("acb", None)]), tmp_path / "model.csv")
+    table = {**TERMS, "epsilon": 50, "activities": ["a", "b", "c"], "candidates": str(tmp_path / "model.csv")}
+    build = mechanism({**table, "traces": 1, "sample": 1}).build(_exposure(_log(300, rare=0)))
+    counts = {trace: build.log.traces().count(trace) for trace in set(build.log.traces())}
+    assert abs(counts["a", "b", "c"] - 300) < 5
+    assert abs(counts["a", "c", "b"] - 150) < 5
+    assert len(build.public["candidates_sha256"]) == 64
+
+
+def test_times_leave_within_their_bounds() -> None:
+    """With `max_duration` and `start` every start and step lies within them."""
+    table = {**TERMS, "activities": ["a", "b", "c"], "max_duration": "1d"}
+    build = mechanism({**table, "start": ["2020-01-01T00:00:00Z", "2020-03-01T00:00:00Z"]}).build(_exposure(_log()))
+    assert build.time_basis == "noised"
+    first = build.log.time[build.log.starts[:-1]]
+    low, high = (np.datetime64(day, "ns").astype(np.int64) for day in ("2020-01-01", "2020-03-01"))
+    assert low <= first.min() <= first.max() <= high
+    steps = np.diff(build.log.time.reshape(build.log.n_cases, -1), axis=1)
+    assert 0 <= steps.min() <= steps.max() <= 86_400 * 10**9
+
+
+def test_a_publication_is_charged_and_refused_like_the_other_strict_kinds(tmp_path: Path, source: Path) -> None:
+    """A weekly publication spends epsilon a release; windows that read the data are refused."""
+    head = '[process]\nname = "p"\ncompletion = "log_end"\n[process.columns]\ncase = "case:concept:name"\n'
+    head += 'activity = "concept:name"\ntime = "time:timestamp"\n'
+    kind = 'mechanism = { kind = "dp-synthetic", epsilon = 0.5, delta_dp = 1e-4, activities = ["a", "b", "c"] }\n'
+    good = tmp_path / "good.toml"
+    good.write_text(
+        f'{head}[[publication]]\nname = "s"\nstart = "1970-01-01T00:00:00Z"\n'
+        f'window = {{ every = "1s", time = "event" }}\n{kind}gate = {{ max_epsilon = 1.0 }}\n'
+    )
+    assert veilstream(["replay", str(source), "-c", str(good), "-o", str(tmp_path / "out"), "--json"]) in (0, 3)
+    manifests = [json.loads(p.read_text()) for p in sorted((tmp_path / "out" / "public" / "s").glob("*/manifest.json"))]
+    assert [each["budget"]["spent"]["epsilon"] for each in manifests][:2] == [0.5, 1.0]
+    assert all("counts" not in each for each in manifests)
+    bad = tmp_path / "bad.toml"
+    bad.write_text(f'{head}[[publication]]\nname = "s"\nwindow = {{ new_cases = 10 }}\n{kind}')
+    assert veilstream(["check-config", str(bad)]) == 2

@@ -3,6 +3,7 @@ is discovered, and how long a case takes, before and after, in days, hours, minu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import EventLog
-from models.utility.graphs import Graph
+from models.utility.similarity import dfg_error
 
 UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Mining:
-    """`log_similarity`: 1 - earth mover's distance of variants (0..1); `dfg_error`: events by which the counts of
-    directly-follows pairs differ, per pair of the source; `fitness`, `precision`: of the source on the model that is
+    """`log_similarity`: 1 - earth mover's distance of variants (0..1); `dfg_error`: of the frequencies of
+    directly-follows pairs, as in `models.utility.similarity`; `fitness`, `precision`: of the source on the model that is
     discovered from the release (None: not asked for); `throughput_before`, `_after`: median seconds from first to last
     event of a case in source and release (None: the release carries no times)."""
 
@@ -39,7 +40,7 @@ class Mining:
         after = "no times" if self.throughput_after is None else readable(self.throughput_after)
         return [
             f"relative log similarity {self.log_similarity:.2f}",
-            f"directly-follows counts are off by {100 * self.dfg_error:.1f} %",
+            f"directly-follows frequencies are off by {100 * self.dfg_error:.1f} %",
             model,
             f"median throughput time {readable(self.throughput_before)}, in the release {after}",
         ]
@@ -52,29 +53,21 @@ class Mining:
 def mining(
     source: EventLog,
     released: EventLog,
-    graphs: tuple[Graph, Graph],
     similarity: float,
     discovery: Mapping[str, Any] | None,
     *,
     timed: bool,
 ) -> Mining:
-    """Put together from what was measured. `graphs`: of source and release; `discovery`: as `discovery_quality`."""
+    """Put together from what was measured. `discovery`: as `discovery_quality`."""
     found = discovery or {}
     return Mining(
         similarity,
-        dfg_error(*graphs),
+        dfg_error(Counter(source.traces()), Counter(released.traces())),
         found.get("fitness"),
         found.get("precision"),
         median_throughput(source),
         median_throughput(released) if timed else None,
     )
-
-
-def dfg_error(source: Graph, released: Graph) -> float:
-    """Sum over pairs of |count before - count after| / sum of the counts before; 0 without pairs before."""
-    pairs = source.count.keys() | released.count.keys()
-    total = sum(source.count.values())
-    return sum(abs(source.count.get(p, 0) - released.count.get(p, 0)) for p in pairs) / total if total else 0.0
 
 
 def median_throughput(log: EventLog) -> float:

@@ -90,7 +90,7 @@ def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, 
     if ordinal(there) and not ordinal(here):
         result |= dict.fromkeys(("emd_time_months", "mae_time_months", "bottlenecks", "active_cases"))
     timed = ordinal(here) or not ordinal(there)
-    found = mining(here, there, graphs, result["data_utility"], result["discovery"], timed=timed)
+    found = mining(here, there, result["data_utility"], result["discovery"], timed=timed)
     return {**result, "mining": found.as_json()}
 
 

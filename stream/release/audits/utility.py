@@ -58,9 +58,8 @@ class Utility(Audit):
         model = self._model(source, released, carries)
         words = None
         if "activity" in carries:
-            both = directly_follows(source), directly_follows(released)
             timed = context.build.time_basis != "ordinal"
-            words = mining(source, released, both, utility, model["discovery"], timed=timed).as_json()
+            words = mining(source, released, utility, model["discovery"], timed=timed).as_json()
         return {
             **found,
             **_carried(graphs, "activity" in carries),

@@ -91,7 +91,7 @@ class Published:
         claim = kept.claim
         if claim is not None and claim.get("knowledge") == "rel":
             claim = {"clock": "utc", **claim}  # earlier versions knew no other
-        pending = {(first, second): Pending(*rest) for first, second, *rest in kept.pending}
+        pending = {(one[0], one[1]): Pending(one[2], one[3], one[4], one[5]) for one in kept.pending}
         return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting, pending=pending)
 
     def json(self) -> Any:

@@ -172,9 +172,9 @@ def _rules(audits: Sequence[AuditDocument]) -> Rules | None:
     parts = [one.get("minimality_below_k") for one in cohorts]
     found = parts or [(audit.get("minimality") or {}).get("below_k") for audit in audits]
     known = [value for value in found if value is not None]
-    bounds = [(audit.get("bounds") or {}).get("max_minimality") for audit in audits]
-    asked = [int(one) for one in bounds if one is not None]
-    bound = max(asked) if len(asked) == len(bounds) else None
+    asked = [(audit.get("bounds") or {}).get("max_minimality") for audit in audits]
+    bounds = [int(bound) for bound in asked if bound is not None]
+    bound = max(bounds) if len(bounds) == len(audits) else None
     return Rules(max(known, default=None), len(found), len(found) - len(known), bound)
 
 

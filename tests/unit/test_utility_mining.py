@@ -42,8 +42,8 @@ def test_times_are_in_units_of_people(seconds: float, words: str) -> None:
 
 
 def test_the_sentences_say_what_was_measured() -> None:
-    """And what was not. With start and end there are 11 steps before: 3 2 2 3 and ac 1; 10 after: 3 1 1 3 and ac 2. Half
-    of the differences of their shares is 9/55."""
+    """And what was not. With start and end: 11 steps before, 3 2 2 3 and ac 1; 10 after, 3 1 1 3 and ac 2. Half of the
+    differences of their shares is 9/55."""
     model = {"fitness": 0.975, "precision": 0.5}
     assert mining(SOURCE, RELEASED, 0.9, model, timed=True).sentences() == [
         "relative log similarity 0.90",

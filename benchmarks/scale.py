@@ -86,7 +86,7 @@ def settings(mechanism: str, cases: int) -> Settings:
     }
     publication = {
         "name": "research",
-        "window": {"new_cases": cases // 2},
+        "window": {"new_cases": cases // 2 + 1},
         "mechanism": kinds[mechanism],
         "audit": {"bk_length": 2, "n": [0, 1], "against": "all"},
         "gate": {"min_ka": 1, "on_violation": "warn"},

@@ -18,9 +18,9 @@ UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 
 
 @dataclass(frozen=True, slots=True)
 class Mining:
-    """`log_similarity`: 1 - earth mover's distance of variants (0..1); `dfg_error`: of directly-follows frequencies, as in
-    `models.utility.similarity`; `fitness`, `precision`: of the source on the model that is discovered from the release
-    (None: not asked for); `throughput_before`, `_after`: median seconds from first to last event of a case in source and
+    """`log_similarity`: 1 - earth mover's distance of variants (0..1); `dfg_error`: of directly-follows frequencies
+    (`models.utility.similarity`); `fitness`, `precision`: of the source on the model discovered from the release (None:
+    not asked for); `throughput_before`, `_after`: median seconds from first to last event of a case in source and
     release (None: the release carries no times)."""
 
     log_similarity: float

@@ -27,6 +27,10 @@ VERSION = 2
 """1 did not say which publications show a cohort."""
 
 
+Claim = Mapping[str, Any]
+"""Parameters of the mechanism, sensitive and public attributes: by name, what each cohort must have in common."""
+
+
 class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
     """One case: released activities and resources, times in nanoseconds (relative, or 0), sensitive values by name,
     and how many events it had then."""
@@ -34,7 +38,7 @@ class PublishedCase(msgspec.Struct, frozen=True, array_like=True):
     activity: list[Any]
     resource: list[Any]
     time: list[int]
-    sensitive: dict[str, Any]
+    sensitive: Mapping[str, Any]
     exposed: int
 
 
@@ -53,7 +57,7 @@ class _Memory(msgspec.Struct, frozen=True):
     cohorts: list[Cohort]
     alphabet: list[Any] | None = None
     version: int = VERSION
-    claim: dict[str, Any] | None = None
+    claim: Claim | None = None
     waiting: dict[str, int] = {}
     pending: list[tuple[Any, Any, int, int, int, int | None]] = []
 
@@ -67,14 +71,12 @@ class Published:
     cohorts: tuple[Cohort, ...] = ()
     alphabet: tuple[Any, ...] | None = None
     of_case: dict[str, PublishedCase] = field(default_factory=dict)
-    claim: dict[str, Any] | None = None
+    claim: Claim | None = None
     waiting: dict[str, int] = field(default_factory=dict)
     pending: dict[Pair, Pending] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: dict[str, Any] | None = None
-    ) -> Published:
+    def of(cls, cohorts: Sequence[Cohort], alphabet: Collection[Any] | None, claim: Claim | None = None) -> Published:
         """With the index by case."""
         index = {name: case for one in cohorts for name, case in one.cases.items()}
         return cls(tuple(cohorts), None if alphabet is None else tuple(alphabet), index, claim)
@@ -91,7 +93,9 @@ class Published:
         claim = kept.claim
         if claim is not None and claim.get("knowledge") == "rel":
             claim = {"clock": "utc", **claim}  # earlier versions knew no other
-        pending = {(one[0], one[1]): Pending(one[2], one[3], one[4], one[5]) for one in kept.pending}
+        pending = {
+            (one, two): Pending(cases, events, owed, mean) for one, two, cases, events, owed, mean in kept.pending
+        }
         return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting, pending=pending)
 
     def json(self) -> Any:
@@ -173,7 +177,7 @@ class Published:
         exposure: Exposure,
         fresh: Anonymized,
         alphabet: Collection[Any] | None,
-        claim: dict[str, Any],
+        claim: Claim,
         times: Sequence[int] | None = None,
         pending: Mapping[Pair, Pending] | None = None,
     ) -> Published:

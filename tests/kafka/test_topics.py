@@ -104,5 +104,5 @@ def test_a_ledger_that_was_taken_over_takes_nothing_more(
             second.close()
     finally:
         first.close()
-    assert [entry["body"]["by"] for entry in one.ledger()] == ["first", "second"]
+    assert [entry["body"]["missing"][0] for entry in one.ledger()] == ["first", "second"]
     assert one.json("releases") == []

@@ -17,8 +17,8 @@ from stream.replay.replay import Replay
 
 K = 20
 LOGS: list[tuple[str, tuple[str, ...]]] = [("urineweginfectie", ())]
-"""Nineteen settings are replayed for each: the smallest log in CI, `("sepsis", ("Diagnose",))`, `("bpic2012-app", ())` and
-`("bpic2013-incidents", ())` by hand."""
+"""Nineteen settings are replayed for each: the smallest log in CI; `("sepsis", ("Diagnose",))`, `("bpic2012-app", ())`
+and `("bpic2013-incidents", ())` by hand."""
 
 
 @pytest.mark.slow

@@ -168,6 +168,12 @@ class Publication(Table):
             )
 
     def _refuse_data_cuts(self, where: str) -> None:
+        if self.private and self.build_window.alone:
+            # What is due follows other people's events, what is exposed follows ticks: one row could fire without end.
+            raise InputError(
+                f"{where}: window.events_per_case cannot fire by itself for {self.build_mechanism.kind}; "
+                "add every = ... or manual = true beside it"
+            )
         if self.build_mechanism.reads_data_in_gate or self.gate.public_cut:
             return
         first = self.first or self.window.get("first") or {}

@@ -75,6 +75,14 @@ def test_a_ba_bound_above_what_a_window_brings_is_refused(tmp_path: Path) -> Non
         ((WEEKLY, 'mechanism = { kind = "lcs-start", bins = { Age = [60, 40] } }'), "the bins of Age do not ascend"),
         ((WEEKLY, 'mechanism = { kind = "tlkc", bins = { Age = [40] } }'), "mechanism.bins are given for Age"),
         ((WEEKLY, 'mechanism = { kind = "tlkc-cohorts", effort = 9 }'), 'effort is of suppression = "local"'),
+        (
+            (
+                "window = { events_per_case = { x = 3 } }",
+                'mechanism = { kind = "dp-variants", epsilon = 1, delta_dp = 1e-3 }',
+                "gate = { public_cut = true }",
+            ),
+            "window.events_per_case cannot fire by itself for dp-variants",
+        ),
         ((WEEKLY,), "mechanism: is missing, and has no default: say what it is"),
     ],
 )

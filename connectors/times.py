@@ -80,9 +80,11 @@ def parser(local_zone: str | None) -> Callable[[str], int]:
     fromiso = datetime.fromisoformat
 
     def parse(text: str) -> int:
-        # fromisoformat drops what follows the microsecond; only texts too short to hold more go to it.
+        # fromisoformat drops what follows the microsecond; only texts too short to hold more go to it, and our own form:
+        # six digits of a second and an offset.
         size = len(text)
-        if size > 26 and not (size <= 29 and text[-6] in "+-"):
+        ours = size == 32 and text[19] == "." and text[26] in "+-" and text[10] == "T"
+        if size > 26 and not ours and not (size <= 29 and text[-6] in "+-"):
             return _lenient(text, local)
         if size > 22 and text[4] != "-" and _FINE.search(text):  # the short form, without its dashes
             raise ValueError("a time finer than a microsecond; write it with dashes and colons")

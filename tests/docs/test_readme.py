@@ -49,8 +49,8 @@ def test_the_worked_example_runs_and_prints_what_is_shown(tmp_path: Path) -> Non
     printed = [run(shlex.split(line)[1:], tmp_path) for line in RUN]
     shown = re.findall(r"^(?: \d+ +20\d\d-.*|\[.\] .*)$", README, re.MULTILINE)
     assert len(shown) == 6
-    lines = {" ".join(line.split()) for text in printed for line in text.splitlines()}
-    assert [row for row in shown if " ".join(row.split()) not in lines] == []
+    everything = " ".join(" ".join(printed).split())  # a long verdict goes over several lines, here and there
+    assert [row for row in shown if " ".join(row.split()) not in everything] == []
     assert (tmp_path / "demo-out" / "report.html").stat().st_size > 0
 
 

@@ -13,7 +13,8 @@ from models.dp.budget import Charge
 from models.errors import RefusedError
 from stream.commands import execute
 from stream.operations.history import history
-from stream.storage.ledger import SqliteLedger, charge_entry, open_readonly, owner_of
+from stream.storage.entries import charge_entry
+from stream.storage.ledger import SqliteLedger, open_readonly, owner_of
 
 
 @pytest.fixture

@@ -80,8 +80,8 @@ def parser(local_zone: str | None) -> Callable[[str], int]:
     fromiso = datetime.fromisoformat
 
     def parse(text: str) -> int:
-        # fromisoformat drops what follows the microsecond; only texts too short to hold more go to it, and our own form:
-        # six digits of a second and an offset.
+        # fromisoformat drops what follows the microsecond; only texts too short to hold more go to it, and our own
+        # form: six digits of a second and an offset.
         size = len(text)
         ours = size == 32 and text[19] == "." and text[26] in "+-" and text[10] == "T"
         if size > 26 and not ours and not (size <= 29 and text[-6] in "+-"):

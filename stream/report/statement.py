@@ -22,8 +22,8 @@ from stream.release.manifest import VERSION, software
 TIMES = {
     "ordinal": "No times. The time column holds the place of an event in its case, counted in seconds from 1970-01-01.",
     "relative": "Times since the start of the case, cut off to the unit T of the table below. No dates.",
-    "microaggregated": "Dates and times, none of them a case's own: each is the mean of a group of cases, and which case "
-    "bears which is drawn at random.",
+    "microaggregated": "Dates and times, none of them a case's own: each is the mean of a group of cases, and which "
+    "case bears which is drawn at random.",
     "noised": "Times with random noise.",
 }
 

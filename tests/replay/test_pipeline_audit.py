@@ -11,7 +11,7 @@ import pytest
 
 from models.dp.audit import Finding, Pair, audit, power
 from stream.commands import execute as veilstream
-from stream.config import settings as configuration
+from stream.config import publication as configuration
 from stream.config.settings import Publication, Settings
 from stream.fold.retention import Retention
 from stream.fold.triggers import PublicationState

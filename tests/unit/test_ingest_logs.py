@@ -9,7 +9,7 @@ import pytest
 
 from models.errors import InputError
 from stream.daemon import ingest as ingest_module
-from tests.unit.test_ingest_batches import PLACE, App, Broker, Log, worker
+from tests.unit.test_ingest_batches import PLACE, TAKEN, App, Broker, Log, worker
 from tests.unit.test_ingest_batches import begins as begins  # noqa: PLC0414 - a fixture of that module, used here
 from tests.unit.test_ingest_batches import log as log  # noqa: PLC0414 - the same
 
@@ -143,10 +143,10 @@ def test_a_batch_that_is_never_acknowledged_is_no_progress() -> None:
             await asyncio.sleep(0.001)
             for durable in app.producer.durable[1:]:  # what it reports is durable, the batch is not
                 if not durable.done():
-                    durable.set_result(None)
+                    durable.set_result(TAKEN)
         await reported
         before = list(moves)
-        app.producer.durable[0].set_result(None)
+        app.producer.durable[0].set_result(TAKEN)
         await asyncio.sleep(0.01)
         return [bool(before), bool(moves)]
 

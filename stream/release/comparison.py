@@ -61,6 +61,7 @@ class Comparison:
         for record in (*earlier, candidate):
             _number(numbering, record)
         candidate.cache[NUMBERING] = numbering
+        self.numbering = numbering
         self.against: Against | None = None
         if known is None and not taxonomy and earlier:
             try:
@@ -79,6 +80,8 @@ class Comparison:
         """What is counted of a pair in the series `records`, by tables that are there; None where they are not."""
         if self.against is None or self.cap != ns[-1] or not any(one is earlier for one in self.earlier):
             return None
+        if any(_numbered(self.numbering, one) is None for one in records):
+            return None  # read back after a restart, and no audit has compared it since
         given, table = self.against.pair(_known(earlier), [_known(one) for one in records])
         return Audit(given, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, given))
 

@@ -21,7 +21,7 @@ import faust
 from mode.supervisors import CrashingSupervisor
 
 from connectors.kafka.source import Source
-from models.errors import InputError
+from models.errors import InputError, VeilstreamError
 from stream.daemon.faust_consumer import App
 from stream.daemon.health import Probe, serve
 
@@ -99,13 +99,21 @@ def show_stacks() -> None:
             task.print_stack(limit=4, file=sys.stderr)
 
 
-def end_late(code: int, seconds: float | None = None) -> None:
-    """End this process if it still runs after `seconds` (`STOP_SECONDS`)."""
+def end_late(
+    code: int, seconds: float | None = None, *, why: Callable[[], BaseException | None] = lambda: None
+) -> None:
+    """End this process if it still runs after `seconds` (`STOP_SECONDS`). `why`: what ended its work, if anything did;
+    the log would say it only after the stop, so it is said here, and gives the exit code."""
 
     def end() -> None:
+        reason = why()
+        if isinstance(reason, VeilstreamError):
+            log.error("stops: %s", reason)
+        elif reason is not None:
+            log.error("crashed: %s", type(reason).__name__)
         log.warning("the stop took too long: what was under way is dropped, the next start does it again")
         logging.shutdown()
-        os._exit(code)
+        os._exit(reason.exit_code if isinstance(reason, VeilstreamError) else code)
 
     timer = threading.Timer(STOP_SECONDS if seconds is None else seconds, end)
     timer.daemon = True
@@ -144,7 +152,7 @@ def run(app: faust.App, *services: Any, on_stop: Callable[[], None] = lambda: No
         reason = error
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if worker._signal_stop_time is None:
-        end_late(1)
+        end_late(1, why=lambda: worker.crash_reason or app.crash_reason or reason)
     try:
         worker.stop_and_shutdown()
     except BaseException as error:  # noqa: BLE001 - the worker raises its crash reason again while it closes the loop

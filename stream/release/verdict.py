@@ -54,12 +54,12 @@ class Rules:
 
     def sentence(self) -> str:
         """As part of the verdict's."""
-        found = "not measured" if self.worst is None else f"at most {self.worst} sets below K in a group"
-        gaps = (
-            f" ({self.not_measured} of {self.groups} groups not measured)" if self.worst and self.not_measured else ""
-        )
-        bound = "measured, no bound" if self.bound is None else f"bound {self.bound}"
-        return f"who knows the rules of local suppression: {found}{gaps}, {bound}"
+        if self.worst is None:
+            return "what somebody learns who knows the rules of suppression was not measured"
+        sets = f"up to {self.worst} sets of items of a group fall" if self.worst else "no set of items falls"
+        bound = "measured, no bound is set" if self.bound is None else f"bound {self.bound}"
+        gaps = f"; {self.not_measured} of {self.groups} groups not measured" if self.not_measured else ""
+        return f"for somebody who knows the rules of suppression {sets} below K ({bound}{gaps})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from stream.release.manifest import VERSION, software
 TIMES = {
     "ordinal": "No times. The time column holds the place of an event in its case, counted in seconds from 1970-01-01.",
     "relative": "Times since the start of the case, cut off to the unit T of the table below. No dates.",
-    "microaggregated": "Dates and times, none of them a case's own: each is the mean of a group of cases, and which "
-    "case bears which is drawn at random.",
+    "microaggregated": "Dates and times made of means over groups of cases; which case bears which is drawn at random. "
+    "A mean over a frequent step is near the truth; a single time says nothing of its case.",
     "noised": "Times with random noise.",
 }
 
@@ -97,12 +97,10 @@ def statement(series: Sequence[Released], *, alone: bool) -> Statement:
     named = f"publication “{last['publication']}” of process “{last['process']}”"
     subject = f"Release {series[-1].number} of {named}" if alone else f"The releases of {named}"
     program = last["software"]
+    whose = "What this release contains" if alone else "What these releases contain"
     lead = (
-        f"{subject}: what they contain, what is promised to the people in them, and what is not. "
-        "Every figure is taken from the public manifests; no source data were read to write this page."
-        if not alone
-        else f"{subject}: what it contains, what is promised to the people in it, and what is not. "
-        "Every figure is taken from its public manifest; no source data were read to write this page."
+        f"{whose}, what is promised to the people in the data, and what is not. Every figure is taken from the public "
+        "manifests; no source data were read to write this page."
     )
     sections = (
         _released(series),

@@ -22,7 +22,7 @@ from models.eventlog import Ints
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohort_memory import Claim, Published
 from stream.release.mechanisms.suppression import UNTIMED, operator_view
-from stream.release.mechanisms.tlkc_parameters import TlkcMechanism
+from stream.release.mechanisms.tlkc_parameters import TlkcMechanism, values_words
 
 OLDER = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"
 
@@ -50,8 +50,8 @@ class TlkcCohorts(TlkcMechanism):
         return {
             "guaranteed": f"take anything that one can know of a case, up to {self.L} items ({self.known_words}): in "
             f"every release to this audience, and between any two of them, none or at least {self.K} cases match it "
-            "that no correspondence attack (F, C, B) can exclude, and no value of a sensitive attribute has more than "
-            f"{self.C:g} of the matching cases of a release",
+            "that no correspondence attack (F, C, B) can exclude"
+            f"{values_words(self.C, 'the matching cases of a release')}",
             "to_whom": "released cases",
             "against_whom": f"a recipient of all releases to this audience who knows at most {self.L} items of a "
             "case and when it was first published",

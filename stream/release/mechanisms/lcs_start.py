@@ -17,6 +17,7 @@ from models.knowledge import Attribute, Knowledge
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.reading import faults
 from stream.release.mechanisms.suppression import removed
+from stream.release.mechanisms.tlkc_parameters import values_words
 from stream.storage.release_record import Record
 
 
@@ -46,7 +47,7 @@ class LcsStart(Mechanism):
         return {
             "guaranteed": f"take anything that one can know of a case, up to {self.L} items: none or at least {self.K} "
             "released cases match it, and of those that are not in an earlier release of this publication none or at "
-            f"least {self.K}; no value of a sensitive attribute has more than {self.C:g} of the matching cases",
+            f"least {self.K}{values_words(self.C, 'the matching cases')}",
             "to_whom": "released cases",
             "against_whom": f"a recipient of the releases who knows at most {self.L} items of a case",
             "relation": None,

@@ -15,7 +15,7 @@ from models.anonymize.tlkc import Problem
 from models.errors import BoundError
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.suppression import removed, timed
-from stream.release.mechanisms.tlkc_parameters import TlkcMechanism
+from stream.release.mechanisms.tlkc_parameters import TlkcMechanism, values_words
 
 HIDDEN = (
     "adversaries who know the rules of repair by events: a case that an earlier release does not hold lacks what "
@@ -39,8 +39,7 @@ class Tlkc(TlkcMechanism):
     def promise(self) -> Mapping[str, Any]:
         return {
             "guaranteed": f"take anything that one can know of a case, up to {self.L} items ({self.known_words}): "
-            f"none or at least {self.K} released cases match it, and no value of a sensitive attribute has more than "
-            f"{self.C:g} of them",
+            f"none or at least {self.K} released cases match it{values_words(self.C, 'them')}",
             "to_whom": "released cases",
             "against_whom": f"a recipient of this one release who knows at most {self.L} items of a case",
             "relation": None,

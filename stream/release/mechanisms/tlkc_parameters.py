@@ -23,6 +23,11 @@ CLOCKS = {"utc": "UTC", "log": "the clock of the log"}
 """Clocks, as promises say it."""
 
 
+def values_words(C: float, of: str) -> str:
+    """What a promise says of sensitive values: nothing where C = 1 bounds nothing, as without a sensitive attribute."""
+    return f", and no value of a sensitive attribute has more than {C:g} of {of}" if C < 1 else ""
+
+
 class TlkcMechanism(Mechanism):
     """A mechanism whose releases satisfy TLKC-privacy (tlkc-privacy-extended-2021, Def. 14)."""
 

@@ -152,3 +152,13 @@ def test_a_unit_finer_than_the_log_is_seen() -> None:
     odd = EventLog.from_events(["1", "1", "2"], ["a", "b", "a"], times + np.asarray([0, hour // 60, 0]))
     assert coarser_unit(odd, "minutes") is None
     assert coarser_unit(odd, "seconds") == "minutes"
+
+
+@pytest.mark.parametrize("kind", ["tlkc", "tlkc-cohorts", "lcs-start"])
+def test_a_promise_says_nothing_of_sensitive_values_where_nothing_bounds_them(kind: str) -> None:
+    """C = 1 is the bound of every share: a sentence on it would sound like a promise."""
+    from stream.release.mechanisms import mechanism
+
+    said = [mechanism({"kind": kind, "L": 2, "K": 5, "C": C}).promise()["guaranteed"] for C in (1.0, 0.5)]
+    assert ["sensitive" in sentence for sentence in said] == [False, True]
+    assert "more than 0.5 of" in said[1]

@@ -64,11 +64,15 @@ class ProgressCheck:
         self._done.set()
 
     def _watch(self) -> None:
-        looked, worked, waited = time.monotonic(), time.process_time(), _waited()
+        waited, looked, worked = _waited(), time.monotonic(), time.process_time()
         while not self._done.wait(min(1.0, self.seconds / 4)):
-            still, busy, queued = time.monotonic() - looked, time.process_time() - worked, _waited()
-            starved = max((seconds - waited.get(thread, 0.0) for thread, seconds in queued.items()), default=0.0)
-            looked, worked, waited = looked + still, worked + busy, queued
+            # The waits are read on both sides of the clock: this thread may lose its CPU between two lines, and what
+            # the clock counts as time must not be missing from the waits, now or at the next look.
+            before = _waited()
+            still, busy = time.monotonic() - looked, time.process_time() - worked
+            behind = _waited()
+            starved = max((seconds - waited.get(thread, 0.0) for thread, seconds in behind.items()), default=0.0)
+            looked, worked, waited = looked + still, worked + busy, before
             if self.asleep is not None and still - busy - starved > self.asleep:
                 log.error("asleep for %.0f s, another coordinator has taken over or may: this process ends", still)
                 logging.shutdown()

@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from stream.daemon import progress
 from stream.daemon.progress import TASKS
 from tests.conftest import missing
 
@@ -63,6 +65,33 @@ def test_a_starved_process_is_not_asleep() -> None:
                 hog.wait()
         process.communicate(b"end\n")
         assert process.returncode == 0
+
+
+@pytest.mark.parametrize("look", range(1, 7))
+def test_a_cpu_that_is_lost_between_two_lines_is_no_sleep(look: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread waits five seconds for a CPU as it begins to read for how long it has waited, at any one look."""
+    now, waits, reads, ended = [0.0], [0.0], [0], list[int]()
+
+    def waited() -> dict[str, float]:
+        reads[0] += 1
+        if reads[0] == look:
+            now[0] += 5
+            waits[0] += 5
+        return {"1": waits[0]}
+
+    def pause(seconds: float) -> bool:
+        now[0] += seconds
+        return now[0] > 20
+
+    check = progress.ProgressCheck(60, end=ended.append, asleep=2)
+    monkeypatch.setattr(progress, "_waited", waited)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress.time, "process_time", lambda: 0.0)
+    monkeypatch.setattr(check, "_done", SimpleNamespace(wait=pause))
+    check.moved()
+    check._watch()
+    assert ended == []
+    assert reads[0] > look
 
 
 def _watched(asleep: str) -> subprocess.Popen[bytes]:

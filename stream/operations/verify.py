@@ -21,7 +21,8 @@ from fsspec.core import url_to_fs
 
 from connectors.store.base import MANIFEST, release_name, release_number
 from models.dp.budget import Charge, shown
-from models.errors import InputError, RefusedError
+from models.errors import RefusedError
+from stream.storage.folder import ledger_in
 from stream.storage.ledger import NewerLedgerError, open_readonly, owner_of
 
 Kind = Literal["ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator"]
@@ -95,9 +96,7 @@ def verify(output: Path, store: str | None = None) -> Result:
 
     InputError where there is no ledger, NewerLedgerError for one of a later program. A damaged one is a problem.
     """
-    ledger = output / "operator" / "ledger.sqlite"
-    if not ledger.is_file():
-        raise InputError(f"{output}: no operator/ledger.sqlite here; give the output folder of a replay or daemon")
+    ledger = ledger_in(output)
     tree = _Tree(store or str(output))
     listed = tree.publications()  # before the ledger: what a running process seals meanwhile is then not unknown
     result = Result()

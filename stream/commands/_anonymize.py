@@ -114,7 +114,7 @@ def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: fl
         "satisfied": operator.pop("satisfied", None),
         "seconds": seconds,
         "time_basis": build.time_basis,
-        "promise": promise(mechanism_, build),
+        "promise": promise(mechanism_, build, sensitive=bool(exposure.sensitive)),
     }
     if mechanism_.reads_data_in_gate:  # of a dp release this would tell what its noise hides
         result["loss"] = LossAudit().measured(exposure.log, build, build.origin)

@@ -129,6 +129,7 @@ class Settings(Table):
             attributes=publication.release_attributes,
             max_epsilon=budget.max_epsilon,
             max_delta=budget.max_delta,
+            sensitive=bool(self.process.sensitive),
             raw_resources=self.process.raw_resources,
             min_free_bytes=self.min_free_bytes,
         )

@@ -43,7 +43,7 @@ def manifest(
     """
     mechanism, audience = spec.mechanism, spec.audience
     parameters = {key: value for key, value in mechanism.model_dump(mode="json").items() if key != "kind"}
-    promised = {**promise(mechanism, build), "audience": audience}
+    promised = {**promise(mechanism, build, sensitive=spec.sensitive), "audience": audience}
     if spec.gate.public_cut:
         promised["public_cut"] = "the moment of each release is treated as public and is not protected"
     body: Manifest = {
@@ -72,8 +72,11 @@ def manifest(
     return body
 
 
-def promise(mechanism: Mechanism, build: Build) -> dict[str, str]:
-    """The mechanism's promise, with what this build in particular does not guarantee."""
+def promise(mechanism: Mechanism, build: Build, *, sensitive: bool) -> dict[str, str]:
+    """The mechanism's promise, with what this build in particular does not guarantee. `sensitive`: whether the log has
+    sensitive attributes; without them a bound on their values bounds nothing, and nothing is said of it."""
+    if not sensitive and "C" in type(mechanism).model_fields:
+        mechanism = mechanism.model_copy(update={"C": 1.0})
     body = dict(mechanism.promise())
     return {**body, "not_guaranteed": "; ".join([body["not_guaranteed"], *build.not_guaranteed])}
 

@@ -17,6 +17,7 @@ class PublicationSpec:
     * `delay`: nanoseconds from the cut to the publication of a dp release, None for the other kinds;
     * `formats`: of the public files; `attributes`: what leaves with the cases (`release_attributes`);
     * `max_epsilon`, `max_delta`: caps over all publications of the process;
+    * `sensitive`: whether the process names sensitive attributes;
     * `raw_resources`: names of resources leave as they are; `min_free_bytes`: disk that a release needs;
     * `config_digest`: names the configuration in manifests.
     """
@@ -34,5 +35,6 @@ class PublicationSpec:
     attributes: tuple[str, ...] = ()
     max_epsilon: Fraction | None = None
     max_delta: Fraction | None = None
+    sensitive: bool = True
     raw_resources: bool = False
     min_free_bytes: int = 0

@@ -21,6 +21,10 @@ name = "counted"
 window = { new_cases = 20 }
 mechanism = { kind = "baseline-1", K = 5 }
 [[publication]]
+name = "grouped"
+window = { new_cases = 60 }
+mechanism = { kind = "tlkc", L = 1, K = 5, C = 0.5 }
+[[publication]]
 name = "noisy"
 start = 2025-01-01T00:00:00Z
 window = { every = "20m", time = "event" }
@@ -94,6 +98,13 @@ def test_what_a_release_with_noise_spent_is_told(output: Path, tmp_path: Path) -
     assert f"epsilon {last['budget']['spent']['epsilon']:g} (of at most {last['budget']['limit']:g})" in text
     assert "not said" in text
     assert last["promise"]["guaranteed"][1:].rstrip(".") in text
+
+
+def test_a_log_without_sensitive_attributes_is_promised_nothing_of_them(output: Path) -> None:
+    """The mechanism's C bounds the share of a value, and there is none."""
+    said = {one["mechanism"]["kind"]: one["promise"]["guaranteed"] for one in manifests(output, "grouped")}
+    assert list(said) == ["tlkc"]
+    assert "sensitive" not in said["tlkc"]
 
 
 def test_the_counts_and_sums_of_each_release_are_there(output: Path, tmp_path: Path) -> None:

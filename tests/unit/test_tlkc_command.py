@@ -224,9 +224,9 @@ def test_a_cohort_tells_of_its_local_suppression_what_a_release_of_tlkc_does() -
     assert build.operator["minimality"] == alone.operator["minimality"]
     assert set(alone.operator["minimality"]) == {"audited", "below_k", "least_cases"}
     assert build.public["newest"]["why"] == {"below_k": 1, "above_c": 0}
-    assert "rules of local suppression" in promise(cohorts, build)["not_guaranteed"]
+    assert "rules of local suppression" in promise(cohorts, build, sensitive=True)["not_guaranteed"]
     exact = mechanism({"kind": "tlkc-cohorts", "K": 3, "C": 0.75})
-    assert "rules" not in promise(exact, exact.build(exposure))["not_guaranteed"]
+    assert "rules" not in promise(exact, exact.build(exposure), sensitive=True)["not_guaranteed"]
 
 
 def test_infeasible_publications_are_withheld_not_misconfigured() -> None:

@@ -52,7 +52,7 @@ def command(
     """Replay a log as the daemon would have published it; exit 3 where a release was withheld."""
     from connectors import read_log
     from stream.config import sources
-    from stream.fold.window import moment
+    from stream.config.window import moment
     from stream.replay.presets import with_default
     from stream.replay.replay import Replay, check_against
 

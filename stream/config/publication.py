@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import (
     AwareDatetime,
     Field,
-    ValidationError,
     field_validator,
     model_validator,
 )
@@ -18,7 +16,9 @@ from pydantic import (
 from connectors.times import nanoseconds as instant
 from models.dp.budget import Charge
 from models.errors import InputError
+from stream.config.faults import naming
 from stream.config.process import Table, kept_moment, plain_name
+from stream.config.window import WindowTable
 from stream.fold.window import Window
 from stream.release.audits import audits
 from stream.release.contract import AUDIENCE, Audit, Mechanism
@@ -96,13 +96,13 @@ class Publication(Table):
     @cached_property
     def build_mechanism(self) -> Mechanism:
         """The mechanism of the table, validated."""
-        with _naming(self.name, "mechanism"):
+        with naming(self.name, "mechanism"):
             return mechanism(self.mechanism)
 
     @cached_property
     def build_audits(self) -> tuple[Audit, ...]:
         """The audits of the table, in order."""
-        with _naming(self.name, "audit"):
+        with naming(self.name, "audit"):
             return audits(self.audit)
 
     @cached_property
@@ -115,8 +115,8 @@ class Publication(Table):
                     f"publication {self.name!r}: first stands twice, beside the window and in it; keep one"
                 )
             table["first"] = self.first
-        with _naming(self.name, "window"):
-            return Window.from_mapping(table)
+        with naming(self.name, "window"):
+            return WindowTable.model_validate(table).window()
 
     @property
     def start_ns(self) -> int | None:
@@ -184,31 +184,6 @@ class Publication(Table):
                 f"{where}: {found[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "
                 "would itself tell; use every = ... or manual, or set gate.public_cut = true (the promise then says so)"
             )
-
-
-SAID = {"extra_forbidden": "unknown key", "missing": "is missing, and has no default: say what it is"}
-"""Kinds of faults in words of ours."""
-
-
-def explain(error: ValidationError) -> Iterator[str]:
-    """Every fault as `place: what is wrong`, without the value given (it may be a secret)."""
-    for fault in error.errors(include_url=False, include_input=False, include_context=False):
-        place = ".".join(str(part) for part in fault["loc"]) or "settings"
-        message = SAID.get(fault["type"], fault["msg"].removeprefix("Value error, "))
-        yield f"{place}: {message}"
-
-
-@contextmanager
-def _naming(publication: str, table: str) -> Iterator[None]:
-    """Faults inside say which publication and which table they are in."""
-    try:
-        yield
-    except ValidationError as error:
-        where = ".".join([table, *getattr(error, "__notes__", ())])
-        faults = "; ".join(f"{where}.{fault}" for fault in explain(error))
-        raise InputError(f"publication {publication!r}: {faults}") from None
-    except InputError as error:
-        raise InputError(f"publication {publication!r}: {error}") from None
 
 
 def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> None:

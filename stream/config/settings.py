@@ -23,7 +23,7 @@ from pydantic import (
 from connectors.kafka.source import Source
 from models.errors import InputError
 from stream.config.process import Attributes, Columns, Completion, Process, ProcessBudget, Table
-from stream.config.publication import Publication, explain, refuse_impossible_audience
+from stream.config.publication import Publication, refuse_impossible_audience
 from stream.release.gate import GatePolicy
 from stream.release.spec import PublicationSpec
 from stream.storage.envelope import Keys
@@ -37,7 +37,6 @@ __all__ = [
     "ProcessBudget",
     "Publication",
     "Settings",
-    "explain",
 ]
 
 

@@ -14,7 +14,8 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from models.errors import InputError
-from stream.config.settings import Settings, explain
+from stream.config.faults import explain
+from stream.config.settings import Settings
 from stream.storage.folder import refuse_writable
 
 PREFIX = "VEILSTREAM_"

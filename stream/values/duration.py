@@ -24,23 +24,24 @@ _FORM = re.compile(r"(\d{1,18})\s*(ms|s|m|h|d|w)", re.ASCII)
 
 
 def nanoseconds(value: Any, where: str = "duration") -> int:
-    """Parse a duration: `7d` -> 604800000000000. A number without a unit, zero, a negative duration and one of
-    centuries are refused."""
+    """`as_duration`, whose InputError names `where`."""
+    try:
+        return as_duration(value)
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def as_duration(value: Any) -> int:
+    """Parse a duration: `7d` -> 604800000000000. ValueError for a number without a unit, zero, a negative duration and
+    one of centuries."""
     match = _FORM.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or int(match[1]) == 0:
-        raise InputError(f"{where}: {value!r} is not a duration such as 30s, 10m, 1h, 7d or 2w, above zero")
+        raise ValueError(f"{value!r} is not a duration such as 30s, 10m, 1h, 7d or 2w, above zero")
     length = int(match[1]) * UNITS[match[2]]
     if length > LONGEST:
-        raise InputError(f"{where}: {value!r} is longer than a hundred years")
+        raise ValueError(f"{value!r} is longer than a hundred years")
     return length
 
 
-def _validate(value: Any) -> int:
-    try:
-        return nanoseconds(value)
-    except InputError as error:  # pydantic says where it stands
-        raise ValueError(str(error).removeprefix("duration: ")) from None
-
-
-Duration = Annotated[int, BeforeValidator(_validate)]
+Duration = Annotated[int, BeforeValidator(as_duration)]
 """Nanoseconds in the program, `7d` in the file."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from tests.oracles.fold_runs import S, in_order, run
 from tests.property.test_fold_oracle import event, interleaved, rules, stream
 
@@ -59,7 +59,7 @@ TUMBLING = [
 def test_event_time_windows_do_not_see_how_partitions_interleave(window, silence, one, two, data):
     """Any interleaving that keeps each partition's order gives the same windows, logs, completions and counts."""
     made = FoldRules(
-        (PublicationRules("p", Window.from_mapping(window)),),
+        (PublicationRules("p", window_of(window)),),
         end_activities=("z",),
         inactivity=silence,
         sources=(("A", 0), ("B", 0)),
@@ -90,7 +90,7 @@ RULES = [{"x": 1}, {"x": 2}, {"x": 3, "fraction": 0.5}, {"x": 2, "max_wait": "4s
 )
 def test_exposed_prefixes_grow_by_exactly_x_or_the_remainder(rule, other, rows):
     """events_per_case: prefixes of the true traces, each grown by x (or what is left), never shrunk, nothing lost."""
-    window = Window.from_mapping({"events_per_case": rule, **other})
+    window = window_of({"events_per_case": rule, **other})
     made = FoldRules((PublicationRules("p", window),), end_activities=("z",), inactivity=5 * S, embedded=True)
     fold = Fold(made)
     delta = Delta(src="log", p=0, prev=-1, last=len(rows) - 1, n=len(rows), rows=rows)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, Heartbeat, Row
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from tests.oracles.fold import Oracle
 from tests.oracles.fold_runs import S, run
 
@@ -109,7 +109,7 @@ STEPS = st.lists(
 @given(STEPS)
 def test_whatever_becomes_of_a_log_every_event_that_it_holds_is_folded_once(steps):
     """Appends, reads, clean elections, lost tails and new topics in any order, each alarm answered by a rewind."""
-    world = World(Fold(FoldRules((PublicationRules("p", Window.from_mapping({"manual": True})),))))
+    world = World(Fold(FoldRules((PublicationRules("p", window_of({"manual": True})),))))
     for step, number in steps:
         getattr(world, step)(number)
     for _ in range(2 * len(world.log.records) + 4):
@@ -124,7 +124,7 @@ def test_whatever_becomes_of_a_log_every_event_that_it_holds_is_folded_once(step
 @given(STEPS.map(lambda steps: [one for one in steps if one[0] in ("append", "read", "elect", "restart")]))
 def test_clean_elections_and_restarts_raise_no_alarm(steps):
     """Another leader with the same log is no gap: an alarm that cries often is not heard."""
-    world = World(Fold(FoldRules((PublicationRules("p", Window.from_mapping({"manual": True})),))))
+    world = World(Fold(FoldRules((PublicationRules("p", window_of({"manual": True})),))))
     for step, number in steps:
         getattr(world, step)(number)
     assert world.alarms == 0
@@ -137,7 +137,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab"), st.integer
 @given(EVENTS, EVENTS, st.booleans(), st.integers(0, 11), st.sampled_from([{"new_cases": 2}, {"new_events": 3}]))
 def test_an_accepted_log_cuts_as_the_oracle_does(before, after, recreated, keep, window):
     """The rows of a log that was created again, or cut and written again, are new events and no repeats."""
-    made = FoldRules((PublicationRules("p", Window.from_mapping(window)),))
+    made = FoldRules((PublicationRules("p", window_of(window)),))
     oracle, records, clock = Oracle(made), [], 0
 
     def rows(events, first):

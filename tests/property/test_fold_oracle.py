@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from tests.oracles.fold import Oracle
 from tests.oracles.fold_runs import S, deltas, in_order, run
 
@@ -41,7 +41,7 @@ WINDOWS = [
 
 publications = st.lists(
     st.builds(
-        lambda window, late, start, private: (Window.from_mapping(window), late, start, private),
+        lambda window, late, start, private: (window_of(window), late, start, private),
         st.sampled_from(WINDOWS),
         st.sampled_from(["next_release", "drop", "dlq"]),
         st.sampled_from([None, None, 0, 3 * S, 11 * S]),

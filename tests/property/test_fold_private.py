@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Heartbeat, Row, Tick, without_cases
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from tests.oracles.fold import Oracle
 from tests.oracles.fold_runs import S, deltas, in_order, run
 from tests.property.test_fold_equalities import records_of
@@ -31,7 +31,7 @@ def private(windows):
     return st.builds(
         lambda made, ends, silence, keep, embedded: FoldRules(
             tuple(
-                PublicationRules(f"p{i}", Window.from_mapping(window), late, start, private=True)
+                PublicationRules(f"p{i}", window_of(window), late, start, private=True)
                 for i, (window, late, start) in enumerate(made)
             ),
             ends,

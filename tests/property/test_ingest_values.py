@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connectors.kafka.events import Schema, decoder
+from stream.config.window import window_of
 from stream.daemon.deltas import DeltaWriter, SourceRecord
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from stream.values.pseudonym import Pseudonyms
 
 NOW = 1_800_000_000_000_000_000
@@ -47,7 +47,7 @@ def record(offset: int, value: Any, attribute: str = "x") -> SourceRecord:
 
 
 def fold() -> Fold:
-    return Fold(FoldRules((PublicationRules("p", Window.from_mapping({"new_events": 2})),), embedded=False))
+    return Fold(FoldRules((PublicationRules("p", window_of({"new_events": 2})),), embedded=False))
 
 
 def writer() -> DeltaWriter:

@@ -15,6 +15,7 @@ import pytest
 from connectors.kafka.source import Source
 from models.errors import VeilstreamError
 from stream.config.settings import Settings
+from stream.config.window import window_of
 from stream.daemon.alarms import Alarms
 from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_log import Anchor
@@ -23,7 +24,6 @@ from stream.daemon.status import StatusFile
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from stream.runtime.runner import Runner
 
 DAY = 86_400 * 10**9
@@ -43,7 +43,7 @@ class Unopened(Engine):
     """An engine over a fold, without topics or files; it counts its checkpoints."""
 
     def __init__(self) -> None:
-        window = Window.from_mapping({"new_events": 2})
+        window = window_of({"new_events": 2})
         self.runner = Runner(Fold(FoldRules((PublicationRules("p", window, "dlq"),))), self, every=9)
         self.ledger: Any = Ledger()
         self.delta: Any = SimpleNamespace(anchor=Anchor(""))

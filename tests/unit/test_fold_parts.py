@@ -7,12 +7,12 @@ import ast
 import numpy as np
 import pytest
 
+from stream.config.window import window_of
 from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions
 from stream.fold.intake import CASE_COLUMNS, Partition
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.triggers import NEVER, Clock
-from stream.fold.window import Window
 from tests.conftest import ROOT
 
 S = 1_000_000_000
@@ -66,7 +66,7 @@ def test_cases_complete_by_silence_one_after_the_other() -> None:
     """In order of their deadlines, and only where a trigger counts completions."""
     from stream.fold.cases import Table
 
-    counting = FoldRules((PublicationRules("p", Window.from_mapping({"completed_cases": 5})),), inactivity=10 * S)
+    counting = FoldRules((PublicationRules("p", window_of({"completed_cases": 5})),), inactivity=10 * S)
     cases = Table(CASE_COLUMNS)
     cases.stage({"last": [3 * S, S, 9 * S], "arrival": [3 * S, S, 9 * S]}, 3)
     cases.size = 3

@@ -10,11 +10,11 @@ import pytest
 
 from connectors.kafka.events import Schema, decoder
 from stream.config.settings import Settings
+from stream.config.window import window_of
 from stream.daemon.deltas import DeltaWriter, SourceRecord
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from stream.runtime.service import ReleaseService
 from stream.values.pseudonym import Pseudonyms
 
@@ -45,7 +45,7 @@ def service(folder: Path, **process: object) -> ReleaseService:
 
 
 def fold() -> Fold:
-    return Fold(FoldRules((PublicationRules("p", Window.from_mapping({"manual": True})),), embedded=False))
+    return Fold(FoldRules((PublicationRules("p", window_of({"manual": True})),), embedded=False))
 
 
 @pytest.mark.parametrize("resource", [RESOURCE, "r-0123456789abcdef"])

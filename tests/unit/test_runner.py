@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from models.errors import InputError
+from stream.config.window import window_of
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from stream.runtime.runner import Arrival, Runner
 
 S = 1_000_000_000
@@ -38,7 +38,7 @@ class Told:
     """Writes down what the loop asks for; `erased`: it saves by itself after a record, as after an erasure."""
 
     def __init__(self, new_events: int, every: int, *, erased: bool = False) -> None:
-        fold = Fold(FoldRules((PublicationRules("p", Window.from_mapping({"new_events": new_events})),)))
+        fold = Fold(FoldRules((PublicationRules("p", window_of({"new_events": new_events})),)))
         self.runner = Runner(fold, self, every=every)
         self.steps: list[str] = []
         self.erased = erased

@@ -60,7 +60,7 @@ def test_the_configuration_of_the_design(tmp_path: Path) -> None:
         ("new_cases = 100", "new_cases = 0", "window.new_cases"),
         ("new_cases = 100", "new_cases = -3", "window.new_cases"),
         ("new_cases = 100", "new_cases = nan", "window.new_cases"),
-        ("new_cases = 100", "new_case = 100", "window.new_case is unknown"),
+        ("new_cases = 100", "new_case = 100", "window.new_case: unknown key"),
         ('sensitive = ["Diagnose"]', 'sensitiv = ["Diagnose"]', "process.sensitiv"),
         ('kind = "tlkc"', 'kind = "tlck"', "not one of"),
         ("epsilon = 0.1,", "epsilon = nan,", "epsilon"),
@@ -171,7 +171,7 @@ def test_a_secret_and_its_file_take_each_others_place(tmp_path: Path, environmen
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("PROCESS", "clinic", "process: Input should be a valid dictionary"),
+        ("PROCESS", "clinic", "process: must be a table of keys"),
         ("PROCESS", '{"name": ', "VEILSTREAM_PROCESS: begins like JSON, but is none"),
         ("PROCESS__NAMES", "clinic", "VEILSTREAM_PROCESS__NAMES: no such setting"),
         ("PROCESS__NAME__DEEP", "clinic", "VEILSTREAM_PROCESS__NAME__DEEP: no such setting"),

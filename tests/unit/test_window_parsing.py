@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 
 from models.errors import InputError
+from stream.config.window import window_of
 from stream.fold.window import First, Window
 
 DAY = 86_400_000_000_000
@@ -14,14 +15,14 @@ DAY = 86_400_000_000_000
 
 def test_durations_become_nanoseconds():
     """`7d` is seven days of 86,400 seconds."""
-    window = Window.from_mapping({"every": "7d", "allowed_lateness": "1h", "idle_timeout": "30s"})
+    window = window_of({"every": "7d", "allowed_lateness": "1h", "idle_timeout": "30s"})
     assert (window.every, window.allowed_lateness, window.idle_timeout) == (7 * DAY, DAY // 24, 30_000_000_000)
     assert window.tumbling
 
 
 def test_first_until_is_exact_to_the_nanosecond():
     """A moment survives as an integer: a float would be off by up to 256 ns today."""
-    window = Window.from_mapping({"new_cases": 1, "first": {"until": "2014-05-01T00:00:00.000001Z"}})
+    window = window_of({"new_cases": 1, "first": {"until": "2014-05-01T00:00:00.000001Z"}})
     assert window.first == First("until", 1_398_902_400_000_001_000)
     assert Window.from_state(window.to_mapping()) == window
 
@@ -64,7 +65,7 @@ def test_first_until_is_exact_to_the_nanosecond():
 def test_what_cannot_be_a_window_is_refused_by_its_key(table, key):
     """Zero, negative, NaN, unknown, zoneless or lonely keys: one line that names the key."""
     with pytest.raises(InputError) as caught:
-        Window.from_mapping(table)
+        window_of(table)
     assert str(caught.value).startswith(key)
     assert "\n" not in str(caught.value)
 
@@ -79,4 +80,4 @@ def test_what_cannot_be_a_window_is_refused_by_its_key(table, key):
 )
 def test_windows_that_need_the_whole_log_say_so(table, keys):
     """A daemon's configuration can be refused by these names."""
-    assert Window.from_mapping(table).replay_only == keys
+    assert window_of(table).replay_only == keys

@@ -1,0 +1,38 @@
+"""What pydantic finds wrong in a table, in words: `place: what is wrong`, without the value (it may be a secret)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pydantic import ValidationError
+
+from models.errors import InputError
+
+SAID = {
+    "extra_forbidden": "unknown key",
+    "missing": "is missing, and has no default: say what it is",
+    "model_type": "must be a table of keys",
+}
+"""Kinds of faults in words of ours."""
+
+
+def explain(error: ValidationError, root: str = "settings") -> Iterator[str]:
+    """Every fault as `place: what is wrong`; what concerns the whole table is said of `root`."""
+    for fault in error.errors(include_url=False, include_input=False, include_context=False):
+        place = ".".join(str(part) for part in fault["loc"]) or root
+        message = SAID.get(fault["type"], fault["msg"].removeprefix("Value error, "))
+        yield f"{place}: {message}"
+
+
+@contextmanager
+def naming(publication: str, table: str) -> Iterator[None]:
+    """Faults inside say which publication and which table they are in."""
+    try:
+        yield
+    except ValidationError as error:
+        where = ".".join([table, *getattr(error, "__notes__", ())])
+        faults = "; ".join(f"{where}.{fault}" for fault in explain(error))
+        raise InputError(f"publication {publication!r}: {faults}") from None
+    except InputError as error:
+        raise InputError(f"publication {publication!r}: {error}") from None

@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,3 +76,36 @@ def test_a_reader_sees_what_a_writer_has_just_appended(ledger: Path) -> None:
         assert [entry.kind for entry in open_readonly(ledger)] == ["charge"]
     finally:
         writer.close()
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_writer_that_comes_while_a_reader_reads_is_noticed(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch, torn: bool
+) -> None:
+    """Where nobody wrote at first and a writer's log is there at the end, the file is read once more, with the log;
+    also where what was read in between could not be read."""
+    writers: list[SqliteLedger] = []
+    connect = sqlite3.connect
+
+    def connect_late(target: str | Path, *args: Any, **options: Any) -> sqlite3.Connection:
+        if "immutable" in str(target) and not writers:
+            writers.append(SqliteLedger(ledger, "hospital"))
+            writers[0].append(charge_entry("research", "cut", Charge(Fraction(1))))
+            if torn:
+                raise sqlite3.DatabaseError("database disk image is malformed")
+        return connect(target, *args, **options)
+
+    monkeypatch.setattr("stream.storage.ledger.sqlite3.connect", connect_late)
+    try:
+        assert [entry.kind for entry in open_readonly(ledger)] == ["charge"]
+        assert len(writers) == 1
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+def test_a_file_that_stays_torn_is_refused(ledger: Path) -> None:
+    """No writer came: the file itself is damaged, and nothing is read again and again."""
+    ledger.write_bytes(b"SQLite format 3\0" + bytes(200))
+    with pytest.raises(RefusedError, match="the ledger cannot be read"):
+        open_readonly(ledger)

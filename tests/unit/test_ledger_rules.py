@@ -256,3 +256,19 @@ def test_a_series_goes_on_naming_resources_as_it_began(ledger: SqliteLedger) -> 
     assert account.resource_form == "process"
     account.append(entry("seal", publication="p", cut="b", sequence=2))
     assert account.resource_form == "key"
+
+
+def test_the_streak_counts_refusals_since_the_last_seal(ledger: SqliteLedger) -> None:
+    """Each refused cut once; a seal ends it; a seal that is folded again (another appender's stands) does not."""
+    account = Account(ledger, "p")
+    assert account.streak == 0
+    for cut, streak in (("a", 1), ("a", 1), ("b", 2)):
+        account.append(_entry("withheld", cut=cut))
+        assert account.streak == streak
+    account.append(_entry("seal", cut="c", sequence=1))
+    assert account.streak == 0
+    account.append(_entry("withheld", cut="d"))
+    account.append(_entry("seal", cut="c", sequence=1))
+    assert account.streak == Account(ledger, "p").streak == 1
+    account.append(_entry("seal", cut="e", sequence=2))
+    assert account.streak == Account(ledger, "p").streak == 0

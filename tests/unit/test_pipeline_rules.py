@@ -292,6 +292,10 @@ def test_accepted_gaps_are_said(tmp_path: Path) -> None:
             service.pipelines["p"].accept_gap(position, ["s/0: offsets 3 to 4 are missing"])
         service.pipelines["p"].attempt(_attempt())
     assert _public(tmp_path, 1)["gaps_accepted"] == 2
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:  # the ledger remembers them
+        assert service.pipelines["p"].gaps_accepted == 2
+        service.pipelines["p"].accept_gap(9, ["s/0: offsets 3 to 4 are missing"])
+        assert service.pipelines["p"].gaps_accepted == 2
 
 
 def test_resources_are_named_as_the_process_says(tmp_path: Path) -> None:

@@ -197,6 +197,12 @@ def test_the_process_spends_up_to_its_limit(tmp_path: Path, budget: dict[str, st
         assert [one.status for one in (*_spend(service, "p", 2), *_spend(service, "q", 1))] == ["sealed"] * 3
         refused = [service.pipelines[name].attempt(_attempt(f"{name}@9.0.0")) for name in "pq"]
         assert [one.reasons for one in refused] == [[reason], [reason]]
+        (limit,) = (Fraction(each) for each in budget.values())
+        part = Fraction("0.5") if "max_epsilon" in budget else Fraction("0.001")
+        for one in refused:
+            assert [(each.code, each.bound, each.value) for each in one.because] == [
+                ("process_budget", limit, limit + part)
+            ]
         assert service.pipelines["r"].attempt(_attempt("r@1.0.0")).status == "sealed"
 
 

@@ -72,7 +72,10 @@ def test_without_charge_or_bound_there_is_no_number() -> None:
     assert releases_left(GatePolicy(), charge("1"), charge("1/2"), NOTHING, WITHOUT_LIMIT) is None
     assert releases_left(GatePolicy(), charge("1"), NOTHING, NOTHING, (None, Fraction(1))) is None
     # a bound on delta does not count draws that spend none
-    assert releases_left(GatePolicy(max_delta="1/10"), charge("1"), NOTHING, NOTHING, WITHOUT_LIMIT) is None
+    for spent in (NOTHING, charge("1", "1/10")):  # nor where just that much is spent
+        assert releases_left(GatePolicy(max_delta="1/10"), charge("1"), spent, NOTHING, WITHOUT_LIMIT) is None
+    # what was overspent under an earlier configuration does not hold up who spends nothing
+    assert releases_left(GatePolicy(max_epsilon=1), NOTHING, charge("2"), NOTHING, WITHOUT_LIMIT) is None
 
 
 def test_the_doubled_epsilon_is_what_the_gate_reports() -> None:

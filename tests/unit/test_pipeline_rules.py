@@ -120,6 +120,10 @@ def test_a_decided_cut_is_answered_and_not_decided_again(tmp_path: Path) -> None
         assert again.audit["counts"] == {"pending": 3, "seen": 403}
         other = service.pipelines["p"].attempt(_attempt("p@2.0.0"))
         assert (other.status, other.sequence) == ("sealed", 1)
+        assert other.audit["counts"] == {
+            "pending": 3, "seen": 403, "exposed": 600, "released": 600, "released_cases": 300,
+            "suppressed_events": 0, "suppressed_cases": 0,
+        }  # fmt: skip
         assert (other.audit["cut"], other.audit["files"]) == (sealed.audit["cut"], sealed.audit["files"])
         assert (service.ledger.count(), passed) == (before, [])
         assert service.pipelines["p"].decided("p@3.0.0") is None

@@ -19,9 +19,10 @@ from models.anonymize.hiding import Target
 from models.anonymize.repair import Banned
 from models.anonymize.shown import Shown
 from models.dp.budget import Charge
-from models.errors import BoundError
+from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
 from stream.release.documents import AuditDocument
+from stream.release.once import OncePerCase
 from stream.release.reason import Reason, texts
 from stream.storage.release_record import Record
 
@@ -165,6 +166,10 @@ class Mechanism(BaseModel, ABC):
     releases_attributes: ClassVar[bool] = True
     """Whether a released record is one case of the source, whose attributes can leave with it."""
 
+    counts_cases: ClassVar[bool] = False
+    """Whether everything in a release is noisy counts of cases, so that releases of disjoint cases compose in parallel
+    (`cases = "completed"`); the kind then has `cases_per_person`."""
+
     remembers: ClassVar[bool] = False
     """Whether a promise rests on what the publication's earlier releases left in its memory."""
 
@@ -180,6 +185,10 @@ class Mechanism(BaseModel, ABC):
     @abstractmethod
     def promise(self) -> Mapping[str, Any]:
         """{what is guaranteed, to_whom, against_whom, relation, unit, not_guaranteed}: plain sentences, public."""
+
+    def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        """`promise` of a series in which each case counts once. A kind that `counts_cases` overrides it."""
+        raise InputError(f"{self.kind} does not count cases")
 
     @abstractmethod
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
@@ -254,6 +263,10 @@ class AuditContext:
     """Cases declared gone since the first release (erasure, retention)."""
     erased_releases: frozenset[int] = frozenset()
     """Numbers of earlier releases that hold a case erased since: their variants lack it, their bytes do not."""
+    spent: Charge = field(default_factory=Charge)
+    """What these charges are together."""
+    once: OncePerCase | None = None
+    """Each case is in one release."""
     previous_audit: AuditDocument = field(default_factory=AuditDocument)
     """audit.json of the last sealed release, {} for the first: where an audit finds the state that it keeps."""
 

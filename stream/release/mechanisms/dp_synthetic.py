@@ -18,6 +18,7 @@ from models.errors import InputError
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.dp_log import milliseconds
 from stream.release.mechanisms.dp_variants import large_delta, strict_build, strict_promise
+from stream.release.once import OncePerCase
 from stream.values.duration import UNITS, Duration
 from stream.values.exact import Exact
 
@@ -30,6 +31,7 @@ class DpSynthetic(Mechanism):
 
     reads_data_in_gate: ClassVar[bool] = False
     releases_attributes: ClassVar[bool] = False
+    counts_cases: ClassVar[bool] = True
 
     kind: Literal["dp-synthetic"] = "dp-synthetic"
     epsilon: Exact = Field(gt=0)
@@ -122,8 +124,15 @@ class DpSynthetic(Mechanism):
         return Charge(self.epsilon, self.delta_dp)
 
     def promise(self) -> Mapping[str, Any]:
+        return self._promised(None)
+
+    def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        return self._promised(once)
+
+    def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
         times = "" if self.max_duration is None else ", and all times"
-        said = strict_promise(self.charge(), self.cases_per_person, f"the released traces, their frequencies{times}")
+        what = f"the released traces, their frequencies{times}"
+        said = strict_promise(self.charge(), self.cases_per_person, what, once)
         labels = "activity labels" if self.activities is not None else "labels of declared candidates"
         return {
             **said,

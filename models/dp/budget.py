@@ -90,8 +90,8 @@ class Charge:
 
 
 def parallel(charges: Iterable[Charge]) -> Charge:
-    """What releases of disjoint data are together: the largest epsilon and the largest delta (McSherry 2009, theorem 4).
-    Nobody is in two of them, so nobody pays twice."""
+    """What releases of disjoint data are together: the largest epsilon and the largest delta (McSherry 2009, theorem
+    4). Nobody is in two of them, so nobody pays twice."""
     known = list(charges)
     return Charge(
         max((one.epsilon for one in known), default=Fraction(0)), max((one.delta for one in known), default=Fraction(0))

@@ -102,7 +102,11 @@ def _releases(settings: Settings) -> Iterator[str]:
 
 def _once(settings: Settings, publication: Publication) -> Iterator[str]:
     """A series in which each case counts once ends by no budget; what it takes for granted."""
-    where, gate, asked = f"publication {publication.name!r}", publication.gate, publication.build_mechanism.charge().epsilon
+    where, gate, asked = (
+        f"publication {publication.name!r}",
+        publication.gate,
+        publication.build_mechanism.charge().epsilon,
+    )
     for key, bound, each in (("max_epsilon", gate.max_epsilon, asked), ("max_tpl", gate.max_tpl, 2 * asked)):
         if bound is not None and each > bound:
             yield f"{where}: gate.{key} = {float(bound):g} is below one charge ({float(each):g}): no release will come"

@@ -52,9 +52,9 @@ class Publication(Table):
     audit: dict[str, Any] = Field(default={})
     gate: GatePolicy = GatePolicy()
     cases: Literal["all", "completed"] = "all"
-    """dp: `all`, every release is about everything so far, and charges add up; `completed`, about the cases that completed
-    since the last one: each case counts once, and one charge pays for the whole series. What comes to a case later is
-    lost."""
+    """dp: `all`, every release is about everything so far, and charges add up; `completed`, about the cases that
+    completed since the last one: each case counts once, and one charge pays for the whole series. What comes to a case
+    later is lost."""
     late: Literal["next_release", "drop", "dlq"] = "next_release"
     formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)
     first: dict[str, Any] | None = None
@@ -206,13 +206,13 @@ class Publication(Table):
         kind, window = self.build_mechanism.kind, self.build_window
         if not self.build_mechanism.counts_cases:
             raise InputError(
-                f'{where}: cases = "completed" is for releases of noisy counts of cases, where one charge then pays for '
-                f"the series; {kind} makes none; remove it"
+                f'{where}: cases = "completed" is for releases of noisy counts of cases, where one charge then pays '
+                f"for the series; {kind} makes none; remove it"
             )
         if window.first is not None:
             raise InputError(
-                f'{where}: first shapes a release that grows; with cases = "completed" each release is about the cases '
-                "that completed since the last one; remove it"
+                f'{where}: first shapes a release that grows; with cases = "completed" each release is about the '
+                "cases that completed since the last one; remove it"
             )
         if window.tumbling and not self.gate.public_cut:
             raise InputError(

@@ -60,9 +60,7 @@ class Once:
         flags[late] = DROPPED
         return int(np.count_nonzero(late))
 
-    def _within_cap(
-        self, own: PublicationState, flags: Array, chosen: Positions, most: int
-    ) -> tuple[Positions, int]:
+    def _within_cap(self, own: PublicationState, flags: Array, chosen: Positions, most: int) -> tuple[Positions, int]:
         """The chosen events without those of cases beyond `most` of one person; how many cases these are."""
         events = self.state.events
         ordered = trace_order(events, chosen, self.state.rank)

@@ -72,9 +72,7 @@ def manifest(
     return body
 
 
-def promise(
-    mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePerCase | None = None
-) -> dict[str, str]:
+def promise(mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePerCase | None = None) -> dict[str, str]:
     """The mechanism's promise, with what this build in particular does not guarantee. `sensitive`: whether the log has
     sensitive attributes; without them a bound on their values bounds nothing, and nothing is said of it."""
     if not sensitive and "C" in type(mechanism).model_fields:

@@ -20,8 +20,8 @@ from models.errors import RefusedError
 from stream.storage.entries import CASES, ChargeBody
 
 PAID = (
-    "once: a number of this cut was burned, and its bytes may have been seen; its cases have been paid for, and are not "
-    "released again under the same charge"
+    "once: a number of this cut was burned, and its bytes may have been seen; its cases have been paid for, and are "
+    "not released again under the same charge"
 )
 
 

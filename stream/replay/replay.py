@@ -252,7 +252,9 @@ def check_against(settings: Settings, log: EventLog) -> None:
     for name in (*process.kept, *process.attributes.person):
         if name not in log.case_attributes and name not in log.event_attributes:
             known = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
-            role = next(role for role in ("sensitive", "quasi", "public", "person") if name in getattr(process.attributes, role))
+            role = next(
+                role for role in ("sensitive", "quasi", "public", "person") if name in getattr(process.attributes, role)
+            )
             raise InputError(f"{role} attribute {name!r} is not in the log; it has {known}")
     if not settings.publication:
         refuse_identifying(log, process.sensitive)

@@ -76,7 +76,9 @@ def strict_promise(
     """The words of a strict release, or of a series of them in which each case counts `once`: formula, relation, unit,
     and what is not covered."""
     cases = "one case" if cases_per_person == 1 else f"{cases_per_person} cases"
-    formula = f"P[M(L) in S] <= exp({float(charge.epsilon):g}) P[M(L') in S] + {float(charge.delta):g} for every set S of"
+    formula = (
+        f"P[M(L) in S] <= exp({float(charge.epsilon):g}) P[M(L') in S] + {float(charge.delta):g} for every set S of"
+    )
     adversary = "any adversary, also one who knows all other cases and the program"
     public = "activity labels, parameters and bounds count as public"
     if once is None:
@@ -96,15 +98,16 @@ def strict_promise(
         whom = f"every person that the source names: at most {cases} of each are released, in all releases together"
         beyond = "a person whom the source names in two ways counts as two"
     return {
-        "guaranteed": f"{what}, in all releases of this publication together, however many: {formula} series of releases",
+        "guaranteed": f"{what}, in all releases of this publication together, however many: {formula} series of "
+        "releases",
         "to_whom": whom,
         "against_whom": adversary,
         "relation": "unbounded: L' is L, all that the windows of the series exposed, with or without the cases of one "
         "person (to replace them counts twice); each case is in one release only, and which one its own events and "
         "public moments decide",
         "unit": f"one person ({cases} in the whole series)",
-        "not_guaranteed": f"{public}; other publications of the same cases add up, epsilon and delta; what persons have "
-        f"in common is not protected; what comes to a case after its release is in none; {beyond}",
+        "not_guaranteed": f"{public}; other publications of the same cases add up, epsilon and delta; what persons "
+        f"have in common is not protected; what comes to a case after its release is in none; {beyond}",
     }
 
 

@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from connectors.times import nanoseconds as instant
+from models.dp.accumulation import MOST_RELEASES, Shape
 from models.dp.budget import Charge
 from models.errors import InputError
 from stream.config.process import Table, kept_moment, plain_name
@@ -55,6 +56,11 @@ class Publication(Table):
     """dp: `all`, every release is about everything so far, and charges add up; `completed`, about the cases that
     completed since the last one: each case counts once, and one charge pays for the whole series. What comes to a case
     later is lost."""
+    accumulate: Literal["none", "sum", "tree"] = "none"
+    """with `cases = "completed"`: a second log beside each release, over everything published so far, at no further
+    charge. `sum` adds noisy counts up; `tree` divides epsilon so that noise grows less over a declared horizon"""
+    horizon: int | None = Field(default=None, ge=1, le=MOST_RELEASES)
+    """releases that accumulated logs are planned for"""
     late: Literal["next_release", "drop", "dlq"] = "next_release"
     formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)
     first: dict[str, Any] | None = None
@@ -98,6 +104,7 @@ class Publication(Table):
         self._refuse_impossible_ba(where)
         if self.cases == "completed":
             self._refuse_twice(where)
+        self._refuse_accumulation(where)
         return self
 
     @cached_property
@@ -141,6 +148,11 @@ class Publication(Table):
         if self.cases == "all":
             return None
         return OncePerCase(int(getattr(self.build_mechanism, "cases_per_person", 1)), person)
+
+    @property
+    def accumulation(self) -> Shape | None:
+        """How releases add up to a second log; None where they do not."""
+        return None if self.accumulate == "none" else Shape.of(self.accumulate, self.horizon)
 
     @property
     def counted_from_start(self) -> bool:
@@ -200,6 +212,28 @@ class Publication(Table):
                 + (", or set gate.public_cut = true (the promise then says so)" if self.cases == "all" else "")
             )
 
+    def _refuse_accumulation(self, where: str) -> None:
+        """A second log over everything so far that could not be, or says nothing new."""
+        if self.accumulate == "none":
+            if self.horizon is not None:
+                raise InputError(f"{where}: horizon is of accumulated logs; add accumulate, or remove it")
+            return
+        kind = self.build_mechanism.kind
+        if self.cases == "all":
+            raise InputError(
+                f'{where}: accumulate adds up releases of different cases; with cases = "all" each release is about '
+                'everything so far already; add cases = "completed", or remove it'
+            )
+        if not self.build_mechanism.accumulates:
+            raise InputError(
+                f"{where}: releases of {kind} do not add up (only noisy counts do); use dp-variants or dp-synthetic, "
+                "or remove accumulate"
+            )
+        try:
+            self.build_mechanism.check_series(Shape.of(self.accumulate, self.horizon))
+        except InputError as error:
+            raise InputError(f"{where}: accumulate: {error}") from None
+
     def _refuse_twice(self, where: str) -> None:
         """What a series in which each case counts once cannot do: which window a case falls into must depend on that
         case's own events and on public moments."""
@@ -211,8 +245,8 @@ class Publication(Table):
             )
         if window.first is not None:
             raise InputError(
-                f'{where}: first shapes a release that grows; with cases = "completed" each release is about the '
-                "cases that completed since the last one; remove it"
+                f'{where}: first shapes a release that grows; with cases = "completed" each release is about '
+                "the cases that completed since the last one; remove it"
             )
         if window.tumbling and not self.gate.public_cut:
             raise InputError(

@@ -133,6 +133,7 @@ class Settings(Table):
             raw_resources=self.process.raw_resources,
             min_free_bytes=self.min_free_bytes,
             once=publication.once(person=self.process.person is not None),
+            accumulation=publication.accumulation,
         )
 
     def _check_identifiers(self) -> None:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from models.anonymize.hiding import Target
 from models.anonymize.repair import Banned
 from models.anonymize.shown import Shown
+from models.dp.accumulation import Shape
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
@@ -131,6 +132,7 @@ class Build:
     * `applies`: by name of audit, where the answer is not plain "ok".
     * `held`: (cases, events) exposed and kept back for a later release: pending, not suppressed.
     * `immutable`: released cases never change again; an adversary's time is their first publication.
+    * `accumulated`: the log over everything published so far that leaves beside the release, without times.
     * `weakened`: erasure or retention took cases away that the promise had counted; it then holds of the others as
       far as it still can, and `not_guaranteed` says so.
     """
@@ -152,6 +154,7 @@ class Build:
     attributes: Mapping[str, Column] = field(default_factory=dict)
     cohort: Ints | None = None
     weakened: bool = False
+    accumulated: EventLog | None = None
 
 
 class Mechanism(BaseModel, ABC):
@@ -169,6 +172,9 @@ class Mechanism(BaseModel, ABC):
     counts_cases: ClassVar[bool] = False
     """Whether everything in a release is noisy counts of cases, so that releases of disjoint cases compose in parallel
     (`cases = "completed"`); the kind then has `cases_per_person`."""
+
+    accumulates: ClassVar[bool] = False
+    """Whether releases of disjoint cases can be added up (`accumulate`): `build_series` then."""
 
     remembers: ClassVar[bool] = False
     """Whether a promise rests on what the publication's earlier releases left in its memory."""
@@ -196,6 +202,15 @@ class Mechanism(BaseModel, ABC):
 
         Raises BoundError where no release can satisfy the parameters: the attempt is then withheld, with the reason.
         """
+
+    def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
+        """`build` of release `number`, with the log over everything published so far beside it (`Build.accumulated`).
+        A kind that `accumulates` overrides it."""
+        raise InputError(f"{self.kind} cannot be accumulated")
+
+    def check_series(self, shape: Shape) -> None:
+        """InputError where accumulated logs of that shape cannot be, by what is public."""
+        raise InputError(f"{self.kind} cannot be accumulated")
 
     @property
     def perspective(self) -> tuple[str, ...] | None:

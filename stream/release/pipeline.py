@@ -244,7 +244,7 @@ class Pipeline:
         started = time.monotonic()
         try:
             memory = self._memory(self.spec.mechanism)
-            build = self.builder.build(attempt.exposure, memory)
+            build = self.builder.build(attempt.exposure, memory, self.account.last_number + 1)
         except BoundError as error:
             raise _WithheldError([Reason("mechanism", str(error))]) from error
         except InputError as error:
@@ -349,6 +349,7 @@ class Pipeline:
         self._complete(audit, attempt, build)
         released, order = shuffled(build)
         writers = documents.writers(self.spec.formats, released, build, mechanism)
+        writers |= documents.accumulated_writers(self.spec.formats, build, mechanism)
         started = time.monotonic()
         prepared = self.store.prepare(self.name, number, writers, public)
         prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
@@ -362,6 +363,7 @@ class Pipeline:
             candidate,
             dict(zip(released.case_ids, order.tolist(), strict=True)),
         )
+        faults += final_bytes.accumulated_faults(prepared.tmp, self.spec.formats, build)
         self.stages["read_back"] = time.monotonic() - started - self.stages["files"]
         if faults:
             self.store.quarantine(prepared)

@@ -12,6 +12,7 @@ fresh in every run.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import tempfile
@@ -95,19 +96,20 @@ TWO_CASES = Victim("two cases in two windows", "AB", 36, second=60)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`common` cases of A B whose starts are spread over the second day, and over each of so many `days` from then on;
-    the victim comes, or does not. The run ends after so many `hours`."""
+    """`common` cases of A B whose starts are spread over so many hours of the second day, and of each of so many `days`
+    from then on; the victim comes, or does not. The run ends after so many `hours`."""
 
     common: int = 100
     days: int = 1
     hours: int = HOURS
+    spread: int = 22
 
     def rows(self, victim: Victim | None, pseudonym: Callable[[str], str]) -> dict[int, list[PlainRow]]:
         """Rows by the hour in which they arrive, offsets in order of arrival."""
         events: list[tuple[int, int, str, str]] = []
         for number in range(self.days * self.common):
             day, within = divmod(number, self.common)
-            start = (1 + day) * DAY_NS + within * 22 * HOUR_NS // self.common
+            start = (1 + day) * DAY_NS + within * self.spread * HOUR_NS // self.common
             events += [(start + step * HOUR_NS, number, f"case-{number}", name) for step, name in enumerate("AB")]
         if victim is not None:
             events += [
@@ -119,8 +121,8 @@ class Scene:
         return by_hour
 
 
-SERIES = Scene(days=4, hours=121)
-"""Five releases of a day each, the first one without cases."""
+SERIES = Scene(days=4, hours=121, spread=12)
+"""Five releases of a day each, the first one without cases; all cases of a day complete in it."""
 
 
 def small_configuration(mechanism: Mapping[str, Any], **keys: Any) -> Settings:
@@ -224,6 +226,11 @@ def visible(folder: Path, common: int) -> Iterator[tuple[Any, ...]]:
             yield ("no events",)
             continue
         yield from contents(log, common)
+    for path in sorted(folder.glob("accumulated.*"))[:1]:
+        try:
+            yield from (("so far", *event) for event in contents(read_log(path), common))
+        except NoEventsError:
+            yield "so far", "no events"
 
 
 def _variants(folder: Path) -> Counter[tuple[str, ...]]:
@@ -237,13 +244,13 @@ def _variants(folder: Path) -> Counter[tuple[str, ...]]:
 
 
 def together(counts: Sequence[Counter[tuple[str, ...]]], common: int) -> Iterator[Hashable]:
-    """What only several releases tell: a variant that all of the last ones, from a number on, have more often than the
-    others make it. Who is counted in each of them shows here, and in no release alone."""
-    for first in range(len(counts) - 1):
-        for trace in sorted(set().union(*counts)):
-            least = min(one[trace] for one in counts[first:])
-            for bound in (1, common + 1):
-                yield ("releases from", first + 1), "at least" if least >= bound else "not all", trace, bound
+    """What only several releases tell: a variant that each of some releases on end has more often than the others make
+    it, a multiple of `common`. Who is counted in each of them shows here, and in no release alone."""
+    for trace in sorted(set().union(*counts)):
+        above = [count[trace] > common * round(count[trace] / common) for count in counts]
+        for first, last in itertools.combinations(range(len(counts)), 2):
+            if all(above[first : last + 1]):
+                yield f"releases {first + 1} to {last + 1}", "one more each", trace
 
 
 def contents(log: EventLog, common: int) -> Iterator[tuple[Any, ...]]:

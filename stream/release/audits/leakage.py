@@ -142,8 +142,8 @@ ONCE = (
     "one case have to do with each other"
 )
 NOT_SAID = (
-    "what the cases of different persons have to do with each other: a release can tell of a person who is in none, "
-    "by others like that person"
+    "what the cases of different persons have to do with each other: a release can tell of a person who is in "
+    "none, by others like that person"
 )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from models.dp import strict
+from models.dp import series, strict
+from models.dp.accumulation import Shape
 from models.dp.budget import Charge
 from stream.release.contract import Applicability, Build, Exposure, Mechanism
 from stream.release.once import OncePerCase
@@ -26,6 +28,7 @@ class DpVariants(Mechanism):
     reads_data_in_gate: ClassVar[bool] = False
     releases_attributes: ClassVar[bool] = False
     counts_cases: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
 
     kind: Literal["dp-variants"] = "dp-variants"
     epsilon: Exact = Field(gt=0)
@@ -58,6 +61,17 @@ class DpVariants(Mechanism):
             exposure.log, epsilon=self.epsilon, delta_dp=self.delta_dp, cases_per_person=self.cases_per_person
         )
         return strict_build(result, "ordinal", {"threshold": self.threshold()})
+
+    def terms(self) -> strict.Terms:
+        """Exact epsilon and delta, and the cap of cases."""
+        return strict.Terms.of(self.epsilon, self.delta_dp, self.cases_per_person)
+
+    def check_series(self, shape: Shape) -> None:
+        series.check_variants(self.terms(), shape)
+
+    def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
+        found = series.release_variants(exposure.log, terms=self.terms(), shape=shape, number=number, state=memory)
+        return series_build(found, "ordinal", {"threshold": found.release.threshold})
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         return large_delta(self.delta_dp)
@@ -123,3 +137,9 @@ def strict_build(result: strict.StrictRelease, time_basis: Literal["ordinal", "n
         operator={"dp": dict(result.operator), "warnings": list(result.operator["warnings"])},
         applies={"anonymity": NOT_PERSONS},
     )
+
+
+def series_build(found: series.Accumulated, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
+    """A strict release with the log over everything so far beside it."""
+    build = strict_build(found.release, time_basis, {**public, "accumulated": dict(found.public)})
+    return replace(build, accumulated=found.log, memory=found.state)

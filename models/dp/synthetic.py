@@ -70,10 +70,10 @@ class Shares:
 
     @classmethod
     def adding_up(cls, *, times: bool) -> Shares:
-        """The default where releases add up: a fifth for times where bounds are declared, and half of the rest each for
-        the model and the weights."""
+        """The default where releases add up: a fifth for times where bounds are declared; of the rest seven tenths for
+        the model, from which both logs are drawn, and three for the weights."""
         rest = Fraction(4 if times else 5, 5)
-        return cls(Fraction(0), Fraction(0), rest / 2, rest / 2, 1 - rest)
+        return cls(Fraction(0), Fraction(0), rest * 7 / 10, rest * 3 / 10, 1 - rest)
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, labels: bool, times: bool) -> Shares:

@@ -256,3 +256,75 @@ def test_configurations_of_before_have_the_digest_of_before(tmp_path: Path) -> N
     )
     assert plain.digest == same.digest == "4ee54c92e512207c6a2f412776fdf65e42cf81a80f95b0ab3a4d9cbbf9d22b42"
     assert load(tmp_path, BEGIN, WALL, MECHANISM, ONCE).digest != load(tmp_path, BEGIN, WALL, MECHANISM).digest
+
+
+def shown(path: Path) -> Counter[tuple[str, ...]]:
+    try:
+        return Counter(tuple(map(str, trace)) for trace in read_log(path).traces())
+    except NoEventsError:
+        return Counter()
+
+
+@pytest.mark.parametrize("how", ['accumulate = "sum"', 'accumulate = "tree"\nhorizon = 70'])
+def test_the_accumulated_log_stands_beside_each_release(tmp_path: Path, how: str) -> None:
+    """30, 60, 90 cases where releases have 30 each; the manifest says how it was made, nothing of the data, and no more
+    is charged."""
+    replay(tmp_path, ONCE, BEGIN, WALL, MECHANISM.replace("20", "40"), QUIET, *how.split("\n"))
+    folders = sorted((tmp_path / "out" / "public" / "p").iterdir())
+    assert [shown(one / "log.xes.gz")[("a", "b", "z")] for one in folders] == [30, 30, 30]
+    assert [shown(one / "accumulated.xes.gz")[("a", "b", "z")] for one in folders] == [30, 60, 90]
+    said = [json.loads((one / "manifest.json").read_text()) for one in folders]
+    assert [one["mechanism"]["accumulated"]["noise"]["draws"] for one in said] == [1, 2, 3]
+    assert [one["budget"]["spent"]["epsilon"] for one in said] == [40.0] * 3
+    assert {file["path"] for file in said[0]["files"]} == {"log.xes.gz", "accumulated.xes.gz"}
+    assert execute(["verify", str(tmp_path / "out")]) == 0
+
+
+def test_beyond_the_horizon_there_is_no_accumulated_log(tmp_path: Path) -> None:
+    """Its part of delta is spent; releases go on, and the manifest says why there is none."""
+    replay(tmp_path, ONCE, BEGIN, WALL, MECHANISM, QUIET, 'accumulate = "tree"', "horizon = 2")
+    folders = sorted((tmp_path / "out" / "public" / "p").iterdir())
+    assert [(one / "accumulated.xes.gz").exists() for one in folders] == [True, True, False]
+    manifest = json.loads((folders[2] / "manifest.json").read_text())
+    assert manifest["mechanism"]["accumulated"]["status"].startswith("ended: the horizon is over")
+
+
+def test_synthetic_releases_add_up(tmp_path: Path) -> None:
+    """Of a declared alphabet: the accumulated log has about as many cases as all releases together."""
+    own = 'mechanism = { kind = "dp-synthetic", epsilon = 20, delta_dp = 1e-3, activities = ["a", "b", "z"], sample = 500 }'
+    replay(tmp_path, ONCE, BEGIN, WALL, own, QUIET, 'accumulate = "sum"')
+    last = sorted((tmp_path / "out" / "public" / "p").iterdir())[-1]
+    assert abs(sum(shown(last / "log.xes.gz").values()) - 31) < 5
+    assert abs(sum(shown(last / "accumulated.xes.gz").values()) - 91) < 10
+    manifest = json.loads((last / "manifest.json").read_text())
+    assert manifest["mechanism"]["shares_used"] == {
+        "labels": 0.0, "variants": 0.0, "model": 0.7, "weights": 0.3, "times": 0.0,
+    }  # fmt: skip
+
+
+SYNTHETIC = 'mechanism = { kind = "dp-synthetic", epsilon = 1, delta_dp = 1e-3'
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([ONCE, MECHANISM, 'accumulate = "tree"'], "declare horizon"),
+        ([ONCE, MECHANISM, "horizon = 5"], "horizon is of accumulated logs"),
+        ([MECHANISM, 'accumulate = "sum"'], "each release is about everything so far already"),
+        ([ONCE, MECHANISM.replace("dp-variants", "dp-log"), 'accumulate = "sum"'], "releases of dp-log do not add up"),
+        ([ONCE, SYNTHETIC + " }", 'accumulate = "sum"'], "declare activities"),
+        (
+            [ONCE, SYNTHETIC + ', activities = ["a"], shares = { variants = 0.2, model = 0.4, weights = 0.4 } }',
+             'accumulate = "sum"'],
+            "shares.variants must be 0",
+        ),
+        (
+            [ONCE, MECHANISM.replace("20", "1e-3"), 'accumulate = "tree"', "horizon = 5000"],
+            "epsilon is too small",
+        ),
+    ],
+)  # fmt: skip
+def test_an_accumulated_log_that_cannot_be(tmp_path: Path, lines: list[str], said: str) -> None:
+    """Refused when the file is read, with what to do."""
+    with pytest.raises(InputError, match=said):
+        load(tmp_path, BEGIN, WALL, *lines)

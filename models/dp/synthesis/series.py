@@ -12,7 +12,9 @@ window seldom pass a threshold. Each release goes on from what all before it mad
   does not rise above its noise is given up, and others take its place (`_refill`). It reads noisy counts alone.
 
 Released are, of the same candidates, the counts of this release, and those of all so far; cells below some scales of
-their noise are dropped. Times (4) leave with the release only.
+their noise are dropped. Few candidates stand for many traces, so in the accumulated log half of a cell's cases are the
+candidate, the others traces that the model gave and that are nearest to it (`_spread`): on 24 weekly releases of BPIC
+2012 the DFG error falls by a tenth, for .02 of similarity. Times (4) leave with the release only.
 
 What is NOT guaranteed: more than of one release. The operator's state holds true counts of open nodes of a tree.
 """
@@ -20,8 +22,9 @@ What is NOT guaranteed: more than of one release. The operator's state holds tru
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +42,9 @@ from models.eventlog import EventLog, Ints
 
 CASES_A_CELL = 3.0
 """Cases that a candidate needs on average, in scales of the noise of its count over all releases."""
+
+SPREAD = 2_000
+"""Traces drawn from the model among which the cases of a cell are spread: half a million distances a release."""
 
 PATIENCE = 3
 """Releases after which a candidate that has not risen above its noise is given up."""
@@ -110,6 +116,8 @@ class _Series:
     cells: list[Counts]
     traces: list[Variant]
     weights: Counts
+    drawn: dict[Variant, int] = field(default_factory=dict)
+    """A sample of the model so far."""
 
     @classmethod
     def go_on(
@@ -187,6 +195,7 @@ class _Series:
         self.traces = [trace for trace, kept in zip(self.traces, keep.tolist(), strict=True) if kept]
         levels = [self._level(order) for order in range(1, self.design.order + 1)]
         drawn = Model.of(levels, self.labels).sample(self.design.sample, self.design.max_length, draw)
+        self.drawn = drawn
         cases = contexts.cases(levels[0], drawn, self.labels, self.design.case_weight)
         scale = self.weights.scale * math.sqrt(sum(self.weights.nodes) + 1)
         most = min(self.design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
@@ -206,12 +215,32 @@ class _Series:
     def accumulated(self, draw: Source) -> tuple[EventLog | None, dict[str, Any]]:
         """The log over all releases so far, and what is said of it."""
         counts = self.weights
-        shown = _rows(self.traces, counts.total, counts.draws, counts.scale)
+        shown = self._spread(_rows(self.traces, counts.total, counts.draws, counts.scale), draw)
         said = told(counts.shape, counts, sum(counts.nodes))
         if _events(shown) > MAX_EVENTS:
             return None, {**said, "status": "too large"}
         rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]
         return assembled(self.alphabet, [variant for variant, _ in shown], rows, draw), {**said, "status": "ok"}
+
+    def _spread(self, shown: list[tuple[Variant, int]], draw: Source) -> list[tuple[Variant, int]]:
+        """Half of each cell's cases as its candidate, the others as drawn traces of the cell, where it has some."""
+        if not shown:
+            return []
+        pool = [variant for variant, n in self.drawn.items() if variant for _ in range(n)]
+        pool = [pool[place] for place in draw.permutation(len(pool))[:SPREAD].tolist()]
+        distinct = list(dict.fromkeys(pool))
+        cell = dict(zip(distinct, candidates.nearest(distinct, self.traces).tolist(), strict=True))
+        own: dict[Variant, list[Variant]] = {}
+        for variant in pool:
+            own.setdefault(self.traces[cell[variant]], []).append(variant)
+        found: Counter[Variant] = Counter()
+        for trace, count in shown:
+            here = own.get(trace, [])
+            others = count - count // 2 if here else 0
+            found[trace] += count - others
+            places = draw.words(others) % np.uint64(len(here)) if here else ()
+            found.update(here[int(place)] for place in places)
+        return list(found.items())
 
     def state(self) -> dict[str, Any]:
         """JSON-able."""

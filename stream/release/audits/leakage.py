@@ -138,8 +138,8 @@ def _composed(charges: Sequence[Charge]) -> Mapping[str, Any]:
 
 
 ONCE = (
-    "each case is in one release: what others show of it is nothing that its own did not pay for, whatever the events of "
-    "one case have to do with each other"
+    "each case is in one release: what others show of it is nothing that its own did not pay for, whatever the events "
+    "of one case have to do with each other"
 )
 NOT_SAID = (
     "what the cases of different persons have to do with each other: a release can tell of a person who is in "

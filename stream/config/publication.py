@@ -251,8 +251,8 @@ class Publication(Table):
         if window.tumbling and not self.gate.public_cut:
             raise InputError(
                 f'{where}: window.time = "event" closes a window when the events of all have passed it, so which '
-                'window a case falls into can depend on others; use time = "wall", or set gate.public_cut = true (the promise '
-                "then says so)"
+                'window a case falls into can depend on others; use time = "wall", or set gate.public_cut = true '
+                "(the promise then says so)"
             )
 
 

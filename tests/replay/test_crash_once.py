@@ -37,8 +37,16 @@ start = "1970-01-01T00:00:00Z"
 window = { every = "2h", time = "wall" }
 cases = "completed"
 accumulate = "sum"
-mechanism = { kind = "dp-synthetic", epsilon = 1, delta_dp = 1e-3, activities = ["a", "b", "c", "d"], sample = 200, traces = 20 }
-audit = { risk = false, utility = false }
+[publication.mechanism]
+kind = "dp-synthetic"
+epsilon = 1
+delta_dp = 1e-3
+activities = ["a", "b", "c", "d"]
+sample = 200
+traces = 20
+[publication.audit]
+risk = false
+utility = false
 """
 """`counted` has so little noise (none but for one draw in e^20) that true counts are seen."""
 

@@ -291,7 +291,7 @@ def test_beyond_the_horizon_there_is_no_accumulated_log(tmp_path: Path) -> None:
 
 def test_synthetic_releases_add_up(tmp_path: Path) -> None:
     """Of a declared alphabet: the accumulated log has about as many cases as all releases together."""
-    own = 'mechanism = { kind = "dp-synthetic", epsilon = 20, delta_dp = 1e-3, activities = ["a", "b", "z"], sample = 500 }'
+    own = SYNTHETIC.replace("1,", "20,", 1) + ', activities = ["a", "b", "z"], sample = 500 }'
     replay(tmp_path, ONCE, BEGIN, WALL, own, QUIET, 'accumulate = "sum"')
     last = sorted((tmp_path / "out" / "public" / "p").iterdir())[-1]
     assert abs(sum(shown(last / "log.xes.gz").values()) - 31) < 5

@@ -319,7 +319,7 @@ SYNTHETIC = 'mechanism = { kind = "dp-synthetic", epsilon = 1, delta_dp = 1e-3'
             "shares.variants must be 0",
         ),
         (
-            [ONCE, MECHANISM.replace("20", "1e-3"), 'accumulate = "tree"', "horizon = 5000"],
+            [ONCE, MECHANISM.replace("20", "1e-4"), 'accumulate = "tree"', "horizon = 5000"],
             "epsilon is too small",
         ),
     ],

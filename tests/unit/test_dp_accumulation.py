@@ -112,7 +112,8 @@ def _tail(a: float, draws: int, most: int) -> list[float]:
     for k in range(1, 3 * most):
         mass.append(mass[-1] * a * (draws + k - 1) / k)
     whole = np.asarray(mass)
-    return [float(sum(whole[t + y :].sum() * whole[y] for y in range(most))) for t in range(most)]
+    beyond = np.cumsum(whole[::-1])[::-1]
+    return [float(beyond[t : t + most] @ whole[:most]) for t in range(most)]
 
 
 def test_thresholds_of_one_draw_are_those_of_a_single_release() -> None:

@@ -1,7 +1,8 @@
 """Exact numbers for a privacy budget: what may be charged, and what is no number to charge.
 
 Sequential composition (Dwork and Roth 2014, theorem 3.16): releases of overlapping data that are (e_i, d_i)-DP are
-together (sum e_i, sum d_i)-DP, and so is a process with several publications. Sums are of fractions: a float sum of ten
+together (sum e_i, sum d_i)-DP, and so is a process with several publications; of disjoint data, (max e_i, max d_i)
+(`parallel`). Sums are of fractions: a float sum of ten
 times 0.1 is below 1, and a ledger must not be. The ledger and the refusal to pass a limit: stream.release.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -85,3 +87,12 @@ class Charge:
 
     def __add__(self, other: Charge) -> Charge:
         return Charge(self.epsilon + other.epsilon, self.delta + other.delta)
+
+
+def parallel(charges: Iterable[Charge]) -> Charge:
+    """What releases of disjoint data are together: the largest epsilon and the largest delta (McSherry 2009, theorem
+    4). Nobody is in two of them, so nobody pays twice."""
+    known = list(charges)
+    return Charge(
+        max((one.epsilon for one in known), default=Fraction(0)), max((one.delta for one in known), default=Fraction(0))
+    )

@@ -107,7 +107,7 @@ def release_variants(
     simple = SimpleLog.from_log(log)
     true = _true_counts(simple)
     noisy = _noisy_counts(simple, true, terms, terms.epsilon, source)
-    rows = [np.tile(_ordinal(len(simple.variants[v])), (int(n), 1)) for v, n in _pairs(noisy)]
+    rows = [np.tile(ordinal(len(simple.variants[v])), (int(n), 1)) for v, n in _pairs(noisy)]
     released = _as_log(simple, noisy, rows, source)
     return StrictRelease(released, terms, noisy.threshold, source.private, coverage(true, noisy))
 
@@ -238,7 +238,8 @@ def _pairs(noisy: NoisyCounts) -> list[tuple[int, int]]:
     return list(zip(noisy.variants.tolist(), noisy.counts.tolist(), strict=True))
 
 
-def _ordinal(length: int) -> Ints:
+def ordinal(length: int) -> Ints:
+    """Times of a case that has none, in nanoseconds: one event a second."""
     return np.arange(length, dtype=np.int64) * 1_000_000_000
 
 

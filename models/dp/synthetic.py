@@ -69,6 +69,13 @@ class Shares:
         )
 
     @classmethod
+    def adding_up(cls, *, times: bool) -> Shares:
+        """The default where releases add up: a fifth for times where bounds are declared; of the rest seven tenths for
+        the model, from which both logs are drawn, and three for the weights."""
+        rest = Fraction(4 if times else 5, 5)
+        return cls(Fraction(0), Fraction(0), rest * 7 / 10, rest * 3 / 10, 1 - rest)
+
+    @classmethod
     def of(cls, given: Mapping[str, Any], *, labels: bool, times: bool) -> Shares:
         """Shares as written, by stage; a stage that is not named gets none. InputError where they do not add up to 1,
         where a stage that is needed gets nothing, or one that is off gets something."""
@@ -205,7 +212,7 @@ def release_synthetic(
     events = sum(len(variant) * n for variant, n in released)
     if events > MAX_EVENTS:
         raise BoundError(f"the noisy counts add up to {events} events: raise epsilon")
-    rows = _rows(kept, extended, released, plan, budget, terms, source)
+    rows = release_times(kept, extended, released, plan, budget, terms, source)
     out = assembled(extended, [variant for variant, _ in released], rows, source)
     told = _operator(log, kept, table, frequent, released)
     return StrictRelease(out, terms, budget.thresholds(terms, plan).get("threshold", 0), source.private, told)
@@ -270,7 +277,7 @@ def candidate_list(
     return listed + candidates.representative(drawn, listed, most), extended
 
 
-def _rows(
+def release_times(
     log: EventLog,
     alphabet: tuple[str, ...],
     released: list[tuple[Variant, int]],
@@ -279,6 +286,7 @@ def _rows(
     terms: Terms,
     draw: Source,
 ) -> list[Ints]:
+    """Stage 4: times of the released traces, int64[cases, length] each; ordinal ones where no bounds are declared."""
     if design.bounds is None:
         return [np.tile(np.arange(len(variant), dtype=np.int64) * 1_000_000_000, (n, 1)) for variant, n in released]
     return times.add(

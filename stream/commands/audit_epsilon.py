@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -41,6 +42,9 @@ def command(
     pipeline: Annotated[
         bool, typer.Option("--pipeline", help="Audit the whole pipeline: moments, withheld attempts, manifests, files.")
     ] = False,
+    cases: Annotated[
+        str, typer.Option(help="With --pipeline: all, or completed (five releases, each case counts once).")
+    ] = "all",
     runs: Annotated[
         int | None, typer.Option(help="Runs on each of the two logs of a pair (default 1000; with --pipeline 200).")
     ] = None,
@@ -56,7 +60,11 @@ def command(
         raise InputError("--runs must be at least 20 and --alpha between 0 and 1")
     epsilon = ("0.1" if pipeline else "1") if epsilon is None else epsilon
     built = _mechanism(mechanism, {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant})
-    staged, claim = _pipeline(built) if pipeline else (_staged(built), built.charge())
+    if cases not in ("all", "completed"):
+        raise InputError(f"--cases {cases!r} is not one of all, completed")
+    if cases != "all" and not pipeline:
+        raise InputError("--cases is of a series of releases: add --pipeline")
+    staged, claim = _pipeline(built, cases) if pipeline else (_staged(built), built.charge())
     claims = [claim] * len(staged)
     if not pipeline and built.kind == "dp-synthetic":
         stages = _stages(claim)
@@ -93,14 +101,26 @@ def _stages(claim: Charge) -> list[StagePair]:
     return stage_pairs(claim.epsilon, claim.delta)
 
 
-def _pipeline(built: Mechanism) -> tuple[list[Pair], Charge]:
+def _pipeline(built: Mechanism, cases: str) -> tuple[list[Pair], Charge]:
     """Runs of the whole pipeline, and what all releases of a run are charged."""
-    from stream.replay.pipeline_audit import Scene, claimed, pipeline_pairs, small_configuration
+    from stream.replay.pipeline_audit import (
+        SERIES,
+        SERIES_VICTIMS,
+        Scene,
+        claimed,
+        pipeline_pairs,
+        small_configuration,
+    )
 
     if built.charge().epsilon == 0:
         raise InputError(f"--pipeline needs a mechanism with a promise for a whole release, not {built.kind}")
+    common = max(100, 2 * _least(built))
+    if cases == "completed":
+        settings = small_configuration(built.model_dump(mode="json"), cases=cases)
+        series = replace(SERIES, common=common)
+        return pipeline_pairs(settings, series, SERIES_VICTIMS), claimed(settings, series)
     settings = small_configuration(built.model_dump(mode="json"))
-    scene = Scene(common=max(100, 2 * _least(built)))
+    scene = Scene(common=common)
     return pipeline_pairs(settings, scene), claimed(settings, scene)
 
 

@@ -82,6 +82,9 @@ def _releases(settings: Settings) -> Iterator[str]:
     for publication in settings.publication:
         asked = publication.build_mechanism.charge().epsilon
         gate = publication.gate
+        if publication.cases == "completed":
+            yield from _once(settings, publication)
+            continue
         # e_i is counted under replacement, which changes two counts: 2 epsilon (semantics of leakage, "What e_i is")
         bounds = [(gate.max_epsilon, asked), (gate.max_tpl, 2 * asked)]
         numbers = [floor(bound / each) for bound, each in bounds if bound is not None and each]
@@ -95,6 +98,30 @@ def _releases(settings: Settings) -> Iterator[str]:
             )
         elif asked:
             yield f"publication {publication.name!r}: no max_epsilon: its privacy loss grows without a limit"
+
+
+def _once(settings: Settings, publication: Publication) -> Iterator[str]:
+    """A series in which each case counts once ends by no budget; what it takes for granted."""
+    where, gate, asked = (
+        f"publication {publication.name!r}",
+        publication.gate,
+        publication.build_mechanism.charge().epsilon,
+    )
+    for key, bound, each in (("max_epsilon", gate.max_epsilon, asked), ("max_tpl", gate.max_tpl, 2 * asked)):
+        if bound is not None and each > bound:
+            yield f"{where}: gate.{key} = {float(bound):g} is below one charge ({float(each):g}): no release will come"
+    if settings.process.completion == Completion():
+        yield (
+            f'{where}: cases = "completed", and process.completion says of no case that it is complete: unless events '
+            "bear an end of their own, every release will be empty"
+        )
+    if settings.process.person is None:
+        yield (
+            f"{where}: no attribute has the role person, so nobody checks that a person has at most cases_per_person "
+            "cases in the whole series: who has more is covered in parts only"
+        )
+    if settings.process.retention is None:
+        yield f"{where}: released cases stay in the state for ever; process.retention takes them away"
 
 
 def _starts(settings: Settings) -> Iterator[str]:

@@ -68,7 +68,7 @@ class ProcessBudget(Table):
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
 
 
-Role = Literal["identifier", "sensitive", "quasi", "public"]
+Role = Literal["identifier", "sensitive", "quasi", "public", "person"]
 
 
 class Attributes(Table):
@@ -82,6 +82,9 @@ class Attributes(Table):
     """What somebody may know of a person (age, postal code): counted in the risk of the source, never released."""
     public: tuple[str, ...] = ()
     """Says nothing about a person: released where a publication names it, and counted there."""
+    person: tuple[str, ...] = Field(default=(), max_length=1)
+    """Says whose case it is. Only its pseudonym is stored, never released: `cases = "completed"` counts the cases of a
+    person by it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -159,8 +162,13 @@ class Process(Table):
         return {**value, "sensitive": both, "attributes": known}
 
     @property
+    def person(self) -> str | None:
+        """The attribute that says whose case it is."""
+        return next(iter(self.attributes.person), None)
+
+    @property
     def kept(self) -> tuple[str, ...]:
-        """The attributes that the state holds: all with a role but identifiers."""
+        """The attributes that mechanisms and audits read: all with a role but identifiers and the person."""
         return (*self.sensitive, *self.attributes.quasi, *self.attributes.public)
 
     @field_validator("completion", mode="before")

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from connectors.times import nanoseconds as instant
+from models.dp.accumulation import MOST_RELEASES, Shape
 from models.dp.budget import Charge
 from models.errors import InputError
 from stream.config.faults import naming
@@ -24,6 +25,7 @@ from stream.release.audits import audits
 from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy, refuse_impossible
 from stream.release.mechanisms import mechanism
+from stream.release.once import OncePerCase
 from stream.release.schedule import LONGEST_BUILD
 from stream.values.duration import Duration
 
@@ -50,6 +52,15 @@ class Publication(Table):
     mechanism: dict[str, Any]
     audit: dict[str, Any] = Field(default={})
     gate: GatePolicy = GatePolicy()
+    cases: Literal["all", "completed"] = "all"
+    """dp: `all`, every release is about everything so far, and charges add up; `completed`, about the cases that
+    completed since the last one: each case counts once, and one charge pays for the whole series. What comes to a case
+    later is lost."""
+    accumulate: Literal["none", "sum", "tree"] = "none"
+    """with `cases = "completed"`: a second log beside each release, over everything published so far, at no further
+    charge. `sum` adds noisy counts up; `tree` divides epsilon so that noise grows less over a declared horizon"""
+    horizon: int | None = Field(default=None, ge=1, le=MOST_RELEASES)
+    """releases that accumulated logs are planned for"""
     late: Literal["next_release", "drop", "dlq"] = "next_release"
     formats: tuple[Format, ...] = Field(default=("xes",), min_length=1)
     first: dict[str, Any] | None = None
@@ -91,6 +102,9 @@ class Publication(Table):
             )
         self._refuse_vacuous_bounds(where)
         self._refuse_impossible_ba(where)
+        if self.cases == "completed":
+            self._refuse_twice(where)
+        self._refuse_accumulation(where)
         return self
 
     @cached_property
@@ -127,6 +141,18 @@ class Publication(Table):
     def private(self) -> bool:
         """Whether the releases carry a dp promise."""
         return not self.build_mechanism.reads_data_in_gate
+
+    def once(self, *, person: bool) -> OncePerCase | None:
+        """The terms under which each case counts once; None where releases are about everything so far. `person`:
+        whether the process knows whose each case is."""
+        if self.cases == "all":
+            return None
+        return OncePerCase(int(getattr(self.build_mechanism, "cases_per_person", 1)), person)
+
+    @property
+    def accumulation(self) -> Shape | None:
+        """How releases add up to a second log; None where they do not."""
+        return None if self.accumulate == "none" else Shape.of(self.accumulate, self.horizon)
 
     @property
     def counted_from_start(self) -> bool:
@@ -174,7 +200,7 @@ class Publication(Table):
                 f"{where}: window.events_per_case cannot fire by itself for {self.build_mechanism.kind}; "
                 "add every = ... or manual = true beside it"
             )
-        if self.build_mechanism.reads_data_in_gate or self.gate.public_cut:
+        if self.build_mechanism.reads_data_in_gate or (self.gate.public_cut and self.cases == "all"):
             return
         first = self.first or self.window.get("first") or {}
         found = [f"window.{name}" for name in sorted(READS_DATA & set(self.window))]
@@ -182,7 +208,51 @@ class Publication(Table):
         if found:
             raise InputError(
                 f"{where}: {found[0]} reads the data, so the moment of a {self.build_mechanism.kind} release "
-                "would itself tell; use every = ... or manual, or set gate.public_cut = true (the promise then says so)"
+                "would itself tell; use every = ... or manual"
+                + (", or set gate.public_cut = true (the promise then says so)" if self.cases == "all" else "")
+            )
+
+    def _refuse_accumulation(self, where: str) -> None:
+        """A second log over everything so far that could not be, or says nothing new."""
+        if self.accumulate == "none":
+            if self.horizon is not None:
+                raise InputError(f"{where}: horizon is of accumulated logs; add accumulate, or remove it")
+            return
+        kind = self.build_mechanism.kind
+        if self.cases == "all":
+            raise InputError(
+                f'{where}: accumulate adds up releases of different cases; with cases = "all" each release is about '
+                'everything so far already; add cases = "completed", or remove it'
+            )
+        if not self.build_mechanism.accumulates:
+            raise InputError(
+                f"{where}: releases of {kind} do not add up (only noisy counts do); use dp-variants or dp-synthetic, "
+                "or remove accumulate"
+            )
+        try:
+            self.build_mechanism.check_series(Shape.of(self.accumulate, self.horizon))
+        except InputError as error:
+            raise InputError(f"{where}: accumulate: {error}") from None
+
+    def _refuse_twice(self, where: str) -> None:
+        """What a series in which each case counts once cannot do: which window a case falls into must depend on that
+        case's own events and on public moments."""
+        kind, window = self.build_mechanism.kind, self.build_window
+        if not self.build_mechanism.counts_cases:
+            raise InputError(
+                f'{where}: cases = "completed" is for releases of noisy counts of cases, where one charge then pays '
+                f"for the series; {kind} makes none; remove it"
+            )
+        if window.first is not None:
+            raise InputError(
+                f'{where}: first shapes a release that grows; with cases = "completed" each release is about '
+                "the cases that completed since the last one; remove it"
+            )
+        if window.tumbling and not self.gate.public_cut:
+            raise InputError(
+                f'{where}: window.time = "event" closes a window when the events of all have passed it, so which '
+                'window a case falls into can depend on others; use time = "wall", or set gate.public_cut = true '
+                "(the promise then says so)"
             )
 
 

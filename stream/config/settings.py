@@ -131,6 +131,8 @@ class Settings(Table):
             sensitive=bool(self.process.sensitive),
             raw_resources=self.process.raw_resources,
             min_free_bytes=self.min_free_bytes,
+            once=publication.once(person=self.process.person is not None),
+            accumulation=publication.accumulation,
         )
 
     def _check_identifiers(self) -> None:
@@ -142,13 +144,15 @@ class Settings(Table):
         for role, column in columns.model_dump().items():
             if column in named and role != "case":
                 raise InputError(f"process.columns.{role}: {column!r} has the role identifier, which is never stored")
+            if column in self.process.attributes.person:
+                raise InputError(f"process.columns.{role}: {column!r} has the role person; a column plays one part")
 
     def _check_released(self, publication: Publication) -> None:
         """What a publication releases has a role that allows it, and a mechanism that can."""
         where, roles = f"publication {publication.name!r}: release_attributes", self.process.attributes
         for name in publication.release_attributes:
-            if name in (*roles.identifier, *roles.quasi):
-                role = "identifier" if name in roles.identifier else "quasi"
+            if name in (*roles.identifier, *roles.quasi, *roles.person):
+                role = next(role for role in ("identifier", "quasi", "person") if name in getattr(roles, role))
                 raise InputError(f"{where}: {name!r} has the role {role}, which is never released")
             if name not in (*roles.sensitive, *roles.public):
                 raise InputError(
@@ -175,6 +179,7 @@ DIGESTED: Mapping[type[BaseModel], frozenset[str]] = {
     Process: frozenset(
         {"name", "sensitive", "columns", "completion", "timezone", "budget", "retention", "raw_resources"}
     ),
+    Attributes: frozenset({"identifier", "sensitive", "quasi", "public"}),
     Publication: frozenset({"name", "window", "mechanism", "audit", "gate", "late", "formats", "first"}),
     GatePolicy: frozenset(
         {"min_ka", "min_fa", "min_ca", "min_ba", "max_tpl", "max_epsilon", "max_delta", "max_uniqueness", "min_utility"}

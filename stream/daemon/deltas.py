@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from connectors.kafka.events import Event, Headers, Poison
-from stream.fold.records import VERSION, Delta, Row
+from stream.fold.records import VERSION, Delta, Row, with_person
 from stream.values.pseudonym import Pseudonyms
 
 MOST_NAMES = 100_000
@@ -83,6 +83,8 @@ class DeltaWriter:
     earliest: int | None = None
     """Event time (ns) before which an event is none of this process."""
     raw_resources: bool = False
+    person: str | None = None
+    """The attribute that names the person of a case: only its pseudonym goes on."""
     _names: dict[str, str] = field(default_factory=dict)
 
     def write(
@@ -135,7 +137,7 @@ class DeltaWriter:
             activity=event.activity,
             time_ns=event.time_ns,
             resource=None if event.resource is None else self._named(event.resource),
-            attributes=event.attributes,
+            attributes=self._attributes(event),
             event_id=event_id,
             end=event.end,
         )
@@ -143,6 +145,11 @@ class DeltaWriter:
         if len(encoded) + OVERHEAD > self.limit:
             raise Poison("too_large")
         return encoded, event.time_ns
+
+    def _attributes(self, event: Event) -> dict[str, dict[str, Any]] | None:
+        if self.person is None:
+            return event.attributes
+        return with_person(event.attributes, self.person, self.pseudonyms.person)
 
     def _named(self, resource: str) -> str:
         if self.raw_resources:

@@ -26,7 +26,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
     process = settings.process
     schema = Schema(
         names=Names.of(process.columns.changed),
-        attributes=tuple(dict.fromkeys((*process.kept, *source.attributes))),
+        attributes=tuple(dict.fromkeys((*process.kept, *process.attributes.person, *source.attributes))),
         timezone=process.timezone,
         event_id=source.event_id,
         end=source.end,
@@ -40,6 +40,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
         dlq_payload=source.dlq_payload,
         earliest=None if process.earliest is None else nanoseconds(process.earliest),
         raw_resources=process.raw_resources,
+        person=process.person,
     )
 
 

@@ -18,7 +18,9 @@ class Cut:
     * `certain`: False where max_wait fired or the mode is up_to; None without events_per_case;
     * `counts`: new_cases, new_events (first exposed by this cut), non_append_insertions (of those, the events that
       stand before an event exposed earlier), pending, late_included (late events since the last cut), late (events
-      left out as late, all so far), removed_cases, removed_events (erasure and retention, all so far);
+      left out as late, all so far), removed_cases, removed_events (erasure and retention, all so far); where each case
+      is exposed once, late_lost (events since the last cut of cases exposed before it) and capped_cases (complete cases
+      that were left out, since their person has had as many as may be, or since nobody knows whose they are);
     * `accumulated`: the first three since the last *released* cut, this one included.
     """
 

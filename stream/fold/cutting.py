@@ -13,6 +13,7 @@ from stream.fold.completion import Completions
 from stream.fold.cut import Cut
 from stream.fold.exposure import Positions, Projection, complete_in, insertions, project, trace_order, within_quota
 from stream.fold.intake import BEFORE_ALL, State
+from stream.fold.once import Once
 from stream.fold.publications import Publications
 from stream.fold.retention import Retention
 from stream.fold.rules import FoldRules, PublicationRules
@@ -47,6 +48,7 @@ class Cutter:
     def install(self, rules: FoldRules) -> None:
         """Put new rules into effect."""
         self._rules = rules
+        self._once = Once(self._state, self._completions, self._clocks, rules.person)
 
     def stand_at(self, position: int, row: int) -> None:
         """Set the record and row at which the next cuts are taken."""
@@ -109,8 +111,11 @@ class Cutter:
         """Expose what `firing` exposes and name the cut; None where a guard skips it (the trigger is consumed)."""
         window = rules.window
         self._retention.before_cut(rules)
-        chosen = self._choose(rules, own, firing)
-        counts = self._count(rules, own, chosen)
+        if rules.once:
+            chosen, lost = self._once.choose(rules, own, firing.end)
+        else:
+            chosen, lost = self._choose(rules, own, firing), {}
+        counts = {**self._count(rules, own, chosen), **lost}
         few = window.tumbling and window.min_new_cases is not None and counts["new_cases"] < window.min_new_cases
         if guarded and (few or (window.skip_if_unchanged and not len(chosen))):
             self._consume(rules, own, firing)
@@ -208,25 +213,29 @@ class Cutter:
     # what a cut shows
 
     def exposed(self, cut: Cut) -> Projection:
-        """The log that the open cut exposes: all events of the publication exposed so far."""
+        """The log that the open cut exposes: all events of the publication exposed so far; of one that exposes each
+        case once, those of this cut."""
         if self.open_cut is None or self.open_cut.id != cut.id:
             raise ValueError(f"cut {cut.id} is not open: its log is gone")
         state = self._state
         events = state.events
         flags = events[f"flag:{cut.publication}"]
-        ordered = trace_order(events, np.flatnonzero(flags == EXPOSED), state.rank)
+        rules = next(one for one in self._rules.publications if one.name == cut.publication)
+        shown = self._new if rules.once else np.flatnonzero(flags == EXPOSED)
+        ordered = trace_order(events, shown, state.rank)
         log = project(
             events,
             ordered,
             state.index.names(state.cases.size),
             state.activity_names,
             state.resource_names,
-            state.case_attributes,
+            {name: one for name, one in state.case_attributes.items() if name != self._rules.person},
             state.event_attributes,
         )
         new = np.zeros(events.size, dtype=np.bool_)
         new[self._new] = True
-        rules = next(one for one in self._rules.publications if one.name == cut.publication)
+        if rules.once:
+            return Projection(log, np.ones(log.n_cases, dtype=np.bool_), new[ordered])
         clock = self._clocks.of_cases(private=rules.private)
         complete = complete_in(state, ordered, flags, cut.window[1], self._rules.inactivity, clock)
         return Projection(log, complete, new[ordered])

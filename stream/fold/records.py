@@ -93,6 +93,17 @@ def with_resources(record: Delta, pseudonym: Callable[[str], str]) -> Delta:
     return msgspec.structs.replace(record, rows=rows, named=True)
 
 
+def with_person(attributes: Attributes | None, name: str, pseudonym: Callable[[str], str]) -> Attributes | None:
+    """The attributes of a row with the person that `name` says as an attribute of the case, by pseudonym."""
+    levels = attributes or {}
+    found = [levels[level][name] for level in ("case", "event") if levels.get(level, {}).get(name) is not None]
+    if not found:
+        return attributes
+    others = {level: {key: value for key, value in one.items() if key != name} for level, one in levels.items()}
+    others["case"] = {**others.get("case", {}), name: pseudonym(str(found[0]))}
+    return {level: one for level, one in others.items() if one}
+
+
 class Heartbeat(Record, tag="hb", frozen=True, kw_only=True):
     """A partition without new events, idle since broker time `at` (ns). `last`: the highest offset that deltas cover;
     it shows that a delta was lost even if no event follows."""

@@ -24,6 +24,9 @@ class PublicationRules:
     `start` (ns): tumbling windows are counted from it, and there is none before it. `private`: the releases carry a dp
     promise, so what they show of a case, and when, depends on that case's own events and on ticks: never on how far
     somebody else's event has moved a watermark.
+
+    `once`: each case is exposed by one cut, the first after its completion, and what comes to it later is lost.
+    `most_cases`: of one person (`FoldRules.person`), over all cuts; None: nobody counts them.
     """
 
     name: str
@@ -31,18 +34,33 @@ class PublicationRules:
     late: Late = "next_release"
     start: int | None = None
     private: bool = False
+    once: bool = False
+    most_cases: int | None = None
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values; fields that earlier programs did not have are written only where they are set."""
         table = {"name": self.name, "window": self.window.to_mapping(), "late": self.late}
-        more = {"start": self.start, "private": self.private or None}
+        more = {
+            "start": self.start,
+            "private": self.private or None,
+            "once": self.once or None,
+            "most_cases": self.most_cases,
+        }
         return {**table, **{key: value for key, value in more.items() if value is not None}}
 
     @classmethod
     def from_mapping(cls, table: Mapping[str, Any]) -> PublicationRules:
         """Rules from `to_mapping`."""
         window = Window.from_state(table["window"])
-        return cls(table["name"], window, table["late"], table.get("start"), table.get("private", False))
+        return cls(
+            table["name"],
+            window,
+            table["late"],
+            table.get("start"),
+            table.get("private", False),
+            table.get("once", False),
+            table.get("most_cases"),
+        )
 
     def window_end_after(self, moment: int) -> int:
         """The end of the window of `every` that `moment` lies in: counted from `start`, or from 1970-01-01 UTC.
@@ -87,7 +105,8 @@ class FoldRules:
     * `retention` (ns): a complete case leaves the state this long after its last event;
     * `key`: id of the pseudonym key of all rows ("" takes the key of the first record);
     * `sources`: the recorded source set: no event-time window closes before each of them has reported or is idle;
-    * `embedded`: event time is the wall clock too, and a cut is named by the rank of its event.
+    * `embedded`: event time is the wall clock too, and a cut is named by the rank of its event;
+    * `person`: the case attribute that says, by a pseudonym, whose case it is. It is exposed by no cut.
     """
 
     publications: tuple[PublicationRules, ...]
@@ -99,6 +118,7 @@ class FoldRules:
     key: str = ""
     sources: tuple[SourcePartition, ...] = ()
     embedded: bool = False
+    person: str | None = None
 
     def __post_init__(self) -> None:
         names = [publication.name for publication in self.publications]
@@ -139,6 +159,7 @@ class FoldRules:
             "key": self.key,
             "sources": [list(source) for source in self.sources],
             "embedded": self.embedded,
+            **({} if self.person is None else {"person": self.person}),
         }
 
     @classmethod

@@ -58,9 +58,14 @@ class PublicationState:
     late_included: int = 0
     orphans: int = 0
     unreleased: dict[str, int] = field(default_factory=dict)
+    taken: dict[str, int] = field(default_factory=dict)
+    """Cases exposed so far by the pseudonym of their person, where `most_cases` bounds them: it outlives the cases."""
 
     def to_state(self) -> dict[str, Any]:
-        return asdict(self)
+        state = asdict(self)
+        if not self.taken:  # programs that do not know it read the state of publications that do not use it
+            del state["taken"]
+        return state
 
     @classmethod
     def from_state(cls, table: dict[str, Any]) -> PublicationState:

@@ -79,7 +79,13 @@ class MetricsObserver:
         for name, pipeline in pipelines.items():
             spec, spent, elsewhere = pipeline.spec, pipeline.account.spent, pipeline.spent_elsewhere()
             most = (spec.max_epsilon, spec.max_delta)
-            self.metrics.affordable(name, releases_left(spec.gate, spec.mechanism.charge(), spent, elsewhere, most))
+            asked = spec.mechanism.charge()
+            if spec.once is not None:  # what the next release adds: after the first one nothing
+                asked = pipeline.account.cost("", asked, once=True)[1]
+            left = releases_left(spec.gate, asked, spent, elsewhere, most)
+            if spec.once is not None and left:
+                left = None  # the first charge pays for all that come
+            self.metrics.affordable(name, left)
             self.metrics.process_budget(spent + elsewhere)
 
     def late(self, letters: int) -> None:

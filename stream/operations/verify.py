@@ -20,8 +20,9 @@ import msgspec
 from fsspec.core import url_to_fs
 
 from connectors.store.base import MANIFEST, release_name, release_number
-from models.dp.budget import Charge, shown
+from models.dp.budget import Charge, parallel, shown
 from models.errors import RefusedError
+from stream.storage.entries import CASES
 from stream.storage.folder import ledger_in
 from stream.storage.ledger import NewerLedgerError, open_readonly, owner_of
 
@@ -86,9 +87,17 @@ class _Series:
     withheld: set[str] = field(default_factory=set)
     charged: dict[str, Charge] = field(default_factory=dict)
     """By cut, the last draw of each."""
-    spent: Charge = field(default_factory=Charge)
+    adding: Charge = field(default_factory=Charge)
+    """Charges that add up."""
+    apart: list[Charge] = field(default_factory=list)
+    """Charges of releases whose cases are in no other: the largest of them is spent."""
     at_seal: dict[int, tuple[Charge, Charge, frozenset[int]]] = field(default_factory=dict)
     """By number: spent by the publication, by the process, and what `chain.releases` may say."""
+
+    @property
+    def spent(self) -> Charge:
+        """What the charges so far are together."""
+        return self.adding + parallel(self.apart)
 
 
 def verify(output: Path, store: str | None = None) -> Result:
@@ -130,7 +139,10 @@ def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
         if kind == "charge" and (name, cut, body.get("redraw", 0)) not in charges:
             charges.add((name, cut, body.get("redraw", 0)))
             one.charged[cut] = Charge(Fraction(body["epsilon"]), Fraction(body["delta"]))
-            one.spent += one.charged[cut]
+            if body.get("scope") == CASES:
+                one.apart.append(one.charged[cut])
+            else:
+                one.adding += one.charged[cut]
         elif kind == "seal" and number not in one.seals:
             sealed += 1
             paid_elsewhere = paid - own_paid[name]

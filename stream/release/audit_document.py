@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Resources
+from stream.release.public_view import shuffled
 from stream.storage.entries import CutSection
 
 FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
@@ -76,6 +78,20 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
         write_log(released, path, privacy=privacy, time_basis=build.time_basis)
 
     return {FILES[name]: write for name in formats}
+
+
+def accumulated_writers(formats: Sequence[str], build: Build, mechanism: Mechanism) -> dict[str, Writer]:
+    """A writer for each file of the log over everything published so far, by file name; none where there is none."""
+    if build.accumulated is None:
+        return {}
+    whole = replace(build, log=build.accumulated, time_basis="ordinal", attributes={})
+    shown, _ = shuffled(whole)
+    return {beside(name): writer for name, writer in writers(formats, shown, whole, mechanism).items()}
+
+
+def beside(name: str) -> str:
+    """Name of the accumulated log's file: `log.xes.gz` is the release, `accumulated.xes.gz` everything so far."""
+    return name.replace("log.", "accumulated.", 1)
 
 
 def read(path: Path) -> Any:

@@ -25,10 +25,19 @@ class Builder:
     account: Account
     pseudonyms: Pseudonyms
 
-    def build(self, exposure: Exposure, memory: Any) -> Build:
-        """Anonymize. BoundError where no release can keep the promise; `memory`: what the last release left."""
+    def build(self, exposure: Exposure, memory: Any, number: int) -> Build:
+        """Anonymize. BoundError where no release can keep the promise; `memory`: what the last release left; `number`:
+        the one that this release will have, if it leaves."""
         self._refuse_identifying(exposure)
-        built = self.spec.mechanism.build(replace(exposure, publication=self.spec.name), memory)
+        own, mechanism, shape = (
+            replace(exposure, publication=self.spec.name),
+            self.spec.mechanism,
+            self.spec.accumulation,
+        )
+        if shape is None:
+            built = mechanism.build(own, memory)
+        else:
+            built = mechanism.build_series(own, memory, shape, number)
         return self.outer(built, exposure)
 
     def _refuse_identifying(self, exposure: Exposure) -> None:

@@ -18,10 +18,12 @@ from pydantic import BaseModel, ConfigDict
 from models.anonymize.hiding import Target
 from models.anonymize.repair import Banned
 from models.anonymize.shown import Shown
+from models.dp.accumulation import Shape
 from models.dp.budget import Charge
-from models.errors import BoundError
+from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
 from stream.release.documents import AuditDocument
+from stream.release.once import OncePerCase
 from stream.release.reason import Reason, texts
 from stream.storage.release_record import Record
 
@@ -130,6 +132,7 @@ class Build:
     * `applies`: by name of audit, where the answer is not plain "ok".
     * `held`: (cases, events) exposed and kept back for a later release: pending, not suppressed.
     * `immutable`: released cases never change again; an adversary's time is their first publication.
+    * `accumulated`: the log over everything published so far that leaves beside the release, without times.
     * `weakened`: erasure or retention took cases away that the promise had counted; it then holds of the others as
       far as it still can, and `not_guaranteed` says so.
     """
@@ -151,6 +154,7 @@ class Build:
     attributes: Mapping[str, Column] = field(default_factory=dict)
     cohort: Ints | None = None
     weakened: bool = False
+    accumulated: EventLog | None = None
 
 
 class Mechanism(BaseModel, ABC):
@@ -164,6 +168,13 @@ class Mechanism(BaseModel, ABC):
 
     releases_attributes: ClassVar[bool] = True
     """Whether a released record is one case of the source, whose attributes can leave with it."""
+
+    counts_cases: ClassVar[bool] = False
+    """Whether everything in a release is noisy counts of cases, so that releases of disjoint cases compose in parallel
+    (`cases = "completed"`); the kind then has `cases_per_person`."""
+
+    accumulates: ClassVar[bool] = False
+    """Whether releases of disjoint cases can be added up (`accumulate`): `build_series` then."""
 
     remembers: ClassVar[bool] = False
     """Whether a promise rests on what the publication's earlier releases left in its memory."""
@@ -181,12 +192,25 @@ class Mechanism(BaseModel, ABC):
     def promise(self) -> Mapping[str, Any]:
         """{what is guaranteed, to_whom, against_whom, relation, unit, not_guaranteed}: plain sentences, public."""
 
+    def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        """`promise` of a series in which each case counts once. A kind that `counts_cases` overrides it."""
+        raise InputError(f"{self.kind} does not count cases")
+
     @abstractmethod
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         """Anonymize. Reads nothing but its arguments; noise comes from models.dp.noise only.
 
         Raises BoundError where no release can satisfy the parameters: the attempt is then withheld, with the reason.
         """
+
+    def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
+        """`build` of release `number`, with the log over everything published so far beside it (`Build.accumulated`).
+        A kind that `accumulates` overrides it."""
+        raise InputError(f"{self.kind} cannot be accumulated")
+
+    def check_series(self, shape: Shape) -> None:
+        """InputError where accumulated logs of that shape cannot be, by what is public."""
+        raise InputError(f"{self.kind} cannot be accumulated")
 
     @property
     def perspective(self) -> tuple[str, ...] | None:
@@ -254,6 +278,10 @@ class AuditContext:
     """Cases declared gone since the first release (erasure, retention)."""
     erased_releases: frozenset[int] = frozenset()
     """Numbers of earlier releases that hold a case erased since: their variants lack it, their bytes do not."""
+    spent: Charge = field(default_factory=Charge)
+    """What these charges are together."""
+    once: OncePerCase | None = None
+    """Each case is in one release."""
     previous_audit: AuditDocument = field(default_factory=AuditDocument)
     """audit.json of the last sealed release, {} for the first: where an audit finds the state that it keeps."""
 

@@ -28,13 +28,17 @@ class ProcessBudget(TypedDict):
 
 
 class Budget(TypedDict, total=False):
-    """What a release spends, what the publication has spent with it, and its limit of epsilon."""
+    """What a release spends, what the publication has spent with it, and its limit of epsilon.
+
+    `scope`: `cases` where each case is in one release, so that what releases spend does not add up.
+    """
 
     epsilon: float
     delta: float
     spent: Amount
     limit: float | None
     process: ProcessBudget
+    scope: str
 
 
 class Chain(TypedDict):
@@ -175,13 +179,17 @@ class LeakageRow(TypedDict):
 
 
 class LeakageSection(Measured, total=False):
-    """Temporal leakage of the releases so far; `state` is what the next audit goes on from."""
+    """Temporal leakage of the releases so far; `state` is what the next audit goes on from. `because`, `not_said`: of
+    releases in which each case counts once, why nothing adds up, and what that does not cover."""
 
     relation: str
     method: str
     releases: list[LeakageRow]
     max_tpl: float
     sum_epsilon: float
+    sum_delta: float
+    because: str
+    not_said: str
     state: Mapping[str, Any]
 
 

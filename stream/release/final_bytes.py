@@ -6,6 +6,7 @@ So a promise that a format, a writer or a reader would break is found before any
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from connectors.logs import read_back
 from models.errors import InputError, NoEventsError
 from models.eventlog import Column, EventLog
 from stream.release.attributes import OTHER
-from stream.release.audit_document import FILES
+from stream.release.audit_document import FILES, beside
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.storage.release_record import Record
 
@@ -43,6 +44,24 @@ def faults(
             f"read back from {FILES[name]}: {fault}"
             for fault in _of(folder / FILES[name], build, candidate, mechanism, exposure, sources)
         ]
+    return found
+
+
+def accumulated_faults(folder: Path, formats: Sequence[str], build: Build) -> list[str]:
+    """The same of the log over everything published so far: what was written is what is read."""
+    log, found = build.accumulated, []
+    for name in formats if log is not None else ():
+        path = folder / beside(FILES[name])
+        try:
+            read = read_back(path)
+            there = Counter(read.traces())
+        except NoEventsError:
+            there = Counter()
+        except InputError as error:
+            found.append(f"read back from {path.name}: it cannot be read ({type(error).__name__})")
+            continue
+        if there != Counter(trace for trace in log.traces() if trace):
+            found.append(f"read back from {path.name}: its traces are not those that were written")
     return found
 
 

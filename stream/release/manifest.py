@@ -10,7 +10,7 @@ from typing import cast
 from models.dp.budget import Charge, shown
 from stream.release.contract import Build, Mechanism
 from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessBudget
-from stream.release.gate import GatePolicy
+from stream.release.once import OncePerCase
 from stream.release.spec import PublicationSpec
 
 VERSION = 1
@@ -43,7 +43,7 @@ def manifest(
     """
     mechanism, audience = spec.mechanism, spec.audience
     parameters = {key: value for key, value in mechanism.model_dump(mode="json").items() if key != "kind"}
-    promised = {**promise(mechanism, build, sensitive=spec.sensitive), "audience": audience}
+    promised = {**promise(mechanism, build, sensitive=spec.sensitive, once=spec.once), "audience": audience}
     if spec.gate.public_cut:
         promised["public_cut"] = "the moment of each release is treated as public and is not protected"
     body: Manifest = {
@@ -57,7 +57,7 @@ def manifest(
         "published": published,
         "mechanism": cast(MechanismSection, {"kind": mechanism.kind, "parameters": parameters, **build.public}),
         "promise": promised,
-        "budget": _budget(mechanism.charge(), spent, spec.gate, process_budget),
+        "budget": _budget(mechanism.charge(), spent, spec, process_budget),
         "time_basis": build.time_basis,
         "carries": [*build.carries, *build.attributes],
         "config_digest": spec.config_digest,
@@ -72,12 +72,12 @@ def manifest(
     return body
 
 
-def promise(mechanism: Mechanism, build: Build, *, sensitive: bool) -> dict[str, str]:
+def promise(mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePerCase | None = None) -> dict[str, str]:
     """The mechanism's promise, with what this build in particular does not guarantee. `sensitive`: whether the log has
     sensitive attributes; without them a bound on their values bounds nothing, and nothing is said of it."""
     if not sensitive and "C" in type(mechanism).model_fields:
         mechanism = mechanism.model_copy(update={"C": 1.0})
-    body = dict(mechanism.promise())
+    body = dict(mechanism.promise() if once is None else mechanism.promise_once(once))
     return {**body, "not_guaranteed": "; ".join([body["not_guaranteed"], *build.not_guaranteed])}
 
 
@@ -104,16 +104,19 @@ class ProcessAccount:
         }
 
 
-def _budget(charge: Charge, spent: Charge, policy: GatePolicy, process_budget: ProcessAccount) -> Budget | None:
+def _budget(charge: Charge, spent: Charge, spec: PublicationSpec, process_budget: ProcessAccount) -> Budget | None:
     if charge == Charge():
         return None
-    return {
+    budget: Budget = {
         "epsilon": shown(charge.epsilon),
         "delta": shown(charge.delta),
         "spent": _amount(spent),
-        "limit": _limit(policy.max_epsilon),
+        "limit": _limit(spec.gate.max_epsilon),
         "process": process_budget.json(),
     }
+    if spec.once is not None:
+        budget["scope"] = "cases"
+    return budget
 
 
 def _amount(charge: Charge) -> Amount:

@@ -16,6 +16,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+import msgspec
+
 from connectors.store.base import Prepared, Store
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError
@@ -28,6 +30,7 @@ from stream.release.contract import Attempt, AuditContext, Build, Decision, Mech
 from stream.release.documents import AuditDocument, Chain, Manifest
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.manifest import ProcessAccount, manifest
+from stream.release.once import PAID, refuse_other_terms
 from stream.release.prior_releases import Earlier
 from stream.release.public_view import shuffled
 from stream.release.reason import Code, Reason, of_record, texts
@@ -105,6 +108,7 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.name = self.spec.name
         self.account = Account(self.ledger, self.name)
+        refuse_other_terms(self.name, self.spec.once, self.account.terms.values())
         self.builder = Builder(self.spec, self.account, self.pseudonyms)
         notes = (entry.body for entry in self.ledger.entries(self.name) if isinstance(entry, NoteEntry))
         self._gaps = {body.gap for body in notes if body.gap is not None}
@@ -164,10 +168,13 @@ class Pipeline:
         return None if delay is None else self.clock.slot(attempt.moment, delay)
 
     def _budget(self, attempt: Attempt) -> None:
-        """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added."""
-        asked = self.spec.mechanism.charge()
-        already = self.account.paid(attempt.cut)
-        spent = Charge(self.account.spent.epsilon - already.epsilon, self.account.spent.delta - already.delta)
+        """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added. `asked`:
+        what the charge adds to what is spent."""
+        once = self.spec.once
+        if once is not None and self.account.redraws[attempt.cut]:
+            raise _WithheldError([Reason("mechanism", PAID)])
+        charge = self.spec.mechanism.charge()
+        spent, asked = self.account.cost(attempt.cut, charge, once=once is not None)
         leakage = [
             reason
             for audit in self.spec.audits
@@ -205,7 +212,15 @@ class Pipeline:
     def _charged(self, cut: str, asked: Charge) -> list[Reason]:
         """Reasons to refuse where a crashed attempt paid less for the cut, the configuration having changed since: the
         ledger keeps the first charge of a cut, and would under-count this one."""
-        paid = self.account.append(charge_entry(self.name, cut, asked, self.account.redraws[cut])).body.charge
+        once, redraw = self.spec.once, self.account.redraws[cut]
+        entry = charge_entry(self.name, cut, asked, redraw)
+        if once is not None:
+            entry = msgspec.structs.replace(entry, body=once.body(asked, redraw))
+        standing = self.account.append(entry).body
+        if standing.scope and (once is None or not once.matches(standing)):
+            told = f"{self.name}: an attempt under other terms has charged this cut; the next cut is charged anew"
+            return [Reason("mechanism", told)]
+        paid = standing.charge
         parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
             ("epsilon", paid.epsilon, asked.epsilon),
             ("delta", paid.delta, asked.delta),
@@ -229,7 +244,7 @@ class Pipeline:
         started = time.monotonic()
         try:
             memory = self._memory(self.spec.mechanism)
-            build = self.builder.build(attempt.exposure, memory)
+            build = self.builder.build(attempt.exposure, memory, self.account.last_number + 1)
         except BoundError as error:
             raise _WithheldError([Reason("mechanism", str(error))]) from error
         except InputError as error:
@@ -272,6 +287,8 @@ class Pipeline:
             mechanism=self.spec.mechanism,
             charges=list(self.account.charges.values()),
             counts=attempt.counts,
+            spent=self.account.spent,
+            once=self.spec.once,
             erased=self.account.erased,
             erased_releases=frozenset(self.account.erased_releases),
             previous_audit=self._last_audit(),
@@ -332,6 +349,7 @@ class Pipeline:
         self._complete(audit, attempt, build)
         released, order = shuffled(build)
         writers = documents.writers(self.spec.formats, released, build, mechanism)
+        writers |= documents.accumulated_writers(self.spec.formats, build, mechanism)
         started = time.monotonic()
         prepared = self.store.prepare(self.name, number, writers, public)
         prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
@@ -345,6 +363,7 @@ class Pipeline:
             candidate,
             dict(zip(released.case_ids, order.tolist(), strict=True)),
         )
+        faults += final_bytes.accumulated_faults(prepared.tmp, self.spec.formats, build)
         self.stages["read_back"] = time.monotonic() - started - self.stages["files"]
         if faults:
             self.store.quarantine(prepared)

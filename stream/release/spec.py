@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from models.dp.accumulation import Shape
 from stream.fold.window import Window
 from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy
+from stream.release.once import OncePerCase
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationSpec:
     """One publication and the parts of its process that bear on its releases.
 
+    * `once`: the terms under which each case counts once, None where releases show everything so far;
+    * `accumulation`: how releases add up to a second log, None where they do not;
     * `delay`: nanoseconds from the cut to the publication of a dp release, None for the other kinds;
     * `formats`: of the public files; `attributes`: what leaves with the cases (`release_attributes`);
     * `max_epsilon`, `max_delta`: caps over all publications of the process;
@@ -38,3 +42,5 @@ class PublicationSpec:
     sensitive: bool = True
     raw_resources: bool = False
     min_free_bytes: int = 0
+    once: OncePerCase | None = None
+    accumulation: Shape | None = None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import Column, EventLog, Ints
-from stream.fold.records import Delta, Row
+from stream.fold.records import Delta, Row, with_person
 from stream.fold.rules import LogFacts
 from stream.runtime.runner import Arrival
 
@@ -55,11 +55,13 @@ def records_from_log(
     key: str = "",
     source: str = SOURCE,
     resource: Callable[[str], str] | None = None,
+    person: tuple[str, Callable[[str], str]] | None = None,
 ) -> Iterator[tuple[int, Delta]]:
     """(position, record): stable sort by time, ties by file row, offset = rank, position = rank of the first row.
 
     `attributes`: which case and event attributes go along; a case attribute stands on the first event of its case.
     `resource`: what names resources in the records; None leaves them as they are.
+    `person`: the attribute that names the person of a case, and what names that person in the records.
     `log_end`: the last event of each case carries its end (completion = "log_end"). Virtual ticks are the fold's own
     (`FoldRules.embedded`): it stops at every pending deadline before the next event.
     """
@@ -69,6 +71,8 @@ def records_from_log(
             log, resource=Column(log.resource.codes, tuple(resource(str(one)) for one in log.resource.values))
         )
     rows = _rows(log, order, pseudonym, attributes, log_end=log_end)
+    if person is not None:
+        rows = [row._replace(attributes=with_person(row.attributes, *person)) for row in rows]
     for begin in range(0, len(rows), batch):
         part = rows[begin : begin + batch]
         last = begin + len(part) - 1

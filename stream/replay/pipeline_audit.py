@@ -12,11 +12,12 @@ fresh in every run.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,21 @@ SIZE_STEP = 64
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """The person who is or is not there: `trace`, one activity an hour from hour `at` of the run."""
+    """The person who is or is not there: `trace`, one activity an hour from hour `at` of the run, and an activity each
+    at the hours `later`; with a `second` case of the same activities from that hour on."""
 
     name: str
     trace: str
     at: int
+    later: tuple[int, ...] = ()
+    second: int | None = None
+
+    @property
+    def events(self) -> list[tuple[int, int, str]]:
+        """(hour, case, activity)."""
+        starts = [self.at] if self.second is None else [self.at, self.second]
+        found = [(at + step, case, name) for case, at in enumerate(starts) for step, name in enumerate(self.trace)]
+        return found + [(hour, 0, self.trace[-1]) for hour in self.later]
 
 
 VICTIMS = (
@@ -71,30 +82,52 @@ VICTIMS = (
 """Persons whose presence moves what a pipeline may read: a count, a variant, the first event, the last one."""
 
 
+SERIES_VICTIMS = (
+    Victim("a case of release 3 of 5", "AB", 60),
+    Victim("a case that goes on after its release", "AB", 36, later=(60, 84)),
+    Victim("a case that straddles two windows", "AB", 71),
+    Victim("a case of a new variant in release 3 of 5", "XYZ", 60),
+)
+"""Persons in a series of five releases in which each case counts once."""
+
+TWO_CASES = Victim("two cases in two windows", "AB", 36, second=60)
+"""For series that promise for two cases of a person."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`common` cases of A B whose starts are spread over the second day; the victim comes, or does not."""
+    """`common` cases of A B whose starts are spread over so many hours of the second day, and of each of so many `days`
+    from then on; the victim comes, or does not. The run ends after so many `hours`."""
 
     common: int = 100
+    days: int = 1
+    hours: int = HOURS
+    spread: int = 22
 
     def rows(self, victim: Victim | None, pseudonym: Callable[[str], str]) -> dict[int, list[PlainRow]]:
         """Rows by the hour in which they arrive, offsets in order of arrival."""
         events: list[tuple[int, int, str, str]] = []
-        for number in range(self.common):
-            start = DAY_NS + number * 22 * HOUR_NS // self.common
+        for number in range(self.days * self.common):
+            day, within = divmod(number, self.common)
+            start = (1 + day) * DAY_NS + within * self.spread * HOUR_NS // self.common
             events += [(start + step * HOUR_NS, number, f"case-{number}", name) for step, name in enumerate("AB")]
         if victim is not None:
-            start = victim.at * HOUR_NS + HOUR_NS // 2
-            events += [(start + step * HOUR_NS, -1, "victim", name) for step, name in enumerate(victim.trace)]
+            events += [
+                (hour * HOUR_NS + HOUR_NS // 2, -1, f"victim-{case}", name) for hour, case, name in victim.events
+            ]
         by_hour: dict[int, list[PlainRow]] = defaultdict(list)
         for offset, (time, _, case, activity) in enumerate(sorted(events)):
             by_hour[time // HOUR_NS].append(Row(offset, pseudonym(case), activity, BEGIN_NS + time))
         return by_hour
 
 
+SERIES = Scene(days=4, hours=121, spread=12)
+"""Five releases of a day each, the first one without cases; all cases of a day complete in it."""
+
+
 def small_configuration(mechanism: Mapping[str, Any], **keys: Any) -> Settings:
     """The configuration that is audited: a release a day, cases leave a day after their end; `keys` of the publication
-    besides."""
+    besides. Where each case counts once they stay: nothing but the rule itself keeps them from counting again."""
     publication: dict[str, Any] = {
         "name": "statistics",
         "window": {"every": "1d", "time": "wall"},
@@ -102,7 +135,8 @@ def small_configuration(mechanism: Mapping[str, Any], **keys: Any) -> Settings:
         "start": "2024-01-01T00:00:00Z",
     }
     publication.update(keys)
-    process = {"name": "audit", "retention": "1d", "completion": {"inactivity": "6h"}}
+    retention = "30d" if keys.get("cases") == "completed" else "1d"
+    process = {"name": "audit", "retention": retention, "completion": {"inactivity": "6h"}}
     return Settings.model_validate({"process": process, "publication": [publication], "min_free_bytes": 0})
 
 
@@ -126,7 +160,7 @@ class Run:
         yield from self.output()[0]
 
     def output(self) -> tuple[list[Hashable], Charge]:
-        """What an outsider sees, and what the ledger was charged."""
+        """What an outsider sees, and what the ledger was charged together."""
         folder = Path(tempfile.mkdtemp(prefix="audit-"))
         try:
             return self._through(folder)
@@ -136,6 +170,7 @@ class Run:
     def _through(self, folder: Path) -> tuple[list[Hashable], Charge]:
         seen: list[Hashable] = []
         attempts: Counter[str] = Counter()
+        counts: list[Counter[tuple[str, ...]]] = []
         service = ReleaseService(self.settings, folder, ops=_Fleeting(), clock=SimulatedClock())
         try:
             fold = Fold(service.rules(embedded=False))
@@ -149,18 +184,20 @@ class Run:
                     if decision.status == "sealed":
                         place = folder / "public" / cut.publication / f"release-{decision.sequence:06d}"
                         seen += (_told(which, one) for one in visible(place, self.scene.common))
+                        counts.append(_variants(place))
             spent = sum((pipeline.account.spent for pipeline in service.pipelines.values()), Charge())
         finally:
             service.close()
         names = [publication.name for publication in self.settings.publication]
         seen += [(f"{name} attempts", attempts[name]) for name in names]
+        seen += together(counts, self.scene.common)
         return seen, spent
 
     def _records(self, service: ReleaseService) -> Iterator[Delta | Tick]:
         rows = self.scene.rows(self.victim, service.pseudonyms.case)
         last = -1
         yield Tick(at=BEGIN_NS)
-        for hour in range(HOURS):
+        for hour in range(self.scene.hours):
             part = rows.get(hour, [])
             if part:
                 first, last = last, part[-1][0]
@@ -189,6 +226,31 @@ def visible(folder: Path, common: int) -> Iterator[tuple[Any, ...]]:
             yield ("no events",)
             continue
         yield from contents(log, common)
+    for path in sorted(folder.glob("accumulated.*"))[:1]:
+        try:
+            yield from (("so far", *event) for event in contents(read_log(path), common))
+        except NoEventsError:
+            yield "so far", "no events"
+
+
+def _variants(folder: Path) -> Counter[tuple[str, ...]]:
+    """Cases by variant in a release."""
+    for path in sorted(folder.glob("log.*"))[:1]:
+        try:
+            return Counter(tuple(map(str, trace)) for trace in read_log(path).traces())
+        except NoEventsError:
+            break
+    return Counter()
+
+
+def together(counts: Sequence[Counter[tuple[str, ...]]], common: int) -> Iterator[Hashable]:
+    """What only several releases tell: a variant that each of some releases on end has more often than the others make
+    it, a multiple of `common`. Who is counted in each of them shows here, and in no release alone."""
+    for trace in sorted(set().union(*counts)):
+        above = [count[trace] > common * round(count[trace] / common) for count in counts]
+        for first, last in itertools.combinations(range(len(counts)), 2):
+            if all(above[first : last + 1]):
+                yield f"releases {first + 1} to {last + 1}", "one more each", trace
 
 
 def contents(log: EventLog, common: int) -> Iterator[tuple[Any, ...]]:

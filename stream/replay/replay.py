@@ -181,11 +181,12 @@ class Replay:
         return records_from_log(
             log,
             pseudonym=pseudonyms.case,
-            attributes=process.kept,
+            attributes=(*process.kept, *process.attributes.person),
             log_end=process.completion.log_end,
             batch=self.batch,
             key=pseudonyms.id,
             resource=None if process.raw_resources else pseudonyms.resource,
+            person=None if process.person is None else (process.person, pseudonyms.person),
         )
 
     def _pace(self, record: Delta) -> None:
@@ -248,10 +249,12 @@ def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:
 def check_against(settings: Settings, log: EventLog) -> None:
     """InputError where the configuration names what the log does not have."""
     process = settings.process
-    for name in process.kept:
+    for name in (*process.kept, *process.attributes.person):
         if name not in log.case_attributes and name not in log.event_attributes:
             known = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
-            role = next(role for role in ("sensitive", "quasi", "public") if name in getattr(process.attributes, role))
+            role = next(
+                role for role in ("sensitive", "quasi", "public", "person") if name in getattr(process.attributes, role)
+            )
             raise InputError(f"{role} attribute {name!r} is not in the log; it has {known}")
     if not settings.publication:
         refuse_identifying(log, process.sensitive)

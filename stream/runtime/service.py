@@ -127,6 +127,8 @@ class ReleaseService:
                     publication.late,
                     self._start(publication, embedded=embedded),
                     publication.private,
+                    once=publication.cases == "completed",
+                    most_cases=self._most_cases(publication),
                 )
                 for publication in self.settings.publication
             ),
@@ -137,7 +139,13 @@ class ReleaseService:
             retention=process.retention,
             key=self.pseudonyms.id,
             embedded=embedded,
+            person=process.person,
         )
+
+    def _most_cases(self, publication: Publication) -> int | None:
+        """The cap that the fold enforces; None where nobody knows whose each case is."""
+        once = publication.once(person=self.settings.process.person is not None)
+        return once.cases_per_person if once is not None and once.enforced else None
 
     def _start(self, publication: Publication, *, embedded: bool) -> int | None:
         """From when tumbling windows are counted. Without a declared start, those of a dp publication begin with the
@@ -255,6 +263,8 @@ class ReleaseService:
         standing = pipeline.account.standing
         counts = pipeline.audit_of(standing[-1])["counts"] if standing else {}
         exposed = counts.get("exposed") or 0
+        if pipeline.spec.once is not None:  # a release shows its own cases only
+            exposed = accounting["exposed"]
         return {
             "seen": accounting["seen"],
             "released": counts["released"] if counts else 0,

@@ -46,12 +46,23 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
         return str(self.__struct_config__.tag)
 
 
+CASES = "cases"
+"""Scope of a charge for a release whose cases are in no other release of the publication under such a charge."""
+
+
 class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a draw costs: exact fractions as text. `redraw`: how many numbers of this cut were burned before."""
+    """What a draw costs: exact fractions as text. `redraw`: how many numbers of this cut were burned before.
+
+    `scope`: `cases` for charges that compose in parallel, each case being in one release; "" for those that add up. An
+    older program adds up all. `cases_per_person`, `enforced`: the terms of such a series.
+    """
 
     epsilon: str
     delta: str
     redraw: int = 0
+    scope: str = ""
+    cases_per_person: int = 0
+    enforced: bool = False
 
     @property
     def charge(self) -> Charge:

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, cast
 
-from models.dp.budget import Charge
+from models.dp.budget import Charge, parallel
 from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.storage.entries import (
+    CASES,
     BurnedEntry,
+    ChargeBody,
     ChargeEntry,
     Entry,
     ErasedEntry,
@@ -183,6 +185,8 @@ class Account:
         self.ledger, self.publication = ledger, publication
         self.charges: dict[str, Charge] = {}
         """By key: what was paid for each draw."""
+        self.terms: dict[str, ChargeBody] = {}
+        """By key: with which scope and terms it was paid."""
         self.charged_cuts: set[str] = set()
         self.redraws: Counter[str] = Counter()
         """Numbers that each cut lost after their seal: their bytes may have been seen."""
@@ -208,6 +212,7 @@ class Account:
         match entry:
             case ChargeEntry():
                 self.charges[key_of(entry) or ""] = entry.body.charge
+                self.terms[key_of(entry) or ""] = entry.body
                 self.charged_cuts.add(entry.cut)
             case SealEntry():
                 self.streak = self.streak if entry.sequence in self.seals else 0  # one may be folded again
@@ -266,5 +271,24 @@ class Account:
 
     @property
     def spent(self) -> Charge:
-        """Sum of all charges, also of withheld and burned attempts: the ledger never under-counts."""
-        return sum(self.charges.values(), Charge())
+        """What all charges are together, also of withheld and burned attempts: the ledger never under-counts."""
+        return _composed(self.charges, self._apart(self.charges))
+
+    def cost(self, cut: str, asked: Charge, *, once: bool) -> tuple[Charge, Charge]:
+        """(spent without the next draw of the cut, what that draw adds). `once`: it composes in parallel with others of
+        its scope, and after the first of them mostly adds nothing."""
+        key = charge_key(cut, self.redraws[cut])
+        others = {name: charge for name, charge in self.charges.items() if name != key}
+        apart = self._apart(others)
+        before = _composed(others, apart)
+        after = _composed({**others, key: asked}, apart | ({key} if once else set()))
+        return before, Charge(after.epsilon - before.epsilon, after.delta - before.delta)
+
+    def _apart(self, names: Iterable[str]) -> set[str]:
+        return {name for name in names if self.terms[name].scope == CASES}
+
+
+def _composed(charges: Mapping[str, Charge], apart: Collection[str]) -> Charge:
+    """The charges that add up, and those of disjoint cases (`apart`) together."""
+    adding = sum((charge for name, charge in charges.items() if name not in apart), Charge())
+    return adding + parallel(charge for name, charge in charges.items() if name in apart)

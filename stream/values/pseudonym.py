@@ -28,7 +28,7 @@ def key_from_text(text: str) -> bytes:
 
 
 class Pseudonyms:
-    """Keyed names of cases and of event ids. `id` identifies the key without revealing it."""
+    """Keyed names of cases, persons and event ids. `id` identifies the key without revealing it."""
 
     def __init__(self, key: bytes) -> None:
         self._inner = hmac.new(key, digestmod=hashlib.sha256)
@@ -37,6 +37,10 @@ class Pseudonyms:
     def case(self, case: str) -> str:
         """The pseudonym of a case id."""
         return self._digest(b"case\0" + case.encode("utf-8", "surrogatepass"))
+
+    def person(self, person: str) -> str:
+        """The pseudonym of a person whose cases are counted: the same in every case, and never published."""
+        return self._digest(b"person\0" + person.encode("utf-8", "surrogatepass"))
 
     def event(self, event_id: str) -> str:
         """Return the pseudonym of an event id: producers put names of people into event ids too."""

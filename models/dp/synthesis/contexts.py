@@ -13,7 +13,6 @@ the shorter one with the weight of `SMOOTH` scales. Traces are drawn from it unt
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -44,11 +43,11 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class Level:
     """`contexts`: int64[C], sorted keys of the opened contexts; `cells`: int64[C, A + 1], noisy counts in units of
-    1 / UNIT, as drawn; `scale`: of their noise, in the same unit."""
+    1 / UNIT, as drawn; `scale`: float64[C], of their noise, in the same unit."""
 
     contexts: Ints
     cells: Ints
-    scale: float
+    scale: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +114,15 @@ def measure(
                 f"level {order} of the context model has {len(opened) * (labels + 1)} cells: too many labels"
             )
         scale = scale_for(bound * UNIT * cases_per_person, epsilon)
-        cells = _true_cells(steps, weights, opened, order)
+        cells = true_cells(steps, weights, opened, order)
         cells += draw.laplace(scale, cells.size).reshape(cells.shape)
-        levels.append(Level(opened, cells, scale))
+        levels.append(Level(opened, cells, np.full(len(opened), scale)))
         opened = _next_contexts(levels, labels)
     return levels
 
 
-def _true_cells(steps: Steps, weights: Ints, opened: Ints, order: int) -> Ints:
+def true_cells(steps: Steps, weights: Ints, opened: Ints, order: int) -> Ints:
+    """int64[C, A + 1]: weights of the steps by context (of the sorted keys `opened`) and label."""
     keys, whole = steps.keys(order)
     row, found = _rows(opened, keys)
     found &= whole
@@ -141,7 +141,7 @@ def _rows(opened: Ints, keys: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
 def _next_contexts(levels: list[Level], labels: int) -> Ints:
     """Contexts one label longer whose noisy count passes `DROP` scales and whose shorter context is open."""
     level, radix = levels[-1], labels + 1
-    row, label = np.nonzero(level.cells[:, :labels] >= math.ceil(DROP * level.scale))
+    row, label = np.nonzero(level.cells[:, :labels] >= DROP * level.scale[:, None])
     keys = level.contexts[row] * radix + label
     _, known = _rows(level.contexts, keys % radix ** len(levels))
     return np.sort(keys[known])
@@ -166,7 +166,8 @@ class Model:
         chances: list[Floats] = []
         limits: Floats | None = None
         for order, level in enumerate(levels, start=1):
-            cells = np.where(level.cells >= DROP * level.scale, level.cells, 0).astype(np.float64)
+            noise = level.scale[:, None]
+            cells = np.where(level.cells >= DROP * noise, level.cells, 0).astype(np.float64)
             total = cells.sum(axis=1, keepdims=True)
             if limits is None:
                 at_once = np.zeros(labels + 1)
@@ -175,7 +176,7 @@ class Model:
             else:
                 shorter, _ = _rows(contexts[-1], level.contexts % radix ** (order - 1))
                 cells = np.minimum(cells, limits[shorter])
-                weight, total = SMOOTH * level.scale, cells.sum(axis=1, keepdims=True)
+                weight, total = SMOOTH * noise, cells.sum(axis=1, keepdims=True)
                 own = (cells + weight * chances[-1][shorter]) / (total + weight)
             limits = cells
             rows.append(sum(map(len, contexts)))

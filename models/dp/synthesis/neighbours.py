@@ -152,7 +152,7 @@ def _taken(
         cell = int(level.cells[0, 1])
         kind = "taken" if frequent else "left"
         yield kind
-        for event in _buckets("A then B", cell, level.scale, 0 if frequent else common * contexts.UNIT):
+        for event in _buckets("A then B", cell, float(level.scale[0]), 0 if frequent else common * contexts.UNIT):
             yield kind, event
 
     return run, _log(common=common), _log("AB", common=common), Charge(epsilon, delta)
@@ -169,11 +169,11 @@ class _Cells:
         each = [self.epsilon / 2] * 2
         first, second = contexts.measure(table.variants, table.counts, len(NAMES), each, self.bound, self.draw)
         for before, after in ((0, 2), (2, 0), (2, 3)):  # A then C, C then A, C then the end
-            yield from _buckets((before, after), int(first.cells[before, after]), first.scale)
+            yield from _buckets((before, after), int(first.cells[before, after]), float(first.scale[0]))
         row = np.flatnonzero(second.contexts == 0 * 4 + 2)  # after A C
         for place in row.tolist():
             yield "A C is open"
-            yield from _buckets("A C then A", int(second.cells[place, 0]), second.scale)
+            yield from _buckets("A C then A", int(second.cells[place, 0]), float(second.scale[place]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ case more or less. Pure epsilon gives BPL, FPL and TPL over the chain of the exp
 delta > 0 that argument fails, and the sums stand instead (`method = "composition"`). Charges of withheld attempts
 count with the next release: the refusal was an output too.
 
+Where each case is in one release (`cases = "completed"`, `method = "parallel"`) there is no chain between releases:
+BPL, FPL and TPL of a release are what it was charged, delta included.
+
 Not guaranteed: TPL below the sum of e holds only where the released query is at the state function's abstraction and
 the chain is accepted as Markov. The chain is estimated from the cases; the audit is the operator's alone.
 """
@@ -62,6 +65,8 @@ class Leakage(Audit):
         if context.mechanism.charge() == Charge():
             return {"status": "not_applicable", "reason": "the mechanism spends no epsilon"}
         common = {"status": "ok", "reason": "", "relation": "replacement"}
+        if context.once is not None:
+            return {**common, **_parallel(context)}
         if any(charge.delta for charge in context.charges):
             return {**common, **_composed(context.charges)}
         return {**common, **self._chained(context)}
@@ -130,3 +135,34 @@ def _composed(charges: Sequence[Charge]) -> Mapping[str, Any]:
     """(e, delta) under replacement, by group privacy of two changes: (2 eps, (1 + e^eps) delta) each, added up."""
     pairs = [(under_replacement(c.epsilon), _two_changes(c)) for c in charges]
     return {"epsilon": [shown(e) for e, _ in pairs], **composition(pairs)}
+
+
+ONCE = (
+    "each case is in one release: what others show of it is nothing that its own did not pay for, whatever the events "
+    "of one case have to do with each other"
+)
+NOT_SAID = (
+    "what the cases of different persons have to do with each other: a release can tell of a person who is in "
+    "none, by others like that person"
+)
+
+
+def _parallel(context: AuditContext) -> Mapping[str, Any]:
+    """BPL, FPL and TPL of each release are its own charge: a state that lies in one release alone has no earlier and no
+    later state in another, so its rows of correlations are equal for all its values, and nothing is handed on."""
+    pairs = [(under_replacement(c.epsilon), _two_changes(c)) for c in context.charges]
+    rows = [
+        {"release": i, "bpl": shown(e), "fpl": shown(e), "tpl": shown(e), "delta": shown(d)}
+        for i, (e, d) in enumerate(pairs, start=1)
+    ]
+    total = shown(under_replacement(context.spent.epsilon))
+    return {
+        "method": "parallel",
+        "epsilon": [shown(e) for e, _ in pairs],
+        "releases": rows,
+        "max_tpl": total,
+        "sum_epsilon": total,
+        "sum_delta": shown(_two_changes(context.spent)),
+        "because": ONCE,
+        "not_said": NOT_SAID,
+    }

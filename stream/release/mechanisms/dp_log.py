@@ -13,6 +13,7 @@ from models.dp import strict
 from models.dp.budget import Charge
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.dp_variants import large_delta, strict_build, strict_promise
+from stream.release.once import OncePerCase
 from stream.values.duration import UNITS, Duration
 from stream.values.exact import Exact
 
@@ -23,6 +24,7 @@ class DpLog(Mechanism):
 
     reads_data_in_gate: ClassVar[bool] = False
     releases_attributes: ClassVar[bool] = False
+    counts_cases: ClassVar[bool] = True
 
     kind: Literal["dp-log"] = "dp-log"
     epsilon: Exact = Field(gt=0)
@@ -53,8 +55,14 @@ class DpLog(Mechanism):
         return Charge(self.epsilon, self.delta_dp)
 
     def promise(self) -> Mapping[str, Any]:
+        return self._promised(None)
+
+    def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        return self._promised(once)
+
+    def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
         what = "the released variants, their frequencies and all times"
-        return strict_promise(self.charge(), self.cases_per_person, what)
+        return strict_promise(self.charge(), self.cases_per_person, what, once)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         result = strict.release_log(

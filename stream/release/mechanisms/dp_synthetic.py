@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -11,13 +12,16 @@ from typing import Any, ClassVar, Literal
 from pydantic import AwareDatetime, Field, field_validator, model_validator
 
 from models.dp import synthetic
+from models.dp.accumulation import Shape
 from models.dp.budget import Charge
 from models.dp.strict import Terms
+from models.dp.synthesis import series
 from models.dp.synthesis.times import Bounds
 from models.errors import InputError
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.dp_log import milliseconds
-from stream.release.mechanisms.dp_variants import large_delta, strict_build, strict_promise
+from stream.release.mechanisms.dp_variants import large_delta, series_build, strict_build, strict_promise
+from stream.release.once import OncePerCase
 from stream.values.duration import UNITS, Duration
 from stream.values.exact import Exact
 
@@ -30,6 +34,8 @@ class DpSynthetic(Mechanism):
 
     reads_data_in_gate: ClassVar[bool] = False
     releases_attributes: ClassVar[bool] = False
+    counts_cases: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
 
     kind: Literal["dp-synthetic"] = "dp-synthetic"
     epsilon: Exact = Field(gt=0)
@@ -122,8 +128,15 @@ class DpSynthetic(Mechanism):
         return Charge(self.epsilon, self.delta_dp)
 
     def promise(self) -> Mapping[str, Any]:
+        return self._promised(None)
+
+    def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        return self._promised(once)
+
+    def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
         times = "" if self.max_duration is None else ", and all times"
-        said = strict_promise(self.charge(), self.cases_per_person, f"the released traces, their frequencies{times}")
+        what = f"the released traces, their frequencies{times}"
+        said = strict_promise(self.charge(), self.cases_per_person, what, once)
         labels = "activity labels" if self.activities is not None else "labels of declared candidates"
         return {
             **said,
@@ -142,11 +155,28 @@ class DpSynthetic(Mechanism):
         )
         return strict_build(result, "ordinal" if design.bounds is None else "noised", self._public(design))
 
+    def series_design(self) -> synthetic.Design:
+        """The design where releases add up: nothing is selected, unless shares say so (which is then refused)."""
+        design = self.design()
+        if design.shares is None:
+            design = replace(design, shares=synthetic.Shares.adding_up(times=design.bounds is not None))
+        return design
+
+    def check_series(self, shape: Shape) -> None:
+        series.check(self.terms(), self.series_design(), shape)
+
+    def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
+        design = self.series_design()
+        found = series.release_synthetic(
+            exposure.log, terms=self.terms(), design=design, shape=shape, number=number, state=memory
+        )
+        return series_build(found, "ordinal" if design.bounds is None else "noised", self._public(design))
+
     def _public(self, design: synthetic.Design) -> dict[str, Any]:
         """What the manifest says beside the parameters: nothing of it is read off the data."""
         shares = {stage: float(getattr(design.split, stage)) for stage in synthetic.STAGES}
         said: dict[str, Any] = {"synthetic": True, "shares_used": shares}
-        said |= self.budget().thresholds(self.terms(), design)
+        said |= synthetic.Budget.of(self.terms(), design).thresholds(self.terms(), design)
         if self.candidates is not None:
             said["candidates_sha256"] = _public_traces(self.candidates)[1]
         return said

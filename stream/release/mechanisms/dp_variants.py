@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from models.dp import strict
+from models.dp import series, strict
+from models.dp.accumulation import Shape
 from models.dp.budget import Charge
 from stream.release.contract import Applicability, Build, Exposure, Mechanism
+from stream.release.once import OncePerCase
 from stream.values.exact import Exact
 
 LARGE_DELTA = Fraction(1, 1000)
@@ -24,6 +27,8 @@ class DpVariants(Mechanism):
 
     reads_data_in_gate: ClassVar[bool] = False
     releases_attributes: ClassVar[bool] = False
+    counts_cases: ClassVar[bool] = True
+    accumulates: ClassVar[bool] = True
 
     kind: Literal["dp-variants"] = "dp-variants"
     epsilon: Exact = Field(gt=0)
@@ -43,13 +48,30 @@ class DpVariants(Mechanism):
         return Charge(self.epsilon, self.delta_dp)
 
     def promise(self) -> Mapping[str, Any]:
-        return strict_promise(self.charge(), self.cases_per_person, "the released variants and their frequencies")
+        return self._promised(None)
+
+    def promise_once(self, once: OncePerCase) -> Mapping[str, Any]:
+        return self._promised(once)
+
+    def _promised(self, once: OncePerCase | None) -> Mapping[str, Any]:
+        return strict_promise(self.charge(), self.cases_per_person, "the released variants and their frequencies", once)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         result = strict.release_variants(
             exposure.log, epsilon=self.epsilon, delta_dp=self.delta_dp, cases_per_person=self.cases_per_person
         )
         return strict_build(result, "ordinal", {"threshold": self.threshold()})
+
+    def terms(self) -> strict.Terms:
+        """Exact epsilon and delta, and the cap of cases."""
+        return strict.Terms.of(self.epsilon, self.delta_dp, self.cases_per_person)
+
+    def check_series(self, shape: Shape) -> None:
+        series.check_variants(self.terms(), shape)
+
+    def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
+        found = series.release_variants(exposure.log, terms=self.terms(), shape=shape, number=number, state=memory)
+        return series_build(found, "ordinal", {"threshold": found.release.threshold})
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         return large_delta(self.delta_dp)
@@ -62,19 +84,44 @@ def large_delta(delta_dp: Fraction) -> list[str]:
     return [f"delta_dp = {float(delta_dp):g} is large: keep it well below 1 / number of persons"]
 
 
-def strict_promise(charge: Charge, cases_per_person: int, what: str) -> Mapping[str, Any]:
-    """The words of a strict release: formula, relation, unit, and what is not covered."""
+def strict_promise(
+    charge: Charge, cases_per_person: int, what: str, once: OncePerCase | None = None
+) -> Mapping[str, Any]:
+    """The words of a strict release, or of a series of them in which each case counts `once`: formula, relation, unit,
+    and what is not covered."""
     cases = "one case" if cases_per_person == 1 else f"{cases_per_person} cases"
+    formula = (
+        f"P[M(L) in S] <= exp({float(charge.epsilon):g}) P[M(L') in S] + {float(charge.delta):g} for every set S of"
+    )
+    adversary = "any adversary, also one who knows all other cases and the program"
+    public = "activity labels, parameters and bounds count as public"
+    if once is None:
+        return {
+            "guaranteed": f"{what}: {formula} releases",
+            "to_whom": f"every person with at most {cases} in the log",
+            "against_whom": adversary,
+            "relation": "unbounded: L' is L, the log that the window exposed, with or without the cases of one person "
+            "(to replace them counts twice)",
+            "unit": f"one person ({cases})",
+            "not_guaranteed": f"{public}; releases of overlapping data add up, epsilon and delta; a person with more "
+            "cases than declared is covered in parts only",
+        }
+    whom, beyond = f"every person with at most {cases} in all releases of this publication together", "a person with "
+    beyond += "more cases than declared is covered in parts only"
+    if once.enforced:
+        whom = f"every person that the source names: at most {cases} of each are released, in all releases together"
+        beyond = "a person whom the source names in two ways counts as two"
     return {
-        "guaranteed": f"{what}: P[M(L) in S] <= exp({float(charge.epsilon):g}) P[M(L') in S] + {float(charge.delta):g} "
-        "for every set S of releases",
-        "to_whom": f"every person with at most {cases} in the log",
-        "against_whom": "any adversary, also one who knows all other cases and the program",
-        "relation": "unbounded: L' is L, the log that the window exposed, with or without the cases of one person (to "
-        "replace them counts twice)",
-        "unit": f"one person ({cases})",
-        "not_guaranteed": "activity labels, parameters and bounds count as public; releases of overlapping "
-        "data add up, epsilon and delta; a person with more cases than declared is covered in parts only",
+        "guaranteed": f"{what}, in all releases of this publication together, however many: {formula} series of "
+        "releases",
+        "to_whom": whom,
+        "against_whom": adversary,
+        "relation": "unbounded: L' is L, all that the windows of the series exposed, with or without the cases of one "
+        "person (to replace them counts twice); each case is in one release only, and which one its own events and "
+        "public moments decide",
+        "unit": f"one person ({cases} in the whole series)",
+        "not_guaranteed": f"{public}; other publications of the same cases add up, epsilon and delta; what persons "
+        f"have in common is not protected; what comes to a case after its release is in none; {beyond}",
     }
 
 
@@ -90,3 +137,9 @@ def strict_build(result: strict.StrictRelease, time_basis: Literal["ordinal", "n
         operator={"dp": dict(result.operator), "warnings": list(result.operator["warnings"])},
         applies={"anonymity": NOT_PERSONS},
     )
+
+
+def series_build(found: series.Accumulated, time_basis: Literal["ordinal", "noised"], public: Any) -> Build:
+    """A strict release with the log over everything so far beside it."""
+    build = strict_build(found.release, time_basis, {**public, "accumulated": dict(found.public)})
+    return replace(build, accumulated=found.log, memory=found.state)

@@ -1,0 +1,144 @@
+"""Series in which each case counts once: what 24 weekly and 260 releases of BPIC 2012 show at epsilon 1 in all.
+
+Run `python -m benchmarks.series --json`. Each case is in the release of the window in which its last event lies; noise
+from the cryptographic source, delta_dp 1e-6. `accumulated`: the log over all releases, beside the last one; `last`: the
+last release against its own cases. `covered`: share of all cases whose variant is in the accumulated log. `whole`: what
+24 releases of everything so far leave at epsilon 1 in all, the last one of them. `spent`: epsilon by the composition
+that the ledger uses. Reach (issue 21): weekly, accumulated: similarity >= .72, DFG error <= .20; 260 releases: covered
+>= .45; spent 1. Log: the folder VEILSTREAM_LOGS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from connectors import read_log
+from models.dp import series, strict
+from models.dp.accumulation import Shape
+from models.dp.budget import Charge, parallel
+from models.dp.strict import Terms
+from models.dp.synthesis import series as synthetic_series
+from models.dp.synthetic import Design, Shares
+from models.eventlog import EventLog
+from models.utility.similarity import likeness
+
+ROOT = Path(__file__).resolve().parent.parent
+TERMS = Terms.of("1", "1e-6")
+CASE_WEIGHT = 20
+"""Of the context model: the mean length of a case, as somebody who knows the process would declare it."""
+
+Step = Callable[[EventLog, int, Any], series.Accumulated]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="JSON on stdout (always on)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--releases", type=int, action="append", help="only this number of releases; repeatable")
+    arguments = parser.parse_args()
+    folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
+    log = read_log(folder / "bpic2012.xes.gz")
+    print(json.dumps(measure(log, arguments.releases or [24, 260], arguments.rounds), indent=2))
+
+
+def measure(log: EventLog, releases: list[int], rounds: int) -> dict[str, Any]:
+    """All figures by number of releases."""
+    found: dict[str, Any] = {}
+    for number in releases:
+        parts = windows(log, number)
+        found[str(number)] = {
+            name: _mean([_run(log, parts, step) for _ in range(rounds)]) for name, step in _steps(log, number).items()
+        }
+        found[str(number)]["whole"] = _mean([_whole(log, number) for _ in range(rounds)])
+    return found
+
+
+def windows(log: EventLog, releases: int) -> list[EventLog]:
+    """The cases by the window in which their last event lies, so many windows of equal length."""
+    ends = log.time[log.starts[1:] - 1]
+    place = (ends - ends.min()) * releases // (ends.max() - ends.min() + 1)
+    return [log.select_cases(np.flatnonzero(place == window)) for window in range(releases)]
+
+
+def _steps(log: EventLog, releases: int) -> dict[str, Step]:
+    steps: dict[str, Step] = {}
+    for how in ("sum", "tree"):
+        shape = Shape.of(how, releases)  # type: ignore[arg-type]
+        steps[f"dp-variants, {how} ({shape.levels} levels)"] = _variants(shape)
+    design = Design(
+        activities=tuple(map(str, log.activity.values)), case_weight=CASE_WEIGHT, shares=Shares.adding_up(times=False)
+    )
+    if releases <= 60:
+        steps["dp-synthetic, sum"] = _synthetic(design, Shape.of("sum", releases))
+    return steps
+
+
+def _variants(shape: Shape) -> Step:
+    return lambda log, number, state: series.release_variants(log, terms=TERMS, shape=shape, number=number, state=state)
+
+
+def _synthetic(design: Design, shape: Shape) -> Step:
+    return lambda log, number, state: synthetic_series.release_synthetic(
+        log, terms=TERMS, design=design, shape=shape, number=number, state=state
+    )
+
+
+def _run(log: EventLog, parts: list[EventLog], step: Step) -> dict[str, float]:
+    """One series."""
+    state, charges, begun, last = None, [], time.process_time(), None
+    for number, part in enumerate(parts, start=1):
+        last = step(part, number, state)
+        state = last.state
+        charges.append(Charge(last.release.terms.epsilon, last.release.terms.delta_dp))
+    seconds = time.process_time() - begun
+    assert last is not None
+    assert last.log is not None
+    return {
+        **{f"accumulated_{name}": value for name, value in _shown(log, last.log).items()},
+        **{f"last_{name}": value for name, value in _shown(parts[-1], last.release.log).items()},
+        "spent": float(parallel(charges).epsilon),
+        "cpu": seconds,
+    }
+
+
+def _whole(log: EventLog, releases: int) -> dict[str, float]:
+    """Everything so far each time: the last release has its part of epsilon and delta."""
+    each = {"epsilon": Fraction(1, releases), "delta_dp": TERMS.delta_dp / releases}
+    released = strict.release_variants(log, **each).log
+    return {**_shown(log, released), "spent": float(sum((each["epsilon"] for _ in range(releases)), Fraction(0)))}
+
+
+def _shown(log: EventLog, released: EventLog) -> dict[str, float]:
+    found, there = likeness(log, released), set(released.traces())
+    covered = sum(trace in there for trace in log.traces()) / log.n_cases
+    return {"similarity": found.similarity, "dfg_error": found.dfg_error, "covered": covered, "variants": len(there)}
+
+
+def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
+    worst = {
+        f"{name}_worst": pick(row[name] for row in rows)
+        for name, pick in (
+            ("accumulated_similarity", min),
+            ("accumulated_dfg_error", max),
+            ("accumulated_covered", min),
+        )
+        if name in rows[0]
+    }
+    return {
+        key: round(value, 4) for key, value in ({k: fmean(row[k] for row in rows) for k in rows[0]} | worst).items()
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""Counts over everything published so far, where each case counts once: sums of noisy counts, and trees of them.
+
+A key (a variant, a cell of a model) has a true count in each release; releases are of disjoint cases. `Counts` keeps
+for each key a noisy count over all releases so far.
+
+* sum: every release's noisy count, added up. It costs nothing (post-processing); after t releases it holds t noises.
+* tree: a case enters its release (level 0) and one node a level, over arity^level releases each, drawn once when its
+  last release comes (Dwork et al. 2010; Chan, Shi and Song 2011). With L levels each gets epsilon / L, so all that a
+  case enters costs epsilon; the count over 1..t then holds as many noises as t has units in its digits, of L times the
+  scale. Arity and L are those with the least mean variance over the public horizon (two levels at some hundred
+  releases; one, which is the sum, up to about thirty). Behind the horizon the top level goes on and its noises add up.
+
+A node is named by release numbers, and a number is never used twice. Where the number that would have drawn a node was
+burned, nobody knows whether its noise was seen: the node is never drawn, and what its parts say counts in its stead.
+
+Keys that are found in the data (variants) have noise from the first release on, also for releases in which nobody had
+them: as if every possible key had been noised from the beginning, and only those that somebody had were looked at. What
+shows of a key that one person brought is then bounded by the `threshold`: it is released where its count reaches k + 1,
+which noise alone does with chance at most delta in all releases together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from models.dp.noise import Source
+from models.errors import InputError
+from models.eventlog import Ints
+
+MOST_RELEASES = 100_000
+"""A horizon beyond it is a mistake: hourly releases of eleven years."""
+
+FAR = 60
+"""Scales of a discrete Laplace draw beyond which its chance (e^-60) is counted as an error, not computed."""
+
+EXACT_SCALE = 300.0
+"""Above it the tail of a sum is bounded (Chernoff), not computed: distributions would be too long."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How counts are kept: `levels` (1: a sum), `arity` children a node; `horizon`: declared number of releases."""
+
+    levels: int = 1
+    arity: int = 0
+    horizon: int | None = None
+
+    @classmethod
+    def of(cls, how: Literal["sum", "tree"], horizon: int | None) -> Shape:
+        """InputError for a tree without a horizon, or one that no series has."""
+        if horizon is not None and not 1 <= horizon <= MOST_RELEASES:
+            raise InputError(f"horizon must lie between 1 and {MOST_RELEASES} releases")
+        if how == "sum":
+            return cls(horizon=horizon)
+        if horizon is None:
+            raise InputError('accumulate = "tree" divides epsilon by how many releases are to come: declare horizon')
+        return _best(horizon)
+
+    def digits(self, number: int) -> list[int]:
+        """Nodes of each level, from the releases up, that the count over releases 1 .. number adds up."""
+        found = []
+        for _ in range(self.levels - 1):
+            number, digit = divmod(number, self.arity)
+            found.append(digit)
+        return [*found, number]
+
+    def closes(self, level: int, number: int) -> bool:
+        """Whether a node of the level ends with that release."""
+        return number % self.arity**level == 0 if level else True
+
+    def lost(self, level: int, last: int, number: int) -> bool:
+        """Whether a node of the level ended behind release `last` and before `number`: it was never drawn."""
+        width = self.arity**level
+        return level > 0 and (number - 1) // width > last // width
+
+
+@lru_cache(maxsize=64)
+def _best(horizon: int) -> Shape:
+    """The tree with the least mean variance over releases 1 .. horizon; of equal ones that of fewer levels."""
+    best, least = Shape(horizon=horizon), (horizon + 1) / 2
+    numbers = np.arange(1, horizon + 1)
+    for levels in range(2, horizon.bit_length() + 1):
+        arity = next(k for k in range(2, horizon + 2) if k**levels >= horizon)
+        rest, units = numbers, np.zeros(horizon)
+        for _ in range(levels - 1):
+            units += rest % arity
+            rest = rest // arity
+        mean = float((units + rest).mean()) * levels**2
+        if mean < least:
+            best, least = Shape(levels, arity, horizon), mean
+    return best
+
+
+@dataclass(slots=True)
+class Counts:
+    """Noisy counts of `keys` over the releases up to number `last`.
+
+    By level and key: `sums`, of the drawn nodes that the count so far adds up; `noises`, how many draws they hold;
+    `open`, true counts of the node that is not drawn yet (the operator's alone). `nodes`: int by level, drawn nodes
+    that a key of the beginning adds up. `scale`: of every draw.
+    """
+
+    shape: Shape
+    scale: float
+    keys: list[Any]
+    sums: Ints
+    noises: Ints
+    open: Ints
+    nodes: list[int]
+    last: int = 0
+    since: int = 1
+
+    @classmethod
+    def begin(cls, shape: Shape, scale: float, since: int = 1) -> Counts:
+        """No key, before release `since`."""
+        none = np.zeros((shape.levels, 0), dtype=np.int64)
+        return cls(shape, scale, [], none, none.copy(), none.copy(), [0] * shape.levels, since - 1, since)
+
+    def extend(self, keys: Sequence[Any], draw: Source, *, backlog: bool) -> None:
+        """Further keys. `backlog`: found in the data, so they get the noise of everything drawn before, as if they had
+        been there; else they are public (opened by noisy counts), and are counted from now on."""
+        size = (self.shape.levels, len(keys))
+        sums, noises = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        for level, nodes in enumerate(self.nodes if backlog else ()):
+            drawn = draw.laplace(self.scale, nodes * len(keys)).reshape(nodes, len(keys))
+            sums[level], noises[level] = drawn.sum(axis=0), nodes
+        self.keys = [*self.keys, *keys]
+        self.sums, self.noises = np.hstack([self.sums, sums]), np.hstack([self.noises, noises])
+        self.open = np.hstack([self.open, np.zeros(size, dtype=np.int64)])
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> None:
+        """Only the keys of the mask, a choice that reads noisy counts."""
+        self.keys = [key for key, kept in zip(self.keys, mask.tolist(), strict=True) if kept]
+        self.sums, self.noises, self.open = (one[:, mask] for one in (self.sums, self.noises, self.open))
+
+    def add(self, number: int, true: Ints, draw: Source) -> Ints:
+        """Take in the true counts of release `number`, int64[keys]; return its own noisy counts."""
+        if number <= self.last:
+            raise InputError(f"release {number} was counted before")
+        for level in range(1, self.shape.levels):
+            if self.shape.lost(level, self.last, number):
+                self._lift(level)
+                self.open[level] = 0
+        own = true + draw.laplace(self.scale, len(true))
+        self._draw(0, own)
+        for level in range(1, self.shape.levels):
+            self.open[level] += true
+            if self.shape.closes(level, number):
+                self._forget_below(level)
+                self._draw(level, self.open[level] + draw.laplace(self.scale, len(true)))
+                self.open[level] = 0
+        self.last = number
+        return own
+
+    def _draw(self, level: int, noisy: Ints) -> None:
+        self.sums[level] += noisy
+        self.noises[level] += 1
+        self.nodes[level] += 1
+
+    def _lift(self, level: int) -> None:
+        """What lies below counts as the level's own: the node that would have held it was never drawn."""
+        self.sums[level] += self.sums[:level].sum(axis=0)
+        self.noises[level] += self.noises[:level].sum(axis=0)
+        self.nodes[level] += sum(self.nodes[:level])
+        self._forget_below(level)
+
+    def _forget_below(self, level: int) -> None:
+        self.sums[:level] = 0
+        self.noises[:level] = 0
+        self.nodes[:level] = [0] * level
+
+    @property
+    def total(self) -> Ints:
+        """Noisy counts over all releases so far, int64[keys]."""
+        return np.asarray(self.sums.sum(axis=0), dtype=np.int64)
+
+    @property
+    def draws(self) -> Ints:
+        """How many noises each of them holds, int64[keys]."""
+        return np.asarray(self.noises.sum(axis=0), dtype=np.int64)
+
+    def to_state(self) -> dict[str, Any]:
+        """JSON-able, without the keys."""
+        tables = {name: getattr(self, name).tolist() for name in ("sums", "noises", "open")}
+        told = {"levels": self.shape.levels, "arity": self.shape.arity, "scale": self.scale}
+        return {**told, **tables, "nodes": self.nodes, "last": self.last, "since": self.since}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], keys: list[Any], shape: Shape, scale: float) -> Counts | None:
+        """The inverse; None where it was kept in another shape or under other noise, and so cannot go on."""
+        if (state["levels"], state["arity"], state["scale"]) != (shape.levels, shape.arity, scale):
+            return None
+        tables = [
+            np.asarray(state[name], dtype=np.int64).reshape(shape.levels, -1) for name in ("sums", "noises", "open")
+        ]
+        return cls(shape, scale, keys, *tables, nodes=list(state["nodes"]), last=state["last"], since=state["since"])
+
+
+def delta_of(number: int, delta: Fraction, horizon: int | None) -> Fraction:
+    """What release `number` may spend of delta: an equal part of the horizon, or delta / (n (n + 1)), which adds up to
+    delta over all n. Behind the horizon nothing is left."""
+    if horizon is None:
+        return delta / (number * (number + 1))
+    return delta / horizon if number <= horizon else Fraction(0)
+
+
+@lru_cache(maxsize=4096)
+def threshold(scale: float, draws: int, delta: Fraction, cases_per_person: int = 1) -> int:
+    """Least noisy count with which a key found in the data is released, where the count holds so many draws of discrete
+    Laplace noise: the smallest k + 1 >= 2 with c P[c + noise >= k + 1] <= delta (c keys at most are one person's, none
+    has more than c cases of that person)."""
+    if draws < 1 or not 0 < delta < 1 or cases_per_person < 1:
+        raise InputError("a threshold needs noise, 0 < delta < 1 and cases_per_person >= 1")
+    allowed = float(delta) / cases_per_person * (1 - 2.0**-20)
+    least = _exact_tail(scale, draws, allowed) if scale <= EXACT_SCALE else _chernoff(scale, draws, allowed)
+    return max(least + cases_per_person, 2)
+
+
+def _exact_tail(scale: float, draws: int, allowed: float) -> int:
+    """The smallest t with P[sum of the noises >= t] <= allowed."""
+    pmf, error = _distribution(scale, draws)
+    tail = np.cumsum(pmf[::-1])[::-1] + error
+    if error >= allowed:
+        return _chernoff(scale, draws, allowed)
+    below = np.flatnonzero(tail <= allowed)
+    middle = len(pmf) // 2
+    return int(below[0]) - middle if len(below) else len(pmf) - middle
+
+
+@lru_cache(maxsize=256)
+def _distribution(scale: float, draws: int) -> tuple[Floats, float]:
+    """P of the sum of so many draws, around its middle, and a bound on what was left out. All terms are positive, so
+    convolutions lose no more than a part in 2^30 to rounding (`threshold` allows a part in 2^20)."""
+    if draws == 1:
+        reach = math.ceil(FAR * scale) + 1
+        a = math.exp(-1.0 / scale)
+        chance = (1 - a) / (1 + a) * a ** np.abs(np.arange(-reach, reach + 1, dtype=np.float64))
+        return chance, 2 * a**reach
+    half, error = _distribution(scale, draws // 2)
+    whole, error = np.convolve(half, half), 2 * error
+    if draws % 2:
+        one, more = _distribution(scale, 1)
+        whole, error = np.convolve(whole, one), error + more
+    kept = np.flatnonzero(whole >= 1e-40)
+    out = int(kept[0])
+    return whole[out : len(whole) - out], error + 2 * out * 1e-40
+
+
+def _chernoff(scale: float, draws: int, allowed: float) -> int:
+    """A t with P[sum of the noises >= t] <= allowed: the least that any of some exponents proves."""
+    a = math.exp(-1.0 / scale)
+    best = math.inf
+    for step in range(1, 400):
+        rate = step / 400 / scale
+        growth = (1 - a) ** 2 / ((1 - a * math.exp(rate)) * (1 - a * math.exp(-rate)))
+        best = min(best, (draws * math.log(growth) - math.log(allowed)) / rate)
+    return math.ceil(best * (1 + 2.0**-20)) + 1

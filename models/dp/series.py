@@ -1,0 +1,155 @@
+"""Releases of disjoint cases with an accumulated log beside each: what was noised once, looked at over everything.
+
+Unit: one person with at most c cases in all releases together (`models.dp.accumulation` says how counts are kept).
+
+`release_variants`: the variants of a release above their threshold, and those above a threshold on their count over all
+releases so far: a rare variant that no release could show comes through once enough releases had it. With L levels
+each noisy count costs epsilon / L and a case enters one a level, so both logs together cost epsilon; the thresholds
+share delta, half for the releases, half for the accumulated logs (`delta_of`).
+
+What is NOT guaranteed: more than of one release. The operator's state holds the variants of all cases so far, and
+true counts of open nodes: it is as secret as the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from models.dp.accumulation import Counts, Shape, delta_of, threshold
+from models.dp.counts import NoisyCounts
+from models.dp.noise import Source, scale_for, secure
+from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, coverage, least_count, ordinal
+from models.errors import BoundError
+from models.eventlog import EventLog, Ints, SimpleLog
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulated:
+    """A release and the log over everything so far (None: there is none, `public` says why). `state`: what the next one
+    goes on from, the operator's alone; `public`: what the manifest says, not read off the data."""
+
+    release: StrictRelease
+    log: EventLog | None
+    state: Mapping[str, Any]
+    public: Mapping[str, Any]
+
+
+def check_variants(terms: Terms, shape: Shape) -> None:
+    """InputError where a release, or the first accumulated log, could not be drawn."""
+    least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, terms.cases_per_person)
+
+
+def release_variants(
+    log: EventLog,
+    *,
+    terms: Terms,
+    shape: Shape,
+    number: int,
+    state: Mapping[str, Any] | None = None,
+    draw: Source | None = None,
+) -> Accumulated:
+    """dp-variants of the cases of release `number`, and of all cases so far."""
+    source = secure() if draw is None else draw
+    person = terms.cases_per_person
+    least = least_count(terms.epsilon / shape.levels, terms.delta_dp / 2, person)
+    kept = _Variants.go_on(state, shape, scale_for(person * shape.levels, terms.epsilon), number)
+    true = kept.counted(log, source)
+    own = kept.counts.add(number, true, source)
+    shown = np.flatnonzero((true > 0) & (own >= least))
+    if _events(kept.variants, shown, own) > MAX_EVENTS:
+        raise BoundError("the noisy counts add up to too many events: raise epsilon or lower delta_dp")
+    release = StrictRelease(
+        kept.log(shown, own, source),
+        terms,
+        least,
+        source.private,
+        coverage(true, NoisyCounts(shown, own[shown], least)),
+    )
+    whole, public = kept.accumulated(terms, shape, source)
+    return Accumulated(release, whole, kept.state(), public)
+
+
+@dataclass(slots=True)
+class _Variants:
+    """Variants by their labels, places in `alphabet`, in the order in which they were found, and their counts."""
+
+    alphabet: list[str]
+    variants: list[tuple[int, ...]]
+    counts: Counts
+
+    @classmethod
+    def go_on(cls, state: Mapping[str, Any] | None, shape: Shape, scale: float, number: int) -> _Variants:
+        """From the state that an earlier release left; anew where there is none, or one under other noise."""
+        if state is not None:
+            variants = [tuple(variant) for variant in state["variants"]]
+            counts = Counts.from_state(state["counts"], variants, shape, scale)
+            if counts is not None:
+                return cls(list(state["alphabet"]), variants, counts)
+        return cls([], [], Counts.begin(shape, scale, number))
+
+    def counted(self, log: EventLog, draw: Source) -> Ints:
+        """True counts of the log by variant; variants that are new here are taken in."""
+        simple = SimpleLog.from_log(log)
+        place = {label: code for code, label in enumerate(self.alphabet)}
+        for label in map(str, simple.alphabet):
+            place.setdefault(label, len(place))
+        self.alphabet = list(place)
+        codes = [place[str(label)] for label in simple.alphabet]
+        here = [tuple(codes[label] for label in variant) for variant in simple.variants]
+        known = {variant: code for code, variant in enumerate(self.variants)}
+        fresh = [variant for variant in here if variant not in known]
+        self.counts.extend(fresh, draw, backlog=True)
+        self.variants = self.counts.keys
+        known = {variant: code for code, variant in enumerate(self.variants)}
+        true = np.zeros(len(self.variants), dtype=np.int64)
+        rows = np.asarray([known[variant] for variant in here], dtype=np.int64)
+        np.add.at(true, rows[simple.variant], simple.count)
+        return true
+
+    def log(self, shown: Ints, counts: Ints, draw: Source) -> EventLog:
+        """The variants `shown` with these counts, without times."""
+        chosen = [self.variants[place] for place in shown.tolist()]
+        rows = [np.tile(ordinal(len(v)), (int(counts[p]), 1)) for v, p in zip(chosen, shown.tolist(), strict=True)]
+        return assembled(self.alphabet, chosen, rows, draw)
+
+    def accumulated(self, terms: Terms, shape: Shape, draw: Source) -> tuple[EventLog | None, dict[str, Any]]:
+        """The log over all releases so far, and what is said of it."""
+        counts, total = self.counts, self.counts.total
+        draws = sum(counts.nodes)
+        said = told(shape, counts, draws)
+        delta = delta_of(counts.last, terms.delta_dp / 2, shape.horizon)
+        if not delta:
+            return None, {**said, "status": "ended: the horizon is over, and with it the delta of accumulated logs"}
+        least = threshold(counts.scale, draws, delta, terms.cases_per_person)
+        shown = np.flatnonzero(total >= least)
+        if _events(self.variants, shown, total) > MAX_EVENTS:
+            return None, {**said, "status": "too large"}
+        return self.log(shown, total, draw), {**said, "status": "ok", "threshold": least}
+
+    def state(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "alphabet": self.alphabet,
+            "variants": [list(v) for v in self.variants],
+            "counts": self.counts.to_state(),
+        }
+
+
+def told(shape: Shape, counts: Counts, draws: int) -> dict[str, Any]:
+    """What a manifest says of accumulated counts: releases, levels, and the noise in a count of the first release."""
+    return {
+        "how": "sum" if shape.levels == 1 else "tree",
+        "since": counts.since,
+        "levels": shape.levels,
+        "arity": shape.arity or None,
+        "horizon": shape.horizon,
+        "noise": {"draws": draws, "scale": counts.scale},
+    }
+
+
+def _events(variants: list[tuple[int, ...]], shown: Ints, counts: Ints) -> int:
+    return sum(len(variants[place]) * int(counts[place]) for place in shown.tolist())

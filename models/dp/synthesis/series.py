@@ -1,0 +1,272 @@
+"""dp-synthetic of disjoint cases, with an accumulated log beside each release: models and weights that add up.
+
+Unit: one person with at most c cases in all releases together. `models.dp.accumulation` says how counts are kept; with
+L levels each stage's epsilon is divided by L, and a case enters one node a level, so the series costs epsilon once.
+
+Of the stages of `models.dp.synthetic` those that are linear add up: the cells of the context model (2) and the numbers
+of cases nearest to each candidate (3). The alphabet is declared (0); stage 1 is left out, since variants of a single
+window seldom pass a threshold. Each release goes on from what all before it made public:
+
+* a context is opened once the noisy counts over all releases so far say so, and is counted from then on;
+* candidates are given traces and representatives of a sample from the model so far; one whose count over all releases
+  does not rise above its noise is given up, and others take its place (`_refill`). It reads noisy counts alone.
+
+Released are, of the same candidates, the counts of this release, and those of all so far; cells below some scales of
+their noise are dropped. Few candidates stand for many traces, so in the accumulated log half of a cell's cases are the
+candidate, the others traces that the model gave and that are nearest to it (`_spread`): on 24 weekly releases of BPIC
+2012 the DFG error falls by a tenth, for .02 of similarity. Times (4) leave with the release only.
+
+What is NOT guaranteed: more than of one release. The operator's state holds true counts of open nodes of a tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from models.dp.accumulation import Counts, Shape
+from models.dp.noise import Source, scale_for, secure
+from models.dp.series import Accumulated, told
+from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal
+from models.dp.synthesis import candidates, contexts
+from models.dp.synthesis.contexts import UNIT, Level, Model, Steps
+from models.dp.synthesis.table import Table, Variant, only
+from models.dp.synthetic import Budget, Design, release_times
+from models.errors import BoundError, InputError
+from models.eventlog import EventLog, Ints
+
+CASES_A_CELL = 3.0
+"""Cases that a candidate needs on average, in scales of the noise of its count over all releases."""
+
+SPREAD = 2_000
+"""Traces drawn from the model among which the cases of a cell are spread: half a million distances a release."""
+
+PATIENCE = 3
+"""Releases after which a candidate that has not risen above its noise is given up."""
+
+
+def check(terms: Terms, design: Design, shape: Shape) -> None:
+    """InputError where a series could not be drawn: what adds up needs a declared alphabet and no thresholds."""
+    if design.activities is None:
+        raise InputError("releases add up over the same labels only: declare activities")
+    if design.split.variants:
+        raise InputError("shares.variants must be 0: variants of one window are not selected where releases add up")
+    _scales(terms, design, shape)
+
+
+def _scales(terms: Terms, design: Design, shape: Shape) -> tuple[float, float]:
+    """Scale of the cells of each level of the model, and of the weights."""
+    budget, person = Budget.of(terms, design), terms.cases_per_person
+    model = scale_for(design.case_weight * UNIT * person * shape.levels * design.order, budget.model)
+    return model, scale_for(person * shape.levels, budget.weights)
+
+
+def release_synthetic(
+    log: EventLog,
+    *,
+    terms: Terms,
+    design: Design,
+    shape: Shape,
+    number: int,
+    state: Mapping[str, Any] | None = None,
+    draw: Source | None = None,
+) -> Accumulated:
+    """dp-synthetic of the cases of release `number`, and of all cases so far."""
+    check(terms, design, shape)
+    source = secure() if draw is None else draw
+    alphabet = tuple(sorted(set(design.activities or ())))
+    kept = only(log, alphabet)
+    table = Table.of(kept, alphabet)
+    extended = (*alphabet, *sorted({label for trace in design.given for label in trace} - set(alphabet)))
+    series = _Series.go_on(state, extended, len(alphabet), design, shape, _scales(terms, design, shape), number)
+    series.measure(table, number, source)
+    series.refill(source)
+    own = series.weigh(table, number, source)
+    shown = _rows(series.traces, own, np.ones(len(own), dtype=np.int64), series.weights.scale)
+    if _events(shown) > MAX_EVENTS:
+        raise BoundError("the noisy counts add up to too many events: raise epsilon")
+    rows = release_times(kept, extended, shown, design, Budget.of(terms, design), terms, source)
+    released = assembled(extended, [variant for variant, _ in shown], rows, source)
+    dropped = log.n_events - kept.n_events
+    operator = {
+        "cases": {"in": log.n_cases, "out": sum(count for _, count in shown)},
+        "labels": {"may_leave": len(alphabet), "dropped_events": dropped},
+        "candidates": len(series.traces),
+        "warnings": [f"{dropped} of {log.n_events} events have labels that are not declared"] if dropped else [],
+    }
+    release = StrictRelease(released, terms, 0, source.private, operator)
+    whole, public = series.accumulated(source)
+    return Accumulated(release, whole, series.state(), public)
+
+
+@dataclass(slots=True)
+class _Series:
+    """Noisy counts so far. By level of the model: `opened`, keys of its contexts in the order of their opening, and
+    `cells`, A + 1 a context; `traces`, the candidates, and `weights`, a count each."""
+
+    alphabet: tuple[str, ...]
+    labels: int
+    design: Design
+    opened: list[list[int]]
+    cells: list[Counts]
+    traces: list[Variant]
+    weights: Counts
+    drawn: dict[Variant, int] = field(default_factory=dict)
+    """A sample of the model so far."""
+
+    @classmethod
+    def go_on(
+        cls,
+        state: Mapping[str, Any] | None,
+        alphabet: tuple[str, ...],
+        labels: int,
+        design: Design,
+        shape: Shape,
+        scales: tuple[float, float],
+        number: int,
+    ) -> _Series:
+        """From the state that an earlier release left; anew where there is none, or one of another design."""
+        made = [list(alphabet), labels, design.order, design.case_weight]
+        if state is not None and state["made"] == made:
+            cells = [
+                Counts.from_state(one, _flat(opened, labels), shape, scales[0])
+                for one, opened in zip(state["cells"], state["opened"], strict=True)
+            ]
+            traces = [tuple(trace) for trace in state["traces"]]
+            weights = Counts.from_state(state["weights"], list(traces), shape, scales[1])
+            whole = [one for one in cells if one is not None]
+            if weights is not None and len(whole) == len(cells):
+                return cls(alphabet, labels, design, [list(one) for one in state["opened"]], whole, traces, weights)
+        begun = [Counts.begin(shape, scales[0], number) for _ in range(design.order)]
+        return cls(alphabet, labels, design, [[] for _ in begun], begun, [], Counts.begin(shape, scales[1], number))
+
+    def measure(self, table: Table, number: int, draw: Source) -> None:
+        """Stage 2: the cells of this release, level after level; a level opens by what the one above says by then."""
+        steps = Steps.of(table.variants, self.labels)
+        each = [contexts.case_weight(len(variant), self.design.case_weight) for variant in table.variants]
+        weights = np.asarray(each, dtype=np.int64) * table.counts
+        of_step = weights[steps.variant] if len(steps.variant) else weights[:0]
+        for order in range(1, self.design.order + 1):
+            self._open(order, draw)
+            keys = np.asarray(self.opened[order - 1], dtype=np.int64)
+            rank = np.argsort(keys)
+            true = np.zeros((len(keys), self.labels + 1), dtype=np.int64)
+            true[rank] = contexts.true_cells(steps, of_step, keys[rank], order)
+            self.cells[order - 1].add(number, true.ravel(), draw)
+
+    def _open(self, order: int, draw: Source) -> None:
+        known = set(self.opened[order - 1])
+        if order == 1:
+            wanted = list(range(self.labels + 1))
+        else:
+            radix, above = self.labels + 1, set(self.opened[order - 2])
+            level = self._level(order - 1)
+            row, label = np.nonzero(level.cells[:, : self.labels] >= contexts.DROP * level.scale[:, None])
+            keys = (level.contexts[row] * radix + label).tolist()
+            wanted = [key for key in keys if key % radix ** (order - 1) in above]
+        fresh = [key for key in wanted if key not in known]
+        if (len(known) + len(fresh)) * (self.labels + 1) > contexts.MOST_CELLS:
+            raise InputError(f"level {order} of the context model has too many cells: declare fewer activities")
+        self.opened[order - 1] += fresh
+        self.cells[order - 1].extend(_flat(fresh, self.labels), draw, backlog=False)
+
+    def _level(self, order: int) -> Level:
+        """A level as the counts over all releases so far have it; contexts in the order of their keys."""
+        counts, keys = self.cells[order - 1], np.asarray(self.opened[order - 1], dtype=np.int64)
+        rank = np.argsort(keys)
+        cells = counts.total.reshape(len(keys), self.labels + 1)[rank]
+        draws = counts.draws.reshape(len(keys), self.labels + 1)[rank, 0]
+        return Level(keys[rank], cells, counts.scale * np.sqrt(draws))
+
+    def refill(self, draw: Source) -> None:
+        """Give up candidates that do not rise above their noise; take representatives of the model in their place."""
+        place = {label: code for code, label in enumerate(self.alphabet)}
+        given = list(dict.fromkeys(tuple(place[label] for label in trace) for trace in self.design.given))
+        total, noise = self.weights.total, self.weights.scale * np.sqrt(self.weights.draws)
+        public = set(given)
+        held = np.asarray([trace in public for trace in self.traces], dtype=np.bool_)
+        keep = held | (self.weights.draws < PATIENCE) | (total >= noise)
+        self.weights.keep(keep)
+        self.traces = [trace for trace, kept in zip(self.traces, keep.tolist(), strict=True) if kept]
+        levels = [self._level(order) for order in range(1, self.design.order + 1)]
+        drawn = Model.of(levels, self.labels).sample(self.design.sample, self.design.max_length, draw)
+        self.drawn = drawn
+        cases = contexts.cases(levels[0], drawn, self.labels, self.design.case_weight)
+        scale = self.weights.scale * math.sqrt(sum(self.weights.nodes) + 1)
+        most = min(self.design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
+        fresh = [trace for trace in given if trace not in set(self.traces)]
+        listed = self.traces + fresh
+        fresh += candidates.representative(drawn, listed, max(most - len(listed), 0))
+        self.weights.extend(fresh, draw, backlog=False)
+        self.traces = [*self.traces, *fresh]
+
+    def weigh(self, table: Table, number: int, draw: Source) -> Ints:
+        """Stage 3: this release's noisy number of cases nearest to each candidate."""
+        true = np.zeros(len(self.traces), dtype=np.int64)
+        if self.traces:
+            np.add.at(true, candidates.nearest(table.variants, self.traces), table.counts)
+        return self.weights.add(number, true, draw)
+
+    def accumulated(self, draw: Source) -> tuple[EventLog | None, dict[str, Any]]:
+        """The log over all releases so far, and what is said of it."""
+        counts = self.weights
+        shown = self._spread(_rows(self.traces, counts.total, counts.draws, counts.scale), draw)
+        said = told(counts.shape, counts, sum(counts.nodes))
+        if _events(shown) > MAX_EVENTS:
+            return None, {**said, "status": "too large"}
+        rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]
+        return assembled(self.alphabet, [variant for variant, _ in shown], rows, draw), {**said, "status": "ok"}
+
+    def _spread(self, shown: list[tuple[Variant, int]], draw: Source) -> list[tuple[Variant, int]]:
+        """Half of each cell's cases as its candidate, the others as drawn traces of the cell, where it has some."""
+        if not shown:
+            return []
+        pool = [variant for variant, n in self.drawn.items() if variant for _ in range(n)]
+        pool = [pool[place] for place in draw.permutation(len(pool))[:SPREAD].tolist()]
+        distinct = list(dict.fromkeys(pool))
+        cell = dict(zip(distinct, candidates.nearest(distinct, self.traces).tolist(), strict=True))
+        own: dict[Variant, list[Variant]] = {}
+        for variant in pool:
+            own.setdefault(self.traces[cell[variant]], []).append(variant)
+        found: Counter[Variant] = Counter()
+        for trace, count in shown:
+            here = own.get(trace, [])
+            others = count - count // 2 if here else 0
+            found[trace] += count - others
+            places = draw.words(others) % np.uint64(len(here)) if here else ()
+            found.update(here[int(place)] for place in places)
+        return list(found.items())
+
+    def state(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "made": [list(self.alphabet), self.labels, self.design.order, self.design.case_weight],
+            "opened": self.opened,
+            "cells": [one.to_state() for one in self.cells],
+            "traces": [list(trace) for trace in self.traces],
+            "weights": self.weights.to_state(),
+        }
+
+
+def _flat(opened: Sequence[int], labels: int) -> list[tuple[int, int]]:
+    """The cells of some contexts, one after another."""
+    return [(context, label) for context in opened for label in range(labels + 1)]
+
+
+def _rows(traces: Sequence[Variant], counts: Ints, draws: Ints, scale: float) -> list[tuple[Variant, int]]:
+    """Candidates with counts above some scales of their own noise."""
+    least = candidates.DROP * scale * np.sqrt(draws)
+    return [
+        (trace, int(count))
+        for trace, count, bound in zip(traces, counts.tolist(), least.tolist(), strict=True)
+        if trace and count >= max(bound, 1)
+    ]
+
+
+def _events(shown: Sequence[tuple[Variant, int]]) -> int:
+    return sum(len(variant) * count for variant, count in shown)

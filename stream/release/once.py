@@ -1,0 +1,65 @@
+"""Each case once (`cases = "completed"`): what one charge then pays for, and what the series promises.
+
+Parallel composition (McSherry 2009, theorem 4; for groups of m cases by the linearity of every stage's sensitivity).
+Each case enters one release, and which one depends on its own events and on public moments. A person with k_i cases in
+release i, m = `cases_per_person` in all, changes release i by at most k_i / m of what its noise covers. All mechanisms
+that may be used count cases, so release i is (k_i / m epsilon_i, k_i / m delta_i)-DP for that person (a threshold's
+tail is convex in the number of cases), and the series is (max epsilon_i, max delta_i)-DP, however long it is.
+
+It holds for the life of the publication only where m does not change, and a cap that is enforced stays enforced: the
+ledger says with which terms it was charged, and others are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from models.dp.budget import Charge
+from models.errors import RefusedError
+from stream.storage.entries import CASES, ChargeBody
+
+PAID = (
+    "once: a number of this cut was burned, and its bytes may have been seen; its cases have been paid for, and are "
+    "not released again under the same charge"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OncePerCase:
+    """The terms of a series in which each case counts once: at most `cases_per_person` cases of one person in all
+    releases together; `enforced`: the fold leaves out what is beyond it."""
+
+    cases_per_person: int
+    enforced: bool
+
+    def body(self, charge: Charge, redraw: int) -> ChargeBody:
+        """What the ledger keeps of a charge."""
+        return ChargeBody(
+            epsilon=str(charge.epsilon),
+            delta=str(charge.delta),
+            redraw=redraw,
+            scope=CASES,
+            cases_per_person=self.cases_per_person,
+            enforced=self.enforced,
+        )
+
+    def matches(self, body: ChargeBody) -> bool:
+        """Whether a charge was committed under these terms."""
+        return (body.scope, body.cases_per_person, body.enforced) == (CASES, self.cases_per_person, self.enforced)
+
+
+def refuse_other_terms(publication: str, once: OncePerCase | None, bodies: Iterable[ChargeBody]) -> None:
+    """RefusedError where the series was charged under other terms: one that says `cases_per_person` again would promise
+    a person of before less than was promised."""
+    if once is None:
+        return
+    for body in bodies:
+        if body.scope == CASES and not once.matches(body):
+            was = f"cases_per_person = {body.cases_per_person}, " + ("a person" if body.enforced else "no person")
+            now = f"{once.cases_per_person} and " + ("a" if once.enforced else "no")
+            raise RefusedError(
+                f"publication {publication!r}: its series was charged with {was} in process.attributes, and the "
+                f"configuration now says {now}: they are declared for the life of a publication; go back, or give "
+                "the publication a new name"
+            )

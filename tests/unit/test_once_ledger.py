@@ -1,0 +1,85 @@
+"""Charges of a series in which each case counts once: the largest is spent, exactly, and under its own terms alone."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from models.dp.budget import Charge, parallel
+from models.errors import RefusedError
+from stream.release.once import OncePerCase, refuse_other_terms
+from stream.storage.entries import ChargeEntry, charge_entry, read_entry, write_entry
+from stream.storage.ledger import Account, SqliteLedger
+
+TENTH, THIRD = Fraction(1, 10), Fraction(1, 3)
+DELTA = Fraction(1, 10**6)
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    return Account(SqliteLedger(tmp_path / "ledger.sqlite", "demo"), "p")
+
+
+def once_entry(cut: str, epsilon: Fraction, delta: Fraction = DELTA, redraw: int = 0) -> ChargeEntry:
+    body = OncePerCase(1, False).body(Charge(epsilon, delta), redraw)
+    return ChargeEntry(publication="p", cut=cut, body=body)
+
+
+def test_the_largest_charge_is_spent(account: Account) -> None:
+    """Of 260 releases at a tenth, a tenth; a larger one later is what is spent then; the ledger on disk says the
+    same."""
+    for number in range(260):
+        account.append(once_entry(f"c{number}", TENTH))
+    assert account.spent == Charge(TENTH, DELTA)
+    account.append(once_entry("more", THIRD, DELTA / 2))
+    assert account.spent == Charge(THIRD, DELTA)
+    assert Account(account.ledger, "p").spent == account.spent
+
+
+def test_charges_of_other_releases_add_to_it(account: Account) -> None:
+    """A case can be in every release of before, and in one of these."""
+    account.append(charge_entry("p", "a", Charge(TENTH, DELTA)))
+    account.append(once_entry("b", THIRD))
+    account.append(charge_entry("p", "c", Charge(TENTH, DELTA)))
+    account.append(once_entry("d", TENTH))
+    assert account.spent == Charge(2 * TENTH + THIRD, 3 * DELTA)
+
+
+def test_what_a_draw_adds(account: Account) -> None:
+    """All of the first charge, nothing of the second, the difference of a larger one; a sequential one all of it. A
+    draw that a crashed attempt paid for is asked for again, and counts once."""
+    asked = Charge(TENTH, DELTA)
+    assert account.cost("a", asked, once=True) == (Charge(), asked)
+    account.append(once_entry("a", TENTH))
+    assert account.cost("a", asked, once=True) == (Charge(), asked)
+    assert account.cost("b", asked, once=True) == (asked, Charge())
+    assert account.cost("b", Charge(THIRD, DELTA), once=True) == (asked, Charge(THIRD - TENTH, Fraction(0)))
+    assert account.cost("b", asked, once=False) == (asked, asked)
+
+
+def test_an_older_program_adds_up_what_it_does_not_know() -> None:
+    """It over-counts, and never under-counts: scope and terms are keys that it ignores. Charges of before have none."""
+    line = write_entry(once_entry("a", TENTH))
+    assert b'"scope":"cases"' in line
+    assert b'"epsilon":"1/10"' in line
+    assert read_entry(line) == once_entry("a", TENTH)
+    assert b"scope" not in write_entry(charge_entry("p", "a", Charge(TENTH, DELTA)))
+
+
+@pytest.mark.parametrize("now", [OncePerCase(2, False), OncePerCase(1, True)])
+def test_the_terms_are_declared_for_life(now: OncePerCase) -> None:
+    """With another number of cases, or a cap that comes later, what was promised before would not hold."""
+    bodies = [once_entry("a", TENTH).body]
+    refuse_other_terms("p", OncePerCase(1, False), bodies)
+    refuse_other_terms("p", None, bodies)
+    refuse_other_terms("p", now, [charge_entry("p", "a", Charge(TENTH, DELTA)).body])
+    with pytest.raises(RefusedError, match="declared for the life of a publication"):
+        refuse_other_terms("p", now, bodies)
+
+
+def test_parallel_composition_takes_each_maximum() -> None:
+    """Of epsilon and of delta by themselves; of nothing, nothing."""
+    assert parallel([Charge(TENTH, DELTA), Charge(THIRD, Fraction(0))]) == Charge(THIRD, DELTA)
+    assert parallel([]) == Charge()

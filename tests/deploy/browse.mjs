@@ -12,6 +12,7 @@ const url = pathToFileURL(file).href;
 const appearances = [
   { name: "light", colorScheme: "light", width: 1280 },
   { name: "dark", colorScheme: "dark", width: 1280 },
+  { name: "tablet", colorScheme: "light", width: 768 },
   { name: "phone-light", colorScheme: "light", width: 390 },
   { name: "phone-dark", colorScheme: "dark", width: 390 },
   { name: "print", colorScheme: "light", width: 794, media: "print" },

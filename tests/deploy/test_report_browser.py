@@ -45,7 +45,7 @@ def check(found: dict[str, dict[str, Any]], least_plots: int) -> None:
 def test_report_of_sepsis_is_clean(sepsis: Path, logs: Path, tmp_path: Path, pictures: Path | None) -> None:
     """No console error, request, overflow or fault of axe, and marks in every plot, with names and source graph."""
     page = tmp_path / "report.html"
-    source = ["--source", str(logs / "sepsis.xes.gz"), "--show-values"]
+    source = ["--source", str(logs / "sepsis.xes.gz")]
     assert execute(["report", str(sepsis), "-o", str(page), *source]) == 0
     check(open_page(page, pictures and pictures / "sepsis"), least_plots=10)
 
@@ -85,7 +85,7 @@ def test_labels_that_are_markup_stand_as_text(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(HOSTILE)
     output, page = tmp_path / "out", tmp_path / "report.html"
     assert execute(["replay", str(tmp_path / "log.csv"), "-c", str(tmp_path / "c.toml"), "-o", str(output)]) == 0
-    source = ["--source", str(tmp_path / "log.csv"), "--show-values"]
+    source = ["--source", str(tmp_path / "log.csv")]
     assert execute(["report", str(output), "-o", str(page), *source]) == 0
     for seen in open_page(page).values():
         assert (seen["messages"], seen["requests"]) == ([], [])

@@ -113,7 +113,7 @@ def strings(value: Any) -> set[str]:
 def test_nothing_of_the_log_is_in_the_data_where_names_are_hidden(
     hospital: Path, sepsis: Path, logs: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With --hide-values no activity, resource, sensitive value or case of the source is a text of --json; else some are."""
+    """With --hide-values no activity, resource, sensitive value or case of the source is a text of the data."""
     for folder, source, sensitive in (
         (hospital, ROOT / "examples" / "hospital.xes.gz", "diagnosis"),
         (sepsis, logs / "sepsis.xes.gz", "Diagnose"),

@@ -48,7 +48,7 @@ def _figure(
     *,
     bounds: Sequence[Bound] = (),
     note: str = "",
-    top: float | None = None,
+    among: Sequence[float] = (),
 ) -> Figure | None:
     """None where no series has a value: an empty plot says nothing."""
     kept = [one for one in series if any(value is not None for value in one.values)]
@@ -57,7 +57,7 @@ def _figure(
     sign = "line " if draw is plots.lines else ""
     return Figure(
         title,
-        draw(title, labels, kept, unit, bounds, first, **({} if top is None else {"top": top})),
+        draw(title, labels, kept, unit, bounds, first, **({"among": among} if among else {})),
         (*((one.name, f"{sign}s{one.colour}") for one in kept), *((bound.text, bound.kind) for bound in bounds)),
         (first, *(one.name for one in kept)),
         tuple((label, *(one.values[index] for one in kept)) for index, label in enumerate(labels)),
@@ -174,13 +174,12 @@ BY_N = (("ka1", 4), ("ka2", 0), ("fa", 1), ("ca", 2), ("ba", 3))
 """Measures of a pair, and their colours."""
 
 
-def most_by_n(pairs: Sequence[Data]) -> float | None:
-    """The largest value of the pairs, for one axis in the figures of all of them; None without any."""
-    values = [row[name] for pair in pairs for row in pair["results"] for name, _ in BY_N if row[name] is not None]
-    return max(values, default=None)
+def values_by_n(pairs: Sequence[Data]) -> list[float]:
+    """All values of the pairs, for one axis in the figures of all of them."""
+    return [row[name] for pair in pairs for row in pair["results"] for name, _ in BY_N if row[name] is not None]
 
 
-def by_n(entry: Data, pair: Data, bounds: Mapping[str, float], top: float | None = None) -> Figure | None:
+def by_n(entry: Data, pair: Data, bounds: Mapping[str, float], among: Sequence[float] = ()) -> Figure | None:
     """Figure 3 of correspondence-attacks-2021: the anonymity values of one pair for each n."""
     rows = pair["results"]
     labels = [str(row["n"]) for row in rows]
@@ -188,7 +187,7 @@ def by_n(entry: Data, pair: Data, bounds: Mapping[str, float], top: float | None
     title = f"Release {entry['label']} against release {pair['earlier']}"
     note = "" if all(row["linker"] == "exists" for row in rows) else "No linker exists for an n without bars."
     return _figure(
-        plots.bars, title, "n", labels, series, "cases, least", bounds=_least_bounds(bounds), note=note, top=top
+        plots.bars, title, "n", labels, series, "cases, least", bounds=_least_bounds(bounds), note=note, among=among
     )
 
 

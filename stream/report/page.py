@@ -95,8 +95,8 @@ def _one(figure: figures.Figure | None) -> list[figures.Figure]:
 
 def _by_n(entries: Sequence[AnonymityRow], bounds: Mapping[str, float]) -> list[figures.Figure]:
     pairs = [(entry, pair) for entry in entries if (pair := figures.worst_pair(entry))]
-    top = figures.most_by_n([pair for _, pair in pairs])
-    found = [figures.by_n(entry, pair, bounds, top) for entry, pair in pairs]
+    among = figures.values_by_n([pair for _, pair in pairs])
+    found = [figures.by_n(entry, pair, bounds, among) for entry, pair in pairs]
     return [figure for figure in reversed(found) if figure is not None]
 
 

@@ -107,11 +107,11 @@ def bars(
     unit: str,
     bounds: Sequence[Bound] = (),
     across: str = "",
-    top: float | None = None,
+    among: Sequence[float] = (),
 ) -> Markup:
-    """Groups of bars, one group a label, one bar a series; a dot on the ground where there is no value. `top`: the
-    largest value of all figures that are compared with this one: they have one axis."""
-    axis = _axis(series, bounds, share=unit in SHARES, top=top)
+    """Groups of bars, one group a label, one bar a series; a dot on the ground where there is no value. `among`:
+    the values of all figures that are compared with this one: they have one axis."""
+    axis = _axis(series, bounds, share=unit in SHARES, among=among)
     if axis is None:
         return Markup("")
     places = [_centre(index, len(labels)) for index in range(len(labels))]
@@ -154,12 +154,12 @@ def timeline(title: str, rows: Sequence[tuple[str, Sequence[Mark]]], ends: tuple
 
 
 def _axis(
-    series: Sequence[Series], bounds: Sequence[Bound], *, share: bool = False, top: float | None = None
+    series: Sequence[Series], bounds: Sequence[Bound], *, share: bool = False, among: Sequence[float] = ()
 ) -> Axis | None:
     values = [v for one in series for v in one.values if v is not None]
     if not values:
         return None
-    values += [bound.value for bound in bounds] + ([] if top is None else [top])
+    values += [bound.value for bound in bounds] + [*among]
     if share:
         return Axis(0.0, max(1.0, *values), False)
     least, most = min(values), max(values)

@@ -45,13 +45,16 @@ ADVERSARY: Mapping[Measure, str] = {
 def safe(verdict: Verdict, rows: Sequence[AnonymityRow], bounds: Mapping[str, float], series: Any) -> SafeAnswer:
     """The verdict with the worst number of each attack: at which release, against which, and by whom."""
     standing = [row for row in rows if row["label"].isdigit()]
-    found = (_worst(standing, measure, bounds) for measure in MEASURES)
+    worst = [row for measure in MEASURES if (row := _worst(standing, measure, bounds)) is not None]
+    together = [row["value"] for row in worst]
+    if series.get("status") == "ok" and series.get("worst") is not None:
+        together.append(series["worst"])
     return {
         "verdict": verdict.verdict,
         "meaning": MEANING[verdict.verdict],
         "sentence": verdict.sentence,
-        "worst": [row for row in found if row is not None],
-        "series": series.get("worst") if series.get("status") == "ok" else None,
+        "worst": worst,
+        "together": min(together, default=None),
     }
 
 

@@ -78,13 +78,14 @@ class WorstRow(TypedDict):
 
 
 class SafeAnswer(TypedDict):
-    """Is it safe? `series`: the least that any composition of attacks over all releases leaves."""
+    """Is it safe? `together`: the least that is left over all releases, by any attack and any composition of attacks that
+    was measured."""
 
     verdict: str
     meaning: str
     sentence: str
     worst: list[WorstRow]
-    series: int | None
+    together: int | None
 
 
 class BudgetAnswer(TypedDict):

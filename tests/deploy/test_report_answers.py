@@ -67,6 +67,7 @@ def test_the_worst_number_stands_with_release_and_adversary(
     (ba,) = [row for row in research["safe"]["worst"] if row["measure"] == "BA"]
     assert ba["value"] <= min(value for value, _, _ in true)
     assert ba["bound"] == 15
+    assert research["safe"]["together"] <= min(row["value"] for row in research["safe"]["worst"])
     assert f"holds releases {ba['against']} and {ba['release']} and looks for a person who is new" in ba["sentence"]
     assert ba["sentence"] in section(page_of(hospital, tmp_path), "safe")
 

@@ -78,8 +78,8 @@ class WorstRow(TypedDict):
 
 
 class SafeAnswer(TypedDict):
-    """Is it safe? `together`: the least that is left over all releases, by any attack and any composition of attacks that
-    was measured."""
+    """Is it safe? `together`: the least that is left over all releases, by every attack and every composition of attacks
+    that was measured."""
 
     verdict: str
     meaning: str

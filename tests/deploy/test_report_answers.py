@@ -16,6 +16,7 @@ from stream.report.document import AttemptRow
 from stream.report.plots import Series, bars
 from stream.storage.entries import (
     BurnedEntry,
+    Entry,
     ErasedBody,
     ErasedEntry,
     NoteBody,
@@ -149,7 +150,7 @@ def test_what_happened_is_the_ledger(hospital: Path, tmp_path: Path, capfd: pyte
 def test_erasures_gaps_and_lost_numbers_are_lines_of_their_own() -> None:
     """In the order of the ledger; a number that a crash took is said once."""
     body = SealBody(files=(), manifest="0", temporary="t", operator="o")
-    found = [
+    found: list[Entry] = [
         SealEntry(publication="a", cut="1", sequence=1, body=body),
         PublishedEntry(publication="a", cut="1", sequence=1),
         NoteEntry(publication="", body=NoteBody(gap=40)),

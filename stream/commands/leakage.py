@@ -13,7 +13,7 @@ import typer
 
 from models.errors import BoundError, InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, progress, tables
+from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
     from models.leakage.experiment import Outcome, Settings
@@ -242,11 +242,9 @@ def _down(budget: Fraction, digits: int = 15) -> float:
 
 
 def _print(results: Sequence[Result]) -> None:
-    from rich.table import Table
-
     for result in results:
         title = "{scenario}, window {window}, states {abstraction} ({states}), method {method}".format(**result)
-        table = Table("release", "events", "complete", "incomplete", "BPL", "FPL", "TPL", title=title)
+        table = grid("release", "events", "complete", "incomplete", "BPL", "FPL", "TPL", title=title)
         for row in result["releases"]:
             cells = (row["release"], row["events"], row["complete"], row["incomplete"])
             curves = (row["bpl"], row["fpl"], row["tpl"])

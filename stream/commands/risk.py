@@ -13,7 +13,7 @@ import typer
 
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, progress, tables
+from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
     from models.eventlog import EventLog
@@ -127,12 +127,10 @@ def _document(
 
 
 def _print(name: str, found: Sequence[Uniqueness], estimate: Mapping[str, Any] | None) -> None:
-    from rich.table import Table
-
     first = found[0]
     amounts = next((each.points for each in found if each.points), ())
     title = f"{name}: share of {first.cases} {first.unit}s that are unique ({first.semantics}, {first.resolution})"
-    table = Table("projection", *(str(point.m) for point in amounts), "case attributes alone", title=title)
+    table = grid("projection", *(str(point.m) for point in amounts), "attributes alone", title=title)
     for each in found:
         cells = [_cell(point.unique_mean, point.unique_sd) for point in each.points] or ["-"] * len(amounts)
         alone = "-" if each.case_uniqueness is None or each.projection not in "BDF" else f"{each.case_uniqueness:.4f}"

@@ -180,7 +180,10 @@ def _happened(entry: Entry, attempts: Mapping[str, Iterator[AttemptRow]]) -> Hap
         if row["status"] == "burned":
             return _line("number lost", entry.publication, row["label"], row["time"], None, _BURNED)
         what = "released, with a warning" if row["warned"] else _WHAT[row["status"]]
-        return _line(what, entry.publication, row["label"], row["time"], row["cases"], "; ".join(row["reasons"]))
+        why = "; ".join(row["reasons"])
+        if row["repaired"]:
+            what, why = "released after a repair", f"more events were removed, since {why}"
+        return _line(what, entry.publication, row["label"], row["time"], row["cases"], why)
     if isinstance(entry, ErasedEntry):
         many, held = entry.body.cases, ", ".join(map(str, entry.body.releases))
         why = f"{many} case{'s' * (many != 1)} erased; " + (f"held by release {held}" if held else "in no release")

@@ -165,7 +165,8 @@ def _attempt(row: LabelledRow, document: AuditDocument) -> AttemptRow:
         "pending": counts.get("pending"),
         "late": counts.get("late"),
         "published": document.get("published"),
-        "warned": row["status"] in STANDING and bool(row["reasons"]),
+        "warned": row["status"] in STANDING and bool(row["reasons"]) and row["decision"] != "repaired",
+        "repaired": row["status"] in STANDING and row["decision"] == "repaired",
     }
 
 

@@ -19,7 +19,8 @@ class LabelledRow(HistoryRow):
 
 
 class AttemptRow(LabelledRow):
-    """An attempt with the counts of its cut; `warned`: it left in spite of a bound, or was repaired."""
+    """An attempt with the counts of its cut; `warned`: it left in spite of a bound; `repaired`: events were removed
+    until the bounds held, and `reasons` are of before."""
 
     new_cases: int | None
     new_events: int | None
@@ -29,6 +30,7 @@ class AttemptRow(LabelledRow):
     late: int | None
     published: str | None
     warned: bool
+    repaired: bool
 
 
 class AnonymityRow(AnonymitySection, total=False):
@@ -78,8 +80,8 @@ class WorstRow(TypedDict):
 
 
 class SafeAnswer(TypedDict):
-    """Is it safe? `together`: the least that is left over all releases, by every attack and every composition of attacks
-    that was measured."""
+    """Is it safe? `together`: the least that is left over all releases, by every attack and every composition that was
+    measured."""
 
     verdict: str
     meaning: str

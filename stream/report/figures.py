@@ -19,7 +19,14 @@ MOST_EARLIER = 4
 
 COLOURS = 6
 """Of the style sheet."""
-HAPPENED = {"released": 0, "released, with a warning": 1, "sealed, not yet public": 2, "withheld": 3, "number lost": 5}
+HAPPENED = {
+    "released": 0,
+    "released after a repair": 4,
+    "released, with a warning": 1,
+    "sealed, not yet public": 2,
+    "withheld": 3,
+    "number lost": 5,
+}
 """Shape and colour of what stands on a timeline."""
 
 Data = Mapping[str, Any]

@@ -123,10 +123,12 @@ def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[s
 
 
 def _tally(attempts: Sequence[AttemptRow]) -> dict[str, int]:
-    """Attempts by status, and how many of the releases broke a bound that only warns."""
+    """Attempts by status, and how many of the releases broke a bound that only warns, or were repaired."""
     words = [row["status"] for row in attempts]
-    warned = sum(row["warned"] for row in attempts)
-    return {word: words.count(word) for word in dict.fromkeys(words)} | ({"warned": warned} if warned else {})
+    more = {"warned": sum(row["warned"] for row in attempts), "repaired": sum(row["repaired"] for row in attempts)}
+    return {word: words.count(word) for word in dict.fromkeys(words)} | {
+        word: many for word, many in more.items() if many
+    }
 
 
 def _quiet(rows: Sequence[HappenedRow]) -> str:

@@ -92,7 +92,7 @@ def test_a_spent_budget_says_that_nothing_more_leaves(sepsis: Path, tmp_path: Pa
 def attempt(number: int, day: str, **more: Any) -> AttemptRow:
     """A release of that day."""
     row = {"label": str(number), "time": f"{day}T00:00:00+00:00", "status": "published", "reasons": [], "cases": 3}
-    return cast(AttemptRow, {**row, "warned": False, **more})
+    return cast(AttemptRow, {**row, "warned": False, "repaired": False, **more})
 
 
 PACE = [attempt(1, "2025-01-01"), attempt(2, "2025-01-11"), attempt(3, "2025-01-21")]
@@ -161,6 +161,18 @@ def test_erasures_gaps_and_lost_numbers_are_lines_of_their_own() -> None:
     rows = answers.happened(found, {"a": [attempt(1, "2025-01-01"), attempt(2, "2025-01-02", status="burned")]})
     assert [row["what"] for row in rows] == ["released", "gap accepted", "number lost", "erasure"]
     assert rows[-1]["why"] == "2 cases erased; held by release 1"
+
+
+def test_a_repaired_release_is_no_warning() -> None:
+    """Its bounds hold: the reasons are of before, and the line says so."""
+    body = SealBody(files=(), manifest="0", temporary="t", operator="o")
+    found: list[Entry] = [SealEntry(publication="a", cut="1", sequence=1, body=body)]
+    repaired = attempt(1, "2025-01-01", repaired=True, reasons=["ba: 16 is below 20"])
+    (row,) = answers.happened(found, {"a": [repaired]})
+    assert (row["what"], row["why"]) == (
+        "released after a repair",
+        "more events were removed, since ba: 16 is below 20",
+    )
 
 
 def test_the_cost_names_what_is_missing(hospital: Path, tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ def command(
     timezone: options.Timezone = "",
     json: options.Json = False,
 ) -> int:
-    """Propose a configuration that holds over all its releases; exit 3 where none does, with the nearest and why."""
+    """Try several settings on a log and propose the one that holds over all releases and keeps most; exit 3 where none
+    holds."""
     import tempfile
 
     from connectors import read_log

@@ -30,8 +30,10 @@ def command(
     sensitive: options.Sensitive = "",
     columns: options.Columns = "",
     timezone: options.Timezone = "",
-    bk_length: Annotated[int, typer.Option("--bk-length", help="Longest background knowledge.")] = 2,
-    n: Annotated[str, typer.Option("--n", help="Events removed from a case at most: 1..5 or 0,1.")] = "0,1",
+    bk_length: Annotated[int, typer.Option("--bk-length", help="How many items the adversary knows, at most.")] = 2,
+    n: Annotated[
+        str, typer.Option("--n", help="Events that may have been removed from a case, at most: 1..5 or 0,1.")
+    ] = "0,1",
     method: Annotated[str, typer.Option("--method", help="exact, sound, paper or reference.")] = "exact",
     minimum: Annotated[
         str, typer.Option("--minimum", help="realisable (least value >= 1), all or common.")
@@ -54,7 +56,7 @@ def command(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """F-, C- and B-attack between releases of one process."""
+    """Count the cases that somebody who holds several releases can exclude by comparing them (F-, C- and B-attack)."""
     if len(releases) < 2:
         raise InputError("attack compares releases: give two or more, in order of publication")
     if enumerate_to is not None:

@@ -47,7 +47,7 @@ def command(
     timezone: options.Timezone = "",
     json: options.Json = False,
 ) -> int:
-    """Replay a log as the daemon would have published it; exit 3 where a release was withheld."""
+    """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld."""
     from connectors import read_log
     from stream.config import sources
     from stream.fold.window import moment

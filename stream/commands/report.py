@@ -38,7 +38,7 @@ def command(
         bool,
         typer.Option(
             "--show-values/--hide-values",
-            help="Activities and background knowledge by name (as it is), or as numbers, for a page that others see.",
+            help="Name activities (the default), or number them (where others look on).",
         ),
     ] = True,
     json: options.Json = False,

@@ -24,7 +24,9 @@ PANEL = "Measure"
 
 def command(
     log: options.Log,
-    projection: Annotated[str, typer.Option(metavar="A..F|all", help="What the adversary sees (Table 3).")] = "all",
+    projection: Annotated[
+        str, typer.Option(metavar="A..F|all", help="What the adversary knows of an event (docs/glossary.md).")
+    ] = "all",
     resolution: Annotated[str, typer.Option(help="Times are floored to seconds, minutes, hours or days.")] = "seconds",
     points: Annotated[
         str, typer.Option(metavar="M[,M|P%]", help="Points known: numbers, shares, all.")
@@ -45,7 +47,7 @@ def command(
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Case and trace uniqueness by projection (Figures 1 and 2 of the paper), and in a population."""
+    """Measure how many cases a little knowledge singles out, in the log or in a population."""
     from connectors import read_log
     from models.risk.table import ALL, as_json
     from models.risk.uniqueness import checked, trace_uniqueness

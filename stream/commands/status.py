@@ -20,7 +20,7 @@ def command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the coordinator.")] = Path("out"),
     json: options.Json = False,
 ) -> int:
-    """State, position, high-water marks and counts; exit 4 where a gap keeps it from releasing, or nothing moves."""
+    """Show state, position and counts of a coordinator; exit 4 where a gap stops releases, or nothing moves."""
     import time
 
     from models.errors import InputError

@@ -157,7 +157,7 @@ def test_a_release_whose_files_are_gone_is_not_called_unreleased(hospital: Path,
     shutil.rmtree(other / "operator" / "research")
     assert execute(["report", str(other), "-o", str(tmp_path / "r.html")]) == 0
     research = (tmp_path / "r.html").read_text().split('<article id="research"')[1].split("</article>")[0]
-    assert "<dt>Promised</dt><dd>Take anything that one can know of a case, up to 2 items" in research
+    assert "<dt>Promised</dt><dd>Whatever somebody knows of a case, up to 2 items" in research
     shutil.rmtree(other / "public")
     assert execute(["report", str(other), "-o", str(tmp_path / "r.html")]) == 0
     assert "The files of the last release are not in this folder." in (tmp_path / "r.html").read_text()

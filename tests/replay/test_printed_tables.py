@@ -73,7 +73,7 @@ def test_migrate_prints_what_lies_where(world: Path, capsys: pytest.CaptureFixtu
     assert {path: path.read_bytes() for path in before} == before
 
 
-LONG = "a-publication-with-a-name-that-no-eighty-columns-would-hold-beside-its-numbers"
+LONG = "a-publication-whose-name-leaves-no-room-for-any-number-beside-x"
 
 
 def test_eighty_columns_hold_every_table(

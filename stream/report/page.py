@@ -67,6 +67,7 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
     return {
         "data": publication,
         "symbol": SIGNS[publication["safe"]["verdict"]],
+        "counted": any(row["cases"] is not None for row in publication["attempts"]),
         "tally": _tally(publication["attempts"]),
         "cases": _one(figures.cases(publication)),
         "anonymity": _one(figures.anonymity(publication)),

@@ -73,7 +73,7 @@ soak: $(VENV)/.checked ## ten minutes under a steady stream, memory and descript
 	$(BIN)/python -m tests.kafka.soak --minutes $(or $(MINUTES),10)
 
 .PHONY: screenshots
-screenshots: $(VENV)/.checked ## the report in Chromium: light, dark, phone, paper; pictures in out/
+screenshots: $(VENV)/.checked ## the report in Chromium: light, dark, tablet, phone, paper; pictures in out/
 	SCREENSHOTS=$(CURDIR)/out $(BIN)/pytest tests/deploy/test_report_browser.py -q
 
 CHART ?= deploy/helm/veilstream

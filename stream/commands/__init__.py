@@ -28,7 +28,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _INTERRUPTED = 130
 """What Typer makes of Ctrl-C."""
 
-HELP = "Continuous, privacy-checked publication of anonymized event logs."
+HELP = "Publish an event log again and again, and bound what the releases tell together about one person."
 
 
 def _print_version(asked: bool) -> None:

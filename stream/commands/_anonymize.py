@@ -27,6 +27,11 @@ from stream.release.mechanisms.tlkc import Tlkc
 from stream.release.public_view import pseudonymous_resources, public_log
 from stream.values.pseudonym import Pseudonyms
 
+OWN_OPTIONS = frozenset(
+    {"K", "L", "C", "T", "delta", "delta_dp", "epsilon", "knowledge", "attribute", "variant", "prior"}
+)
+"""Parameters that `anonymize` has an option for; the others are given with `--set`."""
+
 
 def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
     """The mechanism of the given flags; None means not given. InputError names a flag that it does not know."""
@@ -39,7 +44,14 @@ def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
         name = ".".join(str(part) for part in first["loc"]) or "the mechanism"
         if first["type"] == "extra_forbidden":
             raise InputError(f"{name} is no option of --mechanism {kind}") from None
+        if first["type"] == "missing":
+            raise InputError(f"--mechanism {kind} needs {_flag(name)}") from None
         raise InputError(f"--mechanism {kind}: {name}: {first['msg'].removeprefix('Value error, ')}") from None
+
+
+def _flag(name: str) -> str:
+    """What to type for a parameter of a mechanism: some have an option of their own."""
+    return f"--{name.replace('_', '-')}" if name in OWN_OPTIONS else f"--set {name}=..."
 
 
 def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str], mechanism_: Mechanism) -> Exposure:

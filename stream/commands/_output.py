@@ -16,6 +16,8 @@ from rich.segment import Segment
 from stream.values.visible import visible, visible_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from stream.release.verdict import Verdict
 
 WIDE = 200
@@ -41,6 +43,27 @@ def tables() -> Console:
     """Where tables for people go (stdout). Brackets of a path or an activity are text, no markup."""
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return _Plain(highlight=False, markup=False, width=None if known else WIDE)
+
+
+def grid(*names: str, title: str | None = None, left: int = 1) -> Table:
+    """A table without lines between its columns, which 80 columns suffice for: the first `left` of them hold words, the
+    others numbers. A word that is too long goes on in the next line; nothing of it is cut."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for at, name in enumerate(names):
+        table.add_column(name, justify="left" if at < left else "right", overflow="fold")
+    return table
+
+
+def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, left: int) -> Table:
+    """The same with its rows, without the columns that no row has a value for (counts of releases with noise)."""
+    kept = [at for at in range(len(names)) if any(row[at] is not None for row in rows)]
+    table = grid(*(names[at] for at in kept), title=title, left=sum(at < left for at in kept))
+    for row in rows:
+        table.add_row(*("" if row[at] is None else str(row[at]) for at in kept))
+    return table
 
 
 STYLES = {"SAFE": "green", "LIMITED": "yellow", "WITHHELD": "red", "DP VOID": "red"}

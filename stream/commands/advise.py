@@ -10,7 +10,7 @@ import typer
 
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, progress, tables
+from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
     from stream.replay.advise import Trial
@@ -30,7 +30,8 @@ def command(
     timezone: options.Timezone = "",
     json: options.Json = False,
 ) -> int:
-    """Propose a configuration that holds over all its releases; exit 3 where none does, with the nearest and why."""
+    """Try several settings on a log and propose the one that holds over all releases and keeps most; exit 3 where none
+    holds."""
     import tempfile
 
     from connectors import read_log
@@ -101,16 +102,9 @@ def _row(trial: Trial) -> Mapping[str, Any]:
 
 
 def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, near: Trial | None) -> None:
-    from rich import box
-    from rich.table import Table
-
     console = tables()
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("candidate", "holds"):
-        table.add_column(heading)
-    for heading in ("out", "held", "kept", "wait", "KA", "FA", "CA", "BA"):
-        table.add_column(heading, justify="right")
-    table.add_column("loses")
+    table = grid("candidate", "holds", "out", "held", "kept", "wait", "KA", "FA", "CA", "BA", "loses", left=2)
+    table.columns[-1].justify = "left"
     for trial in trials:
         worst = ["-" if value is None else str(value) for value in trial.worst.values()]
         table.add_row(trial.candidate.publication.name, _holds(trial), *_numbers(trial), *worst, _loses(trial))

@@ -24,12 +24,30 @@ def command(
         str,
         typer.Option(help="tlkc, baseline-1, baseline-2, pretsa, amun, dp-log, dp-variants, dp-synthetic or identity."),
     ] = "tlkc",
-    knowledge: Annotated[str | None, typer.Option(help="set, mult, seq or rel.", rich_help_panel=TLKC)] = None,
-    attribute: Annotated[str | None, typer.Option(help="ac, re or ar.", rich_help_panel=TLKC)] = None,
+    knowledge: Annotated[
+        str | None,
+        typer.Option(
+            help="What is known of the items: which (set), how often (mult), their order (seq), order and times (rel).",
+            rich_help_panel=TLKC,
+        ),
+    ] = None,
+    attribute: Annotated[
+        str | None,
+        typer.Option(help="An item is an activity (ac), a resource (re) or both (ar).", rich_help_panel=TLKC),
+    ] = None,
     T: Annotated[str | None, typer.Option("--T", help="seconds, minutes, hours or days.", rich_help_panel=TLKC)] = None,
-    L: Annotated[int | None, typer.Option("--L", help="Items that an adversary knows.", rich_help_panel=TLKC)] = None,
-    K: Annotated[int | None, typer.Option("--K", help="Cases that must match.", rich_help_panel=TLKC)] = None,
-    C: Annotated[str | None, typer.Option("--C", help="Largest share of a value.", rich_help_panel=TLKC)] = None,
+    L: Annotated[
+        int | None, typer.Option("--L", help="How many items the adversary knows, at most.", rich_help_panel=TLKC)
+    ] = None,
+    K: Annotated[
+        int | None, typer.Option("--K", help="How many cases must match what is known, at least.", rich_help_panel=TLKC)
+    ] = None,
+    C: Annotated[
+        str | None,
+        typer.Option(
+            "--C", help="Share of the matching cases that may have one sensitive value, at most.", rich_help_panel=TLKC
+        ),
+    ] = None,
     suppression: Annotated[
         str | None, typer.Option(help="greedy, pruned, exact or local.", rich_help_panel=TLKC)
     ] = None,
@@ -41,15 +59,22 @@ def command(
         list[str] | None, typer.Option(metavar="A=X,Y", help="Upper edges of classes.", rich_help_panel=TLKC)
     ] = None,
     list_violations: Annotated[
-        bool, typer.Option("--list-violations", help="Minimal violating sets.", rich_help_panel=TLKC)
+        bool,
+        typer.Option(
+            "--list-violations", help="List what breaks the promise before anything is removed.", rich_help_panel=TLKC
+        ),
     ] = False,
     variant: Annotated[
         str | None, typer.Option(help="sampling, filtering or oversampling.", rich_help_panel=DP)
     ] = None,
     delta: Annotated[str | None, typer.Option(help="amun: guessing advantage.", rich_help_panel=DP)] = None,
     prior: Annotated[str | None, typer.Option(help="amun: how priors are estimated.", rich_help_panel=DP)] = None,
-    epsilon: Annotated[str | None, typer.Option(help="Privacy budget.", rich_help_panel=DP)] = None,
-    delta_dp: Annotated[str | None, typer.Option(help="delta of (epsilon, delta).", rich_help_panel=DP)] = None,
+    epsilon: Annotated[
+        str | None, typer.Option(help="How much the release may tell (smaller is stricter).", rich_help_panel=DP)
+    ] = None,
+    delta_dp: Annotated[
+        str | None, typer.Option(help="Probability with which the promise of epsilon may fail.", rich_help_panel=DP)
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other key (effort=300, capping=false); repeatable."),
@@ -62,7 +87,7 @@ def command(
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search of `local`.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Release one log by a mechanism; the same keys as in a publication's `mechanism` table."""
+    """Anonymize one log, once, without a ledger. The options are the keys of a publication's `mechanism` table."""
     given: dict[str, Any] = {
         "knowledge": knowledge, "attribute": attribute, "T": T, "L": L, "K": K, "C": C, "suppression": suppression,
         "algorithm": algorithm, "theta": theta, "alpha": alpha, "beta": beta, "bins": _bins(bins),

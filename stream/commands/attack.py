@@ -11,7 +11,7 @@ import typer
 
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, progress, tables
+from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
     from models.attacks.outcome import Anonymity, Method, Minimum
@@ -30,8 +30,10 @@ def command(
     sensitive: options.Sensitive = "",
     columns: options.Columns = "",
     timezone: options.Timezone = "",
-    bk_length: Annotated[int, typer.Option("--bk-length", help="Longest background knowledge.")] = 2,
-    n: Annotated[str, typer.Option("--n", help="Events removed from a case at most: 1..5 or 0,1.")] = "0,1",
+    bk_length: Annotated[int, typer.Option("--bk-length", help="How many items the adversary knows, at most.")] = 2,
+    n: Annotated[
+        str, typer.Option("--n", help="Events that may have been removed from a case, at most: 1..5 or 0,1.")
+    ] = "0,1",
     method: Annotated[str, typer.Option("--method", help="exact, sound, paper or reference.")] = "exact",
     minimum: Annotated[
         str, typer.Option("--minimum", help="realisable (least value >= 1), all or common.")
@@ -54,7 +56,7 @@ def command(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """F-, C- and B-attack between releases of one process."""
+    """Count the cases that somebody who holds several releases can exclude by comparing them (F-, C- and B-attack)."""
     if len(releases) < 2:
         raise InputError("attack compares releases: give two or more, in order of publication")
     if enumerate_to is not None:
@@ -268,11 +270,9 @@ def _taxonomy(path: Path) -> dict[str, str]:
 
 
 def _show(pairs: list[tuple[int, int, Anonymity]], body: dict[str, Any]) -> None:
-    from rich.table import Table
-
     console = tables()
     names = ("ka1", "ka2", "fa", "ca", "ba")
-    table = Table("releases", "n", "linker", *names, "fc", "cc", "bc")
+    table = grid("releases", "n", "linker", *names, "fc", "cc", "bc", left=3)
     for earlier, later, found in pairs:
         for row in found.json()["results"]:
             shares = ["-" if row[name] is None else f"{row[name]:.2f}" for name in ("fc", "cc", "bc")]
@@ -305,10 +305,8 @@ def _no_linker(earlier: int, later: int, result: Any) -> str:
 
 
 def _show_series(console: Any, series: Mapping[str, Any]) -> None:
-    from rich.table import Table
-
     names = ("fa", "ca", "ba", "bf", "bc")
-    table = Table("series", "n", *names, "all candidates")
+    table = grid("series", "n", *names, "all candidates")
     for row in series["results"]:
         tried = "yes" if row["complete"] else "no, the worst of each pair"
         table.add_row(f"1..{series['releases']}", str(row["n"]), *_numbers(row, names), tried)
@@ -316,10 +314,8 @@ def _show_series(console: Any, series: Mapping[str, Any]) -> None:
 
 
 def _show_candidates(console: Any, pairs: list[tuple[int, int, Anonymity]]) -> None:
-    from rich.table import Table
-
     names = ("n", "ms1", "ms2", "f", "c", "b", "fa", "ca", "ba")
-    table = Table("releases", "bk", *names)
+    table = grid("releases", "bk", *names, left=2)
     for earlier, later, found in pairs:
         for row in found.candidates:
             table.add_row(f"{earlier + 1}, {later + 1}", ", ".join(row["bk"]), *_numbers(row, names))

@@ -51,7 +51,7 @@ def command(
     alpha: Annotated[float, typer.Option(help="Chance that the bound is too high.")] = 0.01,
     json: options.Json = False,
 ) -> int:
-    """Lower bounds on epsilon (Clopper-Pearson) over neighbouring logs of our own; exit 3 where the claim is refuted.
+    """Try to refute a claim of differential privacy by running the mechanism many times; exit 3 where it is refuted.
 
     A bound below the claim proves nothing; one above it, or support that the neighbour cannot have, refutes it.
     """

@@ -13,7 +13,7 @@ import typer
 
 from models.errors import BoundError, InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, progress, tables
+from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
     from models.leakage.experiment import Outcome, Settings
@@ -67,7 +67,9 @@ def command(
     log: options.Log,
     scenario: Annotated[str, typer.Option(help="certain: exactly WINDOW events a case; uncertain: up to.")] = "certain",
     window: Annotated[str, typer.Option(metavar="X", help="Events a case and release: 2, or 1..4, or 1,2,8.")] = "1",
-    epsilon: Annotated[str, typer.Option(metavar="E[,E..]", help="e of every release, or of each.")] = "0.01",
+    epsilon: Annotated[
+        str, typer.Option(metavar="E[,E..]", help="Epsilon of every release, or of each (nats).")
+    ] = "0.01",
     releases: Annotated[int, typer.Option(help="Most releases. [default: 5, or as many as there are e]")] = 0,
     split: Annotated[float, typer.Option(help="Part of the events that fixes the first release.")] = 0.5,
     states: Annotated[str, typer.Option(help="prefix, last, suffix-K, set or multiset.")] = "prefix",
@@ -89,7 +91,7 @@ def command(
     timezone: options.Timezone = "",
     json: options.Json = False,
 ) -> None:
-    """Backward, forward and temporal privacy leakage of continuous releases (Figures 4 and 5 of the paper)."""
+    """Compute what noised releases of a growing log tell together, in nats (BPL, FPL and TPL)."""
     from models.leakage.accumulation import epsilon_of
     from models.leakage.experiment import Settings
     from models.leakage.states import StateFunction
@@ -242,11 +244,9 @@ def _down(budget: Fraction, digits: int = 15) -> float:
 
 
 def _print(results: Sequence[Result]) -> None:
-    from rich.table import Table
-
     for result in results:
         title = "{scenario}, window {window}, states {abstraction} ({states}), method {method}".format(**result)
-        table = Table("release", "events", "complete", "incomplete", "BPL", "FPL", "TPL", title=title)
+        table = grid("release", "events", "complete", "incomplete", "BPL", "FPL", "TPL", title=title)
         for row in result["releases"]:
             cells = (row["release"], row["events"], row["complete"], row["incomplete"])
             curves = (row["bpl"], row["fpl"], row["tpl"])

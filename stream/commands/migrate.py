@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stream.commands import _options as options
-from stream.commands._output import emit_json, tables
+from stream.commands._output import emit_json, grid, tables
 
 PANEL = "Operate"
 
@@ -21,8 +21,6 @@ def command(
 ) -> int:
     """Rewrite what is of an older version or under another storage key (stop the coordinators first); exit 4 where
     something cannot be read, and then nothing is written."""
-    from rich.table import Table
-
     from stream.config.sources import load
     from stream.operations.migrate import migrate, plan
 
@@ -32,7 +30,7 @@ def command(
         emit_json({"dry_run": dry_run, "items": [item.json() for item in items]})
     else:
         console = tables()
-        table = Table("action", "version", "lies under", "file")
+        table = grid("action", "version", "lies under", "file", left=4)
         for item in items:
             version = "?" if item.version is None else str(item.version)
             lies = item.protection or "-"

@@ -9,5 +9,5 @@ PANEL = "Operate"
 
 
 def command(config: order.Config, publication: order.Which = None, json: options.Json = False) -> None:
-    """Take no further cuts until resume; events are still taken in."""
+    """Release nothing until `resume`; events are still taken in."""
     order.give("pause", config, publication, json=json)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stream.commands import _options as options
-from stream.commands._output import emit_json, show_verdicts, tables
+from stream.commands._output import emit_json, filled, show_verdicts, tables
+
+if TYPE_CHECKING:
+    from stream.operations.history import HistoryRow
 
 PANEL = "Operate"
+HEAD = ("no", "status", "time", "trigger", "cases", "events", "kept")
 
 
 def command(
@@ -18,8 +22,6 @@ def command(
     json: options.Json = False,
 ) -> None:
     """List releases and withheld attempts of an output folder."""
-    from rich.table import Table
-
     from stream.operations.history import history, verdicts_of
 
     rows, found = history(folder), verdicts_of(folder)
@@ -27,9 +29,17 @@ def command(
         emit_json({"folder": str(folder), "verdicts": [one.as_json() for one in found], "attempts": rows})
         return
     show_verdicts(found)
-    table = Table("publication", "number", "status", "time", "trigger", "cases", "events", "reasons")
-    for row in rows:
-        cells = (row["publication"], row["sequence"] or "", row["status"], row["time"], row["trigger"])
-        counts = (row["cases"] if row["cases"] is not None else "", row["events"] if row["events"] is not None else "")
-        table.add_row(*(str(cell) for cell in (*cells, *counts)), "; ".join(row["reasons"]))
-    tables().print(table)
+    console = tables()
+    for name in dict.fromkeys(row["publication"] for row in rows):
+        own = [row for row in rows if row["publication"] == name]
+        console.print(filled(HEAD, [_cells(row) for row in own], title=name, left=4))
+        for row in own:
+            if row["reasons"]:
+                before = "repaired, since " if row["decision"] == "repaired" else ""
+                number, moment = row["sequence"] or row["status"], row["time"][:16]
+                console.print(f"  {number}, {moment}: {before}{'; '.join(row['reasons'])}")
+
+
+def _cells(row: HistoryRow) -> tuple[Any, ...]:
+    kept = None if row["kept"] is None else f"{row['kept']:.3f}"
+    return row["sequence"] or "x", row["status"], row["time"][:16], row["trigger"], row["cases"], row["events"], kept

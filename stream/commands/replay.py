@@ -11,11 +11,9 @@ import typer
 
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, progress, show_verdicts, tables
+from stream.commands._output import emit_json, filled, grid, progress, show_verdicts, tables
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from models.eventlog import EventLog
     from stream.config.settings import Settings
     from stream.metrics.observer import MetricsObserver
@@ -49,7 +47,7 @@ def command(
     timezone: options.Timezone = "",
     json: options.Json = False,
 ) -> int:
-    """Replay a log as the daemon would have published it; exit 3 where a release was withheld."""
+    """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld."""
     from connectors import read_log
     from stream.config import sources
     from stream.config.window import moment
@@ -139,39 +137,25 @@ def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> 
     return rows
 
 
-def _series(name: str, lines: Sequence[Sequence[Any]]) -> Table:
-    """The releases of one publication: 80 columns suffice, reasons stand below."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=name, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("no")
-    table.add_column("time", no_wrap=True)
-    table.add_column("trigger")
-    for heading in ("cases", "events", "kept", "acts", "KA", "FA", "CA", "BA"):
-        table.add_column(heading, justify="right")
-    for number, *cells, _reasons in lines:
-        table.add_row("x" if number == "withheld" else str(number), *("" if one is None else str(one) for one in cells))
-    return table
+HEAD = ("no", "time", "trigger", "cases", "events", "kept", "acts", "KA", "FA", "CA", "BA")
 
 
 def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
-    from rich.table import Table
-
     show_verdicts(outcome.verdicts())
     console = tables()
     lines = list(outcome.rows())
     for name in dict.fromkeys(line[0] for line in lines):
-        console.print(_series(name, [line[1:] for line in lines if line[0] == name]))
-        for own, number, moment, *_, reasons in lines:
-            if reasons and own == name:
+        own = [("x" if line[1] == "withheld" else line[1], *line[2:-1]) for line in lines if line[0] == name]
+        console.print(filled(HEAD, own, title=name, left=3))
+        for publication, number, moment, *_, reasons in lines:
+            if reasons and publication == name:
                 console.print(f"  {number}, {moment}: {reasons}")
     for warning in outcome.warnings():
         console.print(f"warning: {warning}", style="yellow")
     if rows is not None:
-        from stream.replay.compare import COLUMNS, cells
+        from stream.replay.compare import SHOWN, cells
 
-        compared = Table(*COLUMNS)
+        compared = grid(*SHOWN)
         for line in rows:
             compared.add_row(*cells(line))
         console.print(compared)

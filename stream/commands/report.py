@@ -35,11 +35,15 @@ def command(
     columns: options.Columns = "",
     timezone: options.Timezone = "",
     show_values: Annotated[
-        bool, typer.Option("--show-values", help="Name activities and background knowledge instead of numbering them.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--show-values/--hide-values",
+            help="Name activities (the default), or number them (where others look on).",
+        ),
+    ] = True,
     json: options.Json = False,
 ) -> None:
-    """Write a self-contained HTML report of an output folder (--json: the data behind it)."""
+    """Write the operator's report on an output folder: one HTML file (--json: the data behind it)."""
     if output is None and not json:
         raise InputError("report: say where the page goes: -o FILE.html (or --json for the data)")
     from connectors import read_log

@@ -9,5 +9,5 @@ PANEL = "Operate"
 
 
 def command(config: order.Config, publication: order.Which = None, json: options.Json = False) -> None:
-    """Take cuts again."""
+    """Release again after a pause."""
     order.give("resume", config, publication, json=json)

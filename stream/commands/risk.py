@@ -13,7 +13,7 @@ import typer
 
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, progress, tables
+from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
     from models.eventlog import EventLog
@@ -24,7 +24,9 @@ PANEL = "Measure"
 
 def command(
     log: options.Log,
-    projection: Annotated[str, typer.Option(metavar="A..F|all", help="What the adversary sees (Table 3).")] = "all",
+    projection: Annotated[
+        str, typer.Option(metavar="A..F|all", help="What the adversary knows of an event (docs/glossary.md).")
+    ] = "all",
     resolution: Annotated[str, typer.Option(help="Times are floored to seconds, minutes, hours or days.")] = "seconds",
     points: Annotated[
         str, typer.Option(metavar="M[,M|P%]", help="Points known: numbers, shares, all.")
@@ -45,7 +47,7 @@ def command(
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Case and trace uniqueness by projection (Figures 1 and 2 of the paper), and in a population."""
+    """Measure how many cases a little knowledge singles out, in the log or in a population."""
     from connectors import read_log
     from models.risk.table import ALL, as_json
     from models.risk.uniqueness import checked, trace_uniqueness
@@ -127,12 +129,10 @@ def _document(
 
 
 def _print(name: str, found: Sequence[Uniqueness], estimate: Mapping[str, Any] | None) -> None:
-    from rich.table import Table
-
     first = found[0]
     amounts = next((each.points for each in found if each.points), ())
     title = f"{name}: share of {first.cases} {first.unit}s that are unique ({first.semantics}, {first.resolution})"
-    table = Table("projection", *(str(point.m) for point in amounts), "case attributes alone", title=title)
+    table = grid("projection", *(str(point.m) for point in amounts), "attributes alone", title=title)
     for each in found:
         cells = [_cell(point.unique_mean, point.unique_sd) for point in each.points] or ["-"] * len(amounts)
         alone = "-" if each.case_uniqueness is None or each.projection not in "BDF" else f"{each.case_uniqueness:.4f}"

@@ -31,7 +31,7 @@ def command(
         ),
     ] = False,
 ) -> int:
-    """Run until SIGTERM; exit 1 after a crash (start it again), 2 where it cannot start, 4 where it must not."""
+    """Run the daemon until SIGTERM; exit 1 after a crash (start it again), 2 or 4 where it must not run."""
     from stream.daemon import logs, roles
 
     logs.configure()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stream.commands import _options as options
-from stream.commands._output import emit_json, tables
+from stream.commands._output import emit_json, grid, tables
 
 if TYPE_CHECKING:
     from stream.daemon.status import Status
@@ -20,10 +20,8 @@ def command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the coordinator.")] = Path("out"),
     json: options.Json = False,
 ) -> int:
-    """State, position, high-water marks and counts; exit 4 where a gap keeps it from releasing, or nothing moves."""
+    """Show state, position and counts of a coordinator; exit 4 where a gap stops releases, or nothing moves."""
     import time
-
-    from rich.table import Table
 
     from models.errors import InputError
     from stream.daemon.status import read_status, standstill
@@ -39,7 +37,7 @@ def command(
         console = tables()
         console.print(f"{status['state']}, delta offset {status['position']}, checkpoint {status['checkpoint']}")
         console.print(f"process {status['pid']}{_on(status)}, {age:.0f} s ago" + (f": {stands}" if stands else ""))
-        table = Table("publication", "seen", "exposed", "pending", "late", "cuts", "cases")
+        table = grid("publication", "seen", "exposed", "pending", "late", "cuts", "cases")
         for name, counts in status["publications"].items():
             table.add_row(name, *(str(counts[key]) for key in ("seen", "exposed", "pending", "late", "cuts", "cases")))
         console.print(table)

@@ -34,7 +34,7 @@ def command(
     timezone: options.Timezone = "",
     json: options.Json = False,
 ) -> None:
-    """Data utility, graphs, bottlenecks, and the model discovered from the release against the original."""
+    """Compare a release with its original: variants, graphs, times, bottlenecks, and the discovered model."""
     from connectors import read_log
     from models.knowledge import NANOSECONDS
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stream.commands import _options as options
-from stream.commands._output import emit_json, tables
+from stream.commands._output import emit_json, grid, tables
 
 PANEL = "Operate"
 
@@ -23,8 +23,6 @@ def command(
     json: options.Json = False,
 ) -> int:
     """Check releases, manifests, operator's files and budgets against the ledger. Reads only."""
-    from rich.table import Table
-
     from stream.operations.verify import verify
 
     result = verify(folder, store or None)
@@ -39,11 +37,11 @@ def command(
     else:
         count = len(result.problems)
         console.print(f"[x] DOES NOT HOLD: {count} problem{'s' * (count != 1)}", style="red")
-        wrong = Table("publication", "number", "kind", "what does not hold")
+        wrong = grid("publication", "number", "kind", "what does not hold", left=4)
         for one in result.problems:
             wrong.add_row(one.publication, str(one.sequence or ""), one.kind, one.text)
         console.print(wrong)
-    table = Table("publication", "releases", "waiting", "burned", "withheld", "files", "epsilon", "delta")
+    table = grid("publication", "releases", "waiting", "burned", "withheld", "files", "epsilon", "delta")
     for row in result.publications:
         counts = (row.releases, row.waiting, row.burned, row.withheld, row.files)
         table.add_row(row.name, *(str(one) for one in counts), f"{row.epsilon:g}", f"{row.delta:g}")

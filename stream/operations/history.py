@@ -25,7 +25,9 @@ Status = Literal["withheld", "sealed", "published", "burned"]
 
 
 class HistoryRow(TypedDict):
-    """One attempt: `sequence` 0 where it was withheld; `time` and `trigger` of its cut; what was released of it."""
+    """One attempt: `sequence` 0 where it was withheld; `time` and `trigger` of its cut; what was released of it, and
+    `kept`, the share of the events exposed so far, where cases are counted; `decision` of the gate (with `warned` and
+    `repaired` the reasons say what it found)."""
 
     publication: str
     sequence: int
@@ -35,6 +37,8 @@ class HistoryRow(TypedDict):
     trigger: str
     cases: int | None
     events: int | None
+    kept: float | None
+    decision: str | None
     reasons: list[str]
 
 
@@ -89,7 +93,8 @@ def _rows(
 
 
 def _row(entry: Entry, status: Status, shown: AuditDocument, reasons: list[str] | None = None) -> HistoryRow:
-    counts = shown.get("counts", {})
+    counts, lost = shown.get("counts", {}), shown.get("loss") or {}
+    counted = counts.get("released") is not None and lost.get("status") == "ok"
     return {
         "publication": entry.publication,
         "sequence": entry.sequence,
@@ -99,5 +104,7 @@ def _row(entry: Entry, status: Status, shown: AuditDocument, reasons: list[str] 
         "trigger": shown.get("trigger", ""),
         "cases": counts.get("released_cases"),
         "events": counts.get("released"),
+        "kept": lost.get("kept") if counted else None,
+        "decision": shown.get("gate", {}).get("decision"),
         "reasons": reasons or shown.get("gate", {}).get("reasons", []),
     }

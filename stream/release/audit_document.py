@@ -114,5 +114,5 @@ def read_memory(folder: Path) -> Any:
 
 
 def iso(time_ns: int) -> str:
-    """A moment for people: ISO 8601, UTC, milliseconds."""
+    """A moment as text: ISO 8601, UTC, milliseconds."""
     return datetime.fromtimestamp(time_ns / 1_000_000_000, UTC).isoformat(timespec="milliseconds")

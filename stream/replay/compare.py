@@ -37,6 +37,8 @@ COLUMNS = (
     "delay_days",
     "held",
 )
+SHOWN = ("publication", "out", "not", "KA", "FA", "CA", "BA", "kept", "utility", "days", "waits")
+"""The same as headings of a table of 80 columns."""
 
 
 def alternatives(settings: Settings, log: EventLog) -> Settings:

@@ -109,7 +109,10 @@ class Outcome:
             audit = decision.audit
             counts, anonymity = audit.get("counts") or {}, audit.get("anonymity") or {}
             worst = [worst_anonymity(anonymity, measure) for measure in ("ka", "fa", "ca", "ba")]
-            reasons = "; ".join(decision.reasons or audit.get("gate", {}).get("reasons", ()))
+            gate = audit.get("gate", {})
+            reasons = "; ".join(decision.reasons or gate.get("reasons", ()))
+            if reasons and gate.get("decision") == "repaired":
+                reasons = f"repaired, since {reasons}"
             number = decision.sequence if decision.status == "sealed" else "withheld"
             moment = str(audit.get("cut", {}).get("time", ""))[:16]
             cases, events = counts.get("released_cases"), counts.get("released")

@@ -25,7 +25,8 @@ from stream.release.documents import (
     TrueLinkerRow,
 )
 from stream.release.gate import MEASURES, worst_anonymity
-from stream.report import graphs
+from stream.release.verdict import Verdict
+from stream.report import answers, graphs
 from stream.report.document import (
     AnonymityRow,
     AttemptRow,
@@ -44,21 +45,24 @@ _Row = TypeVar("_Row", PairRow, TrueLinkerRow)
 ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for the publication"}
 
 
-def collect(output: Path, *, show_values: bool = False, source: EventLog | None = None) -> Report:
+def collect(output: Path, *, show_values: bool = True, source: EventLog | None = None) -> Report:
     """{folder, process, values_shown, publications: [...]}. InputError where the folder holds no attempt."""
     found, rows = entries(output), history(output)
     if not rows:
         raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
     compared = _comparison(output, {row["publication"] for row in rows})
     names = list(dict.fromkeys(row["publication"] for row in (*compared, *rows)))
-    publications = [_publication(output, name, found, rows, source, show_values) for name in names]
+    verdicts = verdicts_of(output)
+    said = {one.publication: one for one in verdicts}
+    publications = [_publication(output, said[name], found, rows, source, show_values) for name in names]
     process = next((one["process"] for one in publications if one["process"]), None)
     return {
         "folder": output.resolve().name,
         "process": process,
         "values_shown": show_values,
         "comparison": compared,
-        "verdicts": [{**one.as_json(), "line": one.line()} for one in verdicts_of(output)],
+        "verdicts": [{**one.as_json(), "line": one.line()} for one in verdicts],
+        "happened": answers.happened(found, {one["name"]: one["attempts"] for one in publications}),
         "publications": publications,
     }
 
@@ -74,12 +78,13 @@ def _comparison(output: Path, names: set[str]) -> list[Mapping[str, Any]]:
 
 def _publication(
     output: Path,
-    name: str,
+    verdict: Verdict,
     found: Sequence[Entry],
     rows: Sequence[HistoryRow],
     source: EventLog | None,
     show_values: bool,
 ) -> PublicationReport:
+    name = verdict.publication
     attempts = _labelled([row for row in rows if row["publication"] == name])
     standing = [row["sequence"] for row in attempts if row["status"] in STANDING]
     audits = _audits(output, attempts, found)
@@ -87,6 +92,9 @@ def _publication(
     labels = Names((node for _, flow in flows for node in flow.nodes), shown=show_values)
     manifest = _manifest(output, name, standing)
     last = cast(AuditDocument, (audit(output, name, standing[-1]) if standing else {}) or manifest or {})
+    told = [_attempt(row, audits.get(row["label"], {})) for row in attempts]
+    anonymity = [_anonymity(label, document, labels) for label, document in _kept("anonymity", audits)]
+    bounds, series = _bounds(last, audits), _series(last, labels)
     return {
         "name": name,
         "released": len(standing),
@@ -94,10 +102,10 @@ def _publication(
         "mechanism": last.get("mechanism"),
         "promise": last.get("promise"),
         "carries": last.get("carries"),
-        "bounds": _bounds(last, audits),
-        "attempts": [_attempt(row, audits.get(row["label"], {})) for row in attempts],
-        "anonymity": [_anonymity(label, document, labels) for label, document in _kept("anonymity", audits)],
-        "series": _series(last, labels),
+        "bounds": bounds,
+        "attempts": told,
+        "anonymity": anonymity,
+        "series": series,
         "leakage": _leakage(last),
         "budget": _budget(name, found, last),
         "risk": _measured("risk", audits),
@@ -105,6 +113,9 @@ def _publication(
         "graphs": _graphs(flows, labels),
         "graphs_of": "source" if source is not None else "releases",
         "manifest": manifest,
+        "safe": answers.safe(verdict, anonymity, bounds, series),
+        "left": answers.budget(told, last),
+        "cost": answers.cost(audits, labels),
     }
 
 
@@ -154,7 +165,8 @@ def _attempt(row: LabelledRow, document: AuditDocument) -> AttemptRow:
         "pending": counts.get("pending"),
         "late": counts.get("late"),
         "published": document.get("published"),
-        "warned": row["status"] in STANDING and bool(row["reasons"]),
+        "warned": row["status"] in STANDING and bool(row["reasons"]) and row["decision"] != "repaired",
+        "repaired": row["status"] in STANDING and row["decision"] == "repaired",
     }
 
 

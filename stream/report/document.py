@@ -19,7 +19,8 @@ class LabelledRow(HistoryRow):
 
 
 class AttemptRow(LabelledRow):
-    """An attempt with the counts of its cut; `warned`: it left in spite of a bound, or was repaired."""
+    """An attempt with the counts of its cut; `warned`: it left in spite of a bound; `repaired`: events were removed
+    until the bounds held, and `reasons` are of before."""
 
     new_cases: int | None
     new_events: int | None
@@ -29,6 +30,7 @@ class AttemptRow(LabelledRow):
     late: int | None
     published: str | None
     warned: bool
+    repaired: bool
 
 
 class AnonymityRow(AnonymitySection, total=False):
@@ -65,6 +67,75 @@ class Graph(TypedDict):
     left_out: Mapping[str, int]
 
 
+class WorstRow(TypedDict):
+    """The worst number of one attack: `release` and `against` by label; `knowledge`: what is known of the person."""
+
+    measure: str
+    value: int
+    bound: float | None
+    release: str
+    against: str | None
+    knowledge: list[str]
+    sentence: str
+
+
+class SafeAnswer(TypedDict):
+    """Is it safe? `together`: the least that is left over all releases, by every attack and every composition that was
+    measured."""
+
+    verdict: str
+    meaning: str
+    sentence: str
+    worst: list[WorstRow]
+    together: int | None
+
+
+class BudgetAnswer(TypedDict):
+    """What is left of epsilon (of the tighter limit: publication or process); `last_paid`: moment of the last release
+    that it pays for, at the pace so far."""
+
+    spent: float
+    limit: float | None
+    each: float
+    left: float | None
+    releases_left: int | None
+    last_paid: str | None
+
+
+class KeptRow(TypedDict):
+    """Events of one activity in the source and in the release."""
+
+    activity: str
+    events: int
+    released: int
+    kept: float
+
+
+class CostAnswer(TypedDict):
+    """What the last release (`label`) keeps of what was seen; `lost`: frequent activities that are missing."""
+
+    label: str
+    kept: float | None
+    activities: list[KeptRow]
+    frequent: int | None
+    lost: list[str]
+    variants_in: int | None
+    variants_kept: int | None
+    cases_as_they_were: float | None
+    by_release: list[tuple[str, float | None]]
+
+
+class HappenedRow(TypedDict):
+    """One line of the ledger that somebody has to know; `time` of the cut, where it has one."""
+
+    what: str
+    publication: str
+    label: str
+    time: str | None
+    cases: int | None
+    why: str
+
+
 class PublicationReport(TypedDict):
     """One publication: its last release's promise, every attempt, every audit, the ledger's charges, its graphs."""
 
@@ -85,6 +156,9 @@ class PublicationReport(TypedDict):
     graphs: list[Graph]
     graphs_of: str
     manifest: Manifest | None
+    safe: SafeAnswer
+    left: BudgetAnswer | None
+    cost: CostAnswer | None
 
 
 class Report(TypedDict):
@@ -95,4 +169,5 @@ class Report(TypedDict):
     values_shown: bool
     comparison: list[Mapping[str, Any]]
     verdicts: list[Mapping[str, Any]]
+    happened: list[HappenedRow]
     publications: list[PublicationReport]

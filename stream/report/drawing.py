@@ -14,20 +14,22 @@ from typing import Any
 
 from markupsafe import Markup
 
-BOX_WIDTH, BOX_HEIGHT, GAP, LAYER = 84.0, 30.0, 14.0, 74.0
+BOX_WIDTH, BOX_HEIGHT, GAP, LAYER = 90.0, 40.0, 10.0, 82.0
 SIDE = 34.0
 """Room at both sides for edges that go upwards."""
 MOST_ABREAST = 5
 """Activities of one row: more would not fit beside the other graph; a wider layer takes several rows."""
 NAMED_EDGES = 14
-LONGEST_NAME = 12
+LONGEST_LINE = 14
+"""Letters of a line of a box; a name takes two lines at most."""
 LABEL_WIDTH, LABEL_HEIGHT = 24.0, 10.0
 
 Place = tuple[float, float]
 
 
-def draw(graph: Mapping[str, Any]) -> Markup:
-    """The SVG of one graph of the report's data; empty for a graph without nodes."""
+def draw(graph: Mapping[str, Any], most: int | None = None) -> Markup:
+    """The SVG of one graph of the report's data; empty for a graph without nodes. `most`: the count of the widest
+    edge, where graphs are to be compared (default: the graph's own)."""
     names = [node["name"] for node in graph["nodes"]]
     if not names:
         return Markup("")
@@ -35,7 +37,7 @@ def draw(graph: Mapping[str, Any]) -> Markup:
     width = max(360.0, 2 * SIDE + max(len(row) for row in layers) * (BOX_WIDTH + GAP) - GAP)
     height = len(layers) * LAYER - (LAYER - BOX_HEIGHT) + 16
     places = _places(layers, width)
-    body = [*_edges(graph["edges"], places, width), *_nodes(graph["nodes"], places)]
+    body = [*_edges(graph["edges"], places, width, most), *_nodes(graph["nodes"], places)]
     text = f"{graph['title']}: directly-follows graph of {len(names)} activities and {len(graph['edges'])} edges"
     return Markup(  # noqa: S704 - every text in it went through escape()
         f'<svg class="graph" role="img" aria-label="{escape(text, quote=True)}" style="--natural:{width:g}px" '
@@ -95,8 +97,10 @@ def _places(layers: Sequence[Sequence[str]], width: float) -> dict[str, Place]:
     return found
 
 
-def _edges(edges: Sequence[Mapping[str, Any]], places: Mapping[str, Place], width: float) -> Iterator[str]:
-    most = max((edge["count"] for edge in edges), default=1)
+def _edges(
+    edges: Sequence[Mapping[str, Any]], places: Mapping[str, Place], width: float, most: int | None
+) -> Iterator[str]:
+    most = most or max((edge["count"] for edge in edges), default=1)
     labels: list[str] = []
     taken: list[Place] = []
     for rank, edge in enumerate(edges):
@@ -151,11 +155,26 @@ def _nodes(nodes: Sequence[Mapping[str, Any]], places: Mapping[str, Place]) -> I
     for node in nodes:
         x, y = places[node["name"]]
         name = node["name"]
-        short = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+        lines = _lines(name)
+        top = y - 5.0 * len(lines) + 3.5
         yield (
             f"<g><title>{escape(name)}: {node['count']} events</title>"
             f'<rect class="node" x="{x - BOX_WIDTH / 2:.1f}" y="{y - BOX_HEIGHT / 2:.1f}" rx="6" '
             f'width="{BOX_WIDTH:g}" height="{BOX_HEIGHT:g}"/>'
-            f'<text class="node-name" x="{x:.1f}" y="{y - 1:.1f}" text-anchor="middle">{escape(short)}</text>'
-            f'<text class="node-count" x="{x:.1f}" y="{y + 10:.1f}" text-anchor="middle">{node["count"]}</text></g>'
+            + "".join(
+                f'<text class="node-name" x="{x:.1f}" y="{top + 10.5 * at:.1f}" text-anchor="middle">'
+                f"{escape(line)}</text>"
+                for at, line in enumerate(lines)
+            )
+            + f'<text class="node-count" x="{x:.1f}" y="{top + 10.5 * len(lines):.1f}" text-anchor="middle">'
+            f"{node['count']}</text></g>"
         )
+
+
+def _lines(name: str) -> list[str]:
+    """A name on one line or two, cut at a word where there is one."""
+    if len(name) <= LONGEST_LINE:
+        return [name]
+    space = name.rfind(" ", 1, LONGEST_LINE + 1)
+    first, rest = (name[:space], name[space + 1 :]) if space > 0 else (name[:LONGEST_LINE], name[LONGEST_LINE:])
+    return [first, rest if len(rest) <= LONGEST_LINE else rest[: LONGEST_LINE - 1] + "…"]

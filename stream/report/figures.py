@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from markupsafe import Markup
 
 from stream.report import plots
-from stream.report.plots import Bound, Series
+from stream.report.plots import Bound, Mark, Series
 
 NAMES = {"ka": "KA", "ka1": "KA earlier", "ka2": "KA this", "fa": "FA", "ca": "CA", "ba": "BA"}
 PROPORTIONS = {"fc": "F-attack", "cc": "C-attack", "bc": "B-attack"}
 MOST_EARLIER = 4
 """Gaps shown side by side, as in Figure 4 of the paper."""
+
+COLOURS = 6
+"""Of the style sheet."""
+HAPPENED = {
+    "released": 0,
+    "released after a repair": 4,
+    "released, with a warning": 1,
+    "sealed, not yet public": 2,
+    "withheld": 3,
+    "number lost": 5,
+}
+"""Shape and colour of what stands on a timeline."""
 
 Data = Mapping[str, Any]
 
@@ -42,6 +55,7 @@ def _figure(
     *,
     bounds: Sequence[Bound] = (),
     note: str = "",
+    among: Sequence[float] = (),
 ) -> Figure | None:
     """None where no series has a value: an empty plot says nothing."""
     kept = [one for one in series if any(value is not None for value in one.values)]
@@ -50,7 +64,7 @@ def _figure(
     sign = "line " if draw is plots.lines else ""
     return Figure(
         title,
-        draw(title, labels, kept, unit, bounds, first),
+        draw(title, labels, kept, unit, bounds, first, **({"among": among} if among else {})),
         (*((one.name, f"{sign}s{one.colour}") for one in kept), *((bound.text, bound.kind) for bound in bounds)),
         (first, *(one.name for one in kept)),
         tuple((label, *(one.values[index] for one in kept)) for index, label in enumerate(labels)),
@@ -84,6 +98,45 @@ def comparison(rows: Sequence[Data]) -> list[Figure]:
         _figure(plots.bars, "Wait for the first publication", "publication", labels, waits, "days, median of cases"),
     )
     return [figure for figure in found if figure is not None]
+
+
+def kept(publications: Sequence[Data]) -> Figure | None:
+    """Share of the events seen that each release keeps, of every publication on one scale."""
+    known = [one for one in publications if one["cost"]]
+    labels = list(dict.fromkeys(label for one in known for label, _ in one["cost"]["by_release"]))
+    labels.sort(key=int)
+    series = [
+        Series(one["name"], [dict(one["cost"]["by_release"]).get(label) for label in labels], colour % COLOURS)
+        for colour, one in enumerate(known)
+    ]
+    return _figure(plots.lines, "Events kept by release", "release", labels, series, "share of events")
+
+
+def timeline(rows: Sequence[Data]) -> Figure | None:
+    """Everything that happened and has a time, a line a publication."""
+    timed = [(datetime.fromisoformat(row["time"].replace("Z", "+00:00")), row) for row in rows if row["time"]]
+    if not timed:
+        return None
+    first, last = min(timed, key=_when)[0], max(timed, key=_when)[0]
+    span = (last - first).total_seconds() or 1.0
+    marks: dict[str, list[Mark]] = {}
+    for at, row in timed:
+        text = f"{row['publication']} {row['label']}: {row['what']}, {at:%Y-%m-%d %H:%M}"
+        share = (at - first).total_seconds() / span
+        marks.setdefault(row["publication"], []).append(Mark(share, HAPPENED.get(row["what"], 1), text))
+    present = dict.fromkeys(row["what"] for _, row in timed)
+    counts = {name: [row["what"] for _, row in timed if row["publication"] == name] for name in marks}
+    return Figure(
+        "When it happened",
+        plots.timeline("When it happened", list(marks.items()), (f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}")),
+        tuple((what, f"mark s{HAPPENED.get(what, 1)}") for what in present),
+        ("publication", *present),
+        tuple((name, *(found.count(what) for what in present)) for name, found in counts.items()),
+    )
+
+
+def _when(one: tuple[datetime, Data]) -> datetime:
+    return one[0]
 
 
 def cases(publication: Data) -> Figure | None:
@@ -124,17 +177,25 @@ def _least(pair: Data) -> float:
     )
 
 
-def by_n(entry: Data, pair: Data, bounds: Mapping[str, float]) -> Figure | None:
+BY_N = (("ka1", 4), ("ka2", 0), ("fa", 1), ("ca", 2), ("ba", 3))
+"""Measures of a pair, and their colours."""
+
+
+def values_by_n(pairs: Sequence[Data]) -> list[float]:
+    """All values of the pairs, for one axis in the figures of all of them."""
+    return [row[name] for pair in pairs for row in pair["results"] for name, _ in BY_N if row[name] is not None]
+
+
+def by_n(entry: Data, pair: Data, bounds: Mapping[str, float], among: Sequence[float] = ()) -> Figure | None:
     """Figure 3 of correspondence-attacks-2021: the anonymity values of one pair for each n."""
     rows = pair["results"]
     labels = [str(row["n"]) for row in rows]
-    series = [
-        Series(NAMES[name], [row[name] for row in rows], colour)
-        for name, colour in (("ka1", 4), ("ka2", 0), ("fa", 1), ("ca", 2), ("ba", 3))
-    ]
+    series = [Series(NAMES[name], [row[name] for row in rows], colour) for name, colour in BY_N]
     title = f"Release {entry['label']} against release {pair['earlier']}"
     note = "" if all(row["linker"] == "exists" for row in rows) else "No linker exists for an n without bars."
-    return _figure(plots.bars, title, "n", labels, series, "cases, least", bounds=_least_bounds(bounds), note=note)
+    return _figure(
+        plots.bars, title, "n", labels, series, "cases, least", bounds=_least_bounds(bounds), note=note, among=among
+    )
 
 
 def proportions(entry: Data) -> list[Figure]:

@@ -16,7 +16,7 @@ from stream.report.knowledge import Names
 from stream.storage import variants
 
 MOST_NODES, MOST_EDGES = 24, 36
-"""More than that is a ball of wool; what is left out is counted on the page."""
+"""More than that cannot be read; what is left out is counted on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def shown(found: Flow, names: Names, title: str, other: Flow | None) -> Graph:
 
 
 def _chosen(found: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]]:
-    """Heaviest edges first; every activity keeps its heaviest way in, so that none hangs in the air."""
+    """Heaviest edges first; every activity keeps its heaviest way in, so that none stands alone."""
     inside = [(pair, count) for pair, count in found.edges.most_common() if set(pair) <= kept]
     ways_in: dict[str, tuple[str, str]] = {}
     for (a, b), _ in inside:

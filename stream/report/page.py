@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from stream.release.manifest import software
 from stream.report import drawing, figures, plots
-from stream.report.document import AnonymityRow, AttemptRow, PublicationReport, Report
+from stream.report.document import AnonymityRow, AttemptRow, HappenedRow, PublicationReport, Report
 
 FOLDER = Path(__file__).parent
 COLUMNS = {
@@ -28,7 +28,9 @@ COLUMNS = {
     "held": "held back",
 }
 """Of a comparison, beside the publication."""
-MOST_RELEASES = 6
+SIGNS = {"SAFE": "✓", "LIMITED": "!", "WITHHELD": "✗", "DP VOID": "✗"}
+"""Beside the word and the colour."""
+MOST_RELEASES = 3
 """Releases that get a plot by n of their own; every release is in the tables."""
 
 
@@ -42,6 +44,7 @@ def render(data: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "pretty": _pretty, "moment": _moment, "swatch": plots.swatch}
+    environment.filters |= {"share": share, "sentence": sentence}
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
     return environment.get_template("page.html").render(
         report=data,
@@ -50,6 +53,9 @@ def render(data: Report) -> str:
         compared=figures.comparison(data["comparison"]),
         columns=COLUMNS,
         shown=[_shown(publication) for publication in data["publications"]],
+        kept=_one(figures.kept(data["publications"])),
+        timeline=_one(figures.timeline(data["happened"])),
+        quiet=_quiet(data["happened"]),
     )
 
 
@@ -57,8 +63,11 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
     """One publication with its figures, section by section."""
     measured = [entry for entry in publication["anonymity"] if entry["pairs"]]
     last = measured[-1] if measured else None
+    counts = [edge["count"] for graph in publication["graphs"] for edge in graph["edges"]]
     return {
         "data": publication,
+        "symbol": SIGNS[publication["safe"]["verdict"]],
+        "counted": any(row["cases"] is not None for row in publication["attempts"]),
         "tally": _tally(publication["attempts"]),
         "cases": _one(figures.cases(publication)),
         "anonymity": _one(figures.anonymity(publication)),
@@ -70,7 +79,7 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
         "uniqueness": figures.uniqueness(publication),
         "utility": _one(figures.utility(publication)),
         "mining": _mining(publication["utility"]),
-        "graphs": [(graph, drawing.draw(graph)) for graph in publication["graphs"]],
+        "graphs": [(graph, drawing.draw(graph, max(counts, default=None))) for graph in publication["graphs"]],
         "why_not": {name: why_not(publication[name]) for name in ("anonymity", "risk", "utility")},
     }
 
@@ -86,7 +95,9 @@ def _one(figure: figures.Figure | None) -> list[figures.Figure]:
 
 
 def _by_n(entries: Sequence[AnonymityRow], bounds: Mapping[str, float]) -> list[figures.Figure]:
-    found = [figures.by_n(entry, pair, bounds) for entry in entries if (pair := figures.worst_pair(entry))]
+    pairs = [(entry, pair) for entry in entries if (pair := figures.worst_pair(entry))]
+    among = figures.values_by_n([pair for _, pair in pairs])
+    found = [figures.by_n(entry, pair, bounds, among) for entry, pair in pairs]
     return [figure for figure in reversed(found) if figure is not None]
 
 
@@ -113,10 +124,35 @@ def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[s
 
 
 def _tally(attempts: Sequence[AttemptRow]) -> dict[str, int]:
-    """Attempts by status, and how many of the releases broke a bound that only warns."""
+    """Attempts by status, and how many of the releases broke a bound that only warns, or were repaired."""
     words = [row["status"] for row in attempts]
-    warned = sum(row["warned"] for row in attempts)
-    return {word: words.count(word) for word in dict.fromkeys(words)} | ({"warned": warned} if warned else {})
+    more = {"warned": sum(row["warned"] for row in attempts), "repaired": sum(row["repaired"] for row in attempts)}
+    return {word: words.count(word) for word in dict.fromkeys(words)} | {
+        word: many for word, many in more.items() if many
+    }
+
+
+def _quiet(rows: Sequence[HappenedRow]) -> str:
+    """Which kinds of things did not happen: an empty list of them says the same as a list that was forgotten."""
+    found = {row["what"] for row in rows}
+    words = {
+        "withheld": "no release was withheld",
+        "erasure": "nothing was erased",
+        "gap accepted": "no gap was accepted",
+    }
+    told = [text for word, text in words.items() if word not in found]
+    return sentence(", ".join(told)) if told else ""
+
+
+def share(value: float | None) -> str:
+    """A share as per cent; a dash for none."""
+    return "–" if value is None else f"{100 * value:.3g} %"
+
+
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    text = text.strip().rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def number(value: Any) -> str:

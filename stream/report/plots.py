@@ -16,6 +16,8 @@ from markupsafe import Markup
 WIDTH, HEIGHT = 360.0, 230.0
 LEFT, RIGHT, TOP, BOTTOM = 42.0, 10.0, 26.0, 36.0
 MOST_LABELS = 12
+SHARES = ("share", "share of events", "share of cases", "share of the matching set", "1 is best")
+"""Units that run from 0 to 1: their axes always do, whatever the values."""
 WIDE_RANGE = 40.0
 """From this ratio of largest to least value on, the axis is logarithmic: anonymity runs from 1 to thousands."""
 
@@ -85,8 +87,9 @@ def lines(
     bounds: Sequence[Bound] = (),
     across: str = "",
 ) -> Markup:
-    """Values by release, a line each; a gap where there is none. `unit` names the values, `across` the labels."""
-    axis = _axis(series, bounds)
+    """Values by release, a line each; a gap where there is none. `unit` names the values, `across` the labels. Shares
+    have the whole axis from 0 to 1, so that figures of equal unit compare."""
+    axis = _axis(series, bounds, share=unit in SHARES)
     if axis is None:
         return Markup("")
     places = [_centre(index, len(labels)) for index in range(len(labels))]
@@ -104,9 +107,11 @@ def bars(
     unit: str,
     bounds: Sequence[Bound] = (),
     across: str = "",
+    among: Sequence[float] = (),
 ) -> Markup:
-    """Groups of bars, one group a label, one bar a series; a dot on the ground where there is no value."""
-    axis = _axis(series, bounds)
+    """Groups of bars, one group a label, one bar a series; a dot on the ground where there is no value. `among`:
+    the values of all figures that are compared with this one: they have one axis."""
+    axis = _axis(series, bounds, share=unit in SHARES, among=among)
     if axis is None:
         return Markup("")
     places = [_centre(index, len(labels)) for index in range(len(labels))]
@@ -120,11 +125,43 @@ def bars(
     return _svg(title, _described(series, labels), [*body, *_bounds(axis, bounds)])
 
 
-def _axis(series: Sequence[Series], bounds: Sequence[Bound]) -> Axis | None:
+ROW = 34.0
+"""Height of one line of a timeline: its name, and the marks below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened: `share` of the way from the first moment to the last; `shape`: a colour and a form."""
+
+    share: float
+    shape: int
+    text: str
+
+
+def timeline(title: str, rows: Sequence[tuple[str, Sequence[Mark]]], ends: tuple[str, str]) -> Markup:
+    """One line a row, its marks where they stand in time; `ends`: the first and the last moment."""
+    body, left, right = [], 10.0, WIDTH - 10.0
+    for index, (name, marks) in enumerate(rows):
+        y = index * ROW + 24
+        body.append(f'<text class="tick" x="{left - 4:g}" y="{y - 11:.1f}">{escape(name[:48])}</text>')
+        body.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        body += [_marker(left + one.share * (right - left), y, one.shape, one.text) for one in marks]
+    height = len(rows) * ROW + 20
+    body.append(f'<text class="unit" x="{left - 4:g}" y="{height - 6:g}">{escape(ends[0])}</text>')
+    body.append(f'<text class="unit" x="{right + 4:g}" y="{height - 6:g}" text-anchor="end">{escape(ends[1])}</text>')
+    told = "; ".join(f"{name}: {len(marks)} marks" for name, marks in rows)
+    return _svg(title, told, body, height)
+
+
+def _axis(
+    series: Sequence[Series], bounds: Sequence[Bound], *, share: bool = False, among: Sequence[float] = ()
+) -> Axis | None:
     values = [v for one in series for v in one.values if v is not None]
     if not values:
         return None
-    values += [bound.value for bound in bounds]
+    values += [bound.value for bound in bounds] + [*among]
+    if share:
+        return Axis(0.0, max(1.0, *values), False)
     least, most = min(values), max(values)
     if least >= 1 and most / least > WIDE_RANGE:
         return Axis(1.0, _above(most), True)
@@ -206,7 +243,10 @@ def _marker(x: float, y: float, shape: int, text: str) -> str:
 
 
 def swatch(kind: str) -> Markup:
-    """How a series or bound is drawn, for the legend. `kind`: `bound`, `bound reference`, `line s1` or (bars) `s1`."""
+    """How a series or bound is drawn, for the legend. `kind`: `bound`, `bound reference`, `line s1`, `mark s1` or
+    (bars) `s1`."""
+    if kind.startswith("mark"):
+        return _sign(10, _marker(5, 5, int(kind.rpartition("s")[2]), ""))
     if not kind.startswith(("bound", "line")):
         return _sign(10, f'<rect class="mark {kind}" width="10" height="10" rx="2"/>')
     line = f'<line class="{kind}" x1="0" x2="24" y1="5" y2="5"/>'
@@ -242,11 +282,11 @@ def _described(series: Sequence[Series], labels: Sequence[str]) -> str:
     return f"{len(labels)} places; " + ", ".join(parts)
 
 
-def _svg(title: str, description: str, body: Sequence[str]) -> Markup:
+def _svg(title: str, description: str, body: Sequence[str], height: float = HEIGHT) -> Markup:
     inner = "".join(body)
     name = escape(f"{title}. {description}", quote=True)
     return Markup(  # noqa: S704 - every text in it went through escape()
-        f'<svg class="plot" role="img" aria-label="{name}" viewBox="0 0 {WIDTH:g} {HEIGHT:g}">{inner}</svg>'
+        f'<svg class="plot" role="img" aria-label="{name}" viewBox="0 0 {WIDTH:g} {height:g}">{inner}</svg>'
     )
 
 

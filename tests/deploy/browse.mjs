@@ -12,6 +12,7 @@ const url = pathToFileURL(file).href;
 const appearances = [
   { name: "light", colorScheme: "light", width: 1280 },
   { name: "dark", colorScheme: "dark", width: 1280 },
+  { name: "tablet", colorScheme: "light", width: 768 },
   { name: "phone-light", colorScheme: "light", width: 390 },
   { name: "phone-dark", colorScheme: "dark", width: 390 },
   { name: "print", colorScheme: "light", width: 794, media: "print" },
@@ -56,6 +57,30 @@ function thin() {
   }
 }
 
+// What somebody without a mouse cannot reach, or reaches without seeing where they are: Tab from the top to the end.
+async function keyboard(page) {
+  const stops = await page.evaluate(() => {
+    const all = [...document.querySelectorAll("a[href], summary, [tabindex='0']")].filter((one) => one.checkVisibility());
+    all.forEach((one, index) => one.setAttribute("data-stop", index));
+    return all.length;
+  });
+  const reached = new Set();
+  const unseen = [];
+  for (let press = 0; press < stops; press += 1) {
+    await page.keyboard.press("Tab");
+    const here = await page.evaluate(() => {
+      const one = document.activeElement;
+      const look = getComputedStyle(one);
+      const seen = look.outlineStyle !== "none" && parseFloat(look.outlineWidth) > 0;
+      return { stop: one.getAttribute("data-stop"), seen, html: one.outerHTML.slice(0, 120) };
+    });
+    reached.add(here.stop);
+    if (!here.seen) unseen.push(here.html);
+  }
+  reached.delete(null);
+  return { stops, unreached: stops - reached.size, unseen };
+}
+
 const browser = await chromium.launch({ executablePath: program, args: ["--no-sandbox", "--disable-gpu"] });
 const found = {};
 for (const look of appearances) {
@@ -79,6 +104,7 @@ for (const look of appearances) {
   await page.evaluate(() => document.querySelectorAll("details").forEach((one) => (one.open = true)));
   const open = await page.evaluate(inspect);
   const text = await page.evaluate(() => document.body.textContent);
+  const keys = look.name === "light" ? await keyboard(page) : null;
   await page.evaluate(thin);
   await page.evaluate(axe);
   const faults = await page.evaluate(async () => {
@@ -91,6 +117,7 @@ for (const look of appearances) {
     messages,
     requests: requests.filter((one) => one !== url && !one.startsWith("data:")),
     text,
+    keys,
     faults,
   };
   await context.close();

@@ -1,4 +1,4 @@
-"""The report in a real headless Chromium: light, dark, a phone's width and paper."""
+"""The report in a real headless Chromium: light, dark, a tablet's and a phone's width, paper, and the keyboard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ READABLE = 9.0
 FAULTY = """<!doctype html><html lang="en"><head><title>planted faults</title></head><body>
 <p style="color:#bbb;background:#fff">hardly readable</p><div style="width:2000px">too wide</div>
 <figure><svg role="img" aria-label="empty" viewBox="0 0 360 230"><text x="900" y="20">gone</text></svg></figure>
-<img alt="" src="http://127.0.0.1:9/picture.png"><script>console.error("planted")</script></body></html>"""
+<img alt="" src="http://127.0.0.1:9/picture.png"><a href="#x" style="outline:none">unseen</a>
+<a href="#y" tabindex="-1">never</a><script>console.error("planted")</script></body></html>"""
 
 
 def faults(found: dict[str, dict[str, Any]]) -> list[str]:
@@ -40,12 +41,14 @@ def check(found: dict[str, dict[str, Any]], least_plots: int) -> None:
         assert seen["unnamed"] == 0
         assert seen["smallest"] >= READABLE
     assert found["light"]["ground"] != found["dark"]["ground"]
+    assert found["light"]["keys"]["stops"] > 20
+    assert (found["light"]["keys"]["unreached"], found["light"]["keys"]["unseen"]) == (0, [])
 
 
 def test_report_of_sepsis_is_clean(sepsis: Path, logs: Path, tmp_path: Path, pictures: Path | None) -> None:
     """No console error, request, overflow or fault of axe, and marks in every plot, with names and source graph."""
     page = tmp_path / "report.html"
-    source = ["--source", str(logs / "sepsis.xes.gz"), "--show-values"]
+    source = ["--source", str(logs / "sepsis.xes.gz")]
     assert execute(["report", str(sepsis), "-o", str(page), *source]) == 0
     check(open_page(page, pictures and pictures / "sepsis"), least_plots=10)
 
@@ -85,7 +88,7 @@ def test_labels_that_are_markup_stand_as_text(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(HOSTILE)
     output, page = tmp_path / "out", tmp_path / "report.html"
     assert execute(["replay", str(tmp_path / "log.csv"), "-c", str(tmp_path / "c.toml"), "-o", str(output)]) == 0
-    source = ["--source", str(tmp_path / "log.csv"), "--show-values"]
+    source = ["--source", str(tmp_path / "log.csv")]
     assert execute(["report", str(output), "-o", str(page), *source]) == 0
     for seen in open_page(page).values():
         assert (seen["messages"], seen["requests"]) == ([], [])
@@ -96,10 +99,13 @@ def test_the_browser_test_sees_planted_faults(tmp_path: Path) -> None:
     """A page with one fault of each kind is reported for each of them: the check above can fail."""
     page = tmp_path / "faulty.html"
     page.write_text(FAULTY)
-    seen = open_page(page)["phone-light"]
+    found = open_page(page)
+    seen = found["phone-light"]
     assert seen["overflow"] > 0
     assert any("planted" in message for message in seen["messages"])
     assert seen["requests"] == ["http://127.0.0.1:9/picture.png"]
     assert "color-contrast" in [fault["id"] for fault in seen["faults"]]
     assert seen["unmarked"] == ["empty"]
     assert seen["outside"] == ["empty: gone"]
+    assert found["light"]["keys"]["unreached"] == 1
+    assert "unseen" in found["light"]["keys"]["unseen"][0]

@@ -90,11 +90,11 @@ def test_a_measure_that_does_not_apply_is_no_number(hospital: Path, tmp_path: Pa
     assert "<svg" not in anonymity + leakage
 
 
-def test_names_are_numbers_unless_asked(hospital: Path, tmp_path: Path) -> None:
-    """No released activity stands on the page or in the data without --show-values; with it they do."""
+def test_names_are_numbers_where_asked(hospital: Path, tmp_path: Path) -> None:
+    """The operator reads activities by name; with --hide-values no released activity stands on the page."""
     names = released_activities(hospital)
     assert len(names) > 3
-    for flag, expected in ((), False), (("--show-values",), True):
+    for flag, expected in ((), True), (("--hide-values",), False):
         page = tmp_path / f"{expected}.html"
         assert execute(["report", str(hospital), "-o", str(page), *flag]) == 0
         text = page.read_text()
@@ -110,10 +110,10 @@ def strings(value: Any) -> set[str]:
     return {value} if isinstance(value, str) else set()
 
 
-def test_nothing_of_the_log_is_in_the_data_unless_asked(
+def test_nothing_of_the_log_is_in_the_data_where_names_are_hidden(
     hospital: Path, sepsis: Path, logs: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """No activity, resource, sensitive value or case of the source is a text of --json; with --show-values some are."""
+    """With --hide-values no activity, resource, sensitive value or case of the source is a text of the data."""
     for folder, source, sensitive in (
         (hospital, ROOT / "examples" / "hospital.xes.gz", "diagnosis"),
         (sepsis, logs / "sepsis.xes.gz", "Diagnose"),
@@ -122,9 +122,9 @@ def test_nothing_of_the_log_is_in_the_data_unless_asked(
         secret = {str(value) for column in (log.activity, log.resource) for value in column.values}
         secret |= {str(value) for value in log.case_values(sensitive).values} | set(log.case_ids)
         secret -= {*"ABCDEF", "KA", "FA", "CA", "BA"}  # names of projections and measures, too
-        for flag in ((), ("--show-values",)):
+        for flag in ((), ("--hide-values",)):
             said = strings(document(capfd, str(folder), *flag))
-            assert bool(said & secret) is bool(flag), said & secret
+            assert bool(said & secret) is not bool(flag), said & secret
 
 
 def test_a_new_page_is_for_its_owner_only(hospital: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -157,7 +157,7 @@ def test_a_release_whose_files_are_gone_is_not_called_unreleased(hospital: Path,
     shutil.rmtree(other / "operator" / "research")
     assert execute(["report", str(other), "-o", str(tmp_path / "r.html")]) == 0
     research = (tmp_path / "r.html").read_text().split('<article id="research"')[1].split("</article>")[0]
-    assert "<dt>Promised</dt><dd>take anything that one can know of a case, up to 2 items" in research
+    assert "<dt>Promised</dt><dd>Whatever somebody knows of a case, up to 2 items" in research
     shutil.rmtree(other / "public")
     assert execute(["report", str(other), "-o", str(tmp_path / "r.html")]) == 0
     assert "The files of the last release are not in this folder." in (tmp_path / "r.html").read_text()
@@ -247,7 +247,7 @@ def test_comparison_is_shown(hospital: Path, tmp_path: Path, capfd: pytest.Captu
     rows = json.loads((hospital / "operator" / "comparison.json").read_text())
     assert document(capfd, str(hospital))["comparison"] == rows
     assert execute(["report", str(hospital), "-o", str(tmp_path / "r.html")]) == 0
-    section = (tmp_path / "r.html").read_text().split('<h2 id="_comparison">')[1].split("</section>")[0]
+    section = (tmp_path / "r.html").read_text().split('<h3 id="_comparison">')[1].split("</section>")[0]
     assert {"What attacks leave", "Kept, useful, held back"} <= set(plots(section))
     research = section.split('<a href="#research">')[1].split("</tr>")[0]
     ((kept, useful),) = [(row["events_kept"], row["utility"]) for row in rows if row["publication"] == "research"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -70,3 +71,54 @@ def test_migrate_prints_what_lies_where(world: Path, capsys: pytest.CaptureFixtu
     assert "lies under" in shown
     assert "checkpoints" in shown
     assert {path: path.read_bytes() for path in before} == before
+
+
+LONG = "a-publication-whose-name-leaves-no-room-for-any-number-beside-x"
+
+
+def test_eighty_columns_hold_every_table(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No line is longer, no word is cut, reasons stand below; a long name goes on in the next line."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = (world / "config3.toml").read_text(encoding="utf-8")
+    assert 'name = "plain"' in text
+    config, output = tmp_path / "long.toml", tmp_path / "out"
+    config.write_text(text.replace('name = "plain"', f'name = "{LONG}"'), encoding="utf-8")
+    log = str(world / "log.xes")
+    assert veilstream(["replay", log, "-c", str(config), "-o", str(output), "--compare"]) in (0, 3)
+    for command in (["releases", str(output)], ["verify", str(output)], ["risk", log, "--projection", "all"]):
+        assert veilstream(command) == 0
+    shown = capsys.readouterr().out
+    lines = [line.rstrip() for line in shown.splitlines()]
+    assert [line for line in lines if len(line) > 80] == []
+    assert "…" not in shown
+    assert LONG in "".join(part for line in lines for part in line.split())
+    heads = [line.split() for line in lines if line.startswith((" no", "no"))]
+    assert any({"status", "kept"} <= set(head) for head in heads)
+    assert any({"trigger", "kept", "KA"} <= set(head) for head in heads)
+
+
+def test_reasons_stand_below_the_table(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A withheld attempt is an x in its row; its reasons are a line of their own, whole."""
+    output = tmp_path / "out"
+    assert veilstream(["replay", str(world / "log.xes"), "-c", str(world / "config3.toml"), "-o", str(output)]) == 3
+    capsys.readouterr()
+    assert veilstream(["releases", str(output), "--json"]) == 0
+    attempts = json.loads(capsys.readouterr().out)["attempts"]
+    refused = ["; ".join(row["reasons"]) for row in attempts if row["status"] == "withheld"]
+    assert refused
+    assert veilstream(["releases", str(output)]) == 0
+    shown = capsys.readouterr().out
+    assert [reason for reason in refused if not any(line.endswith(reason) for line in shown.splitlines())] == []
+
+
+def test_columns_without_a_value_are_left_out(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Counts of releases with noise are told to nobody: no empty columns in their place."""
+    output = tmp_path / "out"
+    veilstream(["replay", str(world / "log.xes"), "-c", str(world / "config3.toml"), "-o", str(output)])
+    capsys.readouterr()
+    assert veilstream(["releases", str(output)]) == 0
+    shown = [line for line in capsys.readouterr().out.splitlines() if "status" in line]
+    assert any("kept" not in line for line in shown)
+    assert any("kept" in line for line in shown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +64,22 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        (["--mechanism", "dp-variants", "--epsilon", "1"], "--mechanism dp-variants needs --delta-dp"),
+        (["--mechanism", "dp-synthetic"], "--mechanism dp-synthetic needs --epsilon"),
+        (["--mechanism", "baseline-1"], "--mechanism baseline-1 needs --K"),
+    ],
+)
+def test_an_option_that_is_missing_is_named(
+    given: list[str], asked: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By its name on the command line, in words of ours: `Field required` told nobody what to type."""
+    log = str(ROOT / "examples" / "hospital.xes.gz")
+    assert execute(["anonymize", log, "-o", str(tmp_path / "out.csv"), *given]) == 2
+    said = capfd.readouterr().err
+    assert asked in said
+    assert "Field required" not in said

@@ -48,7 +48,7 @@ class TlkcCohorts(TlkcMechanism):
     def promise(self) -> Mapping[str, Any]:
         combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"
         return {
-            "guaranteed": f"take anything that one can know of a case, up to {self.L} items ({self.known_words}): in "
+            "guaranteed": f"whatever somebody knows of a case, up to {self.L} items ({self.known_words}): in "
             f"every release to this audience, and between any two of them, none or at least {self.K} cases match it "
             "that no correspondence attack (F, C, B) can exclude"
             f"{values_words(self.C, 'the matching cases of a release')}",
@@ -57,10 +57,10 @@ class TlkcCohorts(TlkcMechanism):
             "case and when it was first published",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": f"more knowledge than that;{self.left_words} what releases to other audiences, or of "
-            f"kinds whose records are no persons, add; when a case started;{combined} what the moment of "
-            "publication tells (a class that is too frequent waits, and cases that too few resemble); cohorts that "
-            "erasure or retention made smaller",
+            "not_guaranteed": f"anything against who knows more than that;{self.left_words} what releases to other "
+            "audiences, or of kinds whose records are no persons, add; anything against who knows when a case started;"
+            f"{combined} what the moment of publication tells (a class that is too frequent waits, and cases that too "
+            "few resemble); cohorts that erasure or retention made smaller",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:

@@ -45,15 +45,15 @@ class LcsStart(Mechanism):
 
     def promise(self) -> Mapping[str, Any]:
         return {
-            "guaranteed": f"take anything that one can know of a case, up to {self.L} items: none or at least {self.K} "
+            "guaranteed": f"whatever somebody knows of a case, up to {self.L} items: none or at least {self.K} "
             "released cases match it, and of those that are not in an earlier release of this publication none or at "
             f"least {self.K}{values_words(self.C, 'the matching cases')}",
             "to_whom": "released cases",
             "against_whom": f"a recipient of the releases who knows at most {self.L} items of a case",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": "more knowledge than that; F- and C-attacks (bound them by the gate); data utility: the "
-            "order in which items come back is greedy",
+            "not_guaranteed": "anything against who knows more than that; F- and C-attacks (bound them by the gate); "
+            "data utility: the order in which items come back is greedy",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:

@@ -38,14 +38,15 @@ class Tlkc(TlkcMechanism):
 
     def promise(self) -> Mapping[str, Any]:
         return {
-            "guaranteed": f"take anything that one can know of a case, up to {self.L} items ({self.known_words}): "
+            "guaranteed": f"whatever somebody knows of a case, up to {self.L} items ({self.known_words}): "
             f"none or at least {self.K} released cases match it{values_words(self.C, 'them')}",
             "to_whom": "released cases",
             "against_whom": f"a recipient of this one release who knows at most {self.L} items of a case",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": f"more knowledge than that;{self.left_words} what follows from the absence of an item; "
-            "several releases together (after a repair `mechanism.repair.bounds` says what holds of them)",
+            "not_guaranteed": f"anything against who knows more than that;{self.left_words} what follows from the "
+            "absence of an item; several releases together (after a repair `mechanism.repair.bounds` says what holds "
+            "of them)",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:

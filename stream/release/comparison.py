@@ -52,7 +52,7 @@ class Comparison:
         taxonomy: Mapping[Any, Any] | None = None,
     ) -> None:
         """`cap`: the largest n; `known`, `taxonomy`: see `models.attacks.pairs.pair`."""
-        self.later, self.earlier, self.cap = simple(candidate), list(earlier), cap
+        self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
         self.known, self.taxonomy = known, taxonomy
         for one in earlier:
             one.cache.pop(COMPARISON, None)  # its tables are as large as the releases
@@ -63,9 +63,9 @@ class Comparison:
         candidate.cache[NUMBERING] = numbering
         self.numbering = numbering
         self.against: Against | None = None
-        if known is None and not taxonomy and earlier:
+        if not taxonomy:
             try:
-                self.against = Against(numbering, _known(candidate), [_known(one) for one in earlier], cap)
+                self.against = Against(numbering, _known(candidate), [_known(one) for one in earlier], cap, known)
             except InputError:
                 return  # what all releases need together does not fit; each pair says for itself whether it does
 
@@ -75,6 +75,10 @@ class Comparison:
             return self.against.pair(_known(earlier))
         given = pair(simple(earlier), self.later, known=self.known, taxonomy=self.taxonomy)
         return given, walk(given)
+
+    def alone(self) -> tuple[Pair, Walk]:
+        """The candidate beside itself, and its tables."""
+        return self.pair(self.candidate)
 
     def audited(self, records: Sequence[Record], earlier: Record, bk_length: int, ns: Sequence[int]) -> Audit | None:
         """What is counted of a pair in the series `records`, by tables that are there; None where they are not."""

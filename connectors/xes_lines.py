@@ -99,9 +99,9 @@ class _Pieces(dict[bytes, int]):
     def log(self, path: Path) -> EventLog:
         codes, times = array("q"), []
         for pieces in _pieces(path):
-            parts = [piece.rpartition(_TIME) for piece in pieces]
-            codes.extend([self[rest] for rest, _, _ in parts])
-            times.append(self._times([text for _, _, text in parts]))
+            rests, moments = self._split(pieces)
+            codes.extend([self[rest] for rest in rests])
+            times.append(moments)
         own = np.frombuffer(codes, dtype=np.int64).copy()
         begin = np.flatnonzero(own < 0)
         own[begin] = self.first
@@ -124,26 +124,15 @@ class _Pieces(dict[bytes, int]):
             )
         )
 
-    def _times(self, texts: list[bytes]) -> Ints:
-        """The times at the ends of the events, each with what closes its element."""
-        size = len(texts[0]) - len(_TIME_END) if texts else 0
-        if not texts or size - len(_FORM) - len(_UTC) not in (3, 6, 9):
-            return self._any_times(texts)
-        written = np.asarray(texts)
-        if written.itemsize != len(texts[0]):
-            return self._any_times(texts)
-        form = np.frombuffer(_FORM + b"0" * (size - len(_FORM) - len(_UTC)) + _UTC + _TIME_END, dtype=np.uint8)
-        digits = form == ord("0")
-        digits[size - len(_UTC) :] = False
-        table = written.view(np.uint8).reshape(len(texts), len(form))
-        shown = table[:, digits]
-        if np.any(table[:, ~digits] != form[~digits]) or np.any(shown < ord("0")) or np.any(shown > ord("9")):
-            return self._any_times(texts)
-        years = (shown[:, :4] - ord("0")) @ np.asarray([1000, 100, 10, 1], dtype=np.int64)
-        if years.min() < FIRST_YEAR or years.max() > LAST_YEAR:
-            return self._any_times(texts)
-        local = np.ascontiguousarray(table[:, : size - len(_UTC)]).view(f"S{size - len(_UTC)}").ravel()
-        return local.astype("datetime64[ns]").astype(np.int64)
+    def _split(self, pieces: list[bytes]) -> tuple[list[bytes], Ints]:
+        """Events without their times, which stand last in each, and the times. Times of one length in the form of our
+        writer are read together, others one by one."""
+        size = len(pieces[0]) - pieces[0].rfind(_TIME) if pieces else 0
+        moments = _together(np.asarray([piece[-size:] for piece in pieces])) if size else None
+        if moments is not None:
+            return [piece[:-size] for piece in pieces], moments
+        parts = [piece.rpartition(_TIME) for piece in pieces]
+        return [rest for rest, _, _ in parts], self._any_times([text for _, _, text in parts])
 
     def _any_times(self, texts: list[bytes]) -> Ints:
         """Times of other forms, one by one."""
@@ -154,6 +143,26 @@ class _Pieces(dict[bytes, int]):
                 raise _OtherLayoutError
             found.append(self.parse(value))
         return np.asarray(found, dtype=np.int64)
+
+
+def _together(written: np.ndarray[Any, Any]) -> Ints | None:
+    """The times of elements that all are as long as our writer makes them; None where one is written otherwise."""
+    fraction = written.itemsize - len(_TIME) - len(_FORM) - len(_UTC) - len(_TIME_END)
+    if fraction not in (3, 6, 9):
+        return None
+    form = np.frombuffer(_TIME + _FORM + b"0" * fraction + _UTC + _TIME_END, dtype=np.uint8)
+    begin, end = len(_TIME), len(form) - len(_UTC) - len(_TIME_END)
+    digits = np.zeros(len(form), dtype=np.bool_)
+    digits[begin:end] = form[begin:end] == ord("0")
+    table = written.view(np.uint8).reshape(len(written), len(form))
+    shown = table[:, digits]
+    if np.any(table[:, ~digits] != form[~digits]) or np.any(shown < ord("0")) or np.any(shown > ord("9")):
+        return None
+    years = (shown[:, :4] - ord("0")) @ np.asarray([1000, 100, 10, 1], dtype=np.int64)
+    if years.min() < FIRST_YEAR or years.max() > LAST_YEAR:
+        return None
+    local = np.ascontiguousarray(table[:, begin:end]).view(f"S{end - begin}").ravel()
+    return local.astype("datetime64[ns]").astype(np.int64)
 
 
 def _column(values: tuple[Any, ...], codes: Any) -> Column:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from models.attacks.kept_links import KeptLinks, Listed
 from models.attacks.linkability import Edges, edges, transposed
 from models.attacks.matching import CELLS, LONGEST, Walk, tables
 from models.attacks.numbering import Numbered, Numbering
@@ -44,7 +45,7 @@ class Against:
         self, numbering: Numbering, later: Known, earlier: Sequence[Known], cap: int,
         known: Callable[[Any], Any] | None = None,
     ) -> None:  # fmt: skip
-        self.later, self.cap = later, cap
+        self.numbering, self.later, self.cap = numbering, later, cap
         every = [later.numbered, *(one.numbered for one in earlier)]
         self.earlier = list(earlier)
         items = tuple(numbering.items)
@@ -55,10 +56,11 @@ class Against:
         self.linked, order = numbering.sequences(chosen)
         self.place = np.full(len(numbering.variants), -1, dtype=np.int32)
         """Place of each number of a variant among those in use, which stand in lexicographic order."""
-        self.place[chosen[order]] = np.arange(len(chosen), dtype=np.int32)
+        self.variants = chosen[order]
+        self.place[self.variants] = np.arange(len(chosen), dtype=np.int32)
         self.items = items
         self.related = _itself(len(items))
-        self._seen = _Seen.of(numbering, known, self.linked, chosen[order])
+        self._seen = _Seen.of(numbering, known, self.linked, self.variants)
         self._walks: dict[bytes, Walk] = {}
         # Sensitive values in the order of the candidate, then those that only earlier releases show.
         values = dict.fromkeys([*later.numbered.values.tolist(), *range(len(numbering.values))])
@@ -80,24 +82,30 @@ class Against:
         return self._walks[key]
 
     @cached_property
-    def _all_links(self) -> tuple[Ints, Edges]:
+    def _all_links(self) -> tuple[Ints, Listed]:
         """(key of each record class of any earlier release, its links to those of the candidate)."""
         keys = np.unique(np.concatenate([self._keys(one.numbered) for one in self.earlier]))
+        own = np.sort(self._keys(self.later.numbered))
+
+        def listed(one: Ints, two: Ints) -> Listed:
+            both = [self._classes(keys[one]), self._classes(own[two])]
+            whole = Pair(
+                self.items, self.linked, self.related, self.items, self.items, self.linked, self.related,
+                tuple(range(len(self.rank))), both[0], both[1],
+            )  # fmt: skip
+            return edges(whole, self.cap).forward
+
+        kept = self.numbering.links.setdefault(self.cap, KeptLinks())
+        return keys, kept.move_on(self._lasting(keys), self._lasting(own), listed)
+
+    def _classes(self, keys: Ints) -> Rows:
         size = len(self.linked)
-        rows = _rows((keys % size).astype(np.int32), (keys // size).astype(np.int32), np.ones(len(keys), np.int64))
-        own = self._keys(self.later.numbered)
-        order = np.argsort(own)
-        later = _rows(
-            (own[order] % size).astype(np.int32),
-            (own[order] // size).astype(np.int32),
-            self.later.numbered.count[order],
-        )
-        values = tuple(range(len(self.rank)))
-        whole = Pair(
-            self.items, self.linked, self.related, self.items, self.items, self.linked, self.related, values, rows,
-            later,
-        )  # fmt: skip
-        return keys, edges(whole, self.cap)
+        return _rows((keys % size).astype(np.int32), (keys // size).astype(np.int32), np.ones(len(keys), np.int64))
+
+    def _lasting(self, keys: Ints) -> Ints:
+        """Record classes under numbers that hold for the next candidate, too."""
+        size, ranked = len(self.linked), np.argsort(self.rank)
+        return (ranked[keys // size] << 32) + self.variants[keys % size]
 
     def _keys(self, one: Numbered) -> Ints:
         """Sensitive value and variant of each record class in one integer, which sorts as rows stand."""
@@ -159,15 +167,15 @@ class Against:
         shown = _union(len(self.rank), one.values, two.values)
         if np.any(np.diff(self.rank[shown[np.isin(shown, two.values)]]) < 0):
             return edges(given, self.cap)  # the candidate's rows stand in another order there
-        keys, whole = self._all_links
+        keys, (begins, later, least) = self._all_links
         own = self._keys(one)
         value_rank = _recoding(len(self.rank), shown)
         order = np.lexsort((self.place[one.variant], value_rank[one.value]))
         rows = np.searchsorted(keys, own[order])
-        begin, counts = whole.start[rows], np.diff(whole.start)[rows]
+        begin, counts = begins[rows], np.diff(begins)[rows]
         start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         at = np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
-        return transposed(start, whole.later[at], whole.least[at], len(given.later.linked), self.cap)
+        return transposed(start, later[at], least[at], len(given.later.linked), self.cap)
 
 
 def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
@@ -176,8 +184,9 @@ def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Variants as background knowledge sees them: `symbols`, `symbol` of each item, distinct sequences `known`, which of
-    them each linked variant is, and where each begins in the tables of next occurrences. `itself`: nothing is hidden."""
+    """Variants as background knowledge sees them: `symbols`, `symbol` of each item, distinct sequences `known`, which
+    of them each linked variant is, and where each begins in the tables of next occurrences. `itself`: nothing is hidden.
+    """
 
     symbols: tuple[Any, ...]
     symbol: Codes
@@ -187,9 +196,7 @@ class _Seen:
     itself: bool
 
     @classmethod
-    def of(
-        cls, numbering: Numbering, known: Callable[[Any], Any] | None, linked: Sequences, variants: Ints
-    ) -> _Seen:
+    def of(cls, numbering: Numbering, known: Callable[[Any], Any] | None, linked: Sequences, variants: Ints) -> _Seen:
         """`variants`: numbers of the sequences `linked`. InputError where the tables would not fit."""
         if known is None:
             symbols, symbol = tuple(numbering.items), np.arange(len(numbering.items), dtype=np.int32)

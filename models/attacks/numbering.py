@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from models.attacks.kept_links import KeptLinks
 from models.attacks.pairs import Sequences
 from models.eventlog import Codes, Ints, SimpleLog
 
@@ -44,6 +45,8 @@ class Numbering:
     variants: dict[bytes, int] = field(default_factory=dict)
     cases: dict[str, int] = field(default_factory=dict)
     projections: dict[Callable[[Any], Any], Projection] = field(default_factory=dict)
+    links: dict[int, KeptLinks] = field(default_factory=dict)
+    """Links between classes of earlier releases and of the last candidate, by the largest n."""
 
     def number(self, log: SimpleLog, case_ids: Sequence[str]) -> Numbered:
         """Number a release."""

@@ -8,6 +8,7 @@ where erasure wrote a record again or where most of what it holds is shown by no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -20,13 +21,14 @@ from models.attacks.linkability import Edges
 from models.attacks.matching import Walk, walk
 from models.attacks.numbering import Numbered, Numbering, partners
 from models.attacks.pairs import Pair, pair
-from models.attacks.series import PairInSeries, audited, over_all_activities
+from models.attacks.series import PairInSeries, audited
 from models.errors import InputError
 from models.eventlog import Ints, SimpleLog
 from stream.storage.release_record import Record
 
 NUMBERING, NUMBERED, SIMPLE = "attacks.numbering", "attacks.numbered", "simple"
 COMPARISON, SERIES = "attacks.comparison", "attacks.series"
+HELD, SHOWN = "attacks.held", "attacks.shown"
 
 SPARE = 1000
 """Variants of withheld candidates and of releases that nobody looks back at, kept before a numbering begins anew."""
@@ -116,13 +118,13 @@ def pairs_in_series(
     for record in records:
         before = record.cache.get(SERIES, {})
         record.cache[SERIES] = {key: own for key, own in before.items() if any(own[0] is one for one in records)}
-    logs = over_all_activities([simple(one) for one in records])
+    alphabets, logs = _over_all(records, known)
     shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
     question = (bk_length, tuple(ns), tuple(about), tuple((taxonomy or {}).items()))
     found = {}
     for i, j in combinations(range(len(records)), 2):
         kept = records[j].cache[SERIES]
-        key = (records[i].key, logs[i].alphabet, question)
+        key = (records[i].key, alphabets[i], question)
         of, one = kept.get(key, (None, None))
         if of is not records[i]:
             newest = shared is not None and j == len(records) - 1
@@ -132,7 +134,45 @@ def pairs_in_series(
             )
             kept[key] = records[i], one
         found[i, j] = one
+    before = next((one.cache[HELD] for one in reversed(records[:-1]) if HELD in one.cache), ())
+    for one in before:
+        if not any(one is other for other in found.values()):
+            one.rest()  # its earlier release is in no series any more
+    records[-1].cache[HELD] = tuple(found.values())
     return found
+
+
+def _over_all(
+    records: Sequence[Record], known: Callable[[Any], Any] | None
+) -> tuple[list[tuple[Any, ...]], list[SimpleLog]]:
+    """For each release the symbols of background knowledge in the order in which its pairs see them, and its log with
+    an item of each of them: `models.attacks.series.over_all_activities`, where knowledge is about the items themselves.
+
+    Items that carry times are new in every release, their symbols are not: what was found of a pair holds as long as
+    the symbols do.
+    """
+    every: dict[Any, Any] = {}
+    for record in records:
+        for symbol, item in _shown(record, known).items():
+            every.setdefault(symbol, item)
+    alphabets, logs = [], []
+    for record in records:
+        own, log = _shown(record, known), simple(record)
+        more = {symbol: item for symbol, item in every.items() if symbol not in own}
+        alphabets.append((*own, *more))
+        logs.append(replace(log, alphabet=(*log.alphabet, *more.values())) if more else log)
+    return alphabets, logs
+
+
+def _shown(record: Record, known: Callable[[Any], Any] | None) -> Mapping[Any, Any]:
+    """The first item of a release for each symbol, in order of appearance; kept with the record."""
+    kept: dict[Any, dict[Any, Any]] = record.cache.setdefault(SHOWN, {})
+    if known not in kept:
+        found: dict[Any, Any] = {}
+        for item in simple(record).alphabet:
+            found.setdefault(known(item) if known else item, item)
+        kept[known] = found
+    return kept[known]
 
 
 def _numbering(earlier: Sequence[Record]) -> Numbering:

@@ -185,8 +185,8 @@ def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """Variants as background knowledge sees them: `symbols`, `symbol` of each item, distinct sequences `known`, which
-    of them each linked variant is, and where each begins in the tables of next occurrences. `itself`: nothing is hidden.
-    """
+    of them each linked variant is, and where each begins in the tables of next occurrences. `itself`: nothing is
+    hidden."""
 
     symbols: tuple[Any, ...]
     symbol: Codes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -30,17 +31,22 @@ def test_links_equal_those_from_scratch_over_random_series(seed: int) -> None:
     for _ in range(12):
         one, two = (_changed(rng, keys) for keys in (one, two))
         asked = set[tuple[int, int]]()
-
-        def listed(rows: Ints, others: Ints, asked: set[tuple[int, int]] = asked) -> Listed:
-            asked.update((one[row], two[other]) for row in rows.tolist() for other in others.tolist())
-            return _listed([one[row] for row in rows], [two[other] for other in others], relation)
-
+        listed = partial(_asked, one, two, relation, asked)
         found = kept.move_on(np.asarray(one, dtype=np.int64), np.asarray(two, dtype=np.int64), listed)
         wanted = _listed(one, two, relation)
         assert [part.tolist() for part in found] == [part.tolist() for part in wanted]
         now = {(a, b) for a in one for b in two}
         assert asked == now - before
         before = now
+
+
+def _asked(
+    one: list[int], two: list[int], relation: dict[tuple[int, int], int], asked: set[tuple[int, int]], rows: Ints,
+    others: Ints,
+) -> Listed:  # fmt: skip
+    own, other = [one[row] for row in rows], [two[row] for row in others]
+    asked.update((a, b) for a in own for b in other)
+    return _listed(own, other, relation)
 
 
 def _changed(rng: random.Random, keys: list[int]) -> list[int]:

@@ -109,6 +109,11 @@ class PairInSeries:
             self._cracks[n, bk] = cracks(self._judge(n), bk)
         return self._cracks[n, bk]
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether it keeps more than what was found."""
+        return self._audit is not None or self._quick is not None
+
     def wait(self) -> None:
         """Keep what was found, and tables that are not large, until the next series asks."""
         self._quick = None  # it holds what is shared by all pairs of one release

@@ -27,6 +27,7 @@ from stream.release.audits.anonymity import CorrespondenceAudit, Parts
 from stream.release.audits.series import SeriesAudit
 from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
+from stream.release.prior_releases import Earlier
 from stream.storage import variants
 from stream.storage.release_record import Record
 
@@ -130,6 +131,47 @@ def test_audits_of_a_series_equal_those_from_scratch(
             series.erased |= gone
             kept = [variants.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
     assert statuses
+
+
+@pytest.mark.parametrize("most", [0, 1 << 22])
+def test_only_pairs_of_the_last_releases_keep_tables(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair that no series asks again keeps numbers only; a withheld candidate changes nothing of that."""
+    monkeypatch.setattr("models.attacks.series.MOST_KEPT", most)
+    rng = random.Random(5)
+    series, kept = Series(rng, values=False), list[Record]()
+    audit = CorrespondenceAudit()
+    for number in range(1, 9):
+        series.grow(15)
+        for _attempt in range(1 + number % 2):  # the first of two is withheld
+            candidate = series.release(number, hidden=0.0, leaves=0.0)
+            found, more = measured(candidate, kept, audit, immutable=False)
+            assert (found["status"], more["status"]) == ("ok", "ok")
+        kept.append(candidate)
+        held = {
+            (earlier.sequence, record.sequence)
+            for record in kept
+            for earlier, one in record.cache.get(comparison.SERIES, {}).values()
+            if one.has_tables
+        }
+        wanted = (
+            {(i, j) for j in range(1, number + 1) for i in range(1, j) if i >= number - 3} if number >= 3 else set()
+        )
+        assert held == (wanted if most else set())
+
+
+def test_what_erasure_writes_again_leaves_nothing_in_memory() -> None:
+    """Pairs, numbers and links that are kept with other releases hold what the erased case was."""
+    series, records = Series(random.Random(1), values=False), list[Record]()
+    audit = CorrespondenceAudit()
+    for number in range(1, 5):
+        series.grow(10)
+        records.append(series.release(number, hidden=0.0, leaves=0.0))
+        measured(records[-1], records[:-1], audit, immutable=False)
+    held = {record.key: record for record in records}
+    earlier = Earlier(held.__getitem__, list(held), None)
+    assert all(record.cache for record in earlier)
+    earlier[1] = variants.without_cases(records[1], {records[1].log.case_ids[0]})
+    assert not any(record.cache for record in earlier)
 
 
 def _refused(*_given: object) -> None:

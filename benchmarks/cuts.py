@@ -1,9 +1,10 @@
 """A release every so many cases, each audited exactly against all earlier ones: the cost of each cut.
 
-`python -m benchmarks.cuts [--cuts N] [--log FILE] [--cases 100] [--first N] [--json]`. The log is BPIC 2012 (131 cuts of 100 new
-cases) unless told otherwise. Plain TLKC-privacy is published whatever the gate says (`warn`), so that every cut is a
-release that all later ones are compared with. The process measures itself: CPU seconds of all cuts, of each tenth of
-them and of the last, the seconds of each stage, and the exponent with which a cut's cost grows with its number.
+`python -m benchmarks.cuts [--cuts N] [--log FILE] [--cases 100] [--first N] [--json]`. The log is BPIC 2012 (131 cuts
+of 100 new cases) unless told otherwise. Plain TLKC-privacy is published whatever the gate says (`warn`), so that every
+cut is a release that all later ones are compared with. The process measures itself: CPU seconds of all cuts, of each
+tenth of them and of the last, the seconds of each stage, and the exponent with which a cut's cost grows with its
+number.
 """
 
 from __future__ import annotations

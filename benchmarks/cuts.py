@@ -1,9 +1,10 @@
 """A release every so many cases, each audited exactly against all earlier ones: the cost of each cut.
 
-`python -m benchmarks.cuts [--cuts N] [--log FILE] [--cases 100] [--json]`. The log is BPIC 2012 (131 cuts of 100 new
-cases) unless told otherwise. Plain TLKC-privacy is published whatever the gate says (`warn`), so that every cut is a
-release that all later ones are compared with. The process measures itself: CPU seconds of all cuts, of each tenth of
-them and of the last, the seconds of each stage, and the exponent with which a cut's cost grows with its number.
+`python -m benchmarks.cuts [--cuts N] [--log FILE] [--cases 100] [--first N] [--json]`. The log is BPIC 2012 (131 cuts
+of 100 new cases) unless told otherwise. Plain TLKC-privacy is published whatever the gate says (`warn`), so that every
+cut is a release that all later ones are compared with. The process measures itself: CPU seconds of all cuts, of each
+tenth of them and of the last, the seconds of each stage, and the exponent with which a cut's cost grows with its
+number.
 """
 
 from __future__ import annotations
@@ -55,8 +56,10 @@ class EnoughError(Exception):
     """All cuts that were asked for are decided."""
 
 
-def settings(cases: int, sensitive: Sequence[str] = ()) -> Settings:
-    """Plain TLKC, a cut every so many new cases, exact audits against all earlier releases."""
+def settings(cases: int, sensitive: Sequence[str] = (), first: int | None = None) -> Settings:
+    """Plain TLKC, a cut every so many new cases, exact audits against all earlier releases. `first`: new cases of the
+    first cut, where they are others."""
+    window = {"new_cases": cases} if first is None else {"new_cases": cases, "first": {"new_cases": first}}
     share = 0.5 if sensitive else 1.0
     return Settings.model_validate(
         {
@@ -64,7 +67,7 @@ def settings(cases: int, sensitive: Sequence[str] = ()) -> Settings:
             "publication": [
                 {
                     "name": "research",
-                    "window": {"new_cases": cases},
+                    "window": window,
                     "mechanism": {
                         "kind": "tlkc", "knowledge": "seq", "attribute": "ac", "L": 2, "K": 20, "C": share,
                     },
@@ -76,13 +79,15 @@ def settings(cases: int, sensitive: Sequence[str] = ()) -> Settings:
     )  # fmt: skip
 
 
-def measure(log: Path, cases: int, most: int, sensitive: Sequence[str] = ()) -> dict[str, Any]:
+def measure(
+    log: Path, cases: int, most: int, sensitive: Sequence[str] = (), first: int | None = None
+) -> dict[str, Any]:
     """The cuts of one log."""
     began = time.process_time()
     given = read_log(log)
     reading = time.process_time() - began
     with tempfile.TemporaryDirectory() as folder:
-        replay = Timed(settings(cases, sensitive), Path(folder) / "out", most)
+        replay = Timed(settings(cases, sensitive, first), Path(folder) / "out", most)
         with contextlib.suppress(EnoughError):
             replay.run(given)
     stages: Counter[str] = Counter()
@@ -122,6 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log", type=Path, help="another log than BPIC 2012")
     parser.add_argument("--cases", type=int, default=100, help="new cases a cut")
+    parser.add_argument("--first", type=int, help="new cases of the first cut, where they are others")
     parser.add_argument("--cuts", type=int, default=131, help="stop after so many cuts")
     parser.add_argument("--sensitive", default="", help="sensitive attributes, by comma")
     parser.add_argument("--json", action="store_true")
@@ -129,7 +135,7 @@ def main() -> None:
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
     log = chosen.log or folder / "bpic2012.xes.gz"
     names = [name for name in chosen.sensitive.split(",") if name]
-    found = measure(log, chosen.cases, chosen.cuts, names) | {"target": TARGET}
+    found = measure(log, chosen.cases, chosen.cuts, names, chosen.first) | {"target": TARGET}
     if chosen.json:
         print(json.dumps(found))
     print(

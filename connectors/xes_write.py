@@ -9,6 +9,7 @@ events are noise. The bytes depend on the log alone.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -32,6 +33,8 @@ _EXTENSIONS = {
     "lifecycle": ("Lifecycle", f"{_STANDARD}lifecycle.xesext"),
     "privacy": ("Privacy", PRIVACY),
 }
+_PLAIN = re.compile(r"[A-Za-z0-9 _.:+-]*")
+"""Texts that XML writes as they are, as nearly all ids are."""
 _BREAKS = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 
 Privacy = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
@@ -107,10 +110,9 @@ def _traces(log: EventLog) -> Iterator[str]:
     own = [_lines(name, column.values, 2, column.codes) for name, column in log.case_attributes.items()]
     events, which = _events(log)
     for case, (begin, end) in enumerate(itertools.pairwise(log.starts.tolist())):
-        yield f"\t<trace>\n\t\t{_element('concept:name', log.case_ids[case])}\n"
-        yield "".join(lines[case] for lines in own)
-        yield "".join([events[code] for code in which[begin:end]])
-        yield "\t</trace>\n"
+        attributes = "".join([lines[case] for lines in own])
+        shown = "".join([events[code] for code in which[begin:end]])
+        yield f"\t<trace>\n\t\t{_element('concept:name', log.case_ids[case])}\n{attributes}{shown}\t</trace>\n"
 
 
 def _events(log: EventLog) -> tuple[list[str], list[int]]:
@@ -153,4 +155,6 @@ def _typed(value: Any) -> tuple[str, str]:
 
 
 def _quoted(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
     return quoteattr(clean(text), _BREAKS)

@@ -118,6 +118,14 @@ class EventLog:
         names = self.activity.decode()
         return [tuple(names[a:b]) for a, b in itertools.pairwise(self.starts.tolist())]
 
+    def trace_keys(self, labels: dict[Any, int]) -> list[bytes]:
+        """The activity sequence of each case as bytes, over labels numbered in `labels`, which takes in new ones: equal
+        keys are equal traces, also of two logs."""
+        known = [labels.setdefault(value, len(labels)) for value in self.activity.values]
+        code = np.asarray([*known, MISSING], dtype=np.int32)
+        written, width = code[self.activity.codes].tobytes(), code.itemsize
+        return [written[a:b] for a, b in itertools.pairwise((self.starts * width).tolist())]
+
     def case_values(self, name: str) -> Column:
         """Value of attribute `name` for each case: the case attribute where the case has one, else the last
         non-missing event value in trace order. InputError when the log has no such attribute."""

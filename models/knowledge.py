@@ -130,5 +130,6 @@ def joint(parts: list[Column]) -> Column:
     for part in parts:
         joint = joint * max(len(part.values), 1) + part.codes
     _, first, codes = np.unique(joint, return_index=True, return_inverse=True)
-    values = tuple(tuple(part.values[part.codes[row]] for part in parts) for row in first)
+    chosen = [[part.values[code] for code in part.codes[first].tolist()] for part in parts]
+    values = tuple(zip(*chosen, strict=True))
     return Column(codes.astype(np.int32), values)

@@ -10,12 +10,14 @@ against each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from models.attacks.kept_links import KeptLinks, Listed
 from models.attacks.linkability import Edges, edges, transposed
 from models.attacks.matching import CELLS, LONGEST, Walk, tables
 from models.attacks.numbering import Numbered, Numbering
@@ -35,12 +37,15 @@ class Known:
 class Against:
     """A later release and the earlier ones that it is compared with, for links up to n = `cap`.
 
-    For releases whose background knowledge is about the carried items themselves, without a taxonomy. Errors:
-    InputError where the tables for all releases together would not fit; a pair alone may fit then.
+    For releases without a taxonomy. `known`: from a carried item to what background knowledge is about (None: the item
+    itself). Errors: InputError where the tables for all releases together would not fit; a pair alone may fit then.
     """
 
-    def __init__(self, numbering: Numbering, later: Known, earlier: Sequence[Known], cap: int) -> None:
-        self.later, self.cap = later, cap
+    def __init__(
+        self, numbering: Numbering, later: Known, earlier: Sequence[Known], cap: int,
+        known: Callable[[Any], Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.numbering, self.later, self.cap = numbering, later, cap
         every = [later.numbered, *(one.numbered for one in earlier)]
         self.earlier = list(earlier)
         items = tuple(numbering.items)
@@ -51,15 +56,11 @@ class Against:
         self.linked, order = numbering.sequences(chosen)
         self.place = np.full(len(numbering.variants), -1, dtype=np.int32)
         """Place of each number of a variant among those in use, which stand in lexicographic order."""
-        self.place[chosen[order]] = np.arange(len(chosen), dtype=np.int32)
+        self.variants = chosen[order]
+        self.place[self.variants] = np.arange(len(chosen), dtype=np.int32)
         self.items = items
-        lengths = np.diff(self.linked.start)
-        positions = int(lengths.sum() + len(lengths))
-        if positions * max(1, len(items)) > CELLS or int(lengths.max(initial=0)) > LONGEST:
-            raise InputError("the variants of all releases together need more than fit")
-        own = np.arange(len(items) + 1, dtype=np.int64)
-        self.related = own, own[:-1].astype(np.int32)
-        self.first = (self.linked.start[:-1] + np.arange(len(lengths))).astype(np.int64)
+        self.related = _itself(len(items))
+        self._seen = _Seen.of(numbering, known, self.linked, self.variants)
         self._walks: dict[bytes, Walk] = {}
         # Sensitive values in the order of the candidate, then those that only earlier releases show.
         values = dict.fromkeys([*later.numbered.values.tolist(), *range(len(numbering.values))])
@@ -68,36 +69,43 @@ class Against:
         self.value_names = tuple(numbering.values)
 
     def _walk(self, alphabet: Codes) -> Walk:
-        """The tables of next occurrences in all variants, with a column for each item of an alphabet."""
+        """The tables of next occurrences in all that is known, with a column for each symbol of an alphabet."""
         key = alphabet.tobytes()
         if key not in self._walks:
-            whole = np.arange(len(self.items), dtype=np.int32)
+            seen = self._seen
+            whole = np.arange(len(seen.symbols), dtype=np.int32)
             if np.array_equal(alphabet, whole):
-                after = tables(self.linked, self.related, len(self.items))
+                after = tables(seen.known, _itself(len(whole)), len(whole))
             else:
                 after = np.ascontiguousarray(self._walk(whole).after[:, alphabet])
-            self._walks[key] = Walk(self.first, after)
+            self._walks[key] = Walk(seen.first, after)
         return self._walks[key]
 
     @cached_property
-    def _all_links(self) -> tuple[Ints, Edges]:
+    def _all_links(self) -> tuple[Ints, Listed]:
         """(key of each record class of any earlier release, its links to those of the candidate)."""
         keys = np.unique(np.concatenate([self._keys(one.numbered) for one in self.earlier]))
+        own = np.sort(self._keys(self.later.numbered))
+
+        def listed(one: Ints, two: Ints) -> Listed:
+            both = [self._classes(keys[one]), self._classes(own[two])]
+            whole = Pair(
+                self.items, self.linked, self.related, self.items, self.items, self.linked, self.related,
+                tuple(range(len(self.rank))), both[0], both[1],
+            )  # fmt: skip
+            return edges(whole, self.cap).forward
+
+        kept = self.numbering.links.setdefault(self.cap, KeptLinks())
+        return keys, kept.move_on(self._lasting(keys), self._lasting(own), listed)
+
+    def _classes(self, keys: Ints) -> Rows:
         size = len(self.linked)
-        rows = _rows((keys % size).astype(np.int32), (keys // size).astype(np.int32), np.ones(len(keys), np.int64))
-        own = self._keys(self.later.numbered)
-        order = np.argsort(own)
-        later = _rows(
-            (own[order] % size).astype(np.int32),
-            (own[order] // size).astype(np.int32),
-            self.later.numbered.count[order],
-        )
-        values = tuple(range(len(self.rank)))
-        whole = Pair(
-            self.items, self.linked, self.related, self.items, self.items, self.linked, self.related, values, rows,
-            later,
-        )  # fmt: skip
-        return keys, edges(whole, self.cap)
+        return _rows((keys % size).astype(np.int32), (keys // size).astype(np.int32), np.ones(len(keys), np.int64))
+
+    def _lasting(self, keys: Ints) -> Ints:
+        """Record classes under numbers that hold for the next candidate, too."""
+        size, ranked = len(self.linked), np.argsort(self.rank)
+        return (ranked[keys // size] << 32) + self.variants[keys % size]
 
     def _keys(self, one: Numbered) -> Ints:
         """Sensitive value and variant of each record class in one integer, which sorts as rows stand."""
@@ -107,69 +115,125 @@ class Against:
         """What `models.attacks.pairs.pair` and `matching.walk` give for the two releases; variants may have other
         numbers. `others`: releases whose items belong to the alphabet as well, in this order."""
         one, two = earlier.numbered, self.later.numbered
-        item_codes = _union(one.items, *(other.numbered.items for other in others), two.items)
+        item_codes = _union(len(self.items), one.items, *(other.numbered.items for other in others), two.items)
         inside = np.zeros(len(self.linked), dtype=np.bool_)
         inside[self.place[one.variant]] = True
         inside[self.place[two.variant]] = True
         chosen = np.flatnonzero(inside)
         local = np.full(len(self.linked), -1, dtype=np.int32)
         local[chosen] = np.arange(len(chosen), dtype=np.int32)
-        recode = np.full(len(self.items), -1, dtype=np.int32)
-        recode[item_codes] = np.arange(len(item_codes), dtype=np.int32)
-        linked = _part(self.linked, chosen, recode)
-        value_codes = _union(one.values, two.values)
-        value_rank = np.full(len(self.rank), -1, dtype=np.int32)
-        value_rank[value_codes] = np.arange(len(value_codes), dtype=np.int32)
-        items = tuple(self.items[code] for code in item_codes.tolist())
-        own = np.arange(len(items) + 1, dtype=np.int64)
-        related = own, own[:-1].astype(np.int32)
-        both = [self._local_rows(release, local, value_rank) for release in (one, two)]
+        if self._seen.itself:
+            items = symbols = tuple(self.items[code] for code in item_codes.tolist())
+            linked = known = _part(self.linked, chosen, _recoding(len(self.items), item_codes))
+            symbol_codes, known_chosen = item_codes, chosen
+            known_of = np.arange(len(linked), dtype=np.int32)
+        else:
+            # Items are too many to be renumbered for each pair, and under which codes they are linked says nothing.
+            items, linked = self.items, _part(self.linked, chosen, np.arange(len(self.items), dtype=np.int32))
+            symbol_codes = _union(len(self._seen.symbols), self._seen.symbol[item_codes])
+            known_chosen, where = np.unique(self._seen.known_of[chosen], return_inverse=True)
+            known_of = where.astype(np.int32)
+            known = _part(self._seen.known, known_chosen, _recoding(len(self._seen.symbols), symbol_codes))
+            symbols = tuple(self._seen.symbols[code] for code in symbol_codes.tolist())
+        value_codes = _union(len(self.rank), one.values, two.values)
+        value_rank = _recoding(len(self.rank), value_codes)
+        both = [self._local_rows(release, local, value_rank, known_of) for release in (one, two)]
         given = Pair(
             items=items,
             linked=linked,
-            link_related=related,
-            alphabet=items,
-            known_items=items,
-            known=linked,
-            match_related=related,
+            link_related=_itself(len(items)),
+            alphabet=symbols,
+            known_items=symbols,
+            known=known,
+            match_related=_itself(len(symbols)),
             values=tuple(self.value_names[code] for code in value_codes.tolist()),
             earlier=both[0],
             later=both[1],
         )
-        whole = self._walk(item_codes)
-        return given, Walk(self.first[chosen], whole.after, whole=(whole, chosen))
+        whole = self._walk(symbol_codes)
+        return given, Walk(self._seen.first[known_chosen], whole.after, whole=(whole, known_chosen))
 
-    def _local_rows(self, release: Numbered, local: Codes, value_rank: Codes) -> Rows:
+    def _local_rows(self, release: Numbered, local: Codes, value_rank: Codes, known_of: Codes) -> Rows:
         linked, value = local[self.place[release.variant]], value_rank[release.value]
         order = np.lexsort((linked, value))
         place = np.empty(len(order), dtype=np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
-        return replace(_rows(linked[order], value[order], release.count[order]), row_of_case=place[release.row_of_case])
+        rows = _rows(linked[order], value[order], release.count[order])
+        return replace(rows, known=known_of[rows.linked], row_of_case=place[release.row_of_case])
 
     def edges(self, earlier: Known, given: Pair) -> Edges:
         """What `models.attacks.linkability.edges(given, cap)` gives, for the pair of that earlier release."""
         one, two = earlier.numbered, self.later.numbered
-        shown = _union(one.values, two.values)
+        shown = _union(len(self.rank), one.values, two.values)
         if np.any(np.diff(self.rank[shown[np.isin(shown, two.values)]]) < 0):
             return edges(given, self.cap)  # the candidate's rows stand in another order there
-        keys, whole = self._all_links
+        keys, (begins, later, least) = self._all_links
         own = self._keys(one)
-        value_rank = np.full(len(self.rank), -1, dtype=np.int64)
-        value_rank[shown] = np.arange(len(shown))
+        value_rank = _recoding(len(self.rank), shown)
         order = np.lexsort((self.place[one.variant], value_rank[one.value]))
         rows = np.searchsorted(keys, own[order])
-        begin, counts = whole.start[rows], np.diff(whole.start)[rows]
+        begin, counts = begins[rows], np.diff(begins)[rows]
         start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         at = np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
-        return transposed(start, whole.later[at], whole.least[at], len(given.later.linked), self.cap)
+        return transposed(start, later[at], least[at], len(given.later.linked), self.cap)
 
 
 def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
     return Rows(linked, linked, value, count, np.empty(0, dtype=np.int32))
 
 
-def _union(*parts: Codes) -> Codes:
-    return np.asarray(list(dict.fromkeys(code for part in parts for code in part.tolist())), dtype=np.int32)
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Variants as background knowledge sees them: `symbols`, `symbol` of each item, distinct sequences `known`, which
+    of them each linked variant is, and where each begins in the tables of next occurrences. `itself`: nothing is
+    hidden."""
+
+    symbols: tuple[Any, ...]
+    symbol: Codes
+    known: Sequences
+    known_of: Codes
+    first: Ints
+    itself: bool
+
+    @classmethod
+    def of(cls, numbering: Numbering, known: Callable[[Any], Any] | None, linked: Sequences, variants: Ints) -> _Seen:
+        """`variants`: numbers of the sequences `linked`. InputError where the tables would not fit."""
+        if known is None:
+            symbols, symbol = tuple(numbering.items), np.arange(len(numbering.items), dtype=np.int32)
+            sequences, known_of = linked, np.arange(len(linked), dtype=np.int32)
+        else:
+            projected = numbering.seen_as(known)
+            symbols, symbol = tuple(projected.symbols), projected.symbol
+            used, known_of = np.unique(projected.variant[variants], return_inverse=True)
+            sequences = projected.sequences(used)
+        lengths = np.diff(sequences.start)
+        positions = int(lengths.sum() + len(lengths))
+        if positions * max(1, len(symbols)) > CELLS or int(lengths.max(initial=0)) > LONGEST:
+            raise InputError("the variants of all releases together need more than fit")
+        first = (sequences.start[:-1] + np.arange(len(lengths))).astype(np.int64)
+        return cls(symbols, symbol, sequences, known_of.astype(np.int32), first, known is None)
+
+
+def _itself(size: int) -> tuple[Ints, Codes]:
+    """No item can stand for another one."""
+    own = np.arange(size + 1, dtype=np.int64)
+    return own, own[:-1].astype(np.int32)
+
+
+def _union(size: int, *parts: Codes) -> Codes:
+    """Codes below `size` in order of first appearance."""
+    every = np.concatenate(parts)
+    place = np.arange(len(every))
+    first = np.empty(size, dtype=np.int64)
+    first[every[::-1]] = place[::-1]  # of equal codes the last one written stands: the first one
+    return every[first[every] == place]
+
+
+def _recoding(size: int, chosen: Codes) -> Codes:
+    """Place of each code among those chosen, -1 for the others."""
+    recode = np.full(size, -1, dtype=np.int32)
+    recode[chosen] = np.arange(len(chosen), dtype=np.int32)
+    return recode
 
 
 def _part(whole: Sequences, chosen: Ints, recode: Codes) -> Sequences:

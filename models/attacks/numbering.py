@@ -6,12 +6,14 @@ number says nothing but "the same": in which order they were given changes no re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from models.attacks.kept_links import KeptLinks
 from models.attacks.pairs import Sequences
 from models.eventlog import Codes, Ints, SimpleLog
 
@@ -42,6 +44,9 @@ class Numbering:
     values: dict[Any, int] = field(default_factory=dict)
     variants: dict[bytes, int] = field(default_factory=dict)
     cases: dict[str, int] = field(default_factory=dict)
+    projections: dict[Callable[[Any], Any], Projection] = field(default_factory=dict)
+    links: dict[int, KeptLinks] = field(default_factory=dict)
+    """Links between classes of earlier releases and of the last candidate, by the largest n."""
 
     def number(self, log: SimpleLog, case_ids: Sequence[str]) -> Numbered:
         """Number a release."""
@@ -63,6 +68,39 @@ class Numbering:
         chosen = [keys[own] for own in variants.tolist()]
         order = sorted(range(len(chosen)), key=chosen.__getitem__)
         return Sequences.of_keys([chosen[own] for own in order]), np.asarray(order, dtype=np.int64)
+
+    def seen_as(self, known: Callable[[Any], Any]) -> Projection:
+        """What background knowledge sees of all items and variants so far. Equal functions share one projection."""
+        if known not in self.projections:
+            self.projections[known] = Projection()
+        found = self.projections[known]
+        found.extend(known, self.items, self.variants)
+        return found
+
+
+@dataclass
+class Projection:
+    """Items and variants as background knowledge sees them, for those that a numbering held when it was last asked.
+
+    `symbols`, `variants`: numbers given; `symbol`: int32, of each item; `variant`: int32, of each variant.
+    """
+
+    symbols: dict[Any, int] = field(default_factory=dict)
+    variants: dict[bytes, int] = field(default_factory=dict)
+    symbol: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    variant: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+
+    def extend(self, known: Callable[[Any], Any], items: dict[Any, int], variants: dict[bytes, int]) -> None:
+        """Take in what is new."""
+        fresh = [known(item) for item in islice(items, len(self.symbol), None)]
+        self.symbol = np.concatenate((self.symbol, _numbers(self.symbols, fresh)))
+        keys = Sequences.of_keys(list(islice(variants, len(self.variant), None))).keys(self.symbol)
+        self.variant = np.concatenate((self.variant, _numbers(self.variants, keys)))
+
+    def sequences(self, chosen: Ints) -> Sequences:
+        """The sequences of some projected variants."""
+        keys = list(self.variants)
+        return Sequences.of_keys([keys[own] for own in chosen.tolist()])
 
 
 def _numbers(known: dict[Any, int], names: Sequence[Any]) -> Codes:

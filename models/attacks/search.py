@@ -73,8 +73,8 @@ def search(
     nodes = np.zeros((length + 1, symbols, 10), dtype=np.int64)
     path = np.zeros((3, length + 2), dtype=np.int64)
     path[1, 0] = variants
-    seen, inside = np.zeros((STATES, 2), dtype=np.uint64), np.zeros(variants, dtype=np.bool_)
-    totals = np.zeros((3, symbols, weights.shape[1]), dtype=np.int64)
+    seen, inside = np.zeros((_states(symbols, length), 2), dtype=np.uint64), np.zeros(variants, dtype=np.bool_)
+    totals = np.zeros((3, weights.shape[1], symbols), dtype=np.int64)
     witness = np.zeros((WITNESSES, min(surplus, variants), 2), dtype=np.int64)
     tables = SearchTables(table.first, table.after, weights, loose)
     room = SearchRoom(
@@ -104,6 +104,17 @@ def search(
         if free is not None:
             _remember(witness[cursor[WITNESS] % WITNESSES], free)
             cursor[WITNESS] += 1
+
+
+def _states(symbols: int, length: int) -> int:
+    """Room for all states that the walk can enter, a power of two with three quarters to spare, at most STATES."""
+    most, level = 1, 1
+    for _ in range(length - 1):
+        level *= max(1, symbols)
+        most += level
+        if 4 * most >= STATES:
+            return STATES
+    return max(64, 1 << (4 * most - 1).bit_length())
 
 
 def _remember(witness: Ints, free: Ints) -> None:

@@ -2,9 +2,9 @@
 
 Arrays: `positions`, `missing`, `active` (variants) of each depth; `nodes[d, a]` = the statistics of child a of the
 node at depth d, and in the last two columns the order of its children; `path` = (symbols, active variants, next child
-to enter) by depth; `totals` = weights by child (all that match; those that no extension can lose; those in the root);
-`witness[w]` = (known variant, records that a linker leaves free), up to one with 0; `cursor` holds the parameters and
-where the walk stands.
+to enter) by depth; `totals` = weights by column and child (all that match; those that no extension can lose; those in
+the root); `witness[w]` = (known variant, records that a linker leaves free), up to one with 0; `cursor` holds the
+parameters and where the walk stands.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _open(tables, room, depth):  # type: ignore[no-untyped-def]
         _totals(tables, room, depth, kept, totals[1])
     cap = (1 << 20) - 1
     for a in range(len(children)):
-        all_in, core, often = totals[0, a], totals[1, a], totals[2, a]
+        all_in, core, often = totals[0, :, a], totals[1, :, a], totals[2, :, a]
         key = (min(all_in[C1] + all_in[C2], cap) << 40) + (min(core[C1] + core[C2], cap) << 20)
         key += min(often[C1] + often[C2], cap)
         at = a
@@ -127,13 +127,13 @@ def _open(tables, room, depth):  # type: ignore[no-untyped-def]
 
 @part
 def _totals(tables, room, depth, threshold, totals):  # type: ignore[no-untyped-def]
-    """totals[a]: weights of the variants with at most `threshold` symbols unmatched after one more symbol a."""
+    """totals[:, a]: weights of the variants with at most `threshold` symbols unmatched after one more symbol a."""
     first, after, weights = tables.first, tables.after, tables.weights
     position, missing, active = room.positions[depth], room.missing[depth], room.active[depth]
+    records1, records2, new, open_to = totals[C1], totals[C2], totals[NEW], totals[OPEN]
     base1, base2, base_new, base_open = 0, 0, 0, 0
-    for a in range(len(totals)):
-        for c in range(4):
-            totals[a, c] = 0
+    for a in range(len(records1)):
+        records1[a], records2[a], new[a], open_to[a] = 0, 0, 0, 0
     if threshold < 0:
         return
     for x in range(room.path[1, depth]):
@@ -144,16 +144,20 @@ def _totals(tables, room, depth, threshold, totals):  # type: ignore[no-untyped-
             base_new += weights[v, NEW]
             base_open += weights[v, OPEN]
         elif missing[v] == threshold:
-            row = first[v] + position[v, threshold]
-            for a in range(len(totals)):
-                if after[row, a] >= 0:
-                    for c in range(4):
-                        totals[a, c] += weights[v, c]
-    for a in range(len(totals)):
-        totals[a, C1] += base1
-        totals[a, C2] += base2
-        totals[a, NEW] += base_new
-        totals[a, OPEN] += base_open
+            # Most of the walk is done here: without branches and by column, several symbols are added at once.
+            row = after[first[v] + position[v, threshold]]
+            own1, own2, own_new, own_open = weights[v, C1], weights[v, C2], weights[v, NEW], weights[v, OPEN]
+            for a in range(len(records1)):
+                follows = np.int64(row[a] >= 0)
+                records1[a] += follows * own1
+                records2[a] += follows * own2
+                new[a] += follows * own_new
+                open_to[a] += follows * own_open
+    for a in range(len(records1)):
+        records1[a] += base1
+        records2[a] += base2
+        new[a] += base_new
+        open_to[a] += base_open
 
 
 @part
@@ -193,12 +197,12 @@ def _value(tables, room, depth, a):  # type: ignore[no-untyped-def]
     position, missing = room.positions[depth], room.missing[depth]
     totals, best, worst, cursor, stat = room.totals, room.best, room.worst, room.cursor, room.nodes[depth, a]
     n, floor, surplus, kept = cursor[N], cursor[LIMIT], cursor[SURPLUS], cursor[N] - (cursor[LENGTH] - depth - 1)
-    c1, c2, core = totals[0, a, C1], totals[0, a, C2], totals[1, a]
+    c1, c2, core = totals[0, C1, a], totals[0, C2, a], totals[1, :, a]
     if cursor[ASKED] == 0:
         cursor[NODES] += 1
         cursor[M], cursor[BA] = -1, -1
     cursor[ASKED] = 0
-    m, ba, most = c1 - _leaving(after, first, position, missing, loose, a, n), totals[0, a, NEW], c1
+    m, ba, most = c1 - _leaving(after, first, position, missing, loose, a, n), totals[0, NEW, a], c1
     if cursor[M] >= 0:
         m = cursor[M]
         most = m
@@ -208,7 +212,7 @@ def _value(tables, room, depth, a):  # type: ignore[no-untyped-def]
         most = m
     elif cursor[BA] >= 0:
         ba = cursor[BA]
-    elif cursor[ASKED] == 0 and totals[0, a, OPEN] > 0 and ba < surplus and max(ba, floor) < best[6]:
+    elif cursor[ASKED] == 0 and totals[0, OPEN, a] > 0 and ba < surplus and max(ba, floor) < best[6]:
         if _witnessed(after, first, position, missing, room.witness, a, cursor, best[6]):
             ba = best[6]
         else:
@@ -228,7 +232,7 @@ def _value(tables, room, depth, a):  # type: ignore[no-untyped-def]
             for d in range(worst.shape[1]):
                 worst[measure, d] = room.path[0, d] if d <= depth else -1
     stat[0], stat[1], stat[2], stat[3] = c1, c2, core[C1], core[C2]
-    stat[4], stat[6], stat[7] = most, totals[0, a, OPEN] if surplus >= 0 else ba, core[NEW]
+    stat[4], stat[6], stat[7] = most, totals[0, OPEN, a] if surplus >= 0 else ba, core[NEW]
     stat[5] = core[C1] - (_leaving(after, first, position, missing, loose, a, kept) if kept >= 0 else 0)
     return False
 

@@ -24,6 +24,9 @@ from models.eventlog import SimpleLog
 FEW = 400
 """So many candidates are all tried; of more, only the worst of every pair (then `complete` is false)."""
 
+MOST_KEPT = 1 << 22
+"""Links and events of a pair whose tables are kept between two releases (about 20 bytes each, for up to six pairs)."""
+
 Groups = dict[Any, int]
 """Records by sensitive value."""
 
@@ -77,8 +80,10 @@ def b_then_c(first: PairCracks, second: PairCracks) -> int:
 class PairInSeries:
     """Two releases of a series: what was found of them stays, the tables it needs are made when they are asked for.
 
-    Two releases are in several series, the next of which asks nearly the same again. `make`: what is counted of the
-    pair; `quick`: the same, for now, from tables that are there (None: they are not).
+    Two releases are in several series, the next of which asks nearly the same again, and a little more: what the newest
+    release makes the worst is asked of all pairs. So tables stay, too, unless they are large (`MOST_KEPT`).
+
+    `make`: what is counted of the pair; `quick`: the same, for now, from tables that are there (None: they are not).
     """
 
     def __init__(self, make: Callable[[], Audit], quick: Callable[[], Audit | None] | None = None) -> None:
@@ -104,6 +109,17 @@ class PairInSeries:
             self._cracks[n, bk] = cracks(self._judge(n), bk)
         return self._cracks[n, bk]
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether it keeps more than what was found."""
+        return self._audit is not None or self._quick is not None
+
+    def wait(self) -> None:
+        """Keep what was found, and tables that are not large, until the next series asks."""
+        self._quick = None  # it holds what is shared by all pairs of one release
+        if self._audit is not None and _cells(self._audit) > MOST_KEPT:
+            self.rest()
+
     def rest(self) -> None:
         """Keep what was found; tables are made anew if more is asked."""
         self._audit = self._quick = None
@@ -121,6 +137,10 @@ class PairInSeries:
             (base,) = base_linkers(audit.given, audit.linkable, [n])
             self._judges[n] = audit.judge(base)
         return self._judges[n]
+
+
+def _cells(audit: Audit) -> int:
+    return len(audit.linkable.later) + len(audit.given.linked.items)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ uniqueness of 0 does not protect the sensitive values of cases that look alike.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -187,10 +188,11 @@ def case_uniqueness(log: EventLog, attributes: Sequence[str]) -> float:
 
 def singleton_variants(log: EventLog) -> frozenset[tuple[str, ...]]:
     """The activity sequences that exactly one case has."""
-    counts: dict[tuple[str, ...], int] = {}
-    for trace in log.traces():
-        counts[trace] = counts.get(trace, 0) + 1
-    return frozenset(trace for trace, count in counts.items() if count == 1)
+    labels: dict[Any, int] = {}
+    counts = Counter(log.trace_keys(labels))
+    names = [*labels, None]
+    alone = (np.frombuffer(key, dtype=np.int32).tolist() for key, count in counts.items() if count == 1)
+    return frozenset(tuple([names[code] for code in codes]) for codes in alone)
 
 
 def checked(amount: Any) -> Points:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from models.eventlog import EventLog, Ints
-
-Trace = tuple[str, ...]
 
 FREQUENT = 0.05
 """Share of the cases from which on an activity should still be in a release."""
@@ -68,7 +67,8 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None) -> Lo
         if events[code]
     )
     often = [row for row in rows if row.cases >= FREQUENT * source.n_cases]
-    before, after = source.traces(), released.traces()
+    labels: dict[Any, int] = {}
+    before, after = source.trace_keys(labels), released.trace_keys(labels)
     return Loss(
         kept=released.n_events / source.n_events,
         activities=rows,
@@ -86,7 +86,7 @@ def _cases_with(log: EventLog, size: int) -> Ints:
     return np.bincount(pairs % size, minlength=size).astype(np.int64)
 
 
-def _unchanged(before: Sequence[Trace], after: Sequence[Trace], origin: Ints | None) -> float | None:
+def _unchanged(before: Sequence[bytes], after: Sequence[bytes], origin: Ints | None) -> float | None:
     if origin is None or not len(before) or (len(origin) and int(origin.min()) < 0):
         return None
     same = sum(1 for case, trace in zip(origin.tolist(), after, strict=True) if before[case] == trace)

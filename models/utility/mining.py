@@ -3,7 +3,6 @@ is discovered, and how long a case takes, before and after, in days, hours, minu
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import EventLog
-from models.utility.similarity import dfg_error
+from models.utility.similarity import log_dfg_error
 
 UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 1.0))
 
@@ -62,7 +61,7 @@ def mining(
     found = discovery or {}
     return Mining(
         similarity,
-        dfg_error(Counter(source.traces()), Counter(released.traces())),
+        log_dfg_error(source, released),
         found.get("fitness"),
         found.get("precision"),
         median_throughput(source),

@@ -8,6 +8,7 @@ where erasure wrote a record again or where most of what it holds is shown by no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -20,13 +21,14 @@ from models.attacks.linkability import Edges
 from models.attacks.matching import Walk, walk
 from models.attacks.numbering import Numbered, Numbering, partners
 from models.attacks.pairs import Pair, pair
-from models.attacks.series import PairInSeries, audited, over_all_activities
+from models.attacks.series import PairInSeries, audited
 from models.errors import InputError
 from models.eventlog import Ints, SimpleLog
 from stream.storage.release_record import Record
 
 NUMBERING, NUMBERED, SIMPLE = "attacks.numbering", "attacks.numbered", "simple"
 COMPARISON, SERIES = "attacks.comparison", "attacks.series"
+HELD, SHOWN = "attacks.held", "attacks.shown"
 
 SPARE = 1000
 """Variants of withheld candidates and of releases that nobody looks back at, kept before a numbering begins anew."""
@@ -52,7 +54,7 @@ class Comparison:
         taxonomy: Mapping[Any, Any] | None = None,
     ) -> None:
         """`cap`: the largest n; `known`, `taxonomy`: see `models.attacks.pairs.pair`."""
-        self.later, self.earlier, self.cap = simple(candidate), list(earlier), cap
+        self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
         self.known, self.taxonomy = known, taxonomy
         for one in earlier:
             one.cache.pop(COMPARISON, None)  # its tables are as large as the releases
@@ -63,9 +65,9 @@ class Comparison:
         candidate.cache[NUMBERING] = numbering
         self.numbering = numbering
         self.against: Against | None = None
-        if known is None and not taxonomy and earlier:
+        if not taxonomy:
             try:
-                self.against = Against(numbering, _known(candidate), [_known(one) for one in earlier], cap)
+                self.against = Against(numbering, _known(candidate), [_known(one) for one in earlier], cap, known)
             except InputError:
                 return  # what all releases need together does not fit; each pair says for itself whether it does
 
@@ -75,6 +77,10 @@ class Comparison:
             return self.against.pair(_known(earlier))
         given = pair(simple(earlier), self.later, known=self.known, taxonomy=self.taxonomy)
         return given, walk(given)
+
+    def alone(self) -> tuple[Pair, Walk]:
+        """The candidate beside itself, and its tables."""
+        return self.pair(self.candidate)
 
     def audited(self, records: Sequence[Record], earlier: Record, bk_length: int, ns: Sequence[int]) -> Audit | None:
         """What is counted of a pair in the series `records`, by tables that are there; None where they are not."""
@@ -112,13 +118,13 @@ def pairs_in_series(
     for record in records:
         before = record.cache.get(SERIES, {})
         record.cache[SERIES] = {key: own for key, own in before.items() if any(own[0] is one for one in records)}
-    logs = over_all_activities([simple(one) for one in records])
+    alphabets, logs = _over_all(records, known)
     shared: Comparison | None = records[-1].cache.pop(COMPARISON, None)
     question = (bk_length, tuple(ns), tuple(about), tuple((taxonomy or {}).items()))
     found = {}
     for i, j in combinations(range(len(records)), 2):
         kept = records[j].cache[SERIES]
-        key = (records[i].key, logs[i].alphabet, question)
+        key = (records[i].key, alphabets[i], question)
         of, one = kept.get(key, (None, None))
         if of is not records[i]:
             newest = shared is not None and j == len(records) - 1
@@ -128,7 +134,45 @@ def pairs_in_series(
             )
             kept[key] = records[i], one
         found[i, j] = one
+    before = next((one.cache[HELD] for one in reversed(records[:-1]) if HELD in one.cache), ())
+    for one in before:
+        if not any(one is other for other in found.values()):
+            one.rest()  # its earlier release is in no series any more
+    records[-1].cache[HELD] = tuple(found.values())
     return found
+
+
+def _over_all(
+    records: Sequence[Record], known: Callable[[Any], Any] | None
+) -> tuple[list[tuple[Any, ...]], list[SimpleLog]]:
+    """For each release the symbols of background knowledge in the order in which its pairs see them, and its log with
+    an item of each of them: `models.attacks.series.over_all_activities`, where knowledge is about the items themselves.
+
+    Items that carry times are new in every release, their symbols are not: what was found of a pair holds as long as
+    the symbols do.
+    """
+    every: dict[Any, Any] = {}
+    for record in records:
+        for symbol, item in _shown(record, known).items():
+            every.setdefault(symbol, item)
+    alphabets, logs = [], []
+    for record in records:
+        own, log = _shown(record, known), simple(record)
+        more = {symbol: item for symbol, item in every.items() if symbol not in own}
+        alphabets.append((*own, *more))
+        logs.append(replace(log, alphabet=(*log.alphabet, *more.values())) if more else log)
+    return alphabets, logs
+
+
+def _shown(record: Record, known: Callable[[Any], Any] | None) -> Mapping[Any, Any]:
+    """The first item of a release for each symbol, in order of appearance; kept with the record."""
+    kept: dict[Any, dict[Any, Any]] = record.cache.setdefault(SHOWN, {})
+    if known not in kept:
+        found: dict[Any, Any] = {}
+        for item in simple(record).alphabet:
+            found.setdefault(known(item) if known else item, item)
+        kept[known] = found
+    return kept[known]
 
 
 def _numbering(earlier: Sequence[Record]) -> Numbering:

@@ -36,7 +36,9 @@ class Earlier(Sequence[Record]):
         return self._held[key] if key in self._held else self._read(key)
 
     def __setitem__(self, place: int, record: Record) -> None:
-        """What is kept of a release has been written anew."""
+        """What is kept of a release has been written anew. What audits keep with other releases shows what it was."""
+        for held in self._held.values():
+            held.cache.clear()
         if self._keys[place] in self._held:
             self._held[self._keys[place]] = record
 

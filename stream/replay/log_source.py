@@ -70,11 +70,11 @@ def records_from_log(
         log = replace(
             log, resource=Column(log.resource.codes, tuple(resource(str(one)) for one in log.resource.values))
         )
-    rows = _rows(log, order, pseudonym, attributes, log_end=log_end)
-    if person is not None:
-        rows = [row._replace(attributes=with_person(row.attributes, *person)) for row in rows]
-    for begin in range(0, len(rows), batch):
-        part = rows[begin : begin + batch]
+    rows = _rows(log, pseudonym, attributes, log_end=log_end)
+    for begin in range(0, len(order), batch):  # rows as they are asked for: all of a log at once are 270 bytes each
+        part = rows(order[begin : begin + batch], begin)
+        if person is not None:
+            part = [row._replace(attributes=with_person(row.attributes, *person)) for row in part]
         last = begin + len(part) - 1
         yield (
             begin,
@@ -85,23 +85,28 @@ def records_from_log(
 
 
 def _rows(
-    log: EventLog, order: Ints, pseudonym: Callable[[str], str], attributes: Sequence[str], *, log_end: bool
-) -> list[Row]:
+    log: EventLog, pseudonym: Callable[[str], str], attributes: Sequence[str], *, log_end: bool
+) -> Callable[[Ints, int], list[Row]]:
+    """From some events, and the rank of the first of them, to their rows."""
     names = [pseudonym(case) for case in log.case_ids]
     ends = np.zeros(log.n_events, dtype=np.bool_)
     filled = log.lengths > 0
     if log_end:
         ends[log.starts[1:][filled] - 1] = True
-    owners = log.case_of_event[order].tolist()
     given = _attributes(log, attributes)
-    activities, resources = _decoded(log.activity, order), _decoded(log.resource, order)
-    times, stops = log.time[order].tolist(), ends[order].tolist()
-    return [
-        Row(rank, names[case], activity, time, resource, given[event] if given else None, None, end)
-        for rank, (event, case, activity, time, resource, end) in enumerate(
-            zip(order.tolist(), owners, activities, times, resources, stops, strict=True)
-        )
-    ]
+
+    def rows(events: Ints, first: int) -> list[Row]:
+        owners = np.searchsorted(log.starts, events, side="right") - 1
+        columns = zip(
+            events.tolist(), owners.tolist(), _decoded(log.activity, events), log.time[events].tolist(),
+            _decoded(log.resource, events), ends[events].tolist(), strict=True,
+        )  # fmt: skip
+        return [
+            Row(rank, names[case], activity, time, resource, given[event] if given else None, None, end)
+            for rank, (event, case, activity, time, resource, end) in enumerate(columns, start=first)
+        ]
+
+    return rows
 
 
 def _decoded(column: Column, order: Ints) -> list[Any]:

@@ -23,21 +23,24 @@ from models.attacks.numbering import Numbering
 from models.attacks.pairs import Pair, pair
 from models.eventlog import EventLog
 from stream.release import comparison
-from stream.release.audits.anonymity import CorrespondenceAudit
+from stream.release.audits.anonymity import CorrespondenceAudit, Parts
 from stream.release.audits.series import SeriesAudit
 from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
+from stream.release.prior_releases import Earlier
 from stream.storage import variants
 from stream.storage.release_record import Record
 
 
 @dataclass
 class Series:
-    """Cases as they grow, and the releases made of them."""
+    """Cases as they grow, and the releases made of them. `timed`: they carry times that background knowledge may not
+    be about."""
 
     rng: random.Random
     values: bool
-    cases: dict[str, list[str]] = field(default_factory=dict)
+    timed: bool = False
+    cases: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     value: dict[str, Any] = field(default_factory=dict)
     erased: set[str] = field(default_factory=set)
 
@@ -46,7 +49,9 @@ class Series:
         for _ in range(steps):
             fresh = not self.cases or self.rng.random() < 0.4
             name = f"c{len(self.cases)}" if fresh else self.rng.choice(list(self.cases))
-            self.cases.setdefault(name, []).append(self.rng.choice("aaabbcd"[: 4 + len(self.cases) // 4]))
+            events = self.cases.setdefault(name, [])
+            minute = (events[-1][1] if events else 0) + self.rng.choice([0, 0, 1])
+            events.append((self.rng.choice("aaabbcd"[: 4 + len(self.cases) // 4]), minute))
             if self.values and (fresh or self.rng.random() < 0.03):
                 self.value[name] = self.rng.choice(["x", "y", None])
 
@@ -57,13 +62,18 @@ class Series:
             for name, trace in self.cases.items()
             if name not in self.erased and self.rng.random() >= leaves
         ]
-        log = EventLog.from_traces([(trace, value) for trace, value, _ in shown], "s")
+        log = EventLog.from_traces([([activity for activity, _ in trace], value) for trace, value, _ in shown], "s")
+        time = np.asarray([60_000_000_000 * minute for trace, *_ in shown for _, minute in trace], dtype=np.int64)
         named = EventLog(
-            tuple(name for *_, name in shown), log.starts, log.activity, log.time, log.resource, log.row,
+            tuple(name for *_, name in shown), log.starts, log.activity, time, log.resource, log.row,
             log.case_attributes,
         )  # fmt: skip
         sensitive = ("s",) if self.values else ()
-        return Record(number, named, ("activity",), "minutes", sensitive, publication="p")
+        return Record(number, named, self.carries, "minutes", sensitive, publication="p")
+
+    @property
+    def carries(self) -> tuple[str, ...]:
+        return ("activity", "relative_time") if self.timed else ("activity",)
 
 
 def fresh(record: Record) -> Record:
@@ -79,8 +89,9 @@ def measured(candidate: Record, earlier: list[Record], audit: CorrespondenceAudi
         candidate.log, np.ones(candidate.log.n_cases, dtype=np.bool_), candidate.sensitive, 0, publication="p"
     )
     build = Build(
-        candidate.log, np.arange(candidate.log.n_cases, dtype=np.int64), ("activity",), n_actual=0, immutable=immutable
-    )
+        candidate.log, np.arange(candidate.log.n_cases, dtype=np.int64), candidate.carries, n_actual=0,
+        immutable=immutable,
+    )  # fmt: skip
     context = AuditContext(candidate, earlier, build, exposure, Identity(kind="identity"), [], {})
     found: Mapping[str, Any] = audit.measure(context, {})
     return found, SeriesAudit().measure(context, {"anonymity": found})
@@ -95,7 +106,7 @@ def test_audits_of_a_series_equal_those_from_scratch(
 ) -> None:
     """Over growth, suppression, retention, erasure, withheld candidates, a numbering that begins anew, and restarts."""
     rng = random.Random(f"{values}{method}{against}{seed}")
-    series, kept = Series(rng, values), []
+    series, kept = Series(rng, values, timed=seed == 1), []
     monkeypatch.setattr(comparison, "SPARE", rng.choice([0, 1000]))
     audit = CorrespondenceAudit(n=(0, 1, 2), method=method, against=against, least_n=True)  # type: ignore[arg-type]
     hidden, leaves = rng.choice([(0.0, 0.0), (0.0, 0.0), (0.1, 0.0), (0.0, 0.1)])
@@ -120,6 +131,47 @@ def test_audits_of_a_series_equal_those_from_scratch(
             series.erased |= gone
             kept = [variants.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
     assert statuses
+
+
+@pytest.mark.parametrize("most", [0, 1 << 22])
+def test_only_pairs_of_the_last_releases_keep_tables(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair that no series asks again keeps numbers only; a withheld candidate changes nothing of that."""
+    monkeypatch.setattr("models.attacks.series.MOST_KEPT", most)
+    rng = random.Random(5)
+    series, kept = Series(rng, values=False), list[Record]()
+    audit = CorrespondenceAudit()
+    for number in range(1, 9):
+        series.grow(15)
+        for _attempt in range(1 + number % 2):  # the first of two is withheld
+            candidate = series.release(number, hidden=0.0, leaves=0.0)
+            found, more = measured(candidate, kept, audit, immutable=False)
+            assert (found["status"], more["status"]) == ("ok", "ok")
+        kept.append(candidate)
+        held = {
+            (earlier.sequence, record.sequence)
+            for record in kept
+            for earlier, one in record.cache.get(comparison.SERIES, {}).values()
+            if one.has_tables
+        }
+        wanted = (
+            {(i, j) for j in range(1, number + 1) for i in range(1, j) if i >= number - 3} if number >= 3 else set()
+        )
+        assert held == (wanted if most else set())
+
+
+def test_what_erasure_writes_again_leaves_nothing_in_memory() -> None:
+    """Pairs, numbers and links that are kept with other releases hold what the erased case was."""
+    series, records = Series(random.Random(1), values=False), list[Record]()
+    audit = CorrespondenceAudit()
+    for number in range(1, 5):
+        series.grow(10)
+        records.append(series.release(number, hidden=0.0, leaves=0.0))
+        measured(records[-1], records[:-1], audit, immutable=False)
+    held = {record.key: record for record in records}
+    earlier = Earlier(held.__getitem__, list(held), None)
+    assert all(record.cache for record in earlier)
+    earlier[1] = variants.without_cases(records[1], {records[1].log.case_ids[0]})
+    assert not any(record.cache for record in earlier)
 
 
 def _refused(*_given: object) -> None:
@@ -150,6 +202,47 @@ def test_a_pair_that_shares_equals_the_pair_alone(seed: int) -> None:
         for at, (a, b) in enumerate(pairwise(given.known.start.tolist())):
             own = table.after[table.first[at] : table.first[at] + b - a + 1]
             assert own.tolist() == tables.after[tables.first[at] : tables.first[at] + b - a + 1].tolist()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_pair_whose_knowledge_is_less_than_its_items_equals_the_pair_alone(seed: int) -> None:
+    """Releases carry times that background knowledge is not about: it sees fewer symbols and fewer variants."""
+    rng = random.Random(seed)
+    series, records = Series(rng, values=seed % 2 == 0, timed=True), []
+    for number in range(1, 6):
+        series.grow(20)
+        records.append(series.release(number, hidden=rng.choice([0, 0.2]), leaves=0.1))
+    numbering, cap, known = Numbering(), rng.randint(0, 3), Parts((0,))
+    logs = [one.simple() for one in records]
+    numbered = [Known(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)]
+    for later in (2, 4):  # what the second candidate brings is taken in beside what the first one brought
+        against = Against(numbering, numbered[later], numbered[:later], cap, known)
+        for one in numbered[: later + 1]:
+            given, table = against.pair(one)
+            alone = pair(one.log, numbered[later].log, known=known)
+            assert set(given.items) >= set(alone.items)
+            assert (given.alphabet, given.values) == (alone.alphabet, alone.values)
+            assert (_spelt(given), _seen(given)) == (_spelt(alone), _seen(alone))
+            if one is not numbered[later]:
+                assert _links(given, against.edges(one, given)) == _links(alone, edges(alone, cap))
+            tables = walk(given)
+            for at, (a, b) in enumerate(pairwise(given.known.start.tolist())):
+                own = table.after[table.first[at] : table.first[at] + b - a + 1]
+                assert own.tolist() == tables.after[tables.first[at] : tables.first[at] + b - a + 1].tolist()
+
+
+def _seen(given: Pair) -> list[Any]:
+    """For each record class what is carried and what is known of it."""
+    carried = _words(given)
+    known = [
+        tuple(given.known_items[code] for code in given.known.items[a:b])
+        for a, b in pairwise(given.known.start.tolist())
+    ]
+    assert len(set(known)) == len(known)
+    return [
+        sorted((carried[one], known[other]) for one, other in zip(rows.linked, rows.known, strict=True))
+        for rows in (given.earlier, given.later)
+    ]
 
 
 def _spelt(given: Pair) -> list[Any]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from connectors import read_log
+from models.eventlog import EventLog
 from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
@@ -120,3 +121,23 @@ def test_a_small_real_log_equals_the_oracle(logs, table):
     cuts = run(Fold(rules), records)
     assert cuts == oracle.cuts
     assert cuts
+
+
+def test_rows_of_a_log_are_made_as_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay holds one batch of rows and not all of them; batches of any size give the same rows, also around cases
+    without events."""
+    log = EventLog.from_traces([(list("abc"), None), ([], None), (list("ab"), None), ([], None)] * 3)
+    made = []
+    monkeypatch.setattr("stream.replay.log_source.Row", lambda *values: made.append(values) or values)
+    records = records_from_log(log, batch=4, log_end=True)
+    for number in (4, 8, 12, 15):
+        next(records)
+        assert len(made) == number
+    in_parts = list(made)
+    made.clear()
+    list(records_from_log(log, batch=1000, log_end=True))
+    assert made == in_parts
+    assert [row[0] for row in made] == list(range(15))
+    assert {(row[1], row[2]) for row in made if row[-1]} == {
+        (log.case_ids[case], trace[-1]) for case, trace in enumerate(log.traces()) if trace
+    }

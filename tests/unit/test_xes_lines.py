@@ -76,6 +76,74 @@ def test_another_layout_is_left_to_the_general_reader(tmp_path: Path, old: str, 
     assert xes_lines.read(path) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1970-01-01T00:00:00.000+01:00", "1969-12-31T23:59:59.999+00:00", "1970-01-01T00:00:00+00:00",
+        "1678-01-01T00:00:00.000+00:00", "2261-12-31T23:59:59.999+00:00", "1970-01-01T00:00:00.000Z",
+        "1970-01-01T00:00:00.123456+00:00", "1970-01-01T00:00:00.123456789+00:00", "19700101T000000.000+0000",
+    ],
+)  # fmt: skip
+def test_times_in_other_forms_beside_our_own_are_the_same_moments(tmp_path: Path, text: str) -> None:
+    """Other offsets, other precision, the first and the last year."""
+    path = tmp_path / "log.xes"
+    write_log(_log(), path)
+    written = path.read_text(encoding="utf-8")
+    assert 'value="1970-01-01T00:01:00.000+00:00"' in written
+    path.write_text(written.replace("1970-01-01T00:01:00.000+00:00", text), encoding="utf-8")
+    found = xes_lines.read(path)
+    assert found is not None
+    _same(found, read_log(path))
+
+
+@pytest.mark.parametrize("precision", [1, 1_000, 1_000_000, 1_000_000_000])
+def test_times_of_our_own_form_are_read_to_the_nanosecond(tmp_path: Path, precision: int) -> None:
+    """Milliseconds, microseconds and nanoseconds, before and after 1970."""
+    path = tmp_path / "log.xes"
+    rng = np.random.default_rng(7)
+    time = rng.integers(-(9 * 10**18) // precision, 9 * 10**18 // precision, 500) * precision
+    log = EventLog.from_events([str(number % 9) for number in range(500)], ["a"] * 500, time)
+    write_log(log, path)
+    found = xes_lines.read(path)
+    assert found is not None
+    assert sorted(found.time.tolist()) == sorted(time.tolist())
+    _same(found, read_log(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1970-01-01T00:61:00.000+00:00", "1970-02-30T00:01:00.000+00:00", "1970-01-01 00:01:0 .000+00:00",
+        "1677-01-01T00:01:00.000+00:00", "2262-01-01T00:01:00.000+00:00", "1970-01-01T00:01:00.000", "NaT",
+    ],
+)  # fmt: skip
+def test_what_is_no_time_is_left_to_the_general_reader(tmp_path: Path, text: str) -> None:
+    """It names the line, or knows better."""
+    path = tmp_path / "log.xes"
+    write_log(_log(), path)
+    written = path.read_text(encoding="utf-8")
+    path.write_text(written.replace("1970-01-01T00:01:00.000+00:00", text), encoding="utf-8")
+    assert xes_lines.read(path) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("\t\t\t<date", '\t\t\t<date key="time:timestamp" value="1970-01-01T00:00:00.000+00:00"/>\n\t\t\t<date'),
+        ('<date key="time:timestamp" value="1970-01-01T00:01:00.000+00:00"/>\n', ""),
+        ('<date key="time:timestamp" value="1970-01-01T00:01', '<string key="time:timestamp" value="1970-01-01T00:01'),
+    ],
+)  # fmt: skip
+def test_an_event_has_one_time(tmp_path: Path, old: str, new: str) -> None:
+    """Two of them, none, and one that is a text."""
+    path = tmp_path / "log.xes"
+    write_log(_log(), path)
+    written = path.read_text(encoding="utf-8")
+    assert old in written
+    path.write_text(written.replace(old, new), encoding="utf-8")
+    assert xes_lines.read(path) is None
+
+
 def test_damaged_gzip_is_no_log(tmp_path: Path) -> None:
     """The general reader then says what is wrong."""
     path = tmp_path / "log.xes.gz"

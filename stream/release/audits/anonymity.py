@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import takewhile
 from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -116,7 +115,7 @@ class CorrespondenceAudit(Audit):
         if build.immutable:
             body["linker"] = "identity"
             body["cohorts"] = [one["n_actual"] for one in build.operator.get("cohorts", ())]
-        body["ka"] = self._ka(candidate, known)
+        body["ka"] = self._ka(compared)
         if status == "ok":
             body["results"] = [one.exact for one in pairs]
         body["true_linker"] = [*(one.true for one in pairs), *others]
@@ -138,14 +137,13 @@ class CorrespondenceAudit(Audit):
             raise InputError(f"audit.bk_on: the releases do not carry {foreign[0]}; they carry {', '.join(carries)}")
         return self.bk_on or tuple(name for name in carries if name != "relative_time")
 
-    def _ka(self, candidate: Record, known: Sequence[str]) -> int | None:
+    def _ka(self, compared: Comparison) -> int | None:
         """Least matching set of this release alone, over all n: every case is its own partner."""
-        log = simple(candidate)
-        if not log.n_cases:
+        cases = compared.later.n_cases
+        if not cases:
             return None
-        alone = pair(log, log, known=knowledge_of(candidate.carries, known), taxonomy=self.taxonomy)
-        same = np.arange(log.n_cases)
-        answer = of_pair(alone, walk(alone), same, self.bk_length, self.n, self.minimum)
+        alone, table = compared.alone()
+        answer = of_pair(alone, table, np.arange(cases), self.bk_length, self.n, self.minimum)
         return min((one.values["ka1"] for one in answer.results if one.values["ka1"] is not None), default=None)
 
     def _pair(self, context: AuditContext, earlier: Record, compared: Comparison) -> _Compared:
@@ -231,18 +229,17 @@ def knowledge_of(carries: Sequence[str], known: Sequence[str]) -> Callable[[Any]
     """From a carried item to what background knowledge is about; None where they are the same."""
     if tuple(carries) == tuple(known):
         return None
-    places = [list(carries).index(name) for name in known]
-    if len(places) == 1:
-        return partial(_part, place=places[0])
-    return partial(_parts, places=tuple(places))
+    return Parts(tuple(list(carries).index(name) for name in known))
 
 
-def _part(item: Any, place: int) -> Any:
-    return item[place]
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What some places of an item say. Equal ones are one projection of a series."""
 
+    places: tuple[int, ...]
 
-def _parts(item: Any, places: tuple[int, ...]) -> Any:
-    return tuple(item[place] for place in places)
+    def __call__(self, item: Any) -> Any:
+        return item[self.places[0]] if len(self.places) == 1 else tuple(item[place] for place in self.places)
 
 
 def _one_perspective(earlier: Record, later: Record) -> None:

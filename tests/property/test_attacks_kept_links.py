@@ -1,0 +1,112 @@
+"""Links that go from release to release equal those listed from scratch."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from models.attacks import kept_links
+from models.attacks.against import Against, Known
+from models.attacks.kept_links import KeptLinks, Listed
+from models.attacks.linkability import least_n
+from models.attacks.numbering import Numbering
+from models.errors import InputError
+from models.eventlog import EventLog, Ints, SimpleLog
+
+CAP = 2
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_links_equal_those_from_scratch_over_random_series(seed: int) -> None:
+    """Classes come, go, come back and change their order; nothing is listed that was known."""
+    rng = random.Random(seed)
+    relation = {(a, b): rng.randint(0, 5) for a in range(30) for b in range(30)}
+    kept, before = KeptLinks(), set[tuple[int, int]]()
+    one: list[int] = []
+    two: list[int] = []
+    for _ in range(12):
+        one, two = (_changed(rng, keys) for keys in (one, two))
+        asked = set[tuple[int, int]]()
+        listed = partial(_asked, one, two, relation, asked)
+        found = kept.move_on(np.asarray(one, dtype=np.int64), np.asarray(two, dtype=np.int64), listed)
+        wanted = _listed(one, two, relation)
+        assert [part.tolist() for part in found] == [part.tolist() for part in wanted]
+        now = {(a, b) for a in one for b in two}
+        assert asked == now - before
+        before = now
+
+
+def _asked(
+    one: list[int], two: list[int], relation: dict[tuple[int, int], int], asked: set[tuple[int, int]], rows: Ints,
+    others: Ints,
+) -> Listed:  # fmt: skip
+    own, other = [one[row] for row in rows], [two[row] for row in others]
+    asked.update((a, b) for a in own for b in other)
+    return _listed(own, other, relation)
+
+
+def _changed(rng: random.Random, keys: list[int]) -> list[int]:
+    now = [key for key in keys if rng.random() < 0.9]
+    now += [key for key in rng.sample(range(30), rng.randint(0, 6)) if key not in now]
+    if rng.random() < 0.3:
+        rng.shuffle(now)
+    return now
+
+
+def _listed(one: list[int], two: list[int], relation: dict[tuple[int, int], int]) -> Listed:
+    rows = [[(at, relation[a, b]) for at, b in enumerate(two) if relation[a, b] <= CAP] for a in one]
+    start = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int64)
+    flat = [link for row in rows for link in row]
+    later = np.asarray([at for at, _ in flat], dtype=np.int32)
+    return start, later, np.asarray([n for _, n in flat], dtype=np.uint8)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_links_of_a_series_equal_the_plain_dynamic_programme(seed: int) -> None:
+    """Real releases under one numbering, each compared with all before it; values come in another order each time."""
+    rng = random.Random(seed)
+    cases: list[tuple[str, str | None]] = []
+    numbering, known = Numbering(), list[Known]()
+    for _ in range(5):
+        cases = [(trace + rng.choice(["", "", "a", "b", "c"]), value) for trace, value in cases]
+        cases = [case for case in cases if rng.random() < 0.95]
+        cases += [
+            ("".join(rng.choices("abcd", k=rng.randint(1, 4))), rng.choice(["x", "y", None]))
+            for _ in range(rng.randint(2, 8))
+        ]
+        rng.shuffle(cases)
+        log = SimpleLog.from_log(EventLog.from_traces(cases, "s"), ("s",))
+        later = Known(log, numbering.number(log, [""] * log.n_cases))
+        against = Against(numbering, later, known, CAP)
+        for one in known:
+            given, _ = against.pair(one)
+            words = [
+                "".join(given.items[code] for code in given.linked.items[a:b])
+                for a, b in pairwise(given.linked.start.tolist())
+            ]
+            start, others, least = against.edges(one, given).forward
+            rows = np.repeat(np.arange(len(start) - 1), np.diff(start))
+            found = {(i, j): n & 127 for i, j, n in zip(rows.tolist(), others.tolist(), least.tolist(), strict=True)}
+            assert found == {
+                (i, j): number
+                for i, (u, v) in enumerate(zip(given.earlier.linked, given.earlier.value, strict=True))
+                for j, (w, x) in enumerate(zip(given.later.linked, given.later.value, strict=True))
+                if v == x and (number := least_n(words[u], words[w])) <= CAP
+            }
+        known.append(later)
+
+
+def test_more_links_than_fit_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was known before stays as it was, and each pair then lists its own."""
+    relation = {(a, b): 0 for a in range(4) for b in range(4)}
+    kept = KeptLinks()
+    few, many = np.arange(2), np.arange(4)
+    kept.move_on(few, few, lambda one, two: _listed(one.tolist(), two.tolist(), relation))
+    monkeypatch.setattr(kept_links, "MOST_LINKS", 15)
+    with pytest.raises(InputError):
+        kept.move_on(many, many, lambda one, two: _listed(one.tolist(), two.tolist(), relation))
+    assert (kept.earlier.tolist(), kept.one.tolist(), kept.two.tolist()) == ([0, 1], [0, 0, 1, 1], [0, 1, 0, 1])

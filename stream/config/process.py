@@ -124,6 +124,9 @@ class Process(Table):
     raw_resources: bool = False
     """Keep and publish resource names as they are; by default they are pseudonyms from ingest on, in topics and state
     too."""
+    resource_roles: str | dict[str, tuple[str, ...]] | None = None
+    """What publications with `resources = "roles"` show instead of employees: an attribute of events (`"org:role"`), or
+    a taxonomy, the resources of each role (`{ nurse = ["Ann", "Ben"] }`)."""
     earliest: AwareDatetime | None = None
     """An event before it is none of this process: the daemon sends it to the dlq, a replay leaves it out."""
 
@@ -158,10 +161,34 @@ class Process(Table):
         known = {**roles.model_dump(), "sensitive": both}
         return {**value, "sensitive": both, "attributes": known}
 
+    @model_validator(mode="after")
+    def _roles_of_resources(self) -> Process:
+        roles = self.resource_roles
+        if isinstance(roles, str):
+            for role in ("identifier", "sensitive", "quasi"):
+                if roles in getattr(self.attributes, role):
+                    raise ValueError(f"resource_roles = {roles!r} has the role {role}, which cannot leave with events")
+        elif roles is not None:
+            if not roles or not all(roles.values()):
+                raise ValueError("resource_roles: each role needs at least one resource")
+            everyone = [name for names in roles.values() for name in names]
+            if len(set(everyone)) < len(everyone):
+                raise ValueError("resource_roles: a resource has two roles; keep one")
+        return self
+
+    @property
+    def role_of(self) -> str | dict[str, str] | None:
+        """`resource_roles`: the attribute, or the role of each resource."""
+        if isinstance(self.resource_roles, str) or self.resource_roles is None:
+            return self.resource_roles
+        return {name: role for role, names in self.resource_roles.items() for name in names}
+
     @property
     def kept(self) -> tuple[str, ...]:
-        """The attributes that the state holds: all with a role but identifiers."""
-        return (*self.sensitive, *self.attributes.quasi, *self.attributes.public)
+        """The attributes that the state holds: all with a role but identifiers, and what says the role of resources."""
+        known = (*self.sensitive, *self.attributes.quasi, *self.attributes.public)
+        more = self.resource_roles if isinstance(self.resource_roles, str) else ""
+        return (*known, more) if more and more not in known else known
 
     @field_validator("completion", mode="before")
     @classmethod

@@ -74,7 +74,9 @@ def compared(build: Build, true: Passed, K: int) -> dict[str, Any]:
         if bearers < K or not total:
             continue
         error = sum(time for _, time in shown[pair]) / total - 1
-        rows.append({"pair": pair, "steps": len(steps), "cases": bearers, "pending": pending.get(pair, 0), "error": error})
+        rows.append(
+            {"pair": pair, "steps": len(steps), "cases": bearers, "pending": pending.get(pair, 0), "error": error}
+        )
     settled = [row for row in rows if not row["pending"]]
 
     def near(found: list[dict[str, Any]], share: float) -> list[dict[str, Any]]:

@@ -90,7 +90,17 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
             Candidate(why, presets.publication(f"{name}-{least}", cuts, mechanism, gate), least)
             for name, why, mechanism, gate in rows
         ]
-    return [*found, *_dp(log)]
+    return [*found, _when_complete(log, K, sensitive, C), *_dp(log)]
+
+
+def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) -> Candidate:
+    """The default, cut when so many cases are complete: where cases take long, none is at the first cuts by start."""
+    mechanism = _with(presets.bounds(log, sensitive, K, C), "tlkc-cohorts", "local")
+    cuts = {"completed_cases": presets.window(log, K)["new_cases"]}
+    name = f"cohorts-completed-{K}"
+    return Candidate(
+        "cuts wait for complete cases", presets.publication(name, cuts, mechanism, presets.series_gate(K)), K
+    )
 
 
 def _with(table: Mapping[str, Any], kind: str, suppression: str) -> Mapping[str, Any]:

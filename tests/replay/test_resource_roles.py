@@ -34,11 +34,10 @@ def clinic(cases: int = 120) -> EventLog:
     """Register and visit, each by the next of the staff; who did what follows no role."""
     owner = [f"c{case}" for case in range(cases) for _ in range(2)]
     who = [TEAM[(7 * event) % len(TEAM)] for event in range(2 * cases)]
-    log = EventLog.from_events(
+    return EventLog.from_events(
         owner, ["register", "visit"] * cases, np.arange(2 * cases) * HOUR, who,
         event_attributes={"org:role": [ROLE_OF[name] for name in who]},
     )  # fmt: skip
-    return log
 
 
 TAXONOMY = {role: tuple(name for name in TEAM if ROLE_OF[name] == role) for role in STAFF}
@@ -59,9 +58,7 @@ def settings(process: Any = None, **more: Any) -> Settings:
 def released(folder: Path) -> list[tuple[pd.DataFrame, dict[str, Any]]]:
     """Log and manifest of each release."""
     found = sorted((folder / "public" / "p").glob("release-*"))
-    return [
-        (pd.read_parquet(one / "log.parquet"), json.loads((one / "manifest.json").read_text())) for one in found
-    ]
+    return [(pd.read_parquet(one / "log.parquet"), json.loads((one / "manifest.json").read_text())) for one in found]
 
 
 @pytest.mark.parametrize("roles", ["org:role", TAXONOMY], ids=["column", "taxonomy"])

@@ -25,6 +25,9 @@ from stream.replay.replay import Outcome, Replay
 from stream.storage.release_record import Record, first_shown
 
 DAY = 86_400.0
+UNASKED = {"risk": False, "utility": False}
+"""Audits that decide nothing of a candidate, as no gate asks for them; the proposal has them again."""
+
 LEAST = (10, 20)
 """Values of K that are compared beside the one asked for."""
 
@@ -128,9 +131,10 @@ def _dp(log: EventLog) -> list[Candidate]:
 
 def attempt(candidate: Candidate, log: EventLog, settings: Settings, folder: Path) -> Trial:
     """Replay one candidate into `folder` (of its own)."""
-    chosen = settings.model_copy(update={"publication": (candidate.publication,)})
+    table = candidate.publication.model_dump()
+    tried = Publication.model_validate({**table, "audit": {**table["audit"], **UNASKED}})
     try:
-        replay = Replay(chosen, folder)
+        replay = Replay(settings.model_copy(update={"publication": (tried,)}), folder)
         outcome = replay.run(log, final=True)
     except VeilstreamError as error:
         return Trial(candidate, 0, 0, None, dict.fromkeys(MEASURES), (), str(error))

@@ -23,6 +23,7 @@ import numpy as np
 from connectors import read_log
 from models.anonymize.hiding import Mode, Target
 from models.anonymize.sensitive import quartile_classes
+from models.anonymize.tlkc import Suppression
 from models.attacks.correspondence import anonymity
 from models.attacks.matching import walk
 from models.attacks.pairs import pair
@@ -144,10 +145,10 @@ def plain(source: Source, step: int) -> Series:
     return series
 
 
-def repaired(source: Source, step: int, mode: Mode) -> tuple[Series, int]:
+def repaired(source: Source, step: int, mode: Mode, way: Suppression) -> tuple[Series, int]:
     """`tlkc` with the first try of `repair` at n = 0 against every earlier release, and the unrepaired events of the
     same cuts. No case is held back."""
-    series, unrepaired, mechanism = Series(), 0, Tlkc(repair_by=mode)
+    series, unrepaired, mechanism = Series(), 0, Tlkc(repair_by=mode, suppression=way)
     for exposure in source.exposures(step, source.log):
         wanted = [Target(place, K, L) for place in range(len(series.records))]
         try:
@@ -217,7 +218,9 @@ def _real(earlier: Record, later: Record, one: Any, name: str, n: int) -> bool:
     return behind(given, walk(given), partners(earlier, later), one.worst[name], n)[name] > 0
 
 
-def measure(source: Source, step: int, targets: dict[str, Any], mode: Mode, *, attacks: bool) -> dict[str, Any]:
+def measure(
+    source: Source, step: int, targets: dict[str, Any], mode: Mode, way: Suppression, *, attacks: bool
+) -> dict[str, Any]:
     """Cohorts, re-anonymization and repair on the same cuts, beside what is to be reached."""
     body: dict[str, Any] = {"cuts": -(-source.log.n_cases // step)}
     again = plain(source, step)
@@ -232,9 +235,11 @@ def measure(source: Source, step: int, targets: dict[str, Any], mode: Mode, *, a
         if attacks:
             body["cohorts"]["attacks"] = attacked(ours, DEEPEST, exact=True)
     started = time.process_time()
-    mended, unrepaired = repaired(source, step, mode)
+    mended, unrepaired = repaired(source, step, mode, way)
     body["repair"] = {
         "by": mode,
+        "suppression": way,
+        "kept_of_all": mended.events[-1] / source.log.n_events,
         "seconds": time.process_time() - started,
         "published": mended.published,
         "share_summed": sum(mended.events) / unrepaired,
@@ -278,6 +283,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="what is kept, without the attacks")
     parser.add_argument("--log", choices=("sepsis", "bpic2012-app"), help="one log only")
     parser.add_argument("--repair-by", choices=("events", "items"), default="events", help="tlkc's option")
+    parser.add_argument("--suppression", choices=("exact", "local"), default="exact", help="of what is repaired")
     asked = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
     sources = {"sepsis": sepsis, "bpic2012-app": bpic2012_app}
@@ -286,7 +292,7 @@ def main() -> None:
     for name, step, targets in PLAN:
         if name in loaded:
             started = time.process_time()
-            found = measure(loaded[name], step, targets, asked.repair_by, attacks=not asked.quick)
+            found = measure(loaded[name], step, targets, asked.repair_by, asked.suppression, attacks=not asked.quick)
             results.append({"log": name, "cut_every_cases": step, **found, "seconds": time.process_time() - started})
     print(json.dumps({"K": K, "L": L, "C": 0.5, "n": list(range(DEEPEST + 1)), "results": results}, indent=1))
 

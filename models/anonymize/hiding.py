@@ -5,11 +5,17 @@ its free events of one item of bk. Free is what no release showed of the case so
 records would lose their partners (F- and C-attacks). Hiding makes other counts smaller, so the search is repeated;
 each round hides an event or gives a bk up, so it ends. Who has to hide depends on the items and on which releases held
 a case, not on its sensitive value.
+
+With local suppression TLKC itself is kept the same way (`close_locally`): whoever matches a violating candidate by a
+free event loses it, and who matches by shown events alone keeps it. To show no more than the last release did is always
+a way: what it showed satisfied TLKC, supports of it only grow, and no case stands outside an earlier release that was
+not counted then. A candidate that shown events alone violate (a sensitive value that changed, more items asked for) is
+given up: an item of it goes everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,15 +60,13 @@ class Hiding:
         self.outside = ~shown.members[used][:, places]
         self.fixed = np.ones(log.n_events, dtype=np.bool_)
         if mode == "events":
-            before = shown.events(log.case_ids, seen.alphabet, log.case_of_event, self.codes)
-            self.fixed = seen.ordinal_of_event < before
+            self.fixed = shown.fixed(log.case_ids, log.starts, seen.alphabet, self.codes)
 
     def close(self, plain: Kept) -> tuple[Kept, set[Bk]]:
         """bool[E] of what may be shown, and the bk that some case can only lose with a fixed event: an item of each
         has to go everywhere. `plain`: what TLKC alone keeps."""
         left = np.bincount(self.codes[plain], minlength=self.items)
-        rank = np.argsort(np.argsort(left, kind="stable"), kind="stable").astype(np.int64)
-        price = np.where(left > 0, SPARE, 1).astype(np.int64)
+        price, rank = np.where(left > 0, SPARE, 1).astype(np.int64), _ranks(left)
         kept, given_up = np.ones(len(self.codes), dtype=np.bool_), set[Bk]()
         while True:
             found = self._exposed(kept, self.of_rest, self.outside)
@@ -70,6 +74,24 @@ class Hiding:
             if not found:
                 return kept, given_up
             given_up |= self._hide(kept, found, price, rank)
+
+    def close_locally(self, violating: Callable[[Kept], Iterable[Bk]]) -> tuple[Kept, set[Bk]]:
+        """The same where single cases lose what `violating` finds in what they show, too, and what too few of all cases
+        match: bool[E], and what only whole items can end. Every event costs the same, rare items go first."""
+        price, rank = np.ones(self.items, dtype=np.int64), _ranks(np.bincount(self.codes, minlength=self.items))
+        kept, given_up = np.ones(len(self.codes), dtype=np.bool_), set[Bk]()
+        all_groups = np.ones((len(self.outside), len(self.of_all)), dtype=np.bool_)
+        everybody = np.ones(len(self.outside), dtype=np.bool_)
+        while True:
+            found = {**self._exposed(kept, self.of_rest, self.outside), **self._exposed(kept, self.of_all, all_groups)}
+            found.update(dict.fromkeys(violating(kept), everybody))
+            found = {bk: groups for bk, groups in found.items() if not any(within(ban, bk) for ban in given_up)}
+            if not found:
+                return kept, given_up
+            before = int(kept.sum())
+            self._hide(kept, found, price, rank)
+            if int(kept.sum()) == before:
+                given_up |= set(found)
 
     def rare(self, kept: Kept) -> set[Bk]:
         """Background knowledge that too few of all cases match."""
@@ -100,6 +122,11 @@ class Hiding:
         starts = self.problem.log.starts
         stuck = hide(starts, self.codes, kept, self.fixed, self.group, sizes, bans, must, price, rank)
         return {bk for bk, alone in zip(found, stuck.tolist(), strict=True) if alone}
+
+
+def _ranks(count: Ints) -> Ints:
+    """Place of each item in ascending order."""
+    return np.argsort(np.argsort(count, kind="stable"), kind="stable").astype(np.int64)
 
 
 def within(short: Sequence[Any], long: Sequence[Any]) -> bool:

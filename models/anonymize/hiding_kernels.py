@@ -221,3 +221,37 @@ def _matches(codes: Array, kept: Array, fixed: Array, first: int, last: int, ban
             if need == len(ban):
                 return True
     return False
+
+
+@kernel
+def embed(
+    starts: Array, item: Array, most: Array, row: Array, trace_starts: Array, traces: Array, fixed: Array
+) -> None:
+    """Fill `fixed`: of each case the events at which its trace (`row` of `traces`, -1: none) first fits into it; of an
+    item that the trace lacks, or where it does not fit, the first `most` ones."""
+    for case in range(len(row)):
+        first, last = starts[case], starts[case + 1]
+        a = b = 0
+        if row[case] >= 0:
+            a, b = trace_starts[row[case]], trace_starts[row[case] + 1]
+        at = a
+        for place in range(first, last):
+            if at < b and item[place] == traces[at]:
+                fixed[place] = True
+                at += 1
+        if at < b:
+            fixed[first:last] = False
+            b = a
+        for place in range(first, last):
+            if not most[place]:
+                continue
+            shown = False
+            for k in range(a, b):
+                if traces[k] == item[place]:
+                    shown = True
+                    break
+            before = 0
+            for other in range(first, place):
+                before += item[other] == item[place]
+            if not shown and before < most[place]:
+                fixed[place] = True

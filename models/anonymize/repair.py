@@ -10,6 +10,9 @@ earlier release match each bk. What is missing to K there (`exposing`) has to go
 * by items, where the mode asks it or a case shows bk by fixed events only: an item of bk goes everywhere, chosen with
   TLKC's own candidates in one minimum cover.
 
+* with local suppression (`local`) single cases lose what violates TLKC the same way, and whole items go only for what
+  the shown events alone violate.
+
 Suppressing an item changes no count of a candidate without it. Hiding single events does: both conditions, and TLKC,
 are looked at again until nothing is left to do; each round hides an event or suppresses an item, so it ends.
 
@@ -25,6 +28,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -35,7 +39,7 @@ from models.anonymize.result import Anonymized
 from models.anonymize.shown import Shown
 from models.anonymize.suppression import Candidates, losses
 from models.anonymize.tlkc import Options, Problem
-from models.anonymize.view import View, view_of_items
+from models.anonymize.view import View, view, view_of_items
 from models.anonymize.violations import Bounds, minimal_violations
 from models.knowledge import items
 
@@ -65,13 +69,24 @@ class Repaired(Problem):
 
 
 def repaired(
-    problem: Problem, shown: Shown, targets: Sequence[Target], options: Options, *, gone: Sequence[Any], mode: Mode
+    problem: Problem,
+    shown: Shown,
+    targets: Sequence[Target],
+    options: Options,
+    *,
+    gone: Sequence[Any],
+    mode: Mode,
+    local: bool = False,
 ) -> Anonymized:
-    """The log with no more than it may show. `gone`: items that go anyway. `details["hidden"]`: how many events of
-    items that stay left single cases, and how many cases. BoundError where nothing would be left."""
+    """The log with no more than it may show. `gone`: items that go anyway; `options`: how whole items are chosen;
+    `local`: single cases lose what violates TLKC, too (`mode` "events"). `details["hidden"]`: how many events of items
+    that stay left single cases, and how many cases. BoundError where nothing would be left."""
     problem.refuse_infeasible()
     hiding = Hiding(problem, shown, targets, mode)
-    kept, given_up = hiding.close(problem.suppress(options).kept)
+    if local:
+        kept, given_up = hiding.close_locally(lambda shown: _violating(problem, shown))
+    else:
+        kept, given_up = hiding.close(problem.suppress(options).kept)
     banned = [(item,) for item in gone]
     banned += [problem.seen.decode(bk) for bk in sorted(given_up | hiding.rare(kept))]
     result = Repaired.of(problem if kept.all() else _showing(problem, kept), banned).suppress(options)
@@ -81,6 +96,22 @@ def repaired(
     return problem.verified(
         replace(result, source=problem.log, kept=final, details={**result.details, "hidden": hidden})
     )
+
+
+def _violating(problem: Problem, kept: Kept) -> list[tuple[int, ...]]:
+    """What violates TLKC in the kept events, for the knowledge itself and every weaker kind of `also`: every order in
+    which a case can match it, as codes of `problem.seen`."""
+    if not kept.any():
+        return []
+    code = {item: number for number, item in enumerate(problem.seen.alphabet)}
+    log = problem.log.select_events(kept)
+    found: dict[tuple[int, ...], None] = {}
+    for structure in (problem.knowledge.structure, *problem.also):
+        seen = view(log, replace(problem.knowledge, structure=structure), problem.classes)
+        for candidate in minimal_violations(seen, problem.bounds).candidates():
+            items = tuple(code[item] for item in seen.decode(candidate))
+            found.update(dict.fromkeys([items] if structure == "seq" else permutations(items)))
+    return list(found)
 
 
 def _showing(problem: Problem, kept: Kept) -> Problem:

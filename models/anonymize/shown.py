@@ -1,9 +1,10 @@
 """What earlier releases showed of each case: who was in them, and how many events of each item.
 
-Both only grow with a release, so one state follows a series at the cost of the newest release. A log only grows at the
-end of its cases, so k events of an item that were shown are taken for the first k of them. After a release by local
-suppression, or late events, they may have been others; then the audit that follows every repair finds what no longer
-holds.
+Both only grow with a release, so one state follows a series at the cost of the newest release. Which events were shown
+of a case is read off the trace that the newest release showed of it, where that fits into the source (`fixed`): local
+suppression may have shown the second of two equal events. Of other cases, and of items that the newest release does not
+show, k shown events are taken for the first k of them: a log only grows at the end of its cases. Late events may make
+them others; then the audit that follows every repair finds what no longer holds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.eventlog import Column, Ints
+
+Mask = npt.NDArray[np.bool_]
 
 SPREAD = 1 << 32
 """Key of (case, item): case * SPREAD + item."""
@@ -32,7 +35,8 @@ class Shown:
     * `case`, `item`: number of each case id and item met so far;
     * `group`: int64[cases], cases of one group were in the same releases; group 0 was in none;
     * `members`: bool[groups, releases];
-    * `keys` (ascending), `counts`: the most events of an item that one release showed of a case.
+    * `keys` (ascending), `counts`: the most events of an item that one release showed of a case;
+    * `newest`: cases of the newest release, starts of their traces, and the traces (numbers of items).
     """
 
     case: dict[str, int] = field(default_factory=dict)
@@ -41,6 +45,7 @@ class Shown:
     members: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros((1, 0), dtype=np.bool_))
     keys: Ints = field(default_factory=_empty)
     counts: Ints = field(default_factory=_empty)
+    newest: tuple[Ints, Ints, Ints] = field(default_factory=lambda: (_empty(), np.zeros(1, dtype=np.int64), _empty()))
 
     def add(self, case_ids: Sequence[str], starts: Ints, items: Column) -> None:
         """One more release: its case ids ("" for a record that is no one case) and the item of each event."""
@@ -48,6 +53,7 @@ class Shown:
         self._join(number[number >= 0])
         code = np.asarray([self.item.setdefault(value, len(self.item)) for value in items.values], dtype=np.int64)
         case = np.repeat(number, np.diff(starts))
+        self.newest = (number, starts, np.concatenate((code, [-1]))[items.codes])
         real = (case >= 0) & (items.codes >= 0)
         keys, counts = np.unique(case[real] * SPREAD + code[items.codes[real]], return_counts=True)
         both, place = np.unique(np.concatenate((self.keys, keys)), return_inverse=True)
@@ -67,6 +73,22 @@ class Shown:
         """Group of each case."""
         number = np.asarray([self.case.get(name, -1) for name in case_ids], dtype=np.int64)
         return np.concatenate((self.group, [0]))[number]
+
+    def fixed(self, case_ids: Sequence[str], starts: Ints, alphabet: Sequence[Any], item: Ints) -> Mask:
+        """bool[E]: the events of a log that some release showed; `starts`, `item`: of its cases, as indices into
+        `alphabet`."""
+        from models.anonymize.hiding_kernels import embed
+
+        names = np.asarray([self.case.get(name, -1) for name in case_ids], dtype=np.int64)
+        numbers, trace_starts, traces = self.newest
+        row = np.full(len(self.case) + 1, -1, dtype=np.int64)
+        row[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
+        known = np.asarray([self.item.get(value, -2) for value in alphabet], dtype=np.int64)
+        case = np.repeat(np.arange(len(case_ids)), np.diff(starts))
+        most = self.events(case_ids, alphabet, case, item)
+        result = np.zeros(len(item), dtype=np.bool_)
+        embed(starts, known[item] if len(item) else item, most, row[names], trace_starts, traces, result)
+        return result
 
     def events(self, case_ids: Sequence[str], alphabet: Sequence[Any], case: Ints, item: Ints) -> Ints:
         """How many events of the item were shown, per (index into case_ids, index into alphabet) pair."""

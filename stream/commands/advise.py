@@ -118,7 +118,8 @@ def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, n
         if why:
             console.print(f"{trial.candidate.publication.name}: {why}", markup=False)
     if best:
-        console.print("most kept for each wait: " + ", ".join(trial.candidate.publication.name for trial in best))
+        points = ", ".join(f"{t.candidate.publication.name} ({t.kept:.3f}, {t.wait_days:.1f} d)" for t in best)
+        console.print(f"most kept for each wait: {points}", markup=False)
     if name is None:
         console.print("no candidate holds over the series on this log: nothing is proposed")
         if near is not None:

@@ -12,7 +12,7 @@ from stream.config.settings import Completion, Publication, Settings
 
 def warnings(settings: Settings) -> list[str]:
     """One line each; an empty list says that nothing was found, not that nothing is wrong."""
-    found = (_none, _daemon, _voided, _releases, _starts, _cohorts, _own)
+    found = (_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _own)
     return [warning for each in found for warning in each(settings)]
 
 
@@ -147,6 +147,16 @@ def _cohorts(settings: Settings) -> Iterator[str]:
             yield (
                 f"publication {publication.name!r}: process.retention takes published cases out of later releases: "
                 "their cohorts can fall below K"
+            )
+
+
+def _employees(settings: Settings) -> Iterator[str]:
+    for publication in settings.publication:
+        if publication.carries_resources and publication.resources != "roles":
+            leaves = "the name of each employee" if settings.process.raw_resources else "a pseudonym for each employee"
+            yield (
+                f"publication {publication.name!r} releases {leaves}, the same in all releases: who recognises one "
+                'event of a person knows them all; resources = "roles" shows roles of at least K resources instead'
             )
 
 

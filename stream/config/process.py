@@ -127,6 +127,9 @@ class Process(Table):
     raw_resources: bool = False
     """Keep and publish resource names as they are; by default they are pseudonyms from ingest on, in topics and state
     too."""
+    resource_roles: str | dict[str, tuple[str, ...]] | None = None
+    """What publications with `resources = "roles"` show instead of employees: an attribute of events (`"org:role"`), or
+    a taxonomy, the resources of each role (`{ nurse = ["Ann", "Ben"] }`)."""
     earliest: AwareDatetime | None = None
     """An event before it is none of this process: the daemon sends it to the dlq, a replay leaves it out."""
 
@@ -161,6 +164,28 @@ class Process(Table):
         known = {**roles.model_dump(), "sensitive": both}
         return {**value, "sensitive": both, "attributes": known}
 
+    @model_validator(mode="after")
+    def _roles_of_resources(self) -> Process:
+        roles = self.resource_roles
+        if isinstance(roles, str):
+            for role in ("identifier", "sensitive", "quasi", "person"):
+                if roles in getattr(self.attributes, role):
+                    raise ValueError(f"resource_roles = {roles!r} has the role {role}, which cannot leave with events")
+        elif roles is not None:
+            if not roles or not all(roles.values()):
+                raise ValueError("resource_roles: each role needs at least one resource")
+            everyone = [name for names in roles.values() for name in names]
+            if len(set(everyone)) < len(everyone):
+                raise ValueError("resource_roles: a resource has two roles; keep one")
+        return self
+
+    @property
+    def role_of(self) -> str | dict[str, str] | None:
+        """`resource_roles`: the attribute, or the role of each resource."""
+        if isinstance(self.resource_roles, str) or self.resource_roles is None:
+            return self.resource_roles
+        return {name: role for role, names in self.resource_roles.items() for name in names}
+
     @property
     def person(self) -> str | None:
         """The attribute that says whose case it is."""
@@ -168,8 +193,11 @@ class Process(Table):
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The attributes that mechanisms and audits read: all with a role but identifiers and the person."""
-        return (*self.sensitive, *self.attributes.quasi, *self.attributes.public)
+        """The attributes that mechanisms and audits read: all with a role but identifiers and the person, and what says
+        the role of resources."""
+        known = (*self.sensitive, *self.attributes.quasi, *self.attributes.public)
+        more = self.resource_roles if isinstance(self.resource_roles, str) else ""
+        return (*known, more) if more and more not in known else known
 
     @field_validator("completion", mode="before")
     @classmethod

@@ -67,6 +67,9 @@ class Publication(Table):
     release_attributes: tuple[str, ...] = ()
     """Sensitive and public attributes that leave with the cases: numeric sensitive ones as classes, and values of fewer
     than K cases as `other`."""
+    resources: Literal["none", "roles", "pseudonyms"] | None = None
+    """What leaves of who did an event, where the mechanism counts resources (`attribute = "ar"` or `"re"`): `roles` of
+    at least K resources (process.resource_roles), or a pseudonym for each employee. Nothing of it leaves otherwise."""
     start: AwareDatetime | None = None
     """There is no tumbling window before it, and windows are counted from it, whatever the first event says."""
     publish_after: Duration | None = None
@@ -100,6 +103,7 @@ class Publication(Table):
                 f"{where}: publish_after hides how long a build took, which only dp releases must not tell; "
                 f"{self.build_mechanism.kind} makes none; remove it"
             )
+        self._refuse_other_resources(where)
         self._refuse_vacuous_bounds(where)
         self._refuse_impossible_ba(where)
         if self.cases == "completed":
@@ -163,6 +167,25 @@ class Publication(Table):
     def delay(self) -> int | None:
         """How long after its cut a release is published (ns); None: at once."""
         return (self.publish_after or LONGEST_BUILD) if self.private else None
+
+    @property
+    def carries_resources(self) -> bool:
+        """Whether the mechanism counts and releases who did an event."""
+        return "resource" in (self.build_mechanism.perspective or ())
+
+    def _refuse_other_resources(self, where: str) -> None:
+        """What leaves of resources is what the mechanism counts: a role beside an activity that it does not know of
+        would be knowledge that no bound covers."""
+        if self.resources in ("roles", "pseudonyms") and not self.carries_resources:
+            raise InputError(
+                f'{where}: resources = "{self.resources}" needs a mechanism that counts them: mechanism.attribute = '
+                f'"ar" (activities and resources) or "re"; {self.build_mechanism.kind} as configured releases none'
+            )
+        if self.resources == "none" and self.carries_resources:
+            raise InputError(
+                f'{where}: resources = "none", but its mechanism releases them (mechanism.attribute = "ar" or "re"); '
+                'use attribute = "ac"'
+            )
 
     def _refuse_vacuous_bounds(self, where: str) -> None:
         """n >= bk_length lets every record match, so a bound would pass without meaning anything; and the least of
@@ -260,6 +283,13 @@ def refuse_impossible_audience(name: str, members: Sequence[Publication]) -> Non
     """InputError where the publications of one audience cannot be one series: what they carry cannot be compared, or a
     promise over all releases would not hold of the others."""
     linked = [one for one in members if one.build_mechanism.perspective is not None]
+    named = [one for one in linked if one.resources == "roles"]
+    if named and len(linked) > 1:
+        other = next(one for one in linked if one is not named[0])
+        raise InputError(
+            f"publications {named[0].name!r} and {other.name!r} go to one audience ({name}): which roles stand for "
+            "enough resources is decided for one series; give one of them another audience"
+        )
     for one in linked[1:]:
         first = linked[0]
         if one.build_mechanism.perspective != first.build_mechanism.perspective:

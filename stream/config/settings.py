@@ -96,6 +96,7 @@ class Settings(Table):
         self._check_identifiers()
         for publication in self.publication:
             self._check_released(publication)
+            self._check_resources(publication)
         for publication in self.publication:
             timed = publication.build_mechanism
             if getattr(timed, "clock", "utc") == "log" and self.process.timezone is None:
@@ -130,6 +131,7 @@ class Settings(Table):
             max_delta=budget.max_delta,
             sensitive=bool(self.process.sensitive),
             raw_resources=self.process.raw_resources,
+            roles=self.process.role_of if publication.resources == "roles" else None,
             min_free_bytes=self.min_free_bytes,
             once=publication.once(person=self.process.person is not None),
             accumulation=publication.accumulation,
@@ -160,6 +162,17 @@ class Settings(Table):
                 )
         if publication.release_attributes and not publication.build_mechanism.releases_attributes:
             raise InputError(f"{where}: {publication.build_mechanism.kind} releases no attributes of cases")
+
+    def _check_resources(self, publication: Publication) -> None:
+        """What leaves of resources is defined, and raw names never leave beside the wish for something else."""
+        where, process = f"publication {publication.name!r}: resources", self.process
+        if publication.resources == "roles" and process.resource_roles is None:
+            raise InputError(
+                f'{where} = "roles" needs process.resource_roles: an attribute of events ("org:role"), or the '
+                "resources of each role"
+            )
+        if publication.resources == "pseudonyms" and process.raw_resources:
+            raise InputError(f'{where} = "pseudonyms", but process.raw_resources releases the names; keep one')
 
     @property
     def storage_keys(self) -> Keys:

@@ -37,8 +37,10 @@ SHARED = (
 )
 
 
-def resources(form: str, *, raw: bool) -> Resources:
-    """How the release names resources: `raw`, or pseudonyms by `process` and key, or by `key` alone."""
+def resources(form: str, *, raw: bool, roles: Sequence[str] | None = None) -> Resources:
+    """How the release names resources: `raw`, by `roles`, or pseudonyms by `process` and key, or by `key` alone."""
+    if roles is not None:
+        return {"named_by": "roles", "note": "", "roles": list(roles)}
     named = "raw" if raw else form
     return {"named_by": named, "note": SHARED if named == "key" else ""}
 

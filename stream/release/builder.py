@@ -56,7 +56,7 @@ class Builder:
 
     def named(self, log: EventLog) -> EventLog:
         """The log with its resources as releases name them."""
-        if self.spec.raw_resources:
+        if self.spec.raw_resources or self.spec.roles is not None:
             return log
         process = self.spec.process if self.account.resource_form == "process" else None
         return pseudonymous_resources(log, self.pseudonyms, process, named=True)

@@ -46,7 +46,8 @@ class Exposure:
     `log`: exposed events, case ids are the pseudonyms of the fold; `complete`: bool[C]; `sensitive`: names of the
     case-level sensitive attributes (read them with `log.case_values(name)` or `log.sensitive(names)`);
     `time_ns`: time of the cut; `public`: names of the public attributes that the publication releases;
-    `publication`: which one releases; `last`: the log ends here, no other cut is to come.
+    `publication`: which one releases; `last`: the log ends here, no other cut is to come; `roles`: those that the log
+    shows in the place of its resources (None: it has the resources themselves).
     """
 
     log: EventLog
@@ -56,6 +57,7 @@ class Exposure:
     public: tuple[str, ...] = ()
     publication: str = ""
     last: bool = False
+    roles: tuple[str, ...] | None = None
 
     @property
     def linked(self) -> tuple[str, ...]:

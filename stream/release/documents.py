@@ -7,7 +7,7 @@ keys that came later. What mechanisms and audits add of their own stays a mappin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from connectors.store.base import FileEntry
 from stream.storage.entries import CutPosition
@@ -245,10 +245,11 @@ class GateSection(TypedDict, total=False):
 
 
 class Resources(TypedDict):
-    """How the release names resources."""
+    """How the release names resources; `roles`: those that it shows, where it shows roles."""
 
     named_by: str
     note: str
+    roles: NotRequired[list[str]]
 
 
 class AuditDocument(Manifest, total=False):

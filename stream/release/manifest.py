@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
 from models.dp.budget import Charge, shown
+from stream.release.attributes import GROUP
 from stream.release.contract import Build, Mechanism
 from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessBudget
 from stream.release.once import OncePerCase
@@ -44,6 +45,8 @@ def manifest(
     mechanism, audience = spec.mechanism, spec.audience
     parameters = {key: value for key, value in mechanism.model_dump(mode="json").items() if key != "kind"}
     promised = {**promise(mechanism, build, sensitive=spec.sensitive, once=spec.once), "audience": audience}
+    if "resource" in build.carries:
+        promised["employees"] = employees(spec)
     if spec.gate.public_cut:
         promised["public_cut"] = "the moment of each release is treated as public and is not protected"
     body: Manifest = {
@@ -70,6 +73,23 @@ def manifest(
     if mechanism.reads_data_in_gate:
         body["counts"] = public_counts(build)
     return body
+
+
+def employees(spec: PublicationSpec) -> str:
+    """What a release means for those who did the events."""
+    if spec.roles is not None:
+        return (
+            f"resources leave as roles; a role that fewer than {getattr(spec.mechanism, 'K', GROUP)} of them have is "
+            "shown as other, which stands for as many; not guaranteed: what a role tells of an employee who is known "
+            "to have worked on a case"
+        )
+    if spec.raw_resources:
+        return "every event names who did it; nothing is guaranteed to employees"
+    return (
+        "every employee has one pseudonym, the same in all releases of the process; nothing is guaranteed to "
+        "employees: who recognises one event of a person knows all of that person's events and cases, and with whom "
+        "they worked; K counts cases"
+    )
 
 
 def promise(mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePerCase | None = None) -> dict[str, str]:

@@ -305,6 +305,11 @@ class Pipeline:
         standing = self.account.standing
         return self.audit_of(standing[-1]) if standing else {}
 
+    @property
+    def roles_shown(self) -> tuple[str, ...]:
+        """The roles that the last release showed in the place of resources."""
+        return tuple(self._last_audit().get("resources", {}).get("roles", ()))
+
     # gate
 
     def _gate(self, attempt: Attempt, found: Candidate) -> Candidate:
@@ -381,7 +386,8 @@ class Pipeline:
 
     def _complete(self, audit: AuditDocument, attempt: Attempt, build: Build) -> None:
         """What audit.json says beside the measures: the cut, its counts, how resources are named."""
-        audit["resources"] = documents.resources(self.account.resource_form, raw=self.spec.raw_resources)
+        raw, roles = self.spec.raw_resources, attempt.exposure.roles
+        audit["resources"] = documents.resources(self.account.resource_form, raw=raw, roles=roles)
         audit.update(cast(AuditDocument, documents.cut_section(attempt)))
         audit["counts"] = documents.accounting(attempt, build, self.spec.mechanism)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -22,6 +23,7 @@ class PublicationSpec:
     * `formats`: of the public files; `attributes`: what leaves with the cases (`release_attributes`);
     * `max_epsilon`, `max_delta`: caps over all publications of the process;
     * `sensitive`: whether the process names sensitive attributes;
+    * `roles`: what resources leave as (an attribute of events, or the role of each resource), None: as themselves;
     * `raw_resources`: names of resources leave as they are; `min_free_bytes`: disk that a release needs;
     * `config_digest`: names the configuration in manifests.
     """
@@ -41,6 +43,7 @@ class PublicationSpec:
     max_delta: Fraction | None = None
     sensitive: bool = True
     raw_resources: bool = False
+    roles: str | Mapping[str, str] | None = None
     min_free_bytes: int = 0
     once: OncePerCase | None = None
     accumulation: Shape | None = None

@@ -25,6 +25,9 @@ from stream.replay.replay import Outcome, Replay
 from stream.storage.release_record import Record, first_shown
 
 DAY = 86_400.0
+UNASKED = {"risk": False, "utility": False}
+"""Audits that decide nothing of a candidate, as no gate asks for them; the proposal has them again."""
+
 LEAST = (10, 20)
 """Values of K that are compared beside the one asked for."""
 
@@ -90,7 +93,17 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
             Candidate(why, presets.publication(f"{name}-{least}", cuts, mechanism, gate), least)
             for name, why, mechanism, gate in rows
         ]
-    return [*found, *_dp(log)]
+    return [*found, _when_complete(log, K, sensitive, C), *_dp(log)]
+
+
+def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) -> Candidate:
+    """The default, cut when so many cases are complete: where cases take long, none is at the first cuts by start."""
+    mechanism = _with(presets.bounds(log, sensitive, K, C), "tlkc-cohorts", "local")
+    cuts = {"completed_cases": presets.window(log, K)["new_cases"]}
+    name = f"cohorts-completed-{K}"
+    return Candidate(
+        "cuts wait for complete cases", presets.publication(name, cuts, mechanism, presets.series_gate(K)), K
+    )
 
 
 def _with(table: Mapping[str, Any], kind: str, suppression: str) -> Mapping[str, Any]:
@@ -118,9 +131,10 @@ def _dp(log: EventLog) -> list[Candidate]:
 
 def attempt(candidate: Candidate, log: EventLog, settings: Settings, folder: Path) -> Trial:
     """Replay one candidate into `folder` (of its own)."""
-    chosen = settings.model_copy(update={"publication": (candidate.publication,)})
+    table = candidate.publication.model_dump()
+    tried = Publication.model_validate({**table, "audit": {**table["audit"], **UNASKED}})
     try:
-        replay = Replay(chosen, folder)
+        replay = Replay(settings.model_copy(update={"publication": (tried,)}), folder)
         outcome = replay.run(log, final=True)
     except VeilstreamError as error:
         return Trial(candidate, 0, 0, None, dict.fromkeys(MEASURES), (), str(error))

@@ -255,10 +255,13 @@ def check_against(settings: Settings, log: EventLog) -> None:
     for name in (*process.kept, *process.attributes.person):
         if name not in log.case_attributes and name not in log.event_attributes:
             known = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
-            role = next(
+            roles = (
                 role for role in ("sensitive", "quasi", "public", "person") if name in getattr(process.attributes, role)
             )
-            raise InputError(f"{role} attribute {name!r} is not in the log; it has {known}")
+            what = next((f"{role} attribute" for role in roles), "process.resource_roles:")
+            raise InputError(f"{what} {name!r} is not in the log; it has {known}")
+    if isinstance(process.role_of, dict) and not set(process.role_of) & set(map(str, log.resource.values)):
+        raise InputError("process.resource_roles names no resource of the log; check the names and --columns resource=")
     if not settings.publication:
         refuse_identifying(log, process.sensitive)
     for publication in settings.publication:

@@ -205,6 +205,8 @@ def _promises(series: Sequence[Released]) -> Iterator[Section]:
             facts.append(("Audience", promise["audience"]))
         if promise["relation"]:
             facts.append(("Logs that differ in one", promise["relation"]))
+        if promise.get("employees"):
+            facts.append(("Employees", promise["employees"]))
         if promise.get("public_cut"):
             facts.append(("Moments", promise["public_cut"]))
         yield Section(f"What is promised{where}", facts=tuple((name, _sentence(text)) for name, text in facts))

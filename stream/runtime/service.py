@@ -26,6 +26,7 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.release.attributes import GROUP
 from stream.release.audience import Audience, refuse_apart
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
 from stream.release.erasure import ErasureReport, erase, finish
@@ -33,6 +34,7 @@ from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.prior_releases import reach
 from stream.release.recovery import compare, publish_due, recover
+from stream.release.resource_roles import with_roles
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.entries import NoteBody, NoteEntry
@@ -186,13 +188,15 @@ class ReleaseService:
         projection = fold.exposed(cut)
         accounting = fold.accounting(cut.publication)
         process, spec = self.settings.process, self.pipelines[cut.publication].spec
+        log, roles = self._by_role(self._read(projection.log, cut.publication), cut.publication)
         exposure = Exposure(
-            log=self._read(projection.log, cut.publication),
+            log=log,
             complete=projection.complete,
             sensitive=process.sensitive,
             time_ns=cut.time_ns,
             public=tuple(name for name in spec.attributes if name in process.attributes.public),
             last=cut.trigger == "final",
+            roles=roles,
         )
         return Attempt(
             cut=cut.id,
@@ -220,6 +224,16 @@ class ReleaseService:
         if clock == "utc" or process.timezone is None:
             return whole
         return replace(whole, offset=offsets(whole.time, process.timezone))
+
+    def _by_role(self, log: EventLog, publication: str) -> tuple[EventLog, tuple[str, ...] | None]:
+        """The log with roles in the place of its resources, and which are shown, where a publication asks for roles."""
+        pipeline = self.pipelines[publication]
+        roles = pipeline.spec.roles
+        if roles is None:
+            return log, None
+        if not isinstance(roles, str) and not self.settings.process.raw_resources:
+            roles = {self.pseudonyms.resource(name): role for name, role in roles.items()}
+        return with_roles(log, roles, getattr(pipeline.spec.mechanism, "K", GROUP), pipeline.roles_shown)
 
     def checkpoint(self, fold: Fold) -> None:
         """Save the state between two records: every cut so far has its durable decision."""

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Config, Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from tests.oracles.fold_runs import S
 
 HOUR = 3_600 * S
@@ -26,7 +26,7 @@ HOURS = 60
 
 
 def rules(*, most: int | None = None, retention: int | None = None) -> FoldRules:
-    window = Window.from_mapping({"every": "6h", "time": "wall"})
+    window = window_of({"every": "6h", "time": "wall"})
     own = PublicationRules("p", window, start=0, private=True, once=True, most_cases=most)
     return FoldRules((own,), end_activities=("z",), inactivity=5 * HOUR, retention=retention, person="who")
 
@@ -129,7 +129,7 @@ def test_the_first_cases_of_a_person_count() -> None:
 def test_a_later_rule_does_not_release_again_what_another_released() -> None:
     """A publication that showed everything so far, and counts each case once from now on: cases of before are over."""
     every = FoldRules(
-        (PublicationRules("p", Window.from_mapping({"every": "6h", "time": "wall"}), start=0, private=True),),
+        (PublicationRules("p", window_of({"every": "6h", "time": "wall"}), start=0, private=True),),
         end_activities=("z",),
         person="who",
     )

@@ -30,6 +30,7 @@ PUBLICATIONS = {
     "resources": '{ kind = "identity", attribute = "re" }',
     "relative": '{ kind = "tlkc", knowledge = "rel", T = "hours", L = 1, K = 2, C = 1.0 }',
     "tlkc": '{ kind = "tlkc", attribute = "ar", L = 1, K = 2, C = 1.0 }',
+    "roles": '{ kind = "tlkc", attribute = "ar", L = 1, K = 2, C = 1.0 }\nresources = "roles"',
     "local": '{ kind = "tlkc", suppression = "local", L = 2, K = 2, C = 1.0 }',
     "repaired": '{ kind = "tlkc", L = 1, K = 2, C = 1.0 }\ngate = { min_ka = 3, min_ba = 3, on_violation = "repair" }',
     "refused": '{ kind = "tlkc", attribute = "ar", L = 1, K = 2, C = 1.0 }\ngate = { min_ka = 999 }',
@@ -45,6 +46,7 @@ PUBLICATIONS = {
     "dp-synthetic": f'{{ kind = "dp-synthetic", epsilon = 30.0, delta_dp = 0.1, max_labels = 3 }}\n{DATA_CUTS}',
     "dp-variants": f'{{ kind = "dp-variants", epsilon = 9.0, delta_dp = 0.1 }}\n{DATA_CUTS}',
 }
+STAFF = 'resource_roles = { assistant = ["CANARYNURSE0", "CANARYNURSE1"], doctor = ["CANARYNURSE2"] }'
 NOISED = {"amun", "dp-log"}
 """Their times are drawn: a noised time may lie in the same month, and on the same second of an hour by chance."""
 
@@ -63,7 +65,7 @@ def canaries(folder: Path) -> Path:
 
 def configured(folder: Path) -> Path:
     """Every kind of mechanism and every answer of the gate."""
-    lines = ['[process]\nname = "canary"\nsensitive = ["diagnosis"]\ncompletion = "log_end"']
+    lines = ['[process]\nname = "canary"\nsensitive = ["diagnosis"]\ncompletion = "log_end"\n' + STAFF]
     for name, mechanism in PUBLICATIONS.items():
         window = (
             f'name = "{name}"\naudience = "{name}"\nformats = ["xes", "csv", "parquet"]\nwindow = {{ new_cases = 30 }}'

@@ -26,6 +26,9 @@ from stream.release.mechanisms.tlkc_parameters import TlkcMechanism, values_word
 
 OLDER = "shares for weaker knowledge in cohorts of an earlier version (they were not checked for it)"
 
+UNSAID = {"times": "ordinal", "resources": "pseudonyms"}
+"""What a claim means that says nothing of it."""
+
 
 class TlkcCohorts(TlkcMechanism):
     """Cases are published once, when complete, in a cohort that satisfies TLKC on its own; the rest waits."""
@@ -120,7 +123,8 @@ class TlkcCohorts(TlkcMechanism):
 
     def _claim(self, exposure: Exposure) -> Claim:
         public = {"public": sorted(exposure.public)} if exposure.public else {}
-        return {**self.claim(), "sensitive": sorted(exposure.sensitive), **public}
+        named = {} if exposure.roles is None else {"resources": "roles"}
+        return {**self.claim(), "sensitive": sorted(exposure.sensitive), **public, **named}
 
     def _fresh(self, exposure: Exposure, queue: Ints, published: Published, *, taken: bool) -> Anonymized | None:
         """A new cohort; None where the queue has to wait, but cohorts of another publication were taken over."""
@@ -194,8 +198,8 @@ def _checked(published: Published, claim: Claim) -> Claim:
 
 def _changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:
     """The parts of an earlier claim that are no more asked for."""
-    before = {"times": "ordinal", **(before or {})}
-    return ", ".join(f"{name} = {value!r}" for name, value in before.items() if now.get(name, "ordinal") != value)
+    before, now = ({**UNSAID, **one} for one in (before or {}, now))
+    return ", ".join(f"{name} = {value!r}" for name, value in before.items() if now.get(name) != value)
 
 
 def _public(known: Published, fresh: Anonymized | None) -> Mapping[str, Any]:

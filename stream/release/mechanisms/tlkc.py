@@ -59,16 +59,26 @@ class Tlkc(TlkcMechanism):
         return self.knowledge != "rel"
 
     def repair(self, exposure: Exposure, shown: Shown, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
-        """Single cases lose events, whole items go. Not shortened by `local` nor capped, which would change the counts
-        of other candidates. Released resources are pseudonyms: what was shown of them cannot be told from here, so
-        only activities are hidden case by case."""
+        """Single cases lose events, whole items go; with `local` only where single events cannot. Nothing is capped,
+        which would change the counts of other candidates. Released resources are pseudonyms: what was shown of them
+        cannot be told from here, so only activities are hidden case by case."""
         options = replace(self.options().whole_items, capping=False)
         mode: Mode = self.repair_by if self.attribute == "ac" else "items"
+        local = self.suppression == "local" and mode == "events"
         problem = self.problem(exposure)
-        build = self._released(lambda: repaired(problem, shown, targets, options, gone=gone, mode=mode), exposure)
-        how = {"by": mode, "suppression": options.suppression, "hidden": build.operator["hidden"]}
+        build = self._released(
+            lambda: repaired(problem, shown, targets, options, gone=gone, mode=mode, local=local), exposure
+        )
+        how = {
+            "by": mode,
+            "suppression": "local" if local else options.suppression,
+            "hidden": build.operator["hidden"],
+        }
         hidden = HIDDEN if mode == "events" else ()
-        return replace(build, public={**build.public, "repair": how}, not_guaranteed=(*build.not_guaranteed, *hidden))
+        risks = tuple(one for one in self.local_risks if one not in hidden) if local else ()
+        return replace(
+            build, public={**build.public, "repair": how}, not_guaranteed=(*build.not_guaranteed, *hidden, *risks)
+        )
 
     def cheapest(self, exposure: Exposure, worst: Sequence[Banned], gone: Sequence[Any]) -> Any | None:
         return choose(self.problem(exposure), worst, gone)

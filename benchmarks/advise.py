@@ -1,0 +1,88 @@
+"""What `veilstream advise` proposes on the shared logs, and what the proposal does when it is replayed by itself.
+
+Run `python -m benchmarks.advise [LOG ...] [--cases N]` (names of the shared logs; all of them without; `--cases`: only
+the first N of each). JSON, one entry a log: `proposed` with `kept` and `wait` (days), `default` the same of the
+default (`holds`: every cut became a release), `frontier` (name, kept, wait), `again`: releases, cuts withheld and the
+least KA, FA, CA, BA of the proposal's replay, `refused`: candidates that did not hold over the series, with the first
+reason; CPU `seconds`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.defaults import BOUNDS, LOGS
+from connectors import read_log
+from models.eventlog import EventLog
+from stream.config.settings import Settings
+from stream.release.gate import MEASURES, worst_anonymity
+from stream.replay.advise import GOALS, Goal, Trial, frontier, nearest, propose
+from stream.replay.presets import with_completion
+from stream.replay.replay import Replay
+
+
+def measure(log: EventLog, sensitive: tuple[str, ...], folder: Path, goal: Goal) -> dict[str, Any]:
+    """One log."""
+    started, K = time.process_time(), int(BOUNDS["K"])
+    settings = Settings.model_validate({"process": {"name": "process", "sensitive": list(sensitive)}})
+    settings = settings.model_copy(update={"process": with_completion(settings.process)})
+    trials, best = propose(log, settings, K, folder / "trials", goal=goal)
+    default = next(one for one in trials if one.candidate.publication.name == f"cohorts-local-{K}")
+    near = None if best is not None else nearest(trials, K)
+    return {
+        "proposed": None if best is None else shown(best),
+        "nearest": None if near is None else shown(near),
+        "default": {**shown(default), "holds": default.holds},
+        "frontier": [shown(one) for one in frontier(trials)],
+        "again": None if best is None else again(log, settings, best, folder / "again"),
+        "refused": {
+            one.candidate.publication.name: one.refused or next(iter(one.reasons), "")
+            for one in trials
+            if one.series and not one.holds
+        },
+        "seconds": time.process_time() - started,
+    }
+
+
+def shown(trial: Trial) -> dict[str, Any]:
+    return {"name": trial.candidate.publication.name, "kept": trial.kept, "wait": trial.wait_days}
+
+
+def again(log: EventLog, settings: Settings, best: Trial, folder: Path) -> dict[str, Any]:
+    """The proposal alone."""
+    chosen = settings.model_copy(update={"publication": (best.candidate.publication,)})
+    outcome = Replay(chosen, folder).run(log, final=True)
+    audits = [decision.audit["anonymity"] for _, decision in outcome.decisions if decision.status == "sealed"]
+    worst = {name: [worst_anonymity(one, name) for one in audits] for name in MEASURES}
+    least = {name: min((one for one in values if one), default=None) for name, values in worst.items()}
+    return {"releases": len(audits), "withheld": len(outcome.withheld), "least": least}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs", nargs="*", choices=[[], *LOGS], help="names of shared logs")
+    parser.add_argument("--cases", type=int, help="only the first N cases of each")
+    parser.add_argument("--goal", choices=GOALS, default="utility")
+    asked = parser.parse_args()
+    place = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
+    found = {}
+    for name in asked.logs or LOGS:
+        file, sensitive = LOGS[name]
+        log = read_log(place / file)
+        log = log if asked.cases is None else log.select_cases(np.arange(min(asked.cases, log.n_cases)))
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = measure(log, sensitive, Path(folder), asked.goal)
+    print(json.dumps({**BOUNDS, "goal": asked.goal, "cases": asked.cases, "logs": found}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

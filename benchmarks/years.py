@@ -52,7 +52,14 @@ def settings() -> Settings:
                     "name": "research",
                     "window": {"manual": True},
                     "mechanism": {"kind": "tlkc", "L": 2, "K": 20, "C": 1.0},
-                    "audit": {"bk_length": 2, "n": [0, 1], "against": "last", "risk": False, "utility": False},
+                    "audit": {
+                        "bk_length": 2,
+                        "n": [0, 1],
+                        "against": "last",
+                        "series": False,
+                        "risk": False,
+                        "utility": False,
+                    },  # what looks at all grows with all
                     "gate": {"min_ka": 20, "on_violation": "warn"},
                 },
                 {

@@ -175,7 +175,8 @@ class LeakageRow(TypedDict):
 
 
 class LeakageSection(Measured, total=False):
-    """Temporal leakage of the releases so far; `state` is what the next audit goes on from."""
+    """Temporal leakage of the releases so far; `state` is what the next audit goes on from. `series`: where the rows
+    before the last one are, once later releases say them again."""
 
     relation: str
     method: str
@@ -183,6 +184,7 @@ class LeakageSection(Measured, total=False):
     max_tpl: float
     sum_epsilon: float
     state: Mapping[str, Any]
+    series: str
 
 
 class RiskRow(TypedDict, total=False):

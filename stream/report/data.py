@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from models.errors import InputError
 from models.eventlog import EventLog
-from stream.operations.history import HistoryRow, audit, entries, history, read_json, verdicts_of
+from stream.operations.history import HistoryRow, audit, entries, read, read_json
 from stream.release.documents import (
     AnonymitySection,
     AuditDocument,
@@ -46,7 +46,8 @@ ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for
 
 def collect(output: Path, *, show_values: bool = False, source: EventLog | None = None) -> Report:
     """{folder, process, values_shown, publications: [...]}. InputError where the folder holds no attempt."""
-    found, rows = entries(output), history(output)
+    found, known = entries(output), read(output)
+    rows = known.rows
     if not rows:
         raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
     compared = _comparison(output, {row["publication"] for row in rows})
@@ -58,7 +59,7 @@ def collect(output: Path, *, show_values: bool = False, source: EventLog | None 
         "process": process,
         "values_shown": show_values,
         "comparison": compared,
-        "verdicts": [{**one.as_json(), "line": one.line()} for one in verdicts_of(output)],
+        "verdicts": [{**one.as_json(), "line": one.line()} for one in known.verdicts()],
         "publications": publications,
     }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, cast
@@ -35,6 +35,7 @@ VERSION = 1
 
 Kind = TypeVar("Kind", bound=Entry)
 """Two entries with one key are of one kind."""
+Answer = TypeVar("Answer")
 
 
 class Ledger(Protocol):
@@ -160,20 +161,38 @@ def open_readonly(path: Path, process: str | None = None) -> list[Entry]:
     return [read_entry(body) for body in _read(path, process)[1]]
 
 
+def version_of(path: Path) -> int:
+    """The version of a ledger file, also of a newer one. RefusedError where it cannot be read."""
+    row = _asked(path, lambda db: db.execute("SELECT version FROM about").fetchone())
+    if row is None:
+        raise RefusedError(f"{path}: the ledger cannot be read (it does not say whose it is)")
+    return int(row[0])
+
+
 def _read(path: Path, process: str | None) -> tuple[str, list[bytes]]:
-    """Owner and entries. Where nobody writes there is no log beside the file; SQLite would make one for a reader too,
-    of the reader's owner, and leave it. Where one has come meanwhile, a writer has: what was read may be torn."""
+    """Owner and entries."""
+
+    def ask(db: sqlite3.Connection) -> tuple[str, list[bytes]]:
+        return _check(db, path, process), [body for (body,) in db.execute("SELECT body FROM entries ORDER BY id")]
+
+    return _asked(path, ask)
+
+
+def _asked(path: Path, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
+    """What a ledger file that is only read answers. Where nobody writes there is no log beside the file; SQLite would
+    make one for a reader too, of the reader's owner, and leave it. Where one has come meanwhile, a writer has: what was
+    read may be torn."""
     log = path.with_name(f"{path.name}-wal")
     alone = not log.exists()
     mode = "mode=ro&immutable=1" if alone else "mode=ro"
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as db:
-            found = _check(db, path, process), [body for (body,) in db.execute("SELECT body FROM entries ORDER BY id")]
+            found = ask(db)
     except sqlite3.DatabaseError as error:
         if alone and log.exists():
-            return _read(path, process)
+            return _asked(path, ask)
         raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
-    return _read(path, process) if alone and log.exists() else found
+    return _asked(path, ask) if alone and log.exists() else found
 
 
 class Account:

@@ -1,13 +1,15 @@
 """An output folder after years of releases: its size, and how long start-up and the commands that read it take.
 
 `python -m benchmarks.years [--releases 10000] [--folder DIR] [--json]`. Half of the releases are of a publication by
-TLKC (audited against the last one), half of one by differential privacy with its leakage. The small log (60 cases
-of five events) is the same at each cut: what grows is what the program keeps. Each release takes the whole way of a
-real one (mechanism, audits, gate, files, ledger, seal); only the events and their fold are left out.
+TLKC (audited against the last one), half of one by differential privacy with its leakage, of a log of 60 cases. The
+first of each is built and audited; the others are the same build again, through the rest of the pipeline as it is:
+charge, manifest, files, fsync, seal, rename, publication, and what shortens old audits. Only what is drawn, measured
+and read back is left out, which the folder does not show.
 
 The targets are issue 26's, for 10,000 releases: start-up and each command below 10 s, and the operator's folder below
 1 MB for 100 releases, beyond the files that a release itself has there (`audit.json`, `variants.parquet`,
-`memory.json`); `operator_kb_a_release` counts these too.
+`memory.json`); `operator_kb_a_release` counts these too. Wall time is what a person waits; on a machine that does much
+else look at `cpu`.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,10 @@ import numpy as np
 
 from models.eventlog import EventLog
 from stream.config.settings import Settings
+from stream.release import final_bytes
 from stream.release.contract import Attempt, Exposure
+from stream.release.pipeline import Pipeline
+from stream.release.schedule import RealClock, Slot
 from stream.runtime.service import ReleaseService
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -121,17 +127,50 @@ def start(output: Path) -> dict[str, float]:
     return {"seconds": round(time.monotonic() - began, 2), "cpu": round(time.process_time() - cpu, 2)}
 
 
+def again(pipeline: Pipeline) -> None:
+    """Let a pipeline that has built and audited once give the same build to each later cut, with lists that grow."""
+    builder, auditor = pipeline._build, pipeline._audit
+    known: dict[str, Any] = {}
+
+    def build(attempt: Attempt) -> Any:
+        return known["build"] if "build" in known else known.setdefault("build", builder(attempt))
+
+    def audit(attempt: Attempt, built: Any) -> Any:
+        if "found" not in known:
+            return known.setdefault("found", auditor(attempt, built))
+        found, number = known["found"], pipeline.account.last_number + 1
+        leakage = dict(found.audit.get("leakage") or {})
+        if "epsilon" in leakage:
+            leakage["epsilon"] = leakage["epsilon"][:1] * number
+        candidate = replace(found.candidate, sequence=number)
+        return replace(found, candidate=candidate, audit={**found.audit, "leakage": leakage})
+
+    pipeline._build, pipeline._audit = build, audit  # type: ignore[method-assign]
+
+
 def made(releases: int, output: Path) -> list[float]:
     """Make the releases; CPU seconds of each."""
-    service, exposed, spent = ReleaseService(settings(), output), log(), []
+    service, exposed, spent = ReleaseService(settings(), output, clock=Now()), log(), []
+    for pipeline in service.pipelines.values():
+        again(pipeline)
+    read_back = final_bytes.faults
     try:
         for number in range(releases):
             began = time.process_time()
             release(service, exposed, number)
             spent.append(time.process_time() - began)
+            final_bytes.faults = lambda *_: []  # type: ignore[assignment]
     finally:
+        final_bytes.faults = read_back
         service.close()
     return spent
+
+
+class Now(RealClock):
+    """Nothing waits for its moment."""
+
+    def slot(self, cut: int | None, delay: int) -> Slot:
+        return None  # type: ignore[return-value]
 
 
 def measure(releases: int, output: Path) -> dict[str, Any]:

@@ -202,6 +202,8 @@ class Account:
         self.ledger, self.publication = ledger, publication
         self.charges: dict[str, Charge] = {}
         """By key: what was paid for each draw."""
+        self.spent = Charge()
+        """Sum of all charges, also of withheld and burned attempts: the ledger never under-counts."""
         self.charged_cuts: set[str] = set()
         self.redraws: Counter[str] = Counter()
         """Numbers that each cut lost after their seal: their bytes may have been seen."""
@@ -226,7 +228,10 @@ class Account:
     def _fold(self, entry: Entry) -> None:
         match entry:
             case ChargeEntry():
-                self.charges[key_of(entry) or ""] = entry.body.charge
+                key, charge = key_of(entry) or "", entry.body.charge
+                former = self.charges.get(key, Charge())  # one may be folded again
+                self.spent += Charge(charge.epsilon - former.epsilon, charge.delta - former.delta)
+                self.charges[key] = charge
                 self.charged_cuts.add(entry.cut)
             case SealEntry():
                 self.streak = self.streak if entry.sequence in self.seals else 0  # one may be folded again
@@ -282,8 +287,3 @@ class Account:
     def _is_open(self, cut: str) -> bool:
         decided = cut in self.sealed_cuts or cut in self.withheld
         return not decided and charge_key(cut, self.redraws[cut]) in self.charges
-
-    @property
-    def spent(self) -> Charge:
-        """Sum of all charges, also of withheld and burned attempts: the ledger never under-counts."""
-        return sum(self.charges.values(), Charge())

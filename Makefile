@@ -60,6 +60,30 @@ api: $(VENV)/.checked ## the API pages of models and connectors, from their docs
 changelog: $(VENV)/.checked ## CHANGELOG.md as the next version would have it, from changelog.d
 	$(BIN)/towncrier build --draft --version next
 
+.PHONY: release-prepare
+release-prepare: $(VENV)/.checked ## write VERSION=1.2.3 everywhere and its section of the changelog, to be committed and tagged
+	$(BIN)/python deploy/release/release.py prepare $(VERSION)
+
+$(VENV)/.released: $(VENV)/.checked
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[release]'
+	@touch $@
+
+.PHONY: dist
+dist: $(VENV)/.released ## wheel and sdist of the last commit into out/release, built twice and equal
+	$(BIN)/python deploy/release/release.py build
+
+.PHONY: release
+release: $(VENV)/.released ## check tag and changelog, build, smoke test in a clean environment, SBOM, digests, signature
+	$(BIN)/python deploy/release/release.py check build smoke sbom sign
+
+.PHONY: test-oldest
+test-oldest: ## the tests that need no broker with the oldest library versions that pyproject.toml allows (not in CI)
+	$(PYTHON) deploy/release/libraries.py oldest $(TESTS)
+
+.PHONY: test-newest
+test-newest: ## the same with the newest versions there are (not in CI)
+	$(PYTHON) deploy/release/libraries.py newest $(TESTS)
+
 .PHONY: crash
 crash: $(VENV)/.checked ## the long crash matrix on a real broker, planted bugs included (not in CI)
 	$(BIN)/pytest tests/kafka/crash_matrix.py

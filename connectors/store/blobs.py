@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from connectors.files import FileOps
 from connectors.store.base import check_name
+from connectors.store.reached import ReachedFileSystem, make_folder
 from models.errors import InputError
 
 ASIDE = ".new"
@@ -99,9 +100,10 @@ class UrlBlobs:
         import fsspec
 
         try:
-            self._fs, root = fsspec.core.url_to_fs(url)
+            fs, root = fsspec.core.url_to_fs(url)
         except (ValueError, ImportError) as error:
             raise InputError(f"{url.partition('://')[0]}://: this kind of store cannot be opened ({error})") from error
+        self._fs: Any = ReachedFileSystem(fs)
         self._root = f"{root.rstrip('/')}/{prefix}"
         self.where = str(self._fs.unstrip_protocol(self._root))
 
@@ -110,8 +112,11 @@ class UrlBlobs:
 
     def put(self, name: str, body: bytes) -> None:
         path = self._path(name)
-        self._fs.makedirs(os.path.dirname(path), exist_ok=True)
-        self._fs.pipe_file(path, body)
+        make_folder(self._fs, os.path.dirname(path))
+        try:
+            self._fs.pipe_file(path, body)
+        except FileNotFoundError:
+            raise InputError(f"{self.where}: cannot be written (no such bucket or container); make it first") from None
 
     def get(self, name: str) -> bytes | None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from connectors.files import FileOps
 from connectors.store.base import (
@@ -16,6 +17,7 @@ from connectors.store.base import (
     release_name,
     release_number,
 )
+from connectors.store.reached import ReachedFileSystem, make_folder
 from connectors.store.unsealed import UnsealedReleases
 from models.errors import InputError
 
@@ -31,9 +33,10 @@ class ObjectStore(UnsealedReleases):
         import fsspec
 
         try:
-            self._fs, root = fsspec.core.url_to_fs(url)
+            fs, root = fsspec.core.url_to_fs(url)
         except (ValueError, ImportError) as error:
             raise InputError(f"{url.partition('://')[0]}://: this kind of store cannot be opened ({error})") from error
+        self._fs: Any = ReachedFileSystem(fs)
         self._root = root.rstrip("/")
         self.ops = ops
         self.private = private or Path(tempfile.mkdtemp(prefix="veilstream-"))
@@ -62,7 +65,7 @@ class ObjectStore(UnsealedReleases):
         target = self._release(publication, sequence)
         if self.exists(publication, sequence):
             raise refused(self.location(publication, sequence))
-        self._fs.makedirs(target, exist_ok=True)
+        make_folder(self._fs, target)
         names = sorted(path.name for path in tmp.iterdir())
         for name in [*(name for name in names if name != MANIFEST), MANIFEST]:
             self._create(f"{target}/{name}", (tmp / name).read_bytes())
@@ -75,6 +78,9 @@ class ObjectStore(UnsealedReleases):
         except FileExistsError:
             if self._fs.cat_file(path) != body:
                 raise refused(str(self._fs.unstrip_protocol(path))) from None
+        except FileNotFoundError:
+            where = self._fs.unstrip_protocol(path)
+            raise InputError(f"{where}: cannot be written (no such bucket or container); make it first") from None
 
     def resume(
         self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None

@@ -22,9 +22,10 @@ def command(
     json: options.Json = False,
 ) -> None:
     """List releases and withheld attempts of an output folder."""
-    from stream.operations.history import history, verdicts_of
+    from stream.operations.history import read
 
-    rows, found = history(folder), verdicts_of(folder)
+    known = read(folder)
+    rows, found = known.rows, known.verdicts()
     if json:
         emit_json({"folder": str(folder), "verdicts": [one.as_json() for one in found], "attempts": rows})
         return

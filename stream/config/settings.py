@@ -27,6 +27,7 @@ from stream.config.publication import Publication, refuse_impossible_audience
 from stream.release.gate import GatePolicy
 from stream.release.spec import PublicationSpec
 from stream.storage.envelope import Keys
+from stream.values.duration import Duration
 
 __all__ = [
     "Attributes",
@@ -47,6 +48,8 @@ class Endpoint(Table):
     """0 takes any free port; the coordinator of `run --role all` takes the one behind."""
     host: str = Field(default="127.0.0.1", min_length=1)
     """Figures derive from source data: loopback unless told otherwise."""
+    first_release: Duration = 604_800_000_000_000
+    """What `release_expected_seconds` says of a publication without `every` before its second release (7d)."""
 
 
 class Settings(Table):

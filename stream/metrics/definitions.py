@@ -99,7 +99,9 @@ def _releases() -> Iterator[Definition]:
     )
     yield row("release_cut_timestamp_seconds", "seconds", "Cut of the latest release in event time, since 1970.")
     yield row(
-        "release_expected_seconds", "seconds", "Time between releases: `every` (daemon), else the mean of the last 20."
+        "release_expected_seconds",
+        "seconds",
+        "Time between releases: `every` (daemon), else the mean of the last 20 (`metrics.first_release` before two).",
     )
     yield row("waiting_overdue_seconds", "seconds", "How long a sealed release waits past its moment (daemon).")
     yield row("decision_seconds", "seconds", "From a cut to its durable decision.", "histogram")

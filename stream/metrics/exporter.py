@@ -88,8 +88,16 @@ class Metrics:
 
     # configuration
 
-    def configured(self, publication: str, mechanism: str, policy: GatePolicy, every: float | None = None) -> None:
-        """Bounds of a publication, and its counters at 0 (`increase` sees nothing of a counter that begins at 1)."""
+    def configured(
+        self,
+        publication: str,
+        mechanism: str,
+        policy: GatePolicy,
+        every: float | None = None,
+        first: float | None = None,
+    ) -> None:
+        """Bounds of a publication, and its counters at 0 (`increase` sees nothing of a counter that begins at 1).
+        `every`: seconds of its window; `first`: what is expected without one, until two releases tell."""
         for attack, bound in policy.anonymity_bounds.items():
             self._set("anonymity_bound_cases", bound, publication=publication, attack=attack)
         for name, limit in (
@@ -111,7 +119,7 @@ class Metrics:
             overdue.set_function(lambda: self._overdue(publication))
             if every is not None:
                 self._every[publication] = every
-                self._set("release_expected_seconds", every, publication=publication)
+            self._set("release_expected_seconds", every or first, publication=publication)
 
     def capped(self, max_epsilon: float | None, max_delta: float | None) -> None:
         """The process's own budget, over all of its publications."""

@@ -33,9 +33,10 @@ class MetricsObserver:
         cap = settings.process.budget
         metrics.capped(*(None if one is None else float(one) for one in (cap.max_epsilon, cap.max_delta)))
         for one in settings.publication:
-            every = one.build_window.every
-            length = None if every is None else every / NANOSECONDS
-            metrics.configured(one.name, one.build_mechanism.kind, one.gate, length)
+            window = one.build_window
+            length = None if window.every is None else window.every / NANOSECONDS
+            first = None if window.manual else settings.metrics.first_release / NANOSECONDS
+            metrics.configured(one.name, one.build_mechanism.kind, one.gate, length, first)
         if any(one.late == "dlq" for one in settings.publication):
             metrics.dead_letters(LATE)
 

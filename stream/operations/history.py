@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict, cast
 
@@ -44,44 +46,87 @@ class HistoryRow(TypedDict):
 
 def history(output: Path) -> list[HistoryRow]:
     """One row an attempt: publication, sequence, status, cut, time, trigger, released cases and events, reasons."""
+    return read(output).rows
+
+
+@dataclass(slots=True)
+class History:
+    """The attempts of an output folder in the order of the ledger, and of each audit what rows and verdicts need: the
+    audits of thousands of releases, whole, would not fit in memory."""
+
+    rows: list[HistoryRow]
+    audits: dict[tuple[str, int], AuditDocument]
+
+    def verdicts(self) -> list[Verdict]:
+        """What the releases that stand are together, for each publication."""
+        released: dict[str, list[AuditDocument]] = {row["publication"]: [] for row in self.rows}
+        withheld: dict[str, list[list[str]]] = {name: [] for name in released}
+        for row in self.rows:
+            if row["status"] in ("published", "sealed"):
+                released[row["publication"]].append(self.audits[row["publication"], row["sequence"]])
+            elif row["status"] == "withheld":
+                withheld[row["publication"]].append(row["reasons"])
+        return verdicts(released, withheld)
+
+
+def read(output: Path) -> History:
+    """Every attempt, each audit read once."""
     found = entries(output)
     burned = {(entry.publication, entry.sequence) for entry in found if isinstance(entry, BurnedEntry)}
     published = {(entry.publication, entry.sequence) for entry in found if isinstance(entry, PublishedEntry)}
-    return list(_rows(output, found, burned, published))
+    known: dict[tuple[str, int], AuditDocument] = {}
+    return History(list(_rows(output, found, burned, published, known)), known)
 
 
 def verdicts_of(output: Path) -> list[Verdict]:
     """What the releases that stand are together, for each publication of an output folder."""
-    rows = history(output)
-    names = dict.fromkeys(row["publication"] for row in rows)
-    standing = [row for row in rows if row["status"] in ("published", "sealed")]
-    released = {
-        name: [audit(output, name, r["sequence"]) for r in standing if r["publication"] == name] for name in names
-    }
-    withheld = {
-        name: [r["reasons"] for r in rows if r["publication"] == name and r["status"] == "withheld"] for name in names
-    }
-    return verdicts(released, withheld)
+    return read(output).verdicts()
+
+
+class _Part(TypedDict, total=False):
+    """Of audit.json what rows and verdicts read, as it stands there; the rest is skipped where it is decoded."""
+
+    sequence: Any
+    cut: Any
+    trigger: Any
+    counts: Any
+    gate: Any
+    audience: Any
+    budget: Any
+    bounds: Any
+    anonymity: Any
+    mechanism: Any
+    minimality: Any
+    cohorts: Any
 
 
 def audit(output: Path, publication: str, sequence: int) -> AuditDocument:
     """audit.json of one release, {} where its number was burned or its files are not here."""
-    path = output / "operator" / publication / f"{sequence:06d}" / "audit.json"
-    found: AuditDocument = read_json(path) if path.is_file() else {}
+    return _read_audit(output, publication, sequence, Any)
+
+
+def _read_audit(output: Path, publication: str, sequence: int, kind: Any) -> AuditDocument:
+    path = f"{output}/operator/{publication}/{sequence:06d}/audit.json"  # pathlib costs more than the reading
+    found: AuditDocument = read_json(path, kind) if os.path.isfile(path) else {}
     return found
 
 
-def read_json(path: Path) -> Any:
-    """A document of an output folder. InputError where it is damaged."""
+def read_json(path: Path | str, kind: Any = Any) -> Any:
+    """A document of an output folder, or the keys of it that a TypedDict names. InputError where it is damaged."""
     try:
-        return msgspec.json.decode(path.read_bytes())
+        with open(path, "rb") as file:
+            return msgspec.json.decode(file.read(), type=kind)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a whole JSON document"
         raise InputError(f"{path}: cannot be read ({reason}); restore it from a backup") from None
 
 
 def _rows(
-    output: Path, found: list[Entry], burned: set[tuple[str, int]], published: set[tuple[str, int]]
+    output: Path,
+    found: list[Entry],
+    burned: set[tuple[str, int]],
+    published: set[tuple[str, int]],
+    known: dict[tuple[str, int], AuditDocument],
 ) -> Iterator[HistoryRow]:
     for entry in found:
         number = (entry.publication, entry.sequence)
@@ -89,7 +134,8 @@ def _rows(
             yield _row(entry, "withheld", cast(AuditDocument, entry.body.audit), entry.body.reasons)
         elif isinstance(entry, SealEntry):
             status: Status = "burned" if number in burned else "published" if number in published else "sealed"
-            yield _row(entry, status, audit(output, *number))
+            known[number] = _read_audit(output, *number, _Part)
+            yield _row(entry, status, known[number])
 
 
 def _row(entry: Entry, status: Status, shown: AuditDocument, reasons: list[str] | None = None) -> HistoryRow:

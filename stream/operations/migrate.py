@@ -7,9 +7,7 @@ and needs the operator's folder to itself.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -174,10 +172,9 @@ def _only_read(item: Item) -> _Step:
 
 def _ledger(path: Path) -> Item:
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
-            version = int(db.execute("SELECT version FROM about").fetchone()[0])
-    except (sqlite3.DatabaseError, TypeError) as error:
-        return Item(str(path), None, ledger.VERSION, problem=f"cannot be read ({type(error).__name__})")
+        version = ledger.version_of(path)
+    except RefusedError as error:
+        return Item(str(path), None, ledger.VERSION, problem=str(error))
     return Item(str(path), version, ledger.VERSION, problem=_newer(version, ledger.VERSION))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -118,3 +118,22 @@ def read_memory(folder: Path) -> Any:
 def iso(time_ns: int) -> str:
     """A moment as text: ISO 8601, UTC, milliseconds."""
     return datetime.fromtimestamp(time_ns / 1_000_000_000, UTC).isoformat(timespec="milliseconds")
+
+
+KEPT_WHOLE = 100
+"""So many of the last releases keep the leakage of the whole series in their audits; of an older one only its own row
+is left. Each release lists all before it: ten thousand would have a gigabyte of them, and the last says it all."""
+
+
+def thinned(audit: AuditDocument) -> AuditDocument | None:
+    """An audit without what later ones say again; None where nothing of it is said again."""
+    leakage = audit.get("leakage") or {}
+    shorter = {
+        name: rows[-1:]
+        for name in ("epsilon", "releases")
+        if isinstance(rows := leakage.get(name), list) and len(rows) > 1
+    }
+    if not shorter and "state" not in leakage:
+        return None
+    rest = {name: value for name, value in leakage.items() if name != "state"}
+    return cast(AuditDocument, {**audit, "leakage": {**rest, **shorter, "series": "in later releases"}})

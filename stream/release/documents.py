@@ -179,8 +179,9 @@ class LeakageRow(TypedDict):
 
 
 class LeakageSection(Measured, total=False):
-    """Temporal leakage of the releases so far; `state` is what the next audit goes on from. `because`, `not_said`: of
-    releases in which each case counts once, why nothing adds up, and what that does not cover."""
+    """Temporal leakage of the releases so far; `state` is what the next audit goes on from. `series`: where the rows
+    before the last one are, once later releases say them again. `because`, `not_said`: of releases in which each case
+    counts once, why nothing adds up, and what that does not cover."""
 
     relation: str
     method: str
@@ -191,6 +192,7 @@ class LeakageSection(Measured, total=False):
     because: str
     not_said: str
     state: Mapping[str, Any]
+    series: str
 
 
 class RiskRow(TypedDict, total=False):

@@ -48,7 +48,7 @@ from stream.storage.entries import (
     WithheldEntry,
     charge_entry,
 )
-from stream.storage.folder import OperatorFolder, write_json
+from stream.storage.folder import OperatorFolder, replace_with, write_json
 from stream.storage.ledger import Account, Ledger
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
@@ -151,6 +151,7 @@ class Pipeline:
             self._publish(written)
         judged.candidate.audit = written.document
         self.audience.append(judged.candidate, seal)
+        self._thin(seal.sequence - documents.KEPT_WHOLE)
         return Decision(attempt.cut, "sealed", seal.sequence, tuple(found.reasons), written.document)
 
     # before anything is drawn
@@ -452,6 +453,16 @@ class Pipeline:
         if self.publish is not None:
             self.publish(self.name, number, public, self.store.location(self.name, number))
         self.account.append(PublishedEntry(publication=self.name, sequence=number))
+
+    def _thin(self, number: int) -> None:
+        """Shorten the audit of a release that was published long ago. A crash here leaves it as it was."""
+        published = self.account.published
+        if number not in published or max(published) == number:  # behind a later published one nothing goes back
+            return
+        path = self.folder.release(self.name, number) / "audit.json"
+        shorter = documents.thinned(documents.read_audit(path.parent)) if path.is_file() else None
+        if shorter is not None:
+            replace_with(self.folder.ops, path, write_json(shorter))
 
     # withheld
 

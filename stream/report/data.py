@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from models.errors import InputError
 from models.eventlog import EventLog
-from stream.operations.history import HistoryRow, audit, entries, history, read_json, verdicts_of
+from stream.operations.history import HistoryRow, audit, entries, read, read_json
 from stream.release.documents import (
     AnonymitySection,
     AuditDocument,
@@ -47,12 +47,13 @@ ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for
 
 def collect(output: Path, *, show_values: bool = True, source: EventLog | None = None) -> Report:
     """{folder, process, values_shown, publications: [...]}. InputError where the folder holds no attempt."""
-    found, rows = entries(output), history(output)
+    found, known = entries(output), read(output)
+    rows = known.rows
     if not rows:
         raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
     compared = _comparison(output, {row["publication"] for row in rows})
     names = list(dict.fromkeys(row["publication"] for row in (*compared, *rows)))
-    verdicts = verdicts_of(output)
+    verdicts = known.verdicts()
     said = {one.publication: one for one in verdicts}
     publications = [_publication(output, said[name], found, rows, source, show_values) for name in names]
     process = next((one["process"] for one in publications if one["process"]), None)

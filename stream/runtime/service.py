@@ -152,16 +152,23 @@ class ReleaseService:
     def _start(self, publication: Publication, *, embedded: bool) -> int | None:
         """From when tumbling windows are counted. Without a declared start, those of a dp publication begin with the
         window (aligned to 1970-01-01 UTC) in which the ledger first saw it: the rules bring that into the fold."""
-        if publication.start is not None or not publication.counted_from_start:
-            return publication.start_ns
-        if embedded:
+        counted = publication.start is None and publication.counted_from_start
+        if embedded and counted:
             refuse_without_start(publication)
+        seen = None if embedded else self._seen(publication.name)
+        if seen is None or not counted:
+            return publication.start_ns
         every = publication.build_window.every or 1
-        seen = self.first_seen(publication.name)
+        return seen // every * every
+
+    def _seen(self, name: str) -> int:
+        """When (ns) the ledger first saw a publication; it is noted where it was not. How long a first release is
+        awaited counts from there too, so that no restart makes an alert forget."""
+        seen = self.first_seen(name)
         if seen is None:
             seen = self.clock.now()
-            self.ledger.append(NoteEntry(publication=publication.name, body=NoteBody(first_seen=seen)))
-        return seen // every * every
+            self.ledger.append(NoteEntry(publication=name, body=NoteBody(first_seen=seen)))
+        return seen
 
     def first_seen(self, name: str) -> int | None:
         """When (ns) the ledger first saw a publication, where it says so."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, cast
@@ -37,6 +37,7 @@ VERSION = 1
 
 Kind = TypeVar("Kind", bound=Entry)
 """Two entries with one key are of one kind."""
+Answer = TypeVar("Answer")
 
 
 class Ledger(Protocol):
@@ -162,20 +163,38 @@ def open_readonly(path: Path, process: str | None = None) -> list[Entry]:
     return [read_entry(body) for body in _read(path, process)[1]]
 
 
+def version_of(path: Path) -> int:
+    """The version of a ledger file, also of a newer one. RefusedError where it cannot be read."""
+    row = _asked(path, lambda db: db.execute("SELECT version FROM about").fetchone())
+    if row is None:
+        raise RefusedError(f"{path}: the ledger cannot be read (it does not say whose it is)")
+    return int(row[0])
+
+
 def _read(path: Path, process: str | None) -> tuple[str, list[bytes]]:
-    """Owner and entries. Where nobody writes there is no log beside the file; SQLite would make one for a reader too,
-    of the reader's owner, and leave it. Where one has come meanwhile, a writer has: what was read may be torn."""
+    """Owner and entries."""
+
+    def ask(db: sqlite3.Connection) -> tuple[str, list[bytes]]:
+        return _check(db, path, process), [body for (body,) in db.execute("SELECT body FROM entries ORDER BY id")]
+
+    return _asked(path, ask)
+
+
+def _asked(path: Path, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
+    """What a ledger file that is only read answers. Where nobody writes there is no log beside the file; SQLite would
+    make one for a reader too, of the reader's owner, and leave it. Where one has come meanwhile, a writer has: what was
+    read may be torn."""
     log = path.with_name(f"{path.name}-wal")
     alone = not log.exists()
     mode = "mode=ro&immutable=1" if alone else "mode=ro"
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as db:
-            found = _check(db, path, process), [body for (body,) in db.execute("SELECT body FROM entries ORDER BY id")]
+            found = ask(db)
     except sqlite3.DatabaseError as error:
         if alone and log.exists():
-            return _read(path, process)
+            return _asked(path, ask)
         raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
-    return _read(path, process) if alone and log.exists() else found
+    return _asked(path, ask) if alone and log.exists() else found
 
 
 class Account:
@@ -187,6 +206,7 @@ class Account:
         """By key: what was paid for each draw."""
         self.terms: dict[str, ChargeBody] = {}
         """By key: with which scope and terms it was paid."""
+        self._adding, self._largest = Charge(), Charge()
         self.charged_cuts: set[str] = set()
         self.redraws: Counter[str] = Counter()
         """Numbers that each cut lost after their seal: their bytes may have been seen."""
@@ -211,8 +231,7 @@ class Account:
     def _fold(self, entry: Entry) -> None:
         match entry:
             case ChargeEntry():
-                self.charges[key_of(entry) or ""] = entry.body.charge
-                self.terms[key_of(entry) or ""] = entry.body
+                self._charged(key_of(entry) or "", entry.body)
                 self.charged_cuts.add(entry.cut)
             case SealEntry():
                 self.streak = self.streak if entry.sequence in self.seals else 0  # one may be folded again
@@ -269,26 +288,34 @@ class Account:
         decided = cut in self.sealed_cuts or cut in self.withheld
         return not decided and charge_key(cut, self.redraws[cut]) in self.charges
 
+    def _charged(self, key: str, body: ChargeBody) -> None:
+        if key in self.terms:  # one may be folded again
+            return
+        self.terms[key], self.charges[key] = body, body.charge
+        self._adding, self._largest = _with(self._adding, self._largest, body)
+
     @property
     def spent(self) -> Charge:
-        """What all charges are together, also of withheld and burned attempts: the ledger never under-counts."""
-        return _composed(self.charges, self._apart(self.charges))
+        """What all charges are together, also of withheld and burned attempts: the ledger never under-counts. They add
+        up, and those of disjoint cases are together the largest of them."""
+        return self._adding + self._largest
 
     def cost(self, cut: str, asked: Charge, *, once: bool) -> tuple[Charge, Charge]:
         """(spent without the next draw of the cut, what that draw adds). `once`: it composes in parallel with others of
         its scope, and after the first of them mostly adds nothing."""
         key = charge_key(cut, self.redraws[cut])
-        others = {name: charge for name, charge in self.charges.items() if name != key}
-        apart = self._apart(others)
-        before = _composed(others, apart)
-        after = _composed({**others, key: asked}, apart | ({key} if once else set()))
+        adding, largest = self._adding, self._largest
+        if key in self.terms:  # a crashed attempt paid for it
+            adding, largest = Charge(), Charge()
+            for name, body in self.terms.items():
+                adding, largest = (adding, largest) if name == key else _with(adding, largest, body)
+        before = adding + largest
+        after = adding + parallel([largest, asked]) if once else before + asked
         return before, Charge(after.epsilon - before.epsilon, after.delta - before.delta)
 
-    def _apart(self, names: Iterable[str]) -> set[str]:
-        return {name for name in names if self.terms[name].scope == CASES}
 
-
-def _composed(charges: Mapping[str, Charge], apart: Collection[str]) -> Charge:
-    """The charges that add up, and those of disjoint cases (`apart`) together."""
-    adding = sum((charge for name, charge in charges.items() if name not in apart), Charge())
-    return adding + parallel(charge for name, charge in charges.items() if name in apart)
+def _with(adding: Charge, largest: Charge, body: ChargeBody) -> tuple[Charge, Charge]:
+    """The charges that add up, and the largest of those of disjoint cases, with one more."""
+    if body.scope == CASES:
+        return adding, parallel([largest, body.charge])
+    return adding + body.charge, largest

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from connectors import read_log
 from models.dp.budget import Charge
 from models.eventlog import EventLog
-from stream.config.settings import Settings
+from stream.config.settings import Endpoint, Settings
 from stream.config.sources import load
 from stream.fold.fold import Fold
 from stream.metrics.exporter import Metrics
@@ -161,7 +161,7 @@ def test_moments_of_a_simulated_clock_are_none(tmp_path: Path) -> None:
     """A daemon that goes on with a replay's folder does not wait since the year of the log."""
     metrics = opened(released(tmp_path / "out", "simulated"), tmp_path / "out")
     assert (value(metrics, "release_awaited_timestamp_seconds") or 0) == pytest.approx(time.time(), abs=3600)
-    assert value(metrics, "release_expected_seconds") is None
+    assert value(metrics, "release_expected_seconds") == 7 * 86400  # as before a first release
 
 
 def test_a_publication_without_a_release_is_awaited_since_the_ledger_first_saw_it(tmp_path: Path) -> None:
@@ -176,6 +176,25 @@ def test_a_publication_without_a_release_is_awaited_since_the_ledger_first_saw_i
     metrics = opened(chosen, tmp_path / "out")
     assert value(metrics, "release_awaited_timestamp_seconds") == pytest.approx(noted / 1e9, abs=1e-3)
     assert value(metrics, "release_expected_seconds") == 30 * 86400
+
+
+@pytest.mark.parametrize("window", [{"new_cases": 10}, {"completed_cases": 10}], ids=["cases", "completed"])
+def test_a_publication_that_counts_is_awaited_too(tmp_path: Path, window: dict[str, Any]) -> None:
+    """No window says when its first release comes, nor do two releases: a week is expected, or what the configuration
+    says, from when the ledger first saw it. A window that closes by hand alone is awaited by nobody."""
+    chosen = settings({"mechanism": {"kind": "identity"}, "window": window})
+    first = ReleaseService(chosen, tmp_path / "out")
+    first.rules(embedded=False)
+    noted = first.first_seen("p0")
+    first.close()
+    assert noted is not None
+    metrics = opened(chosen, tmp_path / "out")
+    assert value(metrics, "release_awaited_timestamp_seconds") == pytest.approx(noted / 1e9, abs=1e-3)
+    assert value(metrics, "release_expected_seconds") == 7 * 86400
+    slower = chosen.model_copy(update={"metrics": Endpoint.model_validate({"first_release": "30d"})})
+    assert value(opened(slower, tmp_path / "out"), "release_expected_seconds") == 30 * 86400
+    by_hand = settings({"mechanism": {"kind": "identity"}, "window": {"manual": True}})
+    assert value(opened(by_hand, tmp_path / "other"), "release_expected_seconds") is None
 
 
 def test_a_release_that_waits_past_its_moment_is_overdue(tmp_path: Path) -> None:

@@ -63,8 +63,10 @@ class Site:
         top: str = "",
         partitions: int = 1,
         topics: bool = True,
+        tree: Path = ROOT,
     ) -> None:
         self.bootstrap, self.name, self.folder = bootstrap, name, folder
+        self.tree = tree  # the program that `start` and `command` run
         self.topic = f"{name}.events"
         self.config = folder / "veilstream.toml"
         self.config.write_text(
@@ -88,7 +90,8 @@ class Site:
         """A veilstream command; its standard output."""
         outcome = subprocess.run(
             [sys.executable, "-m", "stream.commands", *arguments],
-            cwd=ROOT,
+            cwd=self.tree,
+            env=self._environment(),
             capture_output=True,
             text=True,
             timeout=PATIENCE,
@@ -96,6 +99,10 @@ class Site:
         )
         assert outcome.returncode == expect, f"{arguments}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
         return outcome.stdout if expect == 0 else outcome.stderr
+
+    def _environment(self) -> dict[str, str]:
+        """The modules are those of `tree`, whatever is installed."""
+        return {**os.environ, "PYTHONPATH": str(self.tree)}
 
     def output(self, host: str = "a") -> Path:
         """The output folder of a host."""
@@ -107,8 +114,8 @@ class Site:
         with path.open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.kafka.driver", role, str(self.config), str(self.output(host)), fault],
-                cwd=ROOT,
-                env={**os.environ, **environment},
+                cwd=self.tree,
+                env={**self._environment(), **environment},
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

@@ -83,8 +83,8 @@ def asked(capsys: pytest.CaptureFixture[str], config: Path, output: Path, *more:
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
-    """Every file but SQLite's index of its own log, which readers make too."""
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal"))]
+    """Every file."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
     return {path: path.read_bytes() for path in files}
 
 
@@ -179,3 +179,14 @@ def test_a_folder_without_a_ledger_is_bad_input(tmp_path: Path, capsys: pytest.C
     """Exit 2: there is nothing that could be migrated, and a wrong folder is the likelier reason."""
     sample(tmp_path)
     asked(capsys, configured(tmp_path), tmp_path / "nowhere", "--dry-run", code=2)
+
+
+def test_a_look_leaves_no_file_beside_the_ledger(
+    tmp_path: Path, log: EventLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SQLite makes a log for a reader too, of the reader's owner: a look as root kept the daemon from its ledger."""
+    config, output = configured(tmp_path), tmp_path / "out"
+    run(config, output, log)
+    before = {path.name for path in (output / "operator").iterdir()}
+    asked(capsys, config, output, "--dry-run")
+    assert {path.name for path in (output / "operator").iterdir()} == before

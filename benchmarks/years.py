@@ -1,0 +1,214 @@
+"""An output folder after years of releases: its size, and how long start-up and the commands that read it take.
+
+`python -m benchmarks.years [--releases 10000] [--folder DIR] [--json]`. Half of the releases are of a publication by
+TLKC (audited against the last one), half of one by differential privacy with its leakage, of a log of 60 cases. The
+first of each is built and audited; the others are the same build again, through the rest of the pipeline as it is:
+charge, manifest, files, fsync, seal, rename, publication, and what shortens old audits. Only what is drawn, measured
+and read back is left out, which the folder does not show.
+
+The targets are issue 26's, for 10,000 releases: start-up and each command below 10 s, and the operator's folder below
+1 MB for 100 releases, beyond the files that a release itself has there (`audit.json`, `variants.parquet`,
+`memory.json`); `operator_kb_a_release` counts these too. Wall time is what a person waits; on a machine that does much
+else look at `cpu`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.eventlog import EventLog
+from stream.config.settings import Settings
+from stream.release import final_bytes
+from stream.release.contract import Attempt, Exposure
+from stream.release.pipeline import Pipeline
+from stream.release.schedule import RealClock, Slot
+from stream.runtime.service import ReleaseService
+
+ROOT = Path(__file__).resolve().parent.parent
+SECONDS, KB = 10.0, 10.0
+HOUR = 3_600_000_000_000
+COMMANDS = {
+    "releases": ("releases", "{}", "--json"),
+    "report": ("report", "{}", "-o", "{}.html"),
+    "verify": ("verify", "{}", "--json"),
+}
+
+
+def settings() -> Settings:
+    """A publication by TLKC and one by differential privacy, with what both measure by default."""
+    return Settings.model_validate(
+        {
+            "process": {"name": "years"},
+            "publication": [
+                {
+                    "name": "research",
+                    "window": {"manual": True},
+                    "mechanism": {"kind": "tlkc", "L": 2, "K": 20, "C": 1.0},
+                    "audit": {
+                        "bk_length": 2,
+                        "n": [0, 1],
+                        "against": "last",
+                        "series": False,
+                        "risk": False,
+                        "utility": False,
+                    },  # what looks at all grows with all
+                    "gate": {"min_ka": 20, "on_violation": "warn"},
+                },
+                {
+                    "name": "statistics",
+                    "window": {"manual": True},
+                    "mechanism": {"kind": "dp-variants", "epsilon": 0.01, "delta_dp": 1e-6},
+                    "gate": {"public_cut": True, "max_epsilon": 1000.0, "max_tpl": 1000.0},
+                    "audit": {"risk": False, "utility": False},
+                },
+            ],
+        }
+    )
+
+
+def log() -> EventLog:
+    """Cases of five events, of six variants."""
+    kinds = ["abcde", "abdce", "abcce", "acbde", "abcdd", "accde"]
+    return EventLog.from_traces([(tuple(kinds[number % 6]), None) for number in range(60)])
+
+
+def release(service: ReleaseService, exposed: EventLog, number: int) -> None:
+    """Decide one cut: of each publication in turn."""
+    name = ("research", "statistics")[number % 2]
+    exposure = Exposure(exposed, np.ones(exposed.n_cases, dtype=np.bool_), (), number * HOUR)
+    counts = {"seen": len(exposed.time), "pending": 0, "late": 0, "new_cases": 0, "new_events": 0}
+    cut = Attempt(f"{name}/{number}/0/0", "manual", number * HOUR, exposure, counts)
+    decision = service.pipelines[name].attempt(cut)
+    assert decision.status == "sealed", decision.because
+
+
+def sizes(output: Path) -> dict[str, float]:
+    """Megabytes of the operator's folder by kind of file, and of the releases."""
+    found: Counter[str] = Counter()
+    for path in output.rglob("*"):
+        if path.is_file():
+            inside = path.relative_to(output).parts
+            own = inside[0] == "operator" and len(inside) == 4
+            found["public" if inside[0] == "public" else path.name if own else "beside"] += path.stat().st_size
+    return {name: round(size / 1e6, 3) for name, size in sorted(found.items())}
+
+
+def timed(output: Path, arguments: tuple[str, ...]) -> dict[str, float]:
+    """Seconds, CPU seconds and megabytes of a command in a process of its own."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    words = [word.format(output) for word in arguments]
+    done = subprocess.run(
+        [sys.executable, "-m", "stream.commands", *words], check=False, cwd=ROOT, stdout=subprocess.DEVNULL
+    )
+    wall, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == 0, words
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": round(wall, 2), "cpu": round(cpu, 2)}
+
+
+def start(output: Path) -> dict[str, float]:
+    """Opening the folder as a run does: ledger, recovery, earlier releases."""
+    began, cpu = time.monotonic(), time.process_time()
+    ReleaseService(settings(), output).close()
+    return {"seconds": round(time.monotonic() - began, 2), "cpu": round(time.process_time() - cpu, 2)}
+
+
+def again(pipeline: Pipeline) -> None:
+    """Let a pipeline that has built and audited once give the same build to each later cut, with lists that grow."""
+    builder, auditor = pipeline._build, pipeline._audit
+    known: dict[str, Any] = {}
+
+    def build(attempt: Attempt) -> Any:
+        return known["build"] if "build" in known else known.setdefault("build", builder(attempt))
+
+    def audit(attempt: Attempt, built: Any) -> Any:
+        if "found" not in known:
+            return known.setdefault("found", auditor(attempt, built))
+        found, number = known["found"], pipeline.account.last_number + 1
+        leakage = dict(found.audit.get("leakage") or {})
+        if "epsilon" in leakage:
+            leakage["epsilon"] = leakage["epsilon"][:1] * number
+        candidate = replace(found.candidate, sequence=number)
+        return replace(found, candidate=candidate, audit={**found.audit, "leakage": leakage})
+
+    pipeline._build, pipeline._audit = build, audit  # type: ignore[method-assign]
+
+
+def made(releases: int, output: Path) -> list[float]:
+    """Make the releases; CPU seconds of each."""
+    service, exposed, spent = ReleaseService(settings(), output, clock=Now()), log(), []
+    for pipeline in service.pipelines.values():
+        again(pipeline)
+    read_back = final_bytes.faults
+    try:
+        for number in range(releases):
+            began = time.process_time()
+            release(service, exposed, number)
+            spent.append(time.process_time() - began)
+            final_bytes.faults = lambda *_: []  # type: ignore[assignment]
+    finally:
+        final_bytes.faults = read_back
+        service.close()
+    return spent
+
+
+class Now(RealClock):
+    """Nothing waits for its moment."""
+
+    def slot(self, cut: int | None, delay: int) -> Slot:
+        return None  # type: ignore[return-value]
+
+
+def measure(releases: int, output: Path) -> dict[str, Any]:
+    """Make the releases where there are none, then look at what they left."""
+    spent = [] if output.exists() else made(releases, output)
+    found = sizes(output)
+    tenth = max(1, releases // 10)
+    own = sum(found.get(name, 0) for name in ("audit.json", "variants.parquet", "memory.json"))
+    result = {
+        "benchmark": "years",
+        "releases": releases,
+        "load": round(os.getloadavg()[0], 1),
+        "cpu_a_release": {
+            name: round(sum(part) / tenth, 4) for name, part in (("first", spent[:tenth]), ("last", spent[-tenth:]))
+        },
+        "megabytes": found,
+        "beside_kb_a_release": round(1000 * found.get("beside", 0) / releases, 2),
+        "operator_kb_a_release": round(1000 * (found.get("beside", 0) + own) / releases, 2),
+        "start": start(output),
+        **{name: timed(output, arguments) for name, arguments in COMMANDS.items()},
+    }
+    result["within"] = bool(
+        result["beside_kb_a_release"] < KB and all(result[name]["seconds"] < SECONDS for name in ("start", *COMMANDS))
+    )
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--releases", type=int, default=10_000)
+    parser.add_argument("--folder", type=Path, help="keep it here; what a run before has made here is measured")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    with contextlib.ExitStack() as opened:
+        folder = given.folder or Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        result = measure(given.releases, folder / "out")
+    print(json.dumps(result, indent=None if given.json else 2))
+
+
+if __name__ == "__main__":
+    main()

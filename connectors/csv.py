@@ -25,7 +25,7 @@ import numpy as np
 from connectors.encodings import by_head, guessed, known
 from connectors.folders import joined, parts
 from connectors.formulas import guarded, unguarded
-from connectors.frame import check_columns, flat_columns, from_frame
+from connectors.frame import Where, check_columns, flat_columns, from_frame
 from connectors.headers import resolved, said
 from connectors.output import clean, isoformat, writing
 from connectors.reading import SEPARATORS, Reading
@@ -65,24 +65,30 @@ def _nameless(name: str) -> bool:
 
 def read(path: Path, reading: Reading) -> EventLog:
     """The log of a CSV file or of a folder of them; errors as `connectors.frame.from_frame`, with file and line."""
-    files = parts(path, CSV)
-    tables, places, decimal_comma = [], [], False
-    for file in files:
-        dialect, frame = table(file, reading)
-        tables.append(frame)
-        places.append(lambda row, file=file, dialect=dialect: f"{file}: line {_line(file, dialect, row)}")
-        decimal_comma = decimal_comma or dialect.separator != ","
-    header = [str(name) for name in tables[0].columns]
+    dialects, frame, where = whole(path, reading)
+    header = [str(name) for name in frame.columns]
     names = resolved(header, reading.columns)
     note = said(header, reading.columns, names)
     if note:
         reading.say(note)
-    frame, where = joined(tables, places)
     log = from_frame(frame, names, reading, str(path), where)
+    decimal_comma = any(dialect.separator != "," for dialect in dialects)
     return log.with_columns(
         case={name: typed(column, decimal_comma) for name, column in log.case_attributes.items()},
         event={name: typed(column, decimal_comma) for name, column in log.event_attributes.items()},
     )
+
+
+def whole(path: Path, reading: Reading, *, check: bool = True) -> tuple[list[Dialect], pd.DataFrame, Where]:
+    """The dialects of the file or of the folder's files, all rows, and where each stands."""
+    files = parts(path, CSV)
+    found = [table(file, reading, check=check) for file in files]
+    places: list[Where] = [
+        lambda row, file=file, dialect=dialect: f"{file}: line {_line(file, dialect, row)}"  # type: ignore[misc]
+        for file, (dialect, _) in zip(files, found, strict=True)
+    ]
+    frame, where = joined([rows for _, rows in found], places)
+    return [dialect for dialect, _ in found], frame, where
 
 
 def table(path: Path, reading: Reading, *, check: bool = True) -> tuple[Dialect, pd.DataFrame]:

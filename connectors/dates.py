@@ -77,11 +77,12 @@ NO_TIME = (
 
 
 class UnknownTimesError(ValueError):
-    """The text at `place` has no place in a reading of the column; `reason` says what to do."""
+    """The text at `place` has no place in a reading of the column, or (`readings`) in more than one; `reason` says
+    what to do."""
 
-    def __init__(self, place: int, reason: str) -> None:
+    def __init__(self, place: int, reason: str, readings: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
-        self.place, self.reason = place, reason
+        self.place, self.reason, self.readings = place, reason, readings
 
 
 def numbers(texts: Sequence[str]) -> bool:
@@ -114,7 +115,7 @@ def plan(texts: Sequence[str], order: str | None = None) -> Plan:
     if not readings:
         raise _no_reading(misfits)
     if len(readings) > 1:
-        raise UnknownTimesError(0, _ambiguous({one: formats for one, (formats, _) in readings.items()}))
+        raise _ambiguous({one: formats for one, (formats, _) in readings.items()})
     formats_left, _ = next(iter(readings.values()))
     return Plan(formats=formats_left, said=f"times are read as {_shown(formats_left)}")
 
@@ -136,11 +137,14 @@ def _shown(formats: Sequence[str]) -> str:
     return ", ".join(map(repr, kinds[:3])) + (" ..." if len(kinds) > 3 else "")
 
 
-def _ambiguous(readings: Mapping[str, Sequence[str]]) -> str:
+def _ambiguous(readings: Mapping[str, Sequence[str]]) -> UnknownTimesError:
     words = {short: word for word, short in _ORDERS.items()}
     both = " or ".join(f"{words[order]} ({formats[0]!r})" for order, formats in readings.items())
-    return f"can be read {both}, and no value of the column tells; say which: --time-format " + " or ".join(
-        words[order] for order in readings
+    flags = tuple(words[order] for order in readings)
+    return UnknownTimesError(
+        0,
+        f"can be read {both}, and no value of the column tells; say which: --time-format {' or '.join(flags)}",
+        flags,
     )
 
 

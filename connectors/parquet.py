@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.folders import joined, parts
-from connectors.frame import check_columns, flat_columns, from_frame
+from connectors.frame import Where, check_columns, flat_columns, from_frame
 from connectors.headers import resolved, said
 from connectors.output import clean, replacing
 from connectors.reading import Reading
@@ -27,26 +27,31 @@ if TYPE_CHECKING:
 
 def read(path: Path, reading: Reading) -> EventLog:
     """The log of a Parquet file; errors as `connectors.frame.from_frame`, with file and row (1 is the first)."""
-    paths = parts(path, (".parquet",))
-    tables = [_table(one, reading) for one in paths]
-    names = resolved(list(tables[0].columns), reading.columns)
-    for one, table in zip(paths, tables, strict=True):
-        check_columns([str(name) for name in table.columns], names, str(one))
-    note = said(list(tables[0].columns), reading.columns, names)
+    frame, where = whole(path, reading)
+    header = [str(name) for name in frame.columns]
+    names = resolved(header, reading.columns)
+    note = said(header, reading.columns, names)
     if note:
         reading.say(note)
-    frame, where = joined(tables, [lambda row, file=file: f"{file}: row {row + 1}" for file in paths])
     return from_frame(frame, names, reading, str(path), where)
 
 
-def _table(path: Path, reading: Reading) -> pd.DataFrame:
+def whole(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.DataFrame, Where]:
+    """All rows of the file or of the folder's files, and where each stands."""
+    files = parts(path, (".parquet",))
+    places: list[Where] = [lambda row, file=file: f"{file}: row {row + 1}" for file in files]  # type: ignore[misc]
+    return joined([_table(file, reading, check) for file in files], places)
+
+
+def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(path) as file:
             header = list(file.schema_arrow.names)
-            check_columns(header, resolved(header, reading.columns), str(path))
+            if check:
+                check_columns(header, resolved(header, reading.columns), str(path))
             table = file.read()
             return _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
     except (pa.ArrowException, OSError) as error:

@@ -6,12 +6,15 @@ One row an event; case attributes stand as `case:X` on every row of the case, th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connectors import dates
 from connectors.columns import CASE_PREFIX, Names, as_text, constant_per_case
+from connectors.reading import Reading
+from connectors.shapes import shape
 from connectors.times import FIRST_YEAR, LAST_YEAR, UNITS, ZonelessError, parser, zone
 from models.errors import InputError, NoEventsError
 from models.eventlog import MISSING, Column, EventLog, Ints
@@ -23,9 +26,7 @@ Where = Callable[[int], str]
 """From a row of the table (0 is the first) to words that say where it stands."""
 
 
-def from_frame(
-    frame: pd.DataFrame, names: Names, timezone: str | None, unit: str | None, source: str, where: Where
-) -> EventLog:
+def from_frame(frame: pd.DataFrame, names: Names, reading: Reading, source: str, where: Where) -> EventLog:
     """Group the rows into cases in order of first appearance, each in time order; `row` is the table's row.
 
     InputError: missing columns (which, and which exist), no rows, a row without case, activity or time, a bad
@@ -34,9 +35,9 @@ def from_frame(
     check_columns([str(name) for name in frame.columns], names, source)
     if not len(frame):
         raise NoEventsError(f"{source}: the log holds no events")
-    owner = _required(frame[names.case], names.case, where)
-    activity = _required(frame[names.activity], names.activity, where)
-    time = times(frame[names.time], names.time, timezone, unit, where)
+    owner = _required(frame[names.case], names.case, "case", where)
+    activity = _required(frame[names.activity], names.activity, "activity", where)
+    time = times(frame[names.time], names.time, reading, where)
     order = np.lexsort((time, owner.codes))
     starts = np.concatenate(([0], np.cumsum(np.bincount(owner.codes, minlength=len(owner.values))))).astype(np.int64)
     known = {names.case, names.activity, names.time, names.resource}
@@ -93,29 +94,44 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _required(series: pd.Series[Any], name: str, where: Where) -> Column:
+def _required(series: pd.Series[Any], name: str, role: str, where: Where) -> Column:
     column = as_text(encode(series))
     empty = [code for code, value in enumerate(column.values) if value == ""]
     bad = np.flatnonzero((column.codes < 0) | np.isin(column.codes, empty))
     if len(bad):
-        raise InputError(f"{where(int(bad[0]))}: no {name}; every event needs one")
+        raise InputError(
+            f"{where(int(bad[0]))}: no {name}; every event needs one (another column: --columns {role}=...)"
+        )
     return column
 
 
-def times(series: pd.Series[Any], name: str, timezone: str | None, unit: str | None, where: Where) -> Ints:
-    """The time column in nanoseconds: text, datetimes with or without zone, or counts of `unit` since 1970."""
+def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> Ints:
+    """The time column in nanoseconds: datetimes with or without zone, texts, or counts of a unit since 1970."""
     import pandas as pd
 
-    if unit is not None and unit not in UNITS:
-        raise InputError(f"unit {unit!r} is not known; use one of {', '.join(UNITS)}")
+    unit, form = _unit(reading)
     bad = np.flatnonzero(series.isna().to_numpy())
     if len(bad):
-        raise InputError(f"{where(int(bad[0]))}: no {name}; every event needs one")
+        raise InputError(f"{where(int(bad[0]))}: no {name}; every event needs one (another column: --columns time=...)")
     if isinstance(series.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(series):
-        return _from_datetimes(series, name, timezone, where)
+        return _from_datetimes(series, name, reading.timezone, where)
     if unit is not None:
         return _counted(series, name, UNITS[unit], where)
-    return _parsed(series, name, timezone, where)
+    return _Texts(series, name, reading, where).instants(form)
+
+
+def _unit(reading: Reading) -> tuple[str | None, str | None]:
+    """(unit, other format) of `unit` and `time_format`, which may name a unit too."""
+    unit, form = reading.unit, reading.time_format
+    if unit is not None and unit not in UNITS:
+        raise InputError(f"unit {unit!r} is not known; use one of {', '.join(UNITS)}")
+    if form is not None and form in UNITS:
+        return form, None
+    if form is not None and form not in dates.WORDS:
+        if "%" not in form:
+            raise InputError(f"--time-format {form!r}: give a format of strptime, or one of {', '.join(dates.WORDS)}")
+        dates.parsed(["0"], form)  # refuses what is no format before a file is blamed
+    return unit, form
 
 
 def _from_datetimes(series: pd.Series[Any], name: str, timezone: str | None, where: Where) -> Ints:
@@ -140,7 +156,10 @@ def _counted(series: pd.Series[Any], name: str, factor: int, where: Where) -> In
         try:
             result[row] = int(value) * factor if isinstance(value, int) else _decimal(str(value), factor)
         except (ValueError, ArithmeticError):
-            raise InputError(f"{where(row)}: {name} is not a number of the unit given") from None
+            raise InputError(
+                f"{where(row)}: {name} is not a number of the unit given (--time-format); its shape is "
+                f"{shape(str(value))!r}"
+            ) from None
     return result
 
 
@@ -150,26 +169,103 @@ def _decimal(text: str, factor: int) -> int:
     return int(Decimal(text) * factor)
 
 
-def _parsed(series: pd.Series[Any], name: str, timezone: str | None, where: Where) -> Ints:
-    parse = parser(timezone)
-    distinct = Column.encode(series.tolist())  # times of releases repeat: each text is parsed once
-    result = np.empty(len(distinct.values), dtype=np.int64)
-    for code, text in enumerate(distinct.values):
+class _Texts:
+    """A column of times as texts; each distinct text is parsed once, since times of releases repeat."""
+
+    def __init__(self, series: pd.Series[Any], name: str, reading: Reading, where: Where) -> None:
+        self.name, self.reading, self.where = name, reading, where
+        column = Column.encode(series.tolist())
+        self.codes = column.codes
+        self.texts = [text if isinstance(text, str) else str(text) for text in column.values]
+
+    def instants(self, form: str | None) -> Ints:
+        """Nanoseconds by the format; without one by ISO 8601, or by the one reading that holds for all."""
+        stripped = [text.strip() for text in self.texts]
+        if form in (dates.EXCEL, dates.EXCEL_1904):
+            return self._excel(stripped, form)
+        if form is not None and form not in dates.WORDS:
+            return self._by_formats(stripped, [form] * len(stripped))
+        if form is not None or dates.numbers(stripped):
+            return self._planned(stripped, form, None)
+        return self._iso(stripped)
+
+    def _iso(self, stripped: list[str]) -> Ints:
+        parse = parser(self.reading.timezone)
+        result = np.empty(len(self.texts), dtype=np.int64)
+        for code, text in enumerate(self.texts):
+            try:
+                result[code] = parse(text)
+            except ZonelessError:
+                raise self._zoneless(code) from None
+            except ValueError:
+                return self._planned(stripped, None, code)
+        return np.asarray(result[self.codes])
+
+    def _planned(self, stripped: list[str], order: str | None, misfit: int | None) -> Ints:
+        """By the plan for the whole column; `misfit` is the first text that is not ISO 8601."""
         try:
-            result[code] = parse(text if isinstance(text, str) else str(text))
-        except ZonelessError:
-            raise zoneless(where(_first(distinct, code)), name) from None
-        except ValueError:
-            raise InputError(
-                f"{where(_first(distinct, code))}: {name} is not a time; write it as 2026-01-31T12:00:00+01:00, or "
-                "give the unit it counts"
-            ) from None
-    return np.asarray(result[distinct.codes])
+            plan = dates.plan(stripped, order)
+        except dates.UnknownTimesError as error:
+            if misfit:  # the texts before it are ISO 8601, and so should it be
+                raise self._refused(misfit, dates.NO_TIME) from None
+            raise self._refused(error.place, error.reason) from None
+        if plan.unit is not None:
+            result = self._counted(stripped, plan.unit)
+        elif plan.excel is not None:
+            result = self._excel(stripped, plan.excel)
+        else:
+            result = self._by_formats(stripped, plan.formats)
+        if plan.said is not None:
+            self.reading.say(f"{self.name}: {plan.said}")
+        return result
 
+    def _counted(self, stripped: list[str], unit: str) -> Ints:
+        counted = [_decimal(text.replace(",", "."), UNITS[unit]) for text in stripped]
+        return np.asarray(np.asarray(counted, dtype=np.int64)[self.codes])
 
-def _first(column: Column, code: int) -> int:
-    """The first row with a value."""
-    return int(np.argmax(column.codes == code))
+    def _excel(self, stripped: list[str], kind: str) -> Ints:
+        moments = np.empty(len(stripped), dtype="datetime64[ns]")
+        for code, text in enumerate(stripped):
+            try:
+                moments[code] = dates.excel_days(text, kind)
+            except (ValueError, ArithmeticError):
+                raise self._refused(code, f"is no day number of Excel (--time-format {kind})") from None
+        return self._local(moments, np.ones(len(stripped), dtype=bool))
+
+    def _by_formats(self, stripped: list[str], formats: Sequence[str]) -> Ints:
+        moments = dates.moments_of(stripped, formats)
+        bad = np.flatnonzero(np.isnat(moments))
+        if len(bad):
+            code = int(bad[0])
+            raise self._refused(code, f"is not a time of the format {formats[code]!r} (--time-format)")
+        return self._local(moments, np.asarray([not dates.zoned(form) for form in formats]))
+
+    def _local(self, moments: Any, zoneless_: Any) -> Ints:
+        """Instants of moments, of which some stand in the zone of the log."""
+        import pandas as pd
+
+        result = moments.astype(np.int64)
+        bad = np.flatnonzero(zoneless_)
+        if len(bad):
+            if self.reading.timezone is None:
+                raise self._zoneless(int(bad[0]))
+            own = pd.Series(moments[bad])
+            result[bad] = _from_datetimes(
+                own, self.name, self.reading.timezone, lambda place: self.where(self._row(int(bad[place])))
+            )
+        return np.asarray(result[self.codes])
+
+    def _row(self, code: int) -> int:
+        """The first row with a text."""
+        return int(np.argmax(self.codes == code))
+
+    def _zoneless(self, code: int) -> InputError:
+        return zoneless(self.where(self._row(code)), self.name)
+
+    def _refused(self, code: int, reason: str) -> InputError:
+        return InputError(
+            f"{self.where(self._row(code))}: {self.name} {reason}; its shape is {shape(self.texts[code])!r}"
+        )
 
 
 def zoneless(where: str, name: str) -> InputError:

@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from connectors.folders import one_after_another, parts
+from connectors.reading import Reading
 from models.errors import InputError
 from models.eventlog import EventLog
 
 SUFFIXES = (".xes", ".xes.gz", ".csv", ".csv.gz", ".parquet")
+"""What is written, and read."""
+READ = (*SUFFIXES, ".tsv", ".tsv.gz", ".json", ".jsonocel", ".sqlite", ".xml", ".xmlocel")
+"""What is read; the last five are object-centric logs (OCEL 2.0)."""
+STDIN = "-"
+
+_KINDS = {
+    **dict.fromkeys((".tsv",), ".csv"),
+    **dict.fromkeys((".json", ".jsonocel", ".sqlite", ".xml", ".xmlocel"), ".ocel"),
+}
 
 
 def suffix_of(path: Path) -> str:
     """Which of `SUFFIXES` the file has; InputError when none."""
-    for suffix in SUFFIXES:
+    return _suffix(path, SUFFIXES)
+
+
+def _suffix(path: Path, known: Sequence[str]) -> str:
+    for suffix in known:
         if path.name.lower().endswith(suffix):
             return suffix.removesuffix(".gz")
-    raise InputError(f"{path}: unknown kind of log; use one of {', '.join(SUFFIXES)}")
+    raise InputError(f"{path}: unknown kind of log; use one of {', '.join(known)}")
+
+
+def kind_of_log(path: Path) -> str:
+    """.xes, .csv, .parquet or .ocel: what the file, or every file of the folder, is; InputError when nothing is."""
+    if path.is_dir():
+        kinds = {kind_of_log(file) for file in parts(path, READ)}
+        if len(kinds) != 1:
+            what = "several kinds of logs" if kinds else f"no log ({', '.join(READ)})"
+            raise InputError(f"{path}: the folder holds {what}; name one file, or a folder of one kind")
+        return kinds.pop()
+    suffix = _suffix(path, READ)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    return _KINDS.get(suffix, suffix)
 
 
 def read_log(
@@ -26,31 +56,48 @@ def read_log(
     timezone: str | None = None,
     *,
     unit: str | None = None,
+    reading: Reading | None = None,
 ) -> EventLog:
-    """The event log of a file, each case in time order (ties in file order).
+    """The event log of a file, of a folder of files of one kind, or of standard input (`-`); each case in time order
+    (ties in file order).
 
-    * `columns` maps case, activity, time, resource to column names; XES names are the defaults.
+    * `columns` maps case, activity, time, resource to column names; XES names are the defaults, and the headers of
+      common exports are known (`connectors.headers`).
     * `timezone` (IANA name) is the zone of times that carry none; without it such a time is an InputError.
     * `unit` (ns, us, ms, s; CSV and Parquet) says that the time column counts since 1970-01-01 UTC.
+    * `reading` says these things and more (`connectors.reading`); what the others say goes before it.
 
     Attributes are kept under their names in the file; `case:X` of flat files is the case attribute `X`.
     InputError names file and line, or trace and event, never content.
     """
-    path = Path(path)
-    suffix = suffix_of(path)
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
-    if suffix == ".xes":
+    told = {"columns": columns, "timezone": timezone, "unit": unit}
+    how = replace(reading or Reading(), **{key: value for key, value in told.items() if value is not None})
+    if str(path) == STDIN:
+        from connectors.stdin import spooled
+
+        with spooled() as file:
+            return _read(file, how)
+    return _read(Path(path), how)
+
+
+def _read(path: Path, reading: Reading) -> EventLog:
+    kind = kind_of_log(path)
+    if kind == ".xes":
         from connectors import xes
 
-        return xes.read(path, columns, timezone)
-    if suffix == ".csv":
+        logs = [xes.read(file, reading.columns, reading.timezone) for file in parts(path, SUFFIXES)]
+        return logs[0] if len(logs) == 1 else one_after_another(logs, path)
+    if kind == ".ocel":
+        from connectors import ocel
+
+        return ocel.read(path, reading)
+    if kind == ".csv":
         from connectors import csv
 
-        return csv.read(path, columns, timezone, unit=unit)
+        return csv.read(path, reading)
     from connectors import parquet
 
-    return parquet.read(path, columns, timezone, unit=unit)
+    return parquet.read(path, reading)
 
 
 def read_back(path: Path) -> EventLog:

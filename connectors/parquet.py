@@ -12,34 +12,52 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors.columns import Names
-from connectors.frame import check_columns, flat_columns, from_frame
+from connectors.folders import joined, parts
+from connectors.frame import Where, check_columns, flat_columns, from_frame
+from connectors.headers import resolved, said
 from connectors.output import clean, replacing
+from connectors.reading import Reading
 from models.errors import InputError
 from models.eventlog import Column, EventLog
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 
-def read(
-    path: Path, columns: Mapping[str, str] | None = None, timezone: str | None = None, *, unit: str | None = None
-) -> EventLog:
+def read(path: Path, reading: Reading) -> EventLog:
     """The log of a Parquet file; errors as `connectors.frame.from_frame`, with file and row (1 is the first)."""
+    frame, where = whole(path, reading)
+    header = [str(name) for name in frame.columns]
+    names = resolved(header, reading.columns)
+    note = said(header, reading.columns, names)
+    if note:
+        reading.say(note)
+    return from_frame(frame, names, reading, str(path), where)
+
+
+def whole(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.DataFrame, Where]:
+    """All rows of the file or of the folder's files, and where each stands."""
+    files = parts(path, (".parquet",))
+    places: list[Where] = [lambda row, file=file: f"{file}: row {row + 1}" for file in files]  # type: ignore[misc]
+    return joined([_table(file, reading, check) for file in files], places)
+
+
+def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names = Names.of(columns)
     try:
         with pq.ParquetFile(path) as file:
-            check_columns(list(file.schema_arrow.names), names, str(path))
+            header = list(file.schema_arrow.names)
+            if check:
+                check_columns(header, resolved(header, reading.columns), str(path))
             table = file.read()
-            frame = _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+            return _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
     except (pa.ArrowException, OSError) as error:
         if _short_of_memory(error):
             raise MemoryError from error  # the file is sound
         raise InputError(f"{path}: not a readable Parquet file; fetch it again") from error
-    return from_frame(frame, names, timezone, unit, str(path), lambda row: f"{path}: row {row + 1}")
 
 
 def _short_of_memory(error: Exception) -> bool:

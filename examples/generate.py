@@ -1,6 +1,8 @@
 """The bundled sample log: a small hospital, made up from a seed. No person's data went into it.
 
-`python -m examples.generate [FILE]` writes `examples/hospital.xes.gz`, the same log at every run.
+`python -m examples.generate [FILE]` writes `examples/hospital.xes.gz`, the same log at every run, and beside it
+`hospital.csv.gz`: the same events as an office exports them, by semicolon, in order of time, with `31/01/2025 14:05:00` of
+the clock in Berlin.
 
 About 2,000 cases over 26 weeks from 2025-01-06: more arrivals in the daytime and on working days, a diagnosis
 (sensitive), an age, staff as resources, rework, and from week 15 on a concept drift: CT scans take over from X-rays,
@@ -9,6 +11,7 @@ and fast-track patients leave without a doctor's second look.
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -19,6 +22,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from connectors import write_log
+from connectors.output import writing
 from models.eventlog import EventLog
 
 SEED = 20250106
@@ -126,11 +130,30 @@ def hospital(seed: int = SEED) -> EventLog:
     return EventLog.from_events(cases, activities, times, staff_names, people)
 
 
+CLOCK = ZoneInfo("Europe/Berlin")
+HEADER = ("Case ID", "Activity", "Complete Timestamp", "Resource", "diagnosis", "age")
+
+
+def write_twin(log: EventLog, path: Path) -> None:
+    """The log as a CSV file of the kind that people have."""
+    cases = log.case_of_event.tolist()
+    people = [log.case_attributes[name].decode() for name in ("diagnosis", "age")]
+    rows = zip(cases, log.activity.decode(), log.time.tolist(), log.resource.decode(), strict=True)
+    with writing(path) as stream:
+        table = csv.writer(stream, delimiter=";", lineterminator="\n")
+        table.writerow(HEADER)
+        for case, activity, time, staff in sorted(rows, key=lambda row: row[2]):
+            local = datetime.fromtimestamp(time // 1_000_000_000, CLOCK)
+            own = [values[case] for values in people]
+            table.writerow([log.case_ids[case], activity, local.strftime("%d/%m/%Y %H:%M:%S"), staff, *own])
+
+
 def main(arguments: Sequence[str]) -> None:
     """Write the log to the file named, or beside this program."""
     target = Path(arguments[0]) if arguments else Path(__file__).with_name("hospital.xes.gz")
     log = hospital()
     write_log(log, target)
+    write_twin(log, target.with_name(target.name.partition(".")[0] + ".csv.gz"))
     print(f"{target}: {log.n_cases} cases, {log.n_events} events, {len(set(log.traces()))} variants")
 
 

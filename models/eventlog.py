@@ -9,12 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from models.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
@@ -193,6 +196,23 @@ class EventLog:
             self,
             case_attributes=self.case_attributes if case is None else dict(case),
             event_attributes=self.event_attributes if event is None else dict(event),
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The log as pm4py takes it: one row an event under the XES names, times in UTC, attributes of a case as
+        `case:X`. Cases without events have no row."""
+        import pandas as pd
+
+        cases = self.case_of_event
+        own = {f"case:{name}": column.take(cases).decode() for name, column in self.case_attributes.items()}
+        usual = {
+            "case:concept:name": [self.case_ids[case] for case in cases.tolist()],
+            "concept:name": self.activity.decode(),
+            "time:timestamp": pd.to_datetime(self.time, unit="ns", utc=True),
+            "org:resource": self.resource.decode(),
+        }
+        return pd.DataFrame(
+            {**usual, **own, **{name: column.decode() for name, column in self.event_attributes.items()}}
         )
 
     @classmethod

@@ -5,7 +5,7 @@ threshold 0.2), measure its fitness, precision and F1 against the original. Fitn
 replay passes over activities that the model lacks, and so rates a release that dropped them too well (Sepsis, weak
 seq: .976 by replay, .757 by alignments). Replay is the fast choice.
 
-The one place that imports pm4py: it prints a banner and warns about optional parts on import.
+pm4py is imported through `quiet_pm4py` alone: it prints a banner and warns about optional parts on import.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def discovery_quality(
         raise InputError(f"fitness method {method!r} is not one of alignment, replay")
     if not original.n_events or not released.n_events:
         raise InputError("discovery quality compares two logs with at least one event each")
-    with _quiet() as pm4py:
+    with quiet_pm4py() as pm4py:
         model = pm4py.discover_petri_net_inductive(_frame(released), noise_threshold=noise)
         frame = _frame(original)
         measure = pm4py.fitness_alignments if method == "alignment" else pm4py.fitness_token_based_replay
@@ -137,7 +137,7 @@ def _frame(log: EventLog) -> pd.DataFrame:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[Any]:
+def quiet_pm4py() -> Iterator[Any]:
     """pm4py without its banner, its warnings and its progress bars."""
     level = logging.root.manager.disable
     with (

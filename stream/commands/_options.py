@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import InputError
+from stream.values.visible import visible
 
 Log = Annotated[
-    Path, typer.Argument(help="An event log: .xes, .xes.gz, .csv, .csv.gz or .parquet.", show_default=False)
+    Path,
+    typer.Argument(
+        help="An event log: .xes, .csv, .tsv (also packed, .gz), .parquet, OCEL 2.0 (.json, .sqlite, .xml), a folder "
+        "of files of one kind, or - for standard input.",
+        show_default=False,
+        allow_dash=True,
+    ),
 ]
 Sensitive = Annotated[str, typer.Option("--sensitive", metavar="A[,B]", help="Sensitive attributes of a case.")]
 Released = Annotated[
@@ -25,10 +36,72 @@ Columns = Annotated[
     str, typer.Option("--columns", metavar="case=..,activity=..", help="Names of the columns; XES names by default.")
 ]
 Timezone = Annotated[str, typer.Option("--timezone", metavar="ZONE", help="Zone of times that carry none, e.g. UTC.")]
+FILE = "How the log is written (found out where not told)"
+TimeFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--time-format",
+        metavar="FORMAT",
+        help="Of strptime, or day-first, month-first, year-first, excel, excel-1904, s, ms, us, ns.",
+        rich_help_panel=FILE,
+    ),
+]
+Encoding = Annotated[
+    str | None, typer.Option("--encoding", metavar="NAME", help="Of CSV: utf-8, cp1252 ...", rich_help_panel=FILE)
+]
+Separator = Annotated[
+    str | None,
+    typer.Option("--separator", metavar="SIGN", help="Of CSV: comma, semicolon, tab, bar.", rich_help_panel=FILE),
+]
+ObjectType = Annotated[
+    str | None,
+    typer.Option(
+        "--object-type", metavar="TYPE", help="Of OCEL: the objects that are the cases.", rich_help_panel=FILE
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of simulations; released noise never takes one.")]
 
 ROLES = ("case", "activity", "time", "resource")
+
+
+_FLAGS: dict[str, tuple[Any, Any]] = {
+    "columns": (Columns, ""),
+    "timezone": (Timezone, ""),
+    "time_format": (TimeFormat, None),
+    "encoding": (Encoding, None),
+    "separator": (Separator, None),
+    "object_type": (ObjectType, None),
+}
+
+
+def reads_log(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the flags that say how its logs are written; it takes them as one parameter `reading`."""
+    own = inspect.signature(command, eval_str=True)
+
+    @functools.wraps(command)
+    def with_flags(**given: Any) -> Any:
+        flags = {name: given.pop(name) for name in _FLAGS}
+        told = {**flags, "columns": columns(flags["columns"]), "timezone": flags["timezone"] or None}
+        return command(**given, reading=Reading(**told, say=tell))
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in own.parameters.values():
+        if parameter.name == "reading":
+            parameters += [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+                for name, (kind, default) in _FLAGS.items()
+            ]
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    with_flags.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # Typer asks for it
+    with_flags.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": own.return_annotation}
+    return with_flags
+
+
+def tell(note: str) -> None:
+    """What was guessed of a file, on stderr."""
+    typer.echo(f"veilstream: {visible(note)}", err=True)
 
 
 def split(text: str) -> list[str]:

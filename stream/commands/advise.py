@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PANEL = "Publish"
 
 
+@options.reads_log
 def command(
     log: options.Log,
     K: Annotated[int, typer.Option("--K", min=2, help="Least number of cases that must match.")] = 20,
@@ -26,8 +27,7 @@ def command(
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw events kept against waiting.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the proposal there (TOML).")] = None,
     sensitive: options.Sensitive = "",
-    columns: options.Columns = "",
-    timezone: options.Timezone = "",
+    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> int:
     """Try several settings on a log and propose the one that holds over all releases and keeps most; exit 3 where none
@@ -37,7 +37,7 @@ def command(
     from connectors import read_log
     from stream.commands._advise_plot import draw
     from stream.commands._plot import check
-    from stream.config.settings import Columns, Completion, Process, Settings
+    from stream.config.settings import Columns, Completion, LogFile, Process, Settings
     from stream.replay import advise as proposal
     from stream.replay.replay import check_against
 
@@ -47,17 +47,17 @@ def command(
         raise InputError(f"--goal {goal!r} is not one of {', '.join(proposal.GOALS)}")
     if plot is not None:
         check(plot)
-    names = options.columns(columns)
     settings = Settings(
         process=Process(
             sensitive=tuple(options.split(sensitive)),
-            columns=Columns(**names),
-            timezone=timezone or None,
+            columns=Columns(**(reading.columns or {})),
+            timezone=reading.timezone,
             completion=Completion(log_end=True),
-        )
+        ),
+        file=LogFile.of(reading),
     )
     with progress() as bar, tempfile.TemporaryDirectory() as folder:
-        events = read_log(log, names, timezone or None)
+        events = read_log(log, reading=reading)
         check_against(settings, events)
         total = len(proposal.candidates(events, K, settings.process.sensitive, C))
         task = bar.add_task("replaying", total=total)

@@ -17,6 +17,7 @@ TLKC = "TLKC-privacy"
 DP = "Differential privacy and Amun"
 
 
+@options.reads_log
 def command(
     log: options.Log,
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="The released log.")] = None,
@@ -82,8 +83,7 @@ def command(
     keep_resources: Annotated[bool, typer.Option("--keep-resources", help="Release the names of resources.")] = False,
     sensitive: options.Sensitive = "",
     release_attributes: options.Released = "",
-    columns: options.Columns = "",
-    timezone: options.Timezone = "",
+    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search of `local`.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -99,19 +99,19 @@ def command(
     if output is not None and output.exists() and log.exists() and output.samefile(log):
         raise InputError(f"-o {output} is the log itself; name another file")
     shown = (options.split(sensitive), options.split(release_attributes))
-    _run(log, output, mechanism, given, shown, columns, timezone, list_violations, keep_resources, json)
+    _run(log, output, mechanism, given, shown, reading, list_violations, keep_resources, json)
 
 
 def _run(
     log: Path, output: Path | None, kind: str, given: dict[str, Any], attributes: tuple[list[str], list[str]],
-    columns: str, timezone: str, list_violations: bool, keep_resources: bool, json: bool,
+    reading: options.Reading, list_violations: bool, keep_resources: bool, json: bool,
 ) -> None:  # fmt: skip
     from connectors import read_log
     from stream.commands import _anonymize as once
 
     mechanism = once.chosen(kind, given)
     sensitive, released = attributes
-    source = read_log(log, options.columns(columns), timezone or None)
+    source = read_log(log, reading=reading)
     exposure = once.exposure_of(source, sensitive, released, mechanism)
     mechanism.check_log(exposure.log)
     problem = once.tlkc_problem(mechanism, exposure)

@@ -22,14 +22,14 @@ PANEL = "Measure"
 CARRIES = {"ac": ("activity",), "re": ("resource",), "time": ("relative_time",)}
 
 
+@options.reads_log
 def command(
     releases: Annotated[
         list[Path],
         typer.Argument(metavar="L1 L2 [L3 ...]", help="Releases in order of publication.", show_default=False),
     ],
     sensitive: options.Sensitive = "",
-    columns: options.Columns = "",
-    timezone: options.Timezone = "",
+    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
     bk_length: Annotated[int, typer.Option("--bk-length", help="How many items the adversary knows, at most.")] = 2,
     n: Annotated[
         str, typer.Option("--n", help="Events that may have been removed from a case, at most: 1..5 or 0,1.")
@@ -76,7 +76,7 @@ def command(
             taxonomy=taxonomy,
         )
     )
-    logs = _read(releases, options.columns(columns), timezone)
+    logs = _read(releases, reading)
     simple = question.simple(logs, releases, options.split(sensitive))
     pairs = []
     with progress() as bar:
@@ -235,10 +235,10 @@ def _block(schema: Any, n: int, symbols: Sequence[Any], codes: Any, values: Any)
     return pa.Table.from_arrays([*columns, *(pa.array(values[:, k]) for k in range(5))], schema=schema)
 
 
-def _read(paths: list[Path], columns: dict[str, str], timezone: str) -> list[EventLog]:
+def _read(paths: list[Path], reading: options.Reading) -> list[EventLog]:
     from connectors import read_log
 
-    return [read_log(path, columns=columns, timezone=timezone or None) for path in paths]
+    return [read_log(path, reading=reading) for path in paths]
 
 
 def _check_target(path: Path, releases: int) -> None:

@@ -63,6 +63,7 @@ class Result(TypedDict, total=False):
     bound: Allocation
 
 
+@options.reads_log
 def command(
     log: options.Log,
     scenario: Annotated[str, typer.Option(help="certain: exactly WINDOW events a case; uncertain: up to.")] = "certain",
@@ -87,8 +88,7 @@ def command(
     ] = "",
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw BPL, FPL and TPL (png, pdf, svg).")] = None,
     seed: options.Seed = 0,
-    columns: options.Columns = "",
-    timezone: options.Timezone = "",
+    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> None:
     """Compute what noised releases of a growing log tell together, in nats (BPL, FPL and TPL)."""
@@ -122,7 +122,7 @@ def command(
         attributes=attribute or [],
     )
     settings = [ask(window=x) for x in windows]
-    outcomes = _simulate(log, columns, timezone, settings)
+    outcomes = _simulate(log, reading, settings)
     results = [_result(each, outcome, alpha) for each, outcome in zip(settings, outcomes, strict=True)]
     if delta:
         for result, outcome in zip(results, outcomes, strict=True):
@@ -159,11 +159,11 @@ def _check_plot(path: Path, delta: Fraction) -> None:
     check(path)
 
 
-def _simulate(log: Path, columns: str, timezone: str, settings: Sequence[Settings]) -> list[Outcome]:
+def _simulate(log: Path, reading: options.Reading, settings: Sequence[Settings]) -> list[Outcome]:
     from connectors import read_log
     from models.leakage.experiment import run
 
-    events = read_log(log, options.columns(columns), timezone or None)
+    events = read_log(log, reading=reading)
     with progress() as bar:
         return [run(events, each) for each in bar.track(settings, description="simulating releases")]
 

@@ -36,7 +36,7 @@ def command(
         raise InputError(f"--topic {target}: not in source.topics ({', '.join(source.topics)})")
     columns = settings.process.columns
     with progress() as bar:
-        events = read_log(log, columns.changed, settings.process.timezone)
+        events = read_log(log, reading=settings.reading(options.tell))
         task = bar.add_task("publishing", total=events.n_events)
         sent = publish_log(
             events,

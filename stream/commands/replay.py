@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PANEL = "Publish"
 
 
+@options.reads_log
 def command(
     log: options.Log,
     config: Annotated[Path | None, typer.Option("-c", "--config", help="Configuration file (TOML).")] = None,
@@ -43,8 +44,7 @@ def command(
         Path | None, typer.Option("--metrics-textfile", help="Leave the metrics in this file at the end.")
     ] = None,
     sensitive: options.Sensitive = "",
-    columns: options.Columns = "",
-    timezone: options.Timezone = "",
+    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> int:
     """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld."""
@@ -57,12 +57,12 @@ def command(
     if speed is not None and not speed > 0:
         raise typer.BadParameter("must be above 0", param_hint="--speed")
     end = moment(until, "--until") if until else None
-    loaded = sources.load(config, _flags(sensitive, columns, timezone))
+    loaded = sources.load(config, _flags(sensitive, reading))
     if config is not None and not loaded.publication:
         raise typer.BadParameter(f"{config} has no [[publication]]", param_hint="-c")
     with progress() as bar:
         reading = bar.add_task(f"reading {log.name}", total=None)
-        events = read_log(log, loaded.process.columns.changed, loaded.process.timezone)
+        events = read_log(log, reading=loaded.reading(options.tell))
         bar.remove_task(reading)
         if compare:
             from stream.replay.compare import alternatives
@@ -114,15 +114,18 @@ def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Ite
             server.server_close()
 
 
-def _flags(sensitive: str, columns: str, timezone: str) -> Mapping[str, Any]:
+def _flags(sensitive: str, reading: options.Reading) -> Mapping[str, Any]:
+    from stream.config.settings import LogFile
+
     process: dict[str, Any] = {}
     if sensitive:
         process["sensitive"] = options.split(sensitive)
-    if columns:
-        process["columns"] = options.columns(columns)
-    if timezone:
-        process["timezone"] = timezone
-    return {"process": process} if process else {}
+    if reading.columns:
+        process["columns"] = dict(reading.columns)
+    if reading.timezone:
+        process["timezone"] = reading.timezone
+    file = LogFile.of(reading).model_dump(exclude_none=True)
+    return {name: table for name, table in (("process", process), ("file", file)) if table}
 
 
 def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> Sequence[Mapping[str, Any]]:

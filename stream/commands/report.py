@@ -14,6 +14,7 @@ from stream.commands._output import emit_json
 PANEL = "Operate"
 
 
+@options.reads_log
 def command(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The output folder of a replay or daemon.", show_default=False)
@@ -32,8 +33,7 @@ def command(
         Path | None,
         typer.Option("--source", metavar="LOG", help="The source log: its graph stands beside the last release's."),
     ] = None,
-    columns: options.Columns = "",
-    timezone: options.Timezone = "",
+    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
     show_values: Annotated[
         bool,
         typer.Option(
@@ -49,7 +49,7 @@ def command(
     from connectors import read_log
     from stream.report.data import collect
 
-    log = read_log(source, options.columns(columns), timezone or None) if source else None
+    log = read_log(source, reading=reading) if source else None
     data = collect(folder, show_values=show_values, source=log)
     if output is not None:
         from stream.report.page import render

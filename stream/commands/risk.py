@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PANEL = "Measure"
 
 
+@options.reads_log
 def command(
     log: options.Log,
     projection: Annotated[
@@ -42,8 +43,7 @@ def command(
     population: Annotated[int, typer.Option(metavar="N", help="Estimate uniqueness among N persons.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figure (png, pdf, svg).")] = None,
     sensitive: options.Sensitive = "",
-    columns: options.Columns = "",
-    timezone: options.Timezone = "",
+    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
@@ -56,8 +56,7 @@ def command(
     amounts = [checked(part) for part in options.split(points)]
     if not wanted or not amounts:
         raise InputError("--projection and --points each need a value")
-    names = options.columns(columns)
-    events = read_log(log, names, timezone or None)
+    events = read_log(log, reading=reading)
     ask = partial(
         trace_uniqueness,
         events,
@@ -69,7 +68,7 @@ def command(
         adversary=adversary,  # type: ignore[arg-type]
         sensitive=options.split(sensitive),
         case_attributes=options.split(case_attributes) or None,
-        event_attributes=_by_role(options.split(event_attributes), names) or None,
+        event_attributes=_by_role(options.split(event_attributes), reading.columns or {}) or None,
     )
     if plot is not None:
         from stream.commands._plot import check

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PANEL = "Measure"
 
 
+@options.reads_log
 def command(
     original: options.Log,
     released: Annotated[Path, typer.Argument(help="The released log.", show_default=False)],
@@ -30,8 +31,7 @@ def command(
     fitness: Annotated[
         str, typer.Option(help="Of the discovered model: alignment, replay (fast) or none.")
     ] = "alignment",
-    columns: options.Columns = "",
-    timezone: options.Timezone = "",
+    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> None:
     """Compare a release with its original: variants, graphs, times, bottlenecks, and the discovered model."""
@@ -42,8 +42,8 @@ def command(
         raise InputError(f"--fitness {fitness!r} is not one of alignment, replay, none")
     if T not in NANOSECONDS:
         raise InputError(f"--T {T!r} is not one of {', '.join(NANOSECONDS)}")
-    here = read_log(original, options.columns(columns), timezone or None)
-    there = read_log(released, options.columns(columns), timezone or None)
+    here = read_log(original, reading=reading)
+    there = read_log(released, reading=reading)
     result = _compare(here, there, tuple(options.split(perspective)), T, fitness)
     if json:
         emit_json(result)

@@ -41,6 +41,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[process.columns]", settings.Columns),
     ("[process.completion]", settings.Completion),
     ("[process.budget]", settings.ProcessBudget),
+    ("[file] (`replay` and `publish` only)", settings.LogFile),
     ("[source] (daemon only)", Source),
     ("[source.security]", type(Source.model_fields["security"].default)),
     ("[metrics] (daemon only)", settings.Endpoint),

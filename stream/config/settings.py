@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from connectors.kafka.source import Source
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.config.process import Attributes, Columns, Completion, Process, ProcessBudget, Table
 from stream.config.publication import Publication, refuse_impossible_audience
@@ -34,6 +35,7 @@ __all__ = [
     "Columns",
     "Completion",
     "Endpoint",
+    "LogFile",
     "Process",
     "ProcessBudget",
     "Publication",
@@ -52,11 +54,30 @@ class Endpoint(Table):
     """What `release_expected_seconds` says of a publication without `every` before its second release (7d)."""
 
 
+class LogFile(Table):
+    """How the log file of `replay` and `publish` is written; what is not told is found out."""
+
+    time_format: str | None = Field(default=None, min_length=1)
+    """Of strptime, or day-first, month-first, year-first, excel, excel-1904, s, ms, us, ns (CSV and Parquet)."""
+    encoding: str | None = Field(default=None, min_length=1)
+    """Of a CSV file: utf-8, cp1252 ..."""
+    separator: str | None = Field(default=None, min_length=1)
+    """Of a CSV file: one character, or comma, semicolon, tab, bar."""
+    object_type: str | None = Field(default=None, min_length=1)
+    """Of an object-centric log (OCEL 2.0): the objects that are the cases."""
+
+    @classmethod
+    def of(cls, reading: Reading) -> LogFile:
+        """What the flags of a command say."""
+        return cls(**{name: getattr(reading, name) for name in cls.model_fields})
+
+
 class Settings(Table):
     """A whole configuration file."""
 
     process: Process = Process()
     publication: tuple[Publication, ...] = ()
+    file: LogFile = LogFile()
     source: Source | None = None
     """Daemon only: where events come from."""
     key: SecretStr | None = None
@@ -114,6 +135,11 @@ class Settings(Table):
         if self.checkpoint_key_former is not None and self.checkpoint_key is None:
             raise ValueError("checkpoint_key_former is set without checkpoint_key: nothing could be sealed")
         return self
+
+    def reading(self, say: Callable[[str], None]) -> Reading:
+        """How a log file of this process is read; `say` is told what was guessed."""
+        process = self.process
+        return Reading(columns=process.columns.changed, timezone=process.timezone, say=say, **self.file.model_dump())
 
     def spec(self, publication: Publication) -> PublicationSpec:
         """What the pipeline of a publication needs of all this."""

@@ -239,7 +239,8 @@ def as_toml(settings: Settings, publication: Publication) -> str:
     for key in ("window", "mechanism", "audit"):
         table[key] = _plain(getattr(publication, key))
     table["gate"] = publication.gate.model_dump(exclude_defaults=True)
-    text = tomli_w.dumps({"process": body, "publication": [table]})
+    file = settings.file.model_dump(exclude_none=True)
+    text = tomli_w.dumps({"process": body, **({"file": file} if file else {}), "publication": [table]})
     if process.completion.log_end:
         note = "# What ends a case: a daemon does not know the end of the log; choose inactivity or end_activities.\n"
         text = text.replace("[process.completion]", note + "[process.completion]")

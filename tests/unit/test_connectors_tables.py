@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from connectors import read_log, write_log
+from connectors.reading import Reading
 from models.errors import InputError
 from models.eventlog import EventLog
 
@@ -142,7 +143,7 @@ def test_long_names_and_separators_at_the_end_of_a_line_are_read(table):
 
 
 def test_damaged_files_are_refused(tmp_path, table):
-    """Cut off gzip, no UTF-8, no Parquet: one line each."""
+    """Cut off gzip, not in the encoding that is named, no Parquet: one line each."""
     packed = table(HEADER, *(f"{n},A,2020-01-01T00:00:00Z" for n in range(2000)), name="l.csv.gz").read_bytes()
     for name, data, said in [
         ("cut.csv.gz", packed[: len(packed) // 2], "damaged or cut off"),
@@ -152,6 +153,8 @@ def test_damaged_files_are_refused(tmp_path, table):
     ]:
         (tmp_path / name).write_bytes(data)
         assert said in refused(tmp_path / name)
+    (tmp_path / "latin.csv").write_bytes(HEADER.encode() + b"\n\xe9,A,2020-01-01T00:00:00Z\n")
+    assert "not written in utf-8" in refused(tmp_path / "latin.csv", reading=Reading(encoding="utf-8"))
 
 
 def frame(**columns) -> pd.DataFrame:

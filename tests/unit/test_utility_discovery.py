@@ -38,7 +38,7 @@ def test_precision_is_that_of_pm4py() -> None:
         original = _log(*("".join(generator.choice(list("abcde"), int(generator.integers(1, 9)))) for _ in range(12)))
         kept = generator.random(original.n_events) < generator.uniform(0.3, 1)
         released = original.select_events(kept, drop_empty=True)
-        with discovery._quiet() as pm4py:
+        with discovery.quiet_pm4py() as pm4py:
             model = pm4py.discover_petri_net_inductive(discovery._frame(released), noise_threshold=discovery.NOISE)
             expected = pm4py.precision_token_based_replay(discovery._frame(original), *model)
         found = discovery_quality(original, released, "replay").precision

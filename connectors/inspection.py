@@ -1,0 +1,328 @@
+"""What a log file is, as far as it can be told by looking: `veilstream inspect`.
+
+The guesses are tried on the file itself, so that flags which are proposed are flags that read it. Values are shown as
+shapes alone.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connectors import guessing
+from connectors.columns import CASE_PREFIX, Names
+from connectors.dates import UnknownTimesError, numbers, plan, zoned
+from connectors.frame import encode
+from connectors.headers import resolved
+from connectors.logs import STDIN, kind_of_log, read_log
+from connectors.reading import SEPARATORS, Reading
+from connectors.shapes import shape
+from connectors.times import ZonelessError, parser
+from models.errors import InputError
+from models.eventlog import Column, EventLog
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SAMPLES = 3
+PARTS = ("case", "activity", "time", "resource")
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One column: the part of the log that it is, or the role that it may need, with the reason."""
+
+    name: str
+    part: str | None
+    role: str | None
+    reason: str
+    type: str
+    filled: int
+    distinct: int
+    samples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A flag that only a person can settle."""
+
+    flag: str
+    choices: tuple[str, ...]
+    why: str
+
+
+@dataclass(slots=True)
+class Inspection:
+    """All that is told of a file. `log` is null where it cannot be read with the flags (`problems` says why)."""
+
+    file: str
+    kind: str
+    bytes: int
+    encoding: str | None = None
+    separator: str | None = None
+    header_line: int | None = None
+    rows: int | None = None
+    time: dict[str, Any] = field(default_factory=dict)
+    columns: list[Attribute] = field(default_factory=list)
+    object_types: dict[str, dict[str, int]] = field(default_factory=dict)
+    log: dict[str, int] | None = None
+    decisions: list[Decision] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+
+    def names(self, role: str) -> list[str]:
+        """The attributes for which a role is proposed, named as the log names them once it is read."""
+        return [one.name.removeprefix(CASE_PREFIX) for one in self.columns if one.role == role]
+
+
+def inspect(path: Path, reading: Reading) -> Inspection:
+    """Look at a file; InputError where it is no log at all."""
+    if str(path) == STDIN:
+        from connectors.stdin import spooled
+
+        with spooled() as file:
+            return inspect_named(file, STDIN, reading)
+    return inspect_named(path, str(path), reading)
+
+
+def inspect_named(path: Path, name: str, reading: Reading) -> Inspection:
+    """Look at a file that the user knows by `name`."""
+    kind = kind_of_log(path)
+    size = sum(one.stat().st_size for one in (path.iterdir() if path.is_dir() else [path]) if one.is_file())
+    found = Inspection(name, kind.removeprefix("."), size)
+    how = replace(reading, say=found.notes.append)
+    if kind in (".csv", ".parquet"):
+        how = _flat(path, kind, how, found)
+    elif kind == ".ocel" and _ocel(path, how, found):
+        return found
+    _tried(path, how, found, flat=kind in (".csv", ".parquet"))
+    _commands(found)
+    found.notes = [note.replace(str(path), name) for note in dict.fromkeys(found.notes)]
+    return found
+
+
+def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading:
+    """Columns, parts and times of a table; how to read it with what was guessed."""
+    if kind == ".csv":
+        from connectors import csv
+
+        dialects, frame, _ = csv.whole(path, reading, check=False)
+        found.encoding = dialects[0].encoding.removesuffix("-sig")  # which only allows a byte order mark
+        found.separator = SEPARATORS.get(dialects[0].separator, dialects[0].separator)
+        found.header_line = dialects[0].skipped + 1
+    else:
+        from connectors import parquet
+
+        frame, _ = parquet.whole(path, reading, check=False)
+    found.rows = len(frame)
+    if not len(frame.columns):
+        raise InputError(f"{path}: no column has a name")
+    twice = sorted(name for name, count in Counter(frame.columns).items() if count > 1)
+    if twice:
+        raise InputError(f"{path}: column {', '.join(map(repr, twice))} stands twice; rename one")
+    columns = {str(name): encode(frame[name]) for name in frame.columns}
+    parts = guessing.parts(columns, reading.columns or {})
+    part_of = {guess.column: (role, guess.reason) for role, guess in parts.items()}
+    case = columns[parts["case"].column] if "case" in parts else None
+    for name, column in columns.items():
+        found.columns.append(_attribute(name, column, part_of.get(name), case))
+    for role in ("case", "activity", "time"):
+        if role not in parts:
+            found.decisions.append(Decision("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
+    names = {role: parts[role].column for role in PARTS if role in parts}
+    known = resolved(list(columns), reading.columns)
+    found.flags += _column_flag(names, known, list(columns), reading, found)
+    how = replace(reading, columns={**(reading.columns or {}), **names})
+    if "time" in parts:
+        how = _times(frame[parts["time"].column], how, found)
+    _flags_told(reading, found)
+    return how
+
+
+def _attribute(name: str, column: Column, part: tuple[str, str] | None, case: Column | None) -> Attribute:
+    from connectors.csv import typed
+
+    role, reason = (None, part[1]) if part else guessing.role(name, column, case)
+    texts = all(isinstance(value, str) for value in column.values)
+    values = typed(column, decimal_comma=True).values if texts else column.values
+    kinds = {type(value).__name__ for value in values}
+    shapes = Counter(shape(str(column.values[code])) for code in column.codes[:2000].tolist() if code >= 0)
+    samples = tuple(text for text, _ in shapes.most_common(_SAMPLES))
+    kind = kinds.pop() if len(kinds) == 1 else "str"
+    return Attribute(
+        name,
+        part[0] if part else None,
+        role,
+        reason,
+        {"str": "text", "int": "whole number", "float": "number", "bool": "true or false"}.get(kind, kind),
+        int((column.codes >= 0).sum()),
+        len(column.values),
+        samples,
+    )
+
+
+def _column_flag(
+    names: Mapping[str, str], known: Names, header: list[str], reading: Reading, found: Inspection
+) -> list[str]:
+    """`--columns` with what no reader would find out by itself."""
+    needed = {
+        role: name
+        for role, name in names.items()
+        if getattr(known, role) != name or (reading.columns or {}).get(role) == name
+    }
+    if not needed:
+        return []
+    if not guessing.same_name(list(needed.values())):
+        found.problems.append("a column's name holds a comma: name it in [process.columns] of a configuration")
+    told = ",".join(f"{role}={name}" for role, name in needed.items())
+    return [f"--columns {shlex.quote(told)}"]
+
+
+def _flags_told(reading: Reading, found: Inspection) -> None:
+    for name in ("encoding", "separator", "object_type", "timezone", "time_format"):
+        value = getattr(reading, name)
+        if value:
+            found.flags.append(f"--{name.replace('_', '-')} {shlex.quote(value)}")
+
+
+def _times(series: pd.Series[Any], reading: Reading, found: Inspection) -> Reading:
+    """What the time column is, and what of it only a person knows; how to read it for a try."""
+    import pandas as pd
+
+    if isinstance(series.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(series):
+        found.time = {"format": "timestamp", "zone": series.dt.tz is not None}
+    else:
+        texts = [str(value).strip() for value in dict.fromkeys(series.dropna().tolist())]
+        found.time = _kind_of_times(texts, reading, found)
+    if found.time.get("zone") is False and reading.timezone is None:
+        found.decisions.append(
+            Decision(
+                "--timezone", ("ZONE",), "the times carry no zone; name the one of their clock, such as Europe/Berlin"
+            )
+        )
+        reading = replace(reading, timezone="UTC")
+    if found.time.get("readings") and reading.time_format is None:
+        reading = replace(reading, time_format=found.time["readings"][0])
+    return reading
+
+
+def _kind_of_times(texts: list[str], reading: Reading, found: Inspection) -> dict[str, Any]:
+    told = reading.time_format
+    if told is not None:
+        return {"format": told, "zone": zoned(told) or told in ("s", "ms", "us", "ns")}
+    if not numbers(texts):
+        parse = parser(None)
+        zone = True
+        try:
+            for text in texts:
+                try:
+                    parse(text)
+                except ZonelessError:
+                    zone = False
+            return {"format": "ISO 8601", "zone": zone}
+        except ValueError:
+            pass
+    try:
+        made = plan(texts)
+    except UnknownTimesError as error:
+        if error.readings:
+            found.decisions.append(
+                Decision("--time-format", error.readings, "the dates can be read in each of these ways")
+            )
+            return {"format": None, "zone": False, "readings": list(error.readings)}
+        return {"format": None, "zone": None}
+    if made.formats:
+        kinds = list(dict.fromkeys(made.formats))
+        return {"format": kinds[0] if len(kinds) == 1 else kinds, "zone": all(zoned(form) for form in kinds)}
+    return {"format": made.flag, "zone": made.unit is not None}
+
+
+def _ocel(path: Path, reading: Reading, found: Inspection) -> bool:
+    """Object types; whether nothing more can be told before one is chosen."""
+    from connectors import ocel
+
+    counts = ocel.objects_of(path).counts()
+    found.object_types = {name: {"objects": things, "events": events} for name, (things, events) in counts.items()}
+    if reading.object_type is not None:
+        _flags_told(reading, found)
+        return False
+    found.decisions.append(Decision("--object-type", tuple(counts), "the objects of one type become the cases"))
+    _commands(found)
+    return True
+
+
+def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool) -> None:
+    """Read the file as proposed: what comes out, or why nothing does."""
+    open_ = any(decision.flag == "--time-format" for decision in found.decisions)
+    try:
+        log = read_log(path, reading=replace(reading, say=_unsaid) if open_ else reading)
+    except InputError as error:
+        found.problems.append(str(error).replace(str(path), found.file))
+        if not flat and "--timezone" in str(error) and reading.timezone is None:
+            found.decisions.append(
+                Decision("--timezone", ("ZONE",), "the times carry no zone; name that of their clock")
+            )
+            found.problems.clear()
+            _tried(path, replace(reading, timezone="UTC"), found, flat=flat)
+        return
+    found.log = {"cases": log.n_cases, "events": log.n_events, "variants": len(set(log.traces()))}
+    if not flat:
+        _of_log(log, reading, found)
+    _lifecycle(log, found)
+
+
+def _unsaid(_: str) -> None:
+    """Of a try by one of several readings nothing is told."""
+
+
+def _of_log(log: EventLog, reading: Reading, found: Inspection) -> None:
+    """Columns of a log that is no table."""
+    names = Names.of(reading.columns)
+    case = Column(log.case_of_event.astype(np.int32), log.case_ids)
+    ordinary = "the name that the format gives it"
+    shown = [
+        (names.case, case, "case"),
+        (names.activity, log.activity, "activity"),
+        (names.time, Column.encode(log.time.tolist()), "time"),
+        (names.resource, log.resource, "resource"),
+    ]
+    for name, column, part in shown:
+        if column.values:
+            one = _attribute(name, column, (part, ordinary), case)
+            found.columns.append(replace(one, type="time", samples=()) if part == "time" else one)
+    own = Column(np.arange(log.n_cases, dtype=np.int32), log.case_ids)
+    for name, column in log.case_attributes.items():
+        found.columns.append(_attribute(f"{CASE_PREFIX}{name}", column, None, own))
+    for name, column in log.event_attributes.items():
+        part = ("lifecycle", "its name") if name == "lifecycle:transition" else None
+        found.columns.append(_attribute(name, column, part, case))
+    found.time = {"format": "ISO 8601"}
+
+
+def _lifecycle(log: EventLog, found: Inspection) -> None:
+    for one in found.columns:
+        if one.part == "lifecycle" and one.name in log.event_attributes and one.distinct > 1:
+            found.notes.append(
+                f"{one.name} has {one.distinct} values: each start and each complete is an event of its own, so that "
+                "activities count more than once; keep the rows of one transition if that is not meant"
+            )
+
+
+def _commands(found: Inspection) -> None:
+    """The way to go on. What only a person knows stands in capitals, or as choices between bars."""
+    told = [flag.split(" ", 1)[0] for flag in found.flags]
+    for decision in found.decisions:
+        if decision.flag not in told and decision.flag != "--columns":
+            found.flags.append(f"{decision.flag} {shlex.quote('|'.join(decision.choices))}")
+    sensitive = found.names("sensitive")
+    flags = [*found.flags, *([f"--sensitive {shlex.quote(','.join(sensitive))}"] if sensitive else [])]
+    words = " ".join([shlex.quote(found.file), *flags])
+    found.commands = [f"veilstream replay {words} -o first", f"veilstream advise {words} -o proposed.toml"]

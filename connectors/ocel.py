@@ -1,0 +1,277 @@
+"""Object-centric event logs (OCEL 2.0: JSON, SQLite, XML), flattened by pm4py: the objects of one type become the cases.
+
+Flattening changes counts, and what it does to them is said: an event without an object of the type is left out, one
+with several is counted once for each (convergence), and where a case has several objects of another type, what happens
+to each of them stands in one trace (divergence).
+
+pm4py reads times that carry no zone as UTC. Times are therefore taken from the file as they are written, and read like
+those of every other log.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from connectors.columns import CASE_PREFIX
+from connectors.csv import typed
+from connectors.frame import from_frame, times
+from connectors.headers import resolved
+from connectors.reading import Reading
+from connectors.xes_stream import elements
+from models.errors import InputError, NoEventsError
+from models.eventlog import EventLog
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+JSON, XML, SQLITE = (".json", ".jsonocel"), (".xml", ".xmlocel"), (".sqlite",)
+
+
+class _Relation(msgspec.Struct, rename={"object": "objectId"}):
+    object: str
+
+
+class _Event(msgspec.Struct):
+    id: str
+    type: str
+    time: str
+    relationships: list[_Relation] = []
+
+
+class _Object(msgspec.Struct):
+    id: str
+    type: str
+
+
+class _Document(msgspec.Struct):
+    """What of the JSON is needed here; pm4py reads the rest."""
+
+    events: list[_Event]
+    objects: list[_Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """The parts of an object-centric log that flattening goes by, as the file has them."""
+
+    times: Mapping[str, str]
+    activities: Mapping[str, str]
+    types: Mapping[str, str]
+    relations: tuple[tuple[str, str], ...]
+    """(event, object), each pair once."""
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """type -> (objects, events with such an object), by name."""
+        objects: dict[str, int] = {}
+        for kind in self.types.values():
+            objects[kind] = objects.get(kind, 0) + 1
+        events: dict[str, set[str]] = {}
+        for event, thing in self.relations:
+            events.setdefault(self.types[thing], set()).add(event)
+        return {kind: (objects[kind], len(events.get(kind, ()))) for kind in sorted(objects)}
+
+    def effects(self, kind: str) -> list[str]:
+        """What flattening by the type does to counts, in plain sentences."""
+        related: dict[str, dict[str, set[str]]] = {}
+        for event, thing in self.relations:
+            related.setdefault(event, {}).setdefault(self.types[thing], set()).add(thing)
+        with_case = {event: by_type[kind] for event, by_type in related.items() if kind in by_type}
+        rows = sum(map(len, with_case.values()))
+        several = sum(len(cases) > 1 for cases in with_case.values())
+        cases = {case for own in with_case.values() for case in own}
+        lines = [
+            f"flattened by {kind!r}: {len(cases)} cases, {rows} events; {len(self.times) - len(with_case)} of "
+            f"{len(self.times)} events have no such object and are left out",
+            f"convergence: events of several cases are counted in each ({several}); {rows - len(with_case)} of the "
+            f"{rows} are such copies, which frequencies and resources count too often"
+            if several
+            else "convergence: none, no event belongs to several cases",
+        ]
+        return [*lines, self._divergence(kind, with_case, related, len(cases))]
+
+    def _divergence(
+        self, kind: str, with_case: Mapping[str, set[str]], related: Mapping[str, Mapping[str, set[str]]], cases: int
+    ) -> str:
+        """Cases in which an activity stands several times for different objects of another type."""
+        groups: dict[tuple[str, str, str], set[frozenset[str]]] = {}
+        for event, own in with_case.items():
+            for other, things in related[event].items():
+                if other == kind:
+                    continue
+                for case in own:
+                    groups.setdefault((case, self.activities[event], other), set()).add(frozenset(things))
+        found: dict[str, set[str]] = {}
+        for (case, _, other), sets in groups.items():
+            if len(sets) > 1:
+                found.setdefault(other, set()).add(case)
+        if not found:
+            return "divergence: none, no activity is repeated in a case for different objects of another type"
+        parts = ", ".join(f"{len(found[other])} of {cases} cases by {other!r}" for other in sorted(found))
+        return (
+            f"divergence: {parts} repeat an activity for different objects of that type; such repetitions and what "
+            "follows what among them say nothing of one such object"
+        )
+
+
+def read(path: Path, reading: Reading) -> EventLog:
+    """The flattened log; InputError names the object types where none, or an unknown one, is told."""
+    if path.is_dir():
+        raise InputError(f"{path}: a folder of object-centric logs; name one file")
+    import pandas as pd
+
+    objects = objects_of(path)
+    kinds = objects.counts()
+    listed = ", ".join(f"{name} ({things} objects, {events} events)" for name, (things, events) in kinds.items())
+    if reading.object_type is None:
+        raise InputError(
+            f"{path}: an object-centric log; say which objects are the cases with --object-type: {listed or 'it has none'}"
+        )
+    if reading.object_type not in kinds:
+        raise InputError(f"{path}: no object type {reading.object_type!r}; --object-type takes one of: {listed}")
+    if not kinds[reading.object_type][1]:
+        raise NoEventsError(f"{path}: no event has an object of the type {reading.object_type!r}; it has {listed}")
+    written = pd.Series(list(objects.times.values()), dtype=object)
+    # before pm4py, which says only that one is wrong
+    times(written, "time", replace(reading, say=lambda _: None), lambda row: f"{path}: event {row + 1}")
+    frame = _flattened(path, reading.object_type, objects)
+    for line in objects.effects(reading.object_type):
+        reading.say(line)
+    numbers = {event: place for place, event in enumerate(objects.times)}
+    rows = [numbers[event] for event in frame["ocel:eid"]]
+    told = frame.drop(columns=["ocel:eid", f"{CASE_PREFIX}ocel:type"], errors="ignore")
+    names = resolved([str(name) for name in told.columns], reading.columns)
+    log = from_frame(told, names, reading, str(path), lambda row: f"{path}: event {rows[row] + 1}")
+    return log.with_columns(
+        case={name: typed(column) for name, column in log.case_attributes.items()},
+        event={name: typed(column) for name, column in log.event_attributes.items()},
+    )
+
+
+def _flattened(path: Path, kind: str, objects: Objects) -> pd.DataFrame:
+    """pm4py's table, one row for an event and a case, in the order of the file, times as they are written."""
+    from models.utility.discovery import quiet_pm4py
+
+    try:
+        with quiet_pm4py() as pm4py:
+            readers = {**dict.fromkeys(JSON, pm4py.read_ocel2_json), **dict.fromkeys(XML, pm4py.read_ocel2_xml)}
+            log = readers.get(path.suffix.lower(), pm4py.read_ocel2_sqlite)(str(path))
+            frame = pm4py.ocel_flattening(log, kind)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{path}: pm4py cannot flatten it ({type(error).__name__}); is it OCEL 2.0 with all its parts?"
+        ) from error
+    frame = frame.drop_duplicates(["ocel:eid", "case:concept:name"]).reset_index(drop=True)
+    order = {event: place for place, event in enumerate(objects.times)}
+    frame = frame.sort_values("ocel:eid", key=lambda ids: ids.map(order), kind="stable").reset_index(drop=True)
+    frame["time:timestamp"] = [objects.times[event] for event in frame["ocel:eid"]]
+    return frame
+
+
+def objects_of(path: Path) -> Objects:
+    """Events, objects and their relations; InputError where the file is no OCEL 2.0, with the place."""
+    suffix = path.suffix.lower()
+    if suffix in JSON:
+        return _of_json(path)
+    return _of_xml(path) if suffix in XML else _of_sqlite(path)
+
+
+def _checked(
+    path: Path, events: list[tuple[str, str, str]], things: list[tuple[str, str]], pairs: list[tuple[str, str]]
+) -> Objects:
+    """`events` are (id, activity, time). Ids stand once, and relations name what there is."""
+    for what, ids in (("event", [event[0] for event in events]), ("object", [thing[0] for thing in things])):
+        if len(set(ids)) != len(ids):
+            place = next(place for place, one in enumerate(ids) if one in ids[:place])
+            raise InputError(f"{path}: {what} {place + 1} has the id of an earlier {what}")
+    types = dict(things)
+    numbers = {event[0]: place for place, event in enumerate(events)}
+    for event, thing in pairs:
+        if event not in numbers or thing not in types:
+            where = f"event {numbers[event] + 1}" if event in numbers else "a relation of no event"
+            raise InputError(f"{path}: {where}: names an object that is not in the log")
+    if not events:
+        raise NoEventsError(f"{path}: the log holds no events")
+    return Objects(
+        {event: time for event, _, time in events},
+        {event: activity for event, activity, _ in events},
+        types,
+        tuple(dict.fromkeys(pairs)),
+    )
+
+
+def _of_json(path: Path) -> Objects:
+    data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    try:
+        document = msgspec.json.decode(data, type=_Document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = str(error) if isinstance(error, msgspec.ValidationError) else "not well-formed JSON"
+        raise InputError(f"{path}: no OCEL 2.0 in JSON: {reason}") from None
+    return _checked(
+        path,
+        [(event.id, event.type, event.time) for event in document.events],
+        [(thing.id, thing.type) for thing in document.objects],
+        [(event.id, relation.object) for event in document.events for relation in event.relationships],
+    )
+
+
+def _of_xml(path: Path) -> Objects:
+    events: list[tuple[str, str, str]] = []
+    things: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
+    places: list[str] = []
+
+    def start(tag: str, attributes: list[str]) -> None:
+        own = dict(zip(attributes[::2], attributes[1::2], strict=True))
+        if places == ["log", "events"] and tag == "event":
+            events.append((_needed(own, "id"), _needed(own, "type"), _needed(own, "time")))
+        elif places == ["log", "objects"] and tag == "object":
+            things.append((_needed(own, "id"), _needed(own, "type")))
+        elif places[1:3] == ["events", "event"] and tag in ("relationship", "relobj", "object") and "object-id" in own:
+            pairs.append((events[-1][0], own["object-id"]))
+        places.append(tag)
+
+    for _ in elements(path, start, lambda _: places.pop() and None):
+        pass
+    if not events and not things:
+        raise InputError(f"{path}: XML, but no OCEL 2.0: it has neither events nor objects")
+    return _checked(path, events, things, pairs)
+
+
+def _needed(own: Mapping[str, str], name: str) -> str:
+    if name not in own:
+        raise ValueError(f"an event or object without {name}")
+    return own[name]
+
+
+def _of_sqlite(path: Path) -> Objects:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
+            kinds = base.execute("SELECT ocel_type, ocel_type_map FROM event_map_type").fetchall()
+            activities = dict(base.execute("SELECT ocel_id, ocel_type FROM event").fetchall())
+            times: dict[str, Any] = {}
+            for _, table in kinds:
+                quoted = f"event_{table}".replace('"', '""')
+                times.update(base.execute(f'SELECT ocel_id, ocel_time FROM "{quoted}"').fetchall())  # noqa: S608 - quoted
+            things = base.execute("SELECT ocel_id, ocel_type FROM object").fetchall()
+            pairs = base.execute("SELECT ocel_event_id, ocel_object_id FROM event_object").fetchall()
+    except sqlite3.Error as error:
+        raise InputError(f"{path}: no OCEL 2.0 in SQLite ({error})") from None
+    for place, event in enumerate(activities):
+        if times.get(event) is None:
+            raise InputError(f"{path}: event {place + 1}: no ocel_time; every event needs one")
+    events = [(str(event), str(activity), str(times[event])) for event, activity in activities.items()]
+    return _checked(
+        path,
+        events,
+        [(str(thing), str(kind)) for thing, kind in things],
+        [(str(event), str(thing)) for event, thing in pairs],
+    )

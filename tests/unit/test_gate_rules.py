@@ -49,6 +49,7 @@ def _mechanism(kind: str) -> Mechanism:
         ("max_uniqueness", 0, -0.01),
         ("min_utility", 0, -0.01),
         ("max_delta", 0, "-0.1"),
+        ("max_minimality", 0, -1),
     ],
 )
 def test_the_least_bound(key: str, least: Any, below: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from models.dp.budget import Charge
 from stream.daemon.delta_log import Anchor, note
+from stream.storage import entries
 from stream.storage.entries import (
     BurnedEntry,
     ClaimBody,
@@ -129,3 +130,15 @@ def test_what_is_no_entry_is_refused(line: bytes) -> None:
     """A charge without its amount counts for nothing else: budgets are never guessed."""
     with pytest.raises(msgspec.DecodeError):
         read_entry(line)
+
+
+@pytest.mark.parametrize(
+    "kind", [one for one in vars(entries).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+)
+def test_what_is_on_record_cannot_be_changed_by_who_reads_it(kind: type[msgspec.Struct]) -> None:
+    """Every entry and body is frozen, and those of several fields take them by name."""
+    config = kind.__struct_config__
+    assert config.frozen
+    if kind is not entries.ChargeBody and len(kind.__struct_fields__) > 3:
+        with pytest.raises(TypeError, match="positional"):
+            kind(*(None for _ in kind.__struct_fields__))

@@ -13,6 +13,7 @@ from stream.release.contract import Build, Mechanism
 from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessBudget
 from stream.release.once import OncePerCase
 from stream.release.spec import PublicationSpec
+from stream.storage.ledger import Account
 
 VERSION = 1
 
@@ -90,6 +91,20 @@ def employees(spec: PublicationSpec) -> str:
         "employees: who recognises one event of a person knows all of that person's events and cases, and with whom "
         "they worked; K counts cases"
     )
+
+
+def chain(account: Account, elsewhere: int) -> Chain:
+    """What ties the next release to those before it: the digest of the last one's manifest, and how many numbers the
+    process has sealed, the next one included. `elsewhere`: by its other publications.
+
+    Where nothing in the manifest may depend on the data, only releases that were paid for count elsewhere: how many of
+    the others there are, the data decided.
+    """
+    standing = account.standing
+    return {
+        "previous_manifest": account.seals[standing[-1]].body.manifest if standing else None,
+        "releases": len(account.seals) + elsewhere + 1,
+    }
 
 
 def promise(mechanism: Mechanism, build: Build, *, sensitive: bool, once: OncePerCase | None = None) -> dict[str, str]:

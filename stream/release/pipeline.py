@@ -12,11 +12,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol, cast
-
-import msgspec
 
 from connectors.store.base import Prepared, Store
 from models.dp.budget import Charge
@@ -26,14 +23,15 @@ from stream.release import final_bytes, gate, repair
 from stream.release.audience import Audience
 from stream.release.builder import Builder
 from stream.release.candidate import Candidate
+from stream.release.charging import Charging
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Mechanism
-from stream.release.documents import AuditDocument, Chain, Manifest
+from stream.release.documents import AuditDocument, Manifest
 from stream.release.failpoints import Failpoint, Hook, nothing
-from stream.release.manifest import ProcessAccount, manifest
-from stream.release.once import PAID, refuse_other_terms
+from stream.release.manifest import ProcessAccount, chain, manifest
+from stream.release.once import refuse_other_terms
 from stream.release.prior_releases import Earlier
 from stream.release.public_view import shuffled
-from stream.release.reason import Code, Reason, of_record, texts
+from stream.release.reason import Reason, of_record, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
 from stream.storage import variants
@@ -46,7 +44,6 @@ from stream.storage.entries import (
     SealEntry,
     WithheldBody,
     WithheldEntry,
-    charge_entry,
 )
 from stream.storage.folder import OperatorFolder, replace_with, write_json
 from stream.storage.ledger import Account, Ledger
@@ -109,6 +106,7 @@ class Pipeline:
         self.name = self.spec.name
         self.account = Account(self.ledger, self.name)
         refuse_other_terms(self.name, self.spec.once, self.account.terms.values())
+        self.charging = Charging(self.spec, self.account, self.spent_elsewhere)
         self.builder = Builder(self.spec, self.account, self.pseudonyms)
         notes = (entry.body for entry in self.ledger.entries(self.name) if isinstance(entry, NoteEntry))
         self._gaps = {body.gap for body in notes if body.gap is not None}
@@ -169,74 +167,19 @@ class Pipeline:
         return None if delay is None else self.clock.slot(attempt.moment, delay)
 
     def _budget(self, attempt: Attempt) -> None:
-        """Budget and leakage gates. A charge that a crashed attempt of this cut left is reused, not added. `asked`:
-        what the charge adds to what is spent."""
-        once = self.spec.once
-        if once is not None and self.account.redraws[attempt.cut]:
-            raise _WithheldError([Reason("mechanism", PAID)])
-        charge = self.spec.mechanism.charge()
-        spent, asked = self.account.cost(attempt.cut, charge, once=once is not None)
-        leakage = [
-            reason
-            for audit in self.spec.audits
-            for reason in audit.before_noise({**self._ledger_facts(), "spent": spent}, asked)
-        ]
-        reasons = gate.before_noise(self.spec.gate, spent, asked, leakage)
-        others = self.spent_elsewhere()
-        for name, limit, used, more in (
-            ("epsilon", self.spec.max_epsilon, spent.epsilon + others.epsilon, asked.epsilon),
-            ("delta", self.spec.max_delta, spent.delta + others.delta, asked.delta),
-        ):
-            if limit is not None and more and used + more > limit:
-                told = f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
-                reasons.append(Reason("process_budget", told, limit, used + more))
+        """Budget and leakage gates."""
+        reasons = self.charging.refusals(attempt.cut, self._last_audit())
         if reasons:
             raise _WithheldError(reasons)
-
-    def _ledger_facts(self) -> Mapping[str, Any]:
-        return {
-            "charges": list(self.account.charges.values()),
-            "policy": self.spec.gate,
-            "audits": self._last_audit(),
-        }
 
     # charge
 
     def _charge(self, cut: str) -> None:
         """Commit the charge of a cut, where the mechanism asks for one."""
-        asked = self.spec.mechanism.charge()
-        reasons = self._charged(cut, asked) if asked != Charge() else []
+        reasons = self.charging.commit(cut)
         self.at(Failpoint.CHARGED)
         if reasons:
             raise _WithheldError(reasons)
-
-    def _charged(self, cut: str, asked: Charge) -> list[Reason]:
-        """Reasons to refuse where a crashed attempt paid less for the cut, the configuration having changed since: the
-        ledger keeps the first charge of a cut, and would under-count this one."""
-        once, redraw = self.spec.once, self.account.redraws[cut]
-        entry = charge_entry(self.name, cut, asked, redraw)
-        if once is not None:
-            entry = msgspec.structs.replace(entry, body=once.body(asked, redraw))
-        standing = self.account.append(entry).body
-        if standing.scope and (once is None or not once.matches(standing)):
-            told = f"{self.name}: an attempt under other terms has charged this cut; the next cut is charged anew"
-            return [Reason("mechanism", told)]
-        paid = standing.charge
-        parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
-            ("epsilon", paid.epsilon, asked.epsilon),
-            ("delta", paid.delta, asked.delta),
-        )
-        return [
-            Reason(
-                code,
-                f"{code}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
-                f"{float(before):g}; the next cut is charged anew",
-                before,
-                more,
-            )
-            for code, before, more in parts
-            if more > before
-        ]
 
     # build
 
@@ -510,20 +453,6 @@ class Pipeline:
         self.ledger.append(NoteEntry(publication=self.name, body=body))
         self._gaps.add(position)
 
-    def _chain(self) -> Chain:
-        """What ties the release to those before it: the digest of the last one's manifest, and how many numbers the
-        process has sealed, this one included.
-
-        Where nothing in the manifest may depend on the data, only releases that were paid for count elsewhere: how
-        many of the others there are, the data decided.
-        """
-        standing = self.account.standing
-        elsewhere = self.sealed_elsewhere(not self.spec.mechanism.reads_data_in_gate)
-        return {
-            "previous_manifest": self.account.seals[standing[-1]].body.manifest if standing else None,
-            "releases": len(self.account.seals) + elsewhere + 1,
-        }
-
     def _manifest(self, build: Build, number: int, slot: Slot | None) -> Manifest:
         standing = self.account.standing
         published = datetime.now(UTC) if slot is None else datetime.fromtimestamp(slot.moment // SECOND, UTC)
@@ -541,7 +470,7 @@ class Pipeline:
                 self.spec.max_epsilon,
                 self.spec.max_delta,
             ),
-            chain=self._chain(),
+            chain=chain(self.account, self.sealed_elsewhere(not self.spec.mechanism.reads_data_in_gate)),
             accepted_gaps=self.gaps_accepted,
             simulated=self.clock.simulated and (walls or (slot is not None and slot.simulated)),
         )

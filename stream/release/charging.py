@@ -1,0 +1,91 @@
+"""What a release may spend, and its charge: both before any noise is drawn, from the ledger alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import msgspec
+
+from models.dp.budget import Charge
+from stream.release import gate
+from stream.release.documents import AuditDocument
+from stream.release.once import PAID
+from stream.release.reason import Code, Reason
+from stream.release.spec import PublicationSpec
+from stream.storage.entries import charge_entry
+from stream.storage.ledger import Account
+
+
+@dataclass(frozen=True, slots=True)
+class Charging:
+    """The budget of one publication. `spent_elsewhere`: charges of the process's other publications, since a limit of
+    the process caps them together."""
+
+    spec: PublicationSpec
+    account: Account
+    spent_elsewhere: Callable[[], Charge]
+
+    def refusals(self, cut: str, last_audit: AuditDocument) -> list[Reason]:
+        """Reasons of the budget and leakage gates against the draw of a cut. A charge that a crashed attempt of this
+        cut left is reused, not added. `last_audit`: of the last sealed release."""
+        once = self.spec.once
+        if once is not None and self.account.redraws[cut]:
+            return [Reason("mechanism", PAID)]
+        spent, added = self.account.cost(cut, self.spec.mechanism.charge(), once=once is not None)
+        facts = {
+            "charges": list(self.account.charges.values()),
+            "policy": self.spec.gate,
+            "audits": last_audit,
+            "spent": spent,
+        }
+        leakage = [reason for audit in self.spec.audits for reason in audit.before_noise(facts, added)]
+        return [*gate.before_noise(self.spec.gate, spent, added, leakage), *self._of_process(spent, added)]
+
+    def _of_process(self, spent: Charge, added: Charge) -> list[Reason]:
+        """Reasons of the limits that all publications of the process share."""
+        others = self.spent_elsewhere()
+        reasons = []
+        for name, limit, used, more in (
+            ("epsilon", self.spec.max_epsilon, spent.epsilon + others.epsilon, added.epsilon),
+            ("delta", self.spec.max_delta, spent.delta + others.delta, added.delta),
+        ):
+            if limit is not None and more and used + more > limit:
+                told = f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
+                reasons.append(Reason("process_budget", told, limit, used + more))
+        return reasons
+
+    def commit(self, cut: str) -> list[Reason]:
+        """Commit the charge of a cut, where the mechanism asks for one.
+
+        Returns reasons to refuse where a crashed attempt paid less for the cut, the configuration having changed since:
+        the ledger keeps the first charge of a cut, and would under-count this one.
+        """
+        asked = self.spec.mechanism.charge()
+        if asked == Charge():
+            return []
+        once, redraw = self.spec.once, self.account.redraws[cut]
+        entry = charge_entry(self.spec.name, cut, asked, redraw)
+        if once is not None:
+            entry = msgspec.structs.replace(entry, body=once.body(asked, redraw))
+        standing = self.account.append(entry).body
+        if standing.scope and (once is None or not once.matches(standing)):
+            told = f"{self.spec.name}: an attempt under other terms has charged this cut; the next cut is charged anew"
+            return [Reason("mechanism", told)]
+        paid = standing.charge
+        parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
+            ("epsilon", paid.epsilon, asked.epsilon),
+            ("delta", paid.delta, asked.delta),
+        )
+        return [
+            Reason(
+                code,
+                f"{code}: {float(more):g} is asked, but an attempt under another configuration has charged this cut "
+                f"{float(before):g}; the next cut is charged anew",
+                before,
+                more,
+            )
+            for code, before, more in parts
+            if more > before
+        ]

@@ -200,18 +200,18 @@ class _Seen:
         """`variants`: numbers of the sequences `linked`. InputError where the tables would not fit."""
         if known is None:
             symbols, symbol = tuple(numbering.items), np.arange(len(numbering.items), dtype=np.int32)
-            sequences, known_of = linked, np.arange(len(linked), dtype=np.int32)
+            sequences, place = linked, np.arange(len(linked))
         else:
             projected = numbering.seen_as(known)
             symbols, symbol = tuple(projected.symbols), projected.symbol
-            used, known_of = np.unique(projected.variant[variants], return_inverse=True)
-            sequences = projected.sequences(used)
+            used, place = np.unique(projected.variant[variants], return_inverse=True)
+            sequences = projected.sequences(used.astype(np.int64))
         lengths = np.diff(sequences.start)
         positions = int(lengths.sum() + len(lengths))
         if positions * max(1, len(symbols)) > CELLS or int(lengths.max(initial=0)) > LONGEST:
             raise InputError("the variants of all releases together need more than fit")
         first = (sequences.start[:-1] + np.arange(len(lengths))).astype(np.int64)
-        return cls(symbols, symbol, sequences, known_of.astype(np.int32), first, known is None)
+        return cls(symbols, symbol, sequences, place.astype(np.int32), first, known is None)
 
 
 def _itself(size: int) -> tuple[Ints, Codes]:
@@ -226,7 +226,8 @@ def _union(size: int, *parts: Codes) -> Codes:
     place = np.arange(len(every))
     first = np.empty(size, dtype=np.int64)
     first[every[::-1]] = place[::-1]  # of equal codes the last one written stands: the first one
-    return every[first[every] == place]
+    union: Codes = every[first[every] == place]
+    return union
 
 
 def _recoding(size: int, chosen: Codes) -> Codes:

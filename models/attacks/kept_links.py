@@ -47,32 +47,33 @@ class KeptLinks:
         place1, place2 = _places(self.earlier, earlier), _places(self.later, later)
         row1, row2 = place1[self.one], place2[self.two]
         stay = (row1 >= 0) & (row2 >= 0)
-        found = [(row1[stay], row2[stay], self.least[stay])]
+        kept = (row1[stay], row2[stay], self.least[stay])
         known1, known2 = np.zeros(len(earlier), dtype=np.bool_), np.zeros(len(later), dtype=np.bool_)
         known1[place1[place1 >= 0]] = True
         known2[place2[place2 >= 0]] = True
+        fresh = []
         for own, others in (
             (np.flatnonzero(~known1), np.arange(len(later))),
             (np.flatnonzero(known1), np.flatnonzero(~known2)),
         ):
             if len(own) and len(others):
                 start, two, least = listed(own, others)
-                found.append((np.repeat(own, np.diff(start)), others[two], least))
-        one, two, least = (np.concatenate(parts) for parts in zip(*found, strict=True))
+                fresh.append((np.repeat(own.astype(np.int32), np.diff(start)), others.astype(np.int32)[two], least))
+        one, two, least = (np.concatenate(parts) for parts in zip(kept, *fresh, strict=True))
         if len(one) > MOST_LINKS:
             raise InputError(f"over {MOST_LINKS} pairs of records can be linked, more than fit")
-        order = np.argsort(one.astype(np.int64) * len(later) + two, kind="stable")  # sorted runs: they are merged
-        self.earlier, self.later = earlier, later
-        self.one, self.two, self.least = one[order].astype(np.int32), two[order].astype(np.int32), least[order]
+        if len(fresh) > 1 or len(kept[0]):  # what was listed at once stands in order
+            order = np.argsort(one.astype(np.int64) * len(later) + two, kind="stable")  # sorted runs: they are merged
+            one, two, least = one[order], two[order], least[order]
+        self.earlier, self.later, self.one, self.two, self.least = earlier, later, one, two, least
         start = np.concatenate(([0], np.cumsum(np.bincount(self.one, minlength=len(earlier))))).astype(np.int64)
         return start, self.two, self.least
 
 
-def _places(before: Ints, now: Ints) -> Ints:
+def _places(before: Ints, now: Ints) -> Codes:
     """Place of each key of `before` in `now`, -1 where it is gone."""
-    order = np.argsort(now)
-    at = np.minimum(np.searchsorted(now[order], before), max(0, len(now) - 1))
     if not len(now):
-        return np.full(len(before), -1, dtype=np.int64)
-    found: Ints = np.where(now[order[at]] == before, order[at], -1)
-    return found
+        return np.full(len(before), -1, dtype=np.int32)
+    order = np.argsort(now)
+    at = np.minimum(np.searchsorted(now[order], before), len(now) - 1)
+    return np.where(now[order[at]] == before, order[at], -1).astype(np.int32)

@@ -142,3 +142,16 @@ def test_what_is_on_record_cannot_be_changed_by_who_reads_it(kind: type[msgspec.
     if kind is not entries.ChargeBody and len(kind.__struct_fields__) > 3:
         with pytest.raises(TypeError, match="positional"):
             kind(*(None for _ in kind.__struct_fields__))
+
+
+def test_what_is_not_said_is_not_written() -> None:
+    """The bytes of an entry name what it has, and nothing that it has by default: cut, number, owner, empty bodies."""
+    assert write_entry(PublishedEntry(publication="p", sequence=3)) == (
+        b'{"kind":"published","publication":"p","sequence":3}'
+    )
+    assert write_entry(charge_entry("p", "p@1.0.0", Charge(Fraction(1, 2)))) == (
+        b'{"kind":"charge","publication":"p","cut":"p@1.0.0","body":{"epsilon":"1/2","delta":"0"}}'
+    )
+    assert write_entry(NoteEntry(publication="p", cut="", sequence=0, owner="", body=NoteBody(gap=7))) == (
+        b'{"kind":"note","publication":"p","body":{"gap":7}}'
+    )

@@ -26,7 +26,7 @@ demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases
 	rm -rf demo-out
 	$(BIN)/veilstream replay examples/hospital.xes.gz -c examples/hospital.toml -o demo-out --final
 	@echo "releases: demo-out/public    operator's audits: demo-out/operator"
-	@$(BIN)/veilstream report demo-out -o demo-out/report.html && echo "report: demo-out/report.html"
+	@$(BIN)/veilstream report demo-out --source examples/hospital.xes.gz -o demo-out/report.html && echo "report: demo-out/report.html"
 
 .PHONY: test
 test: $(VENV)/.checked ## run every test, in two processes with a broker each; a failure is shown as it happens

@@ -31,6 +31,10 @@ UNASKED = {"risk": False, "utility": False}
 LEAST = (10, 20)
 """Values of K that are compared beside the one asked for."""
 
+LOST = 0.05
+"""What a lost activity of at least 5 % of the cases counts, in shares of the events: two settings that keep nearly as
+much differ by what a miner misses."""
+
 Goal = Literal["utility", "safety", "timeliness"]
 GOALS: tuple[Goal, ...] = ("utility", "safety", "timeliness")
 
@@ -66,6 +70,11 @@ class Trial:
     def holds(self) -> bool:
         """Whether every cut became a release, and there was one."""
         return not self.refused and self.releases > 0 and not self.withheld
+
+    @property
+    def worth(self) -> float:
+        """Events kept, less what the lost activities count."""
+        return (self.kept or 0.0) - LOST * len(self.loses)
 
     @property
     def series(self) -> bool:
@@ -196,8 +205,8 @@ def propose(
 
 
 def _rank(trial: Trial, goal: Goal) -> tuple[float, ...]:
-    kept, wait, least = trial.kept or 0.0, -(trial.wait_days or 0.0), float(trial.candidate.least)
-    return {"utility": (kept, wait), "safety": (least, kept), "timeliness": (wait, kept)}[goal]
+    worth, wait, least = trial.worth, -(trial.wait_days or 0.0), float(trial.candidate.least)
+    return {"utility": (worth, wait), "safety": (least, worth), "timeliness": (wait, worth)}[goal]
 
 
 def nearest(trials: Sequence[Trial], K: int) -> Trial | None:

@@ -137,3 +137,15 @@ def test_a_goal_decides_between_what_holds(
     _, best = propose(_log(), SETTINGS, 20, tmp_path, goal=goal)
     assert best is not None
     assert best.candidate.publication.name == name
+
+
+def test_a_frequent_activity_that_is_lost_counts_more_than_a_few_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """.02 of the events do not outweigh an activity that 5 % of the cases have; .1 do."""
+    lossy = replace(_trial("lossy", 0.92, 1, ALL), loses=("scan",))
+    for kept, name in ((0.9, "whole"), (0.82, "lossy")):
+        _served(monkeypatch, [lossy, _trial("whole", kept, 9, ALL)])
+        _, best = propose(_log(), SETTINGS, 20, tmp_path / name)
+        assert best is not None
+        assert best.candidate.publication.name == name

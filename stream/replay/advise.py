@@ -106,9 +106,12 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
 
 
 def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) -> Candidate:
-    """The default, cut when so many cases are complete: where cases take long, none is at the first cuts by start."""
+    """The default, cut when so many cases are complete: where cases take long, none is at the first cuts by start. A
+    few cases that are left at the end of the log would be no cohort: windows are as much longer as it takes."""
     mechanism = _with(presets.bounds(log, sensitive, K, C), "tlkc-cohorts", "local")
-    cuts = {"completed_cases": presets.window(log, K)["new_cases"]}
+    least = presets.window(log, K)["new_cases"]
+    sizes = (size for size in range(least, 2 * least) if not 0 < log.n_cases % size < 3 * K)
+    cuts = {"completed_cases": next(sizes, least)}
     name = f"cohorts-completed-{K}"
     return Candidate(
         "cuts wait for complete cases", presets.publication(name, cuts, mechanism, presets.series_gate(K)), K

@@ -60,7 +60,7 @@ def again(log: EventLog, settings: Settings, best: Trial, folder: Path) -> dict[
     """The proposal alone."""
     chosen = settings.model_copy(update={"publication": (best.candidate.publication,)})
     outcome = Replay(chosen, folder).run(log, final=True)
-    audits = [decision.audit["anonymity"] for _, decision in outcome.decisions if decision.status == "sealed"]
+    audits = [decision.audit["anonymity"] or {} for _, decision in outcome.decisions if decision.status == "sealed"]
     worst = {name: [worst_anonymity(one, name) for one in audits] for name in MEASURES}
     least = {name: min((one for one in values if one), default=None) for name, values in worst.items()}
     return {"releases": len(audits), "withheld": len(outcome.withheld), "least": least}

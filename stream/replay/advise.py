@@ -31,6 +31,10 @@ UNASKED = {"risk": False, "utility": False}
 LEAST = (10, 20)
 """Values of K that are compared beside the one asked for."""
 
+LOST = 0.05
+"""What a lost activity of at least 5 % of the cases counts, in shares of the events: two settings that keep nearly as
+much differ by what a miner misses."""
+
 Goal = Literal["utility", "safety", "timeliness"]
 GOALS: tuple[Goal, ...] = ("utility", "safety", "timeliness")
 
@@ -68,6 +72,11 @@ class Trial:
         return not self.refused and self.releases > 0 and not self.withheld
 
     @property
+    def worth(self) -> float:
+        """Events kept, less what the lost activities count."""
+        return (self.kept or 0.0) - LOST * len(self.loses)
+
+    @property
     def series(self) -> bool:
         """Whether every attack over the series is bounded."""
         return set(presets.series_gate(1)) <= set(self.candidate.publication.gate.bounds)
@@ -97,9 +106,12 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
 
 
 def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) -> Candidate:
-    """The default, cut when so many cases are complete: where cases take long, none is at the first cuts by start."""
+    """The default, cut when so many cases are complete: where cases take long, none is at the first cuts by start. A
+    few cases that are left at the end of the log would be no cohort: windows are as much longer as it takes."""
     mechanism = _with(presets.bounds(log, sensitive, K, C), "tlkc-cohorts", "local")
-    cuts = {"completed_cases": presets.window(log, K)["new_cases"]}
+    least = presets.window(log, K)["new_cases"]
+    sizes = (size for size in range(least, 2 * least) if not 0 < log.n_cases % size < 3 * K)
+    cuts = {"completed_cases": next(sizes, least)}
     name = f"cohorts-completed-{K}"
     return Candidate(
         "cuts wait for complete cases", presets.publication(name, cuts, mechanism, presets.series_gate(K)), K
@@ -196,8 +208,8 @@ def propose(
 
 
 def _rank(trial: Trial, goal: Goal) -> tuple[float, ...]:
-    kept, wait, least = trial.kept or 0.0, -(trial.wait_days or 0.0), float(trial.candidate.least)
-    return {"utility": (kept, wait), "safety": (least, kept), "timeliness": (wait, kept)}[goal]
+    worth, wait, least = trial.worth, -(trial.wait_days or 0.0), float(trial.candidate.least)
+    return {"utility": (worth, wait), "safety": (least, worth), "timeliness": (wait, worth)}[goal]
 
 
 def nearest(trials: Sequence[Trial], K: int) -> Trial | None:

@@ -46,10 +46,8 @@ def test_what_is_proposed_holds_and_is_no_worse_than_the_default(
     same = default.candidate.publication.model_copy(update={"name": expected.name})
     assert same == expected
     assert chosen is not None, [(trial.candidate.publication.name, trial.reasons[:1]) for trial in trials]
-    assert (chosen.kept or 0) >= (default.kept or 0) * default.holds
-    better = [
-        t for t in trials if t.holds and t.series and t.candidate.least >= K and (t.kept or 0) > (default.kept or 0)
-    ]
+    assert chosen.worth >= default.worth * default.holds
+    better = [t for t in trials if t.holds and t.series and t.candidate.least >= K and t.worth > default.worth]
     if default.holds and not better:
         assert chosen.candidate == default.candidate
     table = tomllib.loads(as_toml(settings, chosen.candidate.publication))

@@ -58,7 +58,15 @@ def test_windows_bring_at_least_k_cases() -> None:
     """BA cannot reach K in a window of fewer new cases, so no candidate has one."""
     for log, tenth in ((_log(), 4), (_log(400), 40)):
         for one in candidates(log, 10, ()):
-            assert one.publication.window["new_cases"] == max(one.least or 20, tenth)
+            if "completed_cases" not in one.publication.window:
+                assert one.publication.window["new_cases"] == max(one.least or 20, tenth)
+
+
+@pytest.mark.parametrize(("cases", "brought"), [(400, 40), (402, 41), (1000, 100), (1008, 101), (40, 10)])
+def test_completed_cases_leave_no_few_at_the_end(cases: int, brought: int) -> None:
+    """Cut by completed cases at K = 10: none or at least 30 are left when the log ends (402 = 9 * 41 + 33)."""
+    (one,) = [c for c in candidates(_log(cases), 10, ()) if c.publication.name == "cohorts-completed-10"]
+    assert one.publication.window == {"completed_cases": brought}
 
 
 def test_without_sensitive_attributes_no_share_is_bounded() -> None:
@@ -137,3 +145,15 @@ def test_a_goal_decides_between_what_holds(
     _, best = propose(_log(), SETTINGS, 20, tmp_path, goal=goal)
     assert best is not None
     assert best.candidate.publication.name == name
+
+
+def test_a_frequent_activity_that_is_lost_counts_more_than_a_few_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """.02 of the events do not outweigh an activity that 5 % of the cases have; .1 do."""
+    lossy = replace(_trial("lossy", 0.92, 1, ALL), loses=("scan",))
+    for kept, name in ((0.9, "whole"), (0.82, "lossy")):
+        _served(monkeypatch, [lossy, _trial("whole", kept, 9, ALL)])
+        _, best = propose(_log(), SETTINGS, 20, tmp_path / name)
+        assert best is not None
+        assert best.candidate.publication.name == name

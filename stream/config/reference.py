@@ -87,7 +87,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "min_ca": "least CA: cases left of this release after the C-attack",
         "min_ba": "least BA: cases left of this release after the B-attack",
         "max_tpl": "largest temporal privacy leakage, under replacement (2 epsilon a release at least)",
-        "max_epsilon": "largest sum of epsilon of the publication (`cases = \"completed\"`: largest charge)",
+        "max_epsilon": 'largest sum of epsilon of the publication (`cases = "completed"`: largest charge)',
         "max_delta": "largest sum of delta_dp of the publication",
         "max_uniqueness": "largest share of unique cases of the release (needs audit.risk)",
         "max_minimality": "most sets of items that leave fewer than K cases to who knows the rules of `local`",

@@ -135,8 +135,8 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
     if once:
         total = budget["spent"]
         each = (
-            f"all releases together are ({total['epsilon']:g}, {total['delta']:g})-differentially private: each case is "
-            "in one of them"
+            f"all releases together are ({total['epsilon']:g}, {total['delta']:g})-differentially private: each case "
+            "is in one of them"
         )
     if void_by:
         others = ", ".join(void_by)

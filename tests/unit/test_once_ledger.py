@@ -88,7 +88,7 @@ def test_parallel_composition_takes_each_maximum() -> None:
 
 
 def test_the_verdict_says_what_all_releases_are_together() -> None:
-    """Without a limit too: the loss does not grow. Beside a publication that shows the same cases it is void as ever."""
+    """Without a limit too: the loss does not grow. Beside one that shows the same cases it is void, as ever."""
     body = {"epsilon": 1.0, "delta": 1e-6, "spent": {"epsilon": 1.0, "delta": 1e-6}, "limit": None, "scope": "cases"}
     audit: Any = {"sequence": 1, "budget": body, "bounds": {}, "gate": {"decision": "passed", "reasons": []}}
     (found,) = verdicts({"p": [audit, audit]}, {})

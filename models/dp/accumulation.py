@@ -201,10 +201,10 @@ class Counts:
         under another horizon: the parts of delta that its releases spent and those to come would be more than delta."""
         if any(state[name] != value for name, value in {**_shaped(shape), "scale": scale}.items()):
             return None
-        tables = [
+        sums, noises, open_nodes = (
             np.asarray(state[name], dtype=np.int64).reshape(shape.levels, -1) for name in ("sums", "noises", "open")
-        ]
-        return cls(shape, scale, keys, *tables, nodes=list(state["nodes"]), last=state["last"], since=state["since"])
+        )
+        return cls(shape, scale, keys, sums, noises, open_nodes, list(state["nodes"]), state["last"], state["since"])
 
 
 def _shaped(shape: Shape) -> dict[str, int | None]:

@@ -192,18 +192,23 @@ class Counts:
     def to_state(self) -> dict[str, Any]:
         """JSON-able, without the keys."""
         tables = {name: getattr(self, name).tolist() for name in ("sums", "noises", "open")}
-        told = {"levels": self.shape.levels, "arity": self.shape.arity, "scale": self.scale}
+        told = {**_shaped(self.shape), "scale": self.scale}
         return {**told, **tables, "nodes": self.nodes, "last": self.last, "since": self.since}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], keys: list[Any], shape: Shape, scale: float) -> Counts | None:
-        """The inverse; None where it was kept in another shape or under other noise, and so cannot go on."""
-        if (state["levels"], state["arity"], state["scale"]) != (shape.levels, shape.arity, scale):
+        """The inverse; None where it was kept in another shape or under other noise, and so cannot go on. Nor can it
+        under another horizon: the parts of delta that its releases spent and those to come would be more than delta."""
+        if any(state[name] != value for name, value in {**_shaped(shape), "scale": scale}.items()):
             return None
-        tables = [
+        sums, noises, open_nodes = (
             np.asarray(state[name], dtype=np.int64).reshape(shape.levels, -1) for name in ("sums", "noises", "open")
-        ]
-        return cls(shape, scale, keys, *tables, nodes=list(state["nodes"]), last=state["last"], since=state["since"])
+        )
+        return cls(shape, scale, keys, sums, noises, open_nodes, list(state["nodes"]), state["last"], state["since"])
+
+
+def _shaped(shape: Shape) -> dict[str, int | None]:
+    return {"levels": shape.levels, "arity": shape.arity, "horizon": shape.horizon}
 
 
 def delta_of(number: int, delta: Fraction, horizon: int | None) -> Fraction:

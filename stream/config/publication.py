@@ -247,6 +247,11 @@ class Publication(Table):
                 f'{where}: accumulate adds up releases of different cases; with cases = "all" each release is about '
                 'everything so far already; add cases = "completed", or remove it'
             )
+        if read := self.gate.reading("release"):
+            raise InputError(
+                f"{where}: gate.{read[0]} decides by the release, so an attempt that it withholds tells of noise that "
+                "accumulated logs use, and that the next attempt would draw again; remove it, or accumulate"
+            )
         if not self.build_mechanism.accumulates:
             raise InputError(
                 f"{where}: releases of {kind} do not add up (only noisy counts do); use dp-variants or dp-synthetic, "

@@ -49,8 +49,10 @@ def faults(
 
 def accumulated_faults(folder: Path, formats: Sequence[str], build: Build) -> list[str]:
     """The same of the log over everything published so far: what was written is what is read."""
-    log, found = build.accumulated, []
-    for name in formats if log is not None else ():
+    log, found = build.accumulated, list[str]()
+    if log is None:
+        return []
+    for name in formats:
         path = folder / beside(FILES[name])
         try:
             read = read_back(path)

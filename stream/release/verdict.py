@@ -131,10 +131,19 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
     each = f"each release is ({budget['epsilon']:g}, {budget['delta']:g})-differentially private"
     spent = f"{budget['spent']['epsilon']:g} spent"
     known = (None, (), *attempts)
+    once = budget.get("scope") == "cases"
+    if once:
+        total = budget["spent"]
+        each = (
+            f"all releases together are ({total['epsilon']:g}, {total['delta']:g})-differentially private: each case "
+            "is in one of them"
+        )
     if void_by:
         others = ", ".join(void_by)
         sentence = f"{each}, but {others} shows the same cases without: it holds for who never sees {others}"
         return Verdict(name, "DP VOID", sentence, *known, void_by)
+    if once:
+        return Verdict(name, "SAFE", each, *known)
     if budget["limit"] is None:
         return Verdict(name, "LIMITED", f"{each}; {spent}, and no limit is set: the loss grows with every one", *known)
     return Verdict(name, "SAFE", f"{each}; {spent} of {budget['limit']:g}", *known)

@@ -319,6 +319,10 @@ SYNTHETIC = 'mechanism = { kind = "dp-synthetic", epsilon = 1, delta_dp = 1e-3'
             "shares.variants must be 0",
         ),
         (
+            [ONCE, MECHANISM, 'accumulate = "sum"', "gate = { max_uniqueness = 0.5, charge_withheld = true }"],
+            "max_uniqueness decides by the release",
+        ),
+        (
             [ONCE, MECHANISM.replace("20", "1e-4"), 'accumulate = "tree"', "horizon = 5000"],
             "epsilon is too small",
         ),

@@ -214,4 +214,6 @@ def test_counts_under_other_noise_do_not_go_on() -> None:
     other = Terms.of("20", "1e-3")
     anew = release_variants(log, terms=other, shape=Shape(), number=3, state=more.state, draw=simulated(3))
     assert (anew.public["since"], anew.public["noise"]["draws"]) == (3, 1)
+    planned = release_variants(log, terms=other, shape=Shape.of("sum", 5), number=4, state=anew.state)
+    assert planned.public["since"] == 4, "parts of delta by another horizon would add up to more than delta"
     assert abs(Counter(anew.log.traces())[("a", "b")] - 30) < 5  # type: ignore[union-attr]

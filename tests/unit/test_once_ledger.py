@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from models.dp.budget import Charge, parallel
 from models.errors import RefusedError
 from stream.release.once import OncePerCase, refuse_other_terms
+from stream.release.verdict import verdicts
 from stream.storage.entries import ChargeEntry, charge_entry, read_entry, write_entry
 from stream.storage.ledger import Account, SqliteLedger
 
@@ -83,3 +85,14 @@ def test_parallel_composition_takes_each_maximum() -> None:
     """Of epsilon and of delta by themselves; of nothing, nothing."""
     assert parallel([Charge(TENTH, DELTA), Charge(THIRD, Fraction(0))]) == Charge(THIRD, DELTA)
     assert parallel([]) == Charge()
+
+
+def test_the_verdict_says_what_all_releases_are_together() -> None:
+    """Without a limit too: the loss does not grow. Beside one that shows the same cases it is void, as ever."""
+    body = {"epsilon": 1.0, "delta": 1e-6, "spent": {"epsilon": 1.0, "delta": 1e-6}, "limit": None, "scope": "cases"}
+    audit: Any = {"sequence": 1, "budget": body, "bounds": {}, "gate": {"decision": "passed", "reasons": []}}
+    (found,) = verdicts({"p": [audit, audit]}, {})
+    assert found.verdict == "SAFE"
+    assert "all releases together are (1, 1e-06)-differentially private" in found.sentence
+    plain: Any = {"sequence": 1, "bounds": {}, "budget": None, "anonymity": {}, "gate": {}}
+    assert verdicts({"p": [audit], "q": [plain]}, {})[0].verdict == "DP VOID"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from models.errors import InputError, UnavailableError, VeilstreamError
@@ -27,19 +29,26 @@ class ReachedFileSystem:
         if not callable(found):
             return found
 
-        def reaching(*given: Any, **options: Any) -> Any:
-            try:
+        def called(*given: Any, **options: Any) -> Any:
+            with reaching(self._where(given)):
                 return found(*given, **options)
-            except (VeilstreamError, *_ANSWERS):
-                raise
-            except Exception as error:  # whatever client stands behind fsspec
-                raise _ours(self._where(given), error) from error
 
-        return reaching
+        return called
 
     def _where(self, given: tuple[Any, ...]) -> str:
         path = next((str(one) for one in given if isinstance(one, str)), "")
         return str(self._fs.unstrip_protocol(path)) if path else str(self._fs.protocol)
+
+
+@contextmanager
+def reaching(where: str) -> Iterator[None]:
+    """Errors of a client become ours; for files that are open, too, which read later."""
+    try:
+        yield
+    except (VeilstreamError, *_ANSWERS):
+        raise
+    except Exception as error:  # whatever client stands behind fsspec
+        raise _ours(where, error) from error
 
 
 def make_folder(fs: Any, path: str) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -20,6 +21,7 @@ import msgspec
 from fsspec.core import url_to_fs
 
 from connectors.store.base import MANIFEST, release_name, release_number
+from connectors.store.reached import ReachedFileSystem, reaching
 from models.dp.budget import Charge, parallel, shown
 from models.errors import RefusedError
 from stream.storage.entries import CASES
@@ -338,8 +340,9 @@ class _Tree:
     the reading."""
 
     def __init__(self, root: str) -> None:
-        self._fs, base = url_to_fs(root)
-        self.local = "file" in self._fs.protocol
+        fs, base = url_to_fs(root)
+        self.local = "file" in fs.protocol
+        self._fs: Any = fs if self.local else ReachedFileSystem(fs)
         self._base = f"{base.rstrip('/')}/public"
 
     def publications(self) -> dict[str, list[str]]:
@@ -362,18 +365,21 @@ class _Tree:
 
     def read(self, path: str) -> bytes:
         """All of a file."""
-        with self._open(path) as stream:
+        with self._reaching(path), self._open(path) as stream:
             body: bytes = stream.read()
-        return body
+            return body
 
     def digest(self, path: str) -> tuple[str, int]:
         """SHA-256 and size."""
         found, size = hashlib.sha256(), 0
-        with self._open(path) as stream:
+        with self._reaching(path), self._open(path) as stream:
             for block in _blocks(stream):
                 found.update(block)
                 size += len(block)
         return found.hexdigest(), size
+
+    def _reaching(self, path: str) -> AbstractContextManager[None]:
+        return nullcontext() if self.local else reaching(f"{self._base}/{path}")
 
     def _open(self, path: str) -> Any:
         where = f"{self._base}/{path}"

@@ -312,6 +312,8 @@ class ReleaseService:
     def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
         repairs = any(publication.gate.on_violation == "repair" for publication in members)
         far = None if repairs else reach(audit for publication in members for audit in publication.build_audits)
+        if name is None:  # no record of it is a case: nothing links one release with another
+            far = 1
         names = [publication.name for publication in members]
         audience = Audience(name, names, self.ledger, self.folder, far=far, mirror=self.mirror)
         if name is not None:

@@ -22,6 +22,7 @@ from connectors.store.open import open_store
 from models.errors import InputError, RefusedError, UnavailableError
 from models.eventlog import EventLog
 from stream.config import sources
+from stream.operations.verify import verify
 from stream.release.contract import Attempt, Decision, Exposure
 from stream.release.failpoints import Failpoint
 from stream.runtime.service import ReleaseService
@@ -209,4 +210,8 @@ def test_a_network_that_fails_behind_the_seal_neither_burns_nor_doubles(network:
         assert manifest["chain"]["previous_manifest"] == account.seals[1].body.manifest
     finally:
         service.close()
+    assert verify(tmp_path / "out", BUCKET).holds
+    network.cut()
+    with pytest.raises(UnavailableError, match="does not answer"):
+        verify(tmp_path / "out", BUCKET)
     assert os.listdir(tmp_path / "out" / "operator" / "staging" / "p") == []

@@ -1,0 +1,57 @@
+"""What a start reads of earlier releases: what an audit looks back at, and of noisy releases no more than the last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.eventlog import EventLog
+from stream.config.settings import Settings
+from stream.release.contract import Attempt, Exposure
+from stream.runtime.service import ReleaseService
+from stream.storage import variants
+from stream.storage.release_record import Record
+
+NOISE = {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}
+
+
+def _settings(mechanism: dict[str, Any], **audit: Any) -> Settings:
+    gate = {"public_cut": True} if mechanism is NOISE else {}
+    audits = {"risk": False, "utility": False, **audit}
+    table = {"name": "p", "window": {"manual": True}, "mechanism": mechanism, "audit": audits, "gate": gate}
+    return Settings.model_validate({"publication": [table]})
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "audit", "read"),
+    [
+        (NOISE, {}, [4]),
+        ({"kind": "identity"}, {"bk_length": 1, "against": 2, "series": False}, [3, 4]),
+        ({"kind": "identity"}, {"bk_length": 1, "series": False}, [1, 2, 3, 4]),
+    ],
+    ids=["noise", "the last two", "all"],
+)
+def test_a_start_reads_what_is_looked_back_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: dict[str, Any], audit: dict[str, Any], read: list[int]
+) -> None:
+    """With noise nothing is compared, whatever the audit says: a start read every release that there ever was."""
+    chosen = _settings(mechanism, **audit)
+    log = EventLog.from_traces([(("a", "b"), None)] * 30)
+    service = ReleaseService(chosen, tmp_path)
+    for number in range(1, 5):
+        exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
+        decision = service.pipelines["p"].attempt(Attempt(f"p/{number}/0/0", "manual", 0, exposure, {}))
+        assert decision.status == "sealed", decision.because
+    service.close()
+    seen, real = [], variants.read
+
+    def reading(path: Path) -> Record:
+        seen.append(int(path.parent.name))
+        return real(path)
+
+    monkeypatch.setattr(variants, "read", reading)
+    ReleaseService(chosen, tmp_path).close()
+    assert seen == read

@@ -25,7 +25,7 @@ import numpy as np
 from connectors.encodings import by_head, guessed, known
 from connectors.folders import joined, parts
 from connectors.formulas import guarded, unguarded
-from connectors.frame import Where, check_columns, flat_columns, from_frame
+from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame
 from connectors.headers import resolved, said
 from connectors.output import clean, isoformat, writing
 from connectors.reading import SEPARATORS, Reading
@@ -114,8 +114,7 @@ def _table(path: Path, reading: Reading, encoding: str, check: bool) -> tuple[Di
     import pandas as pd
 
     dialect = _dialect(path, reading, encoding)
-    if check:
-        check_columns(dialect.named, resolved(dialect.named, reading.columns), str(path))
+    (check_columns if check else check_names)(dialect.named, resolved(dialect.named, reading.columns), str(path))
     with _opened(path, encoding) as stream, warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows wider than the header: it would cut them
         try:

@@ -68,15 +68,38 @@ def from_frame(
 
 def check_columns(found: list[str], names: Names, source: str) -> None:
     """InputError unless case, activity and time are among the columns and no column stands twice."""
-    twice = sorted({name for name in found if found.count(name) > 1})
-    if twice:
-        raise InputError(f"{source}: column {', '.join(map(repr, twice))} stands twice; rename one")
-    wanted = {"case": names.case, "activity": names.activity, "time": names.time}
-    missing = {role: name for role, name in wanted.items() if name not in found}
+    check_names(found, names, source)
+    missing = _missing(found, names)
     if missing:
         lacking = ", ".join(f"{name!r} ({role})" for role, name in missing.items())
         hint = ",".join(f"{role}=..." for role in missing)
-        raise InputError(f"{source}: no column {lacking}; it has {', '.join(found)}; map them with --columns {hint}")
+        raise InputError(
+            f"{source}: no column {lacking}; it has {', '.join(found)}; map them with --columns {hint} "
+            "(veilstream inspect guesses)"
+        )
+
+
+def check_names(found: list[str], names: Names, source: str) -> None:
+    """InputError where the header is none, or names a column twice."""
+    if _missing(found, names):
+        _check_header(found, source)
+    twice = sorted({name for name in found if found.count(name) > 1})
+    if twice:
+        raise InputError(f"{source}: column {', '.join(map(repr, twice))} stands twice; rename one")
+
+
+def _missing(found: list[str], names: Names) -> dict[str, str]:
+    wanted = {"case": names.case, "activity": names.activity, "time": names.time}
+    return {role: name for role, name in wanted.items() if name not in found}
+
+
+def _check_header(found: list[str], source: str) -> None:
+    """InputError where the first line holds values and no names; they are not repeated."""
+    shapes = ", ".join(repr(shape(name)) for name in found[:8])
+    if any(sum(letter.isdigit() for letter in name) * 2 > len(name) for name in found):
+        raise InputError(f"{source}: line 1 looks like values ({shapes}); add a line before it that names the columns")
+    if len(found) == 1:
+        raise InputError(f"{source}: one column ({shapes}); name the sign between columns with --separator")
 
 
 def encode(series: pd.Series[Any]) -> Column:

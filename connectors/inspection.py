@@ -125,9 +125,6 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading
     found.rows = len(frame)
     if not len(frame.columns):
         raise InputError(f"{path}: no column has a name")
-    twice = sorted(name for name, count in Counter(frame.columns).items() if count > 1)
-    if twice:
-        raise InputError(f"{path}: column {', '.join(map(repr, twice))} stands twice; rename one")
     columns = {str(name): encode(frame[name]) for name in frame.columns}
     parts = guessing.parts(columns, reading.columns or {})
     part_of = {guess.column: (role, guess.reason) for role, guess in parts.items()}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.folders import joined, parts
-from connectors.frame import Where, check_columns, flat_columns, from_frame
+from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame
 from connectors.headers import resolved, said
 from connectors.output import clean, replacing
 from connectors.reading import Reading
@@ -50,8 +50,7 @@ def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
     try:
         with pq.ParquetFile(path) as file:
             header = list(file.schema_arrow.names)
-            if check:
-                check_columns(header, resolved(header, reading.columns), str(path))
+            (check_columns if check else check_names)(header, resolved(header, reading.columns), str(path))
             table = file.read()
             return _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
     except (pa.ArrowException, OSError) as error:

@@ -29,6 +29,7 @@ from connectors.frame import Where, check_columns, check_names, flat_columns, fr
 from connectors.headers import resolved, said
 from connectors.output import clean, isoformat, writing
 from connectors.reading import SEPARATORS, Reading
+from connectors.shapes import shape
 from connectors.xes_stream import opened
 from models.errors import InputError
 from models.eventlog import MISSING, Column, EventLog
@@ -114,6 +115,10 @@ def _table(path: Path, reading: Reading, encoding: str, check: bool) -> tuple[Di
     import pandas as pd
 
     dialect = _dialect(path, reading, encoding)
+    if len(dialect.named) == 1:
+        raise InputError(
+            f"{path}: one column ({shape(dialect.named[0])!r}); name the sign between columns with --separator"
+        )
     (check_columns if check else check_names)(dialect.named, resolved(dialect.named, reading.columns), str(path))
     with _opened(path, encoding) as stream, warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows wider than the header: it would cut them
@@ -167,7 +172,9 @@ def _dialect(path: Path, reading: Reading, encoding: str) -> Dialect:
     separator = separator or _separator(path, reading, encoding, skipped)
     header = next(_records(path, Dialect(encoding, separator, False, skipped, ()), header=True))[1]
     blank = len(header) > 1 and all(name.startswith(" ") for name in header[1:])
-    return Dialect(encoding, separator, blank, skipped, tuple(unguarded(name.strip() if blank else name) for name in header))
+    return Dialect(
+        encoding, separator, blank, skipped, tuple(unguarded(name.strip() if blank else name) for name in header)
+    )
 
 
 _SEP_LINE = re.compile('"?sep=(.)"?[\r\n]*', re.IGNORECASE)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,16 +36,21 @@ _CLOCK = (
 _NUMERIC = re.compile(r"(?P<a>\d{1,4})(?P<sign>[-/. ])(?P<b>\d{1,2})(?P=sign)(?P<c>\d{4}|\d{1,2})" + _CLOCK, re.ASCII)
 _WEEKDAY = r"(?:(?P<weekday>(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*),?\s+)?"
 _NAMED = (
-    re.compile(_WEEKDAY + r"(?P<day>\d{1,2})[-/. ]?\s*(?P<month>[A-Za-z]{3,9})[-/., ]?\s*(?P<year>\d{4}|\d{2})" + _CLOCK),
+    re.compile(
+        _WEEKDAY + r"(?P<day>\d{1,2})[-/. ]?\s*(?P<month>[A-Za-z]{3,9})[-/., ]?\s*(?P<year>\d{4}|\d{2})" + _CLOCK
+    ),
     re.compile(_WEEKDAY + r"(?P<month>[A-Za-z]{3,9})\s+(?P<day>\d{1,2}),?\s+(?P<year>\d{4})" + _CLOCK),
 )
-_MONTHS = frozenset("january february march april may june july august september october november december".split())
+_MONTHS = frozenset(
+    ["january", "february", "march", "april", "may", "june", "july"]
+    + ["august", "september", "october", "november", "december"]
+)
 _SHORT = frozenset(month[:3] for month in _MONTHS)
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?", re.ASCII)
 _COMPACT = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S", 17: "%Y%m%d%H%M%S%f"}
 
 _FROM, _TO = 315_532_800, 4_102_444_800
-"""1980 to 2100 in seconds: within it the units of counts, Excel's days and dates written without signs do not overlap."""
+"""1980 to 2100 in seconds: in it the units of counts, Excel's days and dates written without signs do not overlap."""
 _EXCEL_FROM, _EXCEL_TO = 29_221, 73_051
 """The same years in Excel's days."""
 _EXCEL_EPOCH = {EXCEL: -2_209_161_600, EXCEL_1904: -2_082_844_800}
@@ -189,7 +194,11 @@ def _numeric_format(text: str, found: re.Match[str], order: str) -> str | None:
         order = "ymd"
     elif len(found["c"]) == 4 and order == "ymd":
         return None
-    if any(len(found[place]) != 2 for place, part in zip("abc", order, strict=True) if part == "y" and len(found[place]) != 4):
+    if any(
+        len(found[place]) != 2
+        for place, part in zip("abc", order, strict=True)
+        if part == "y" and len(found[place]) != 4
+    ):
         return None
     values = {part: int(found[place]) for place, part in zip("abc", order, strict=True)}
     if not (1 <= values["m"] <= 12 and 1 <= values["d"] <= 31):

@@ -39,7 +39,9 @@ def joined(tables: Sequence[pd.DataFrame], where: Sequence[Where]) -> tuple[pd.D
     for table, place in zip(tables, where, strict=True):
         if set(table.columns) != first:
             differing = ", ".join(sorted(repr(str(name)) for name in first.symmetric_difference(table.columns)))
-            raise InputError(f"{place(0).rpartition(':')[0]}: other columns than the first file of the folder ({differing})")
+            raise InputError(
+                f"{place(0).rpartition(':')[0]}: other columns than the first file of the folder ({differing})"
+            )
     ends = list(accumulate(len(table) for table in tables))
 
     def at(row: int) -> str:
@@ -57,14 +59,18 @@ def one_after_another(logs: Sequence[EventLog], folder: Path) -> EventLog:
     events = np.cumsum([0, *(log.n_events for log in logs)])
     return EventLog(
         ids,
-        np.concatenate([[0], *(log.starts[1:] + begin for log, begin in zip(logs, events, strict=False))]).astype(np.int64),
+        np.concatenate([[0], *(log.starts[1:] + begin for log, begin in zip(logs, events, strict=False))]).astype(
+            np.int64
+        ),
         _chained([log.activity for log in logs]),
         np.concatenate([log.time for log in logs]),
         _chained([log.resource for log in logs]),
         np.concatenate([log.row + begin for log, begin in zip(logs, events, strict=False)]),
         _by_name([log.case_attributes for log in logs], [log.n_cases for log in logs]),
         _by_name([log.event_attributes for log in logs], [log.n_events for log in logs]),
-        None if any(log.offset is None for log in logs) else np.concatenate([log.offset for log in logs if log.offset is not None]),
+        None
+        if any(log.offset is None for log in logs)
+        else np.concatenate([log.offset for log in logs if log.offset is not None]),
     )
 
 
@@ -77,7 +83,8 @@ def _by_name(tables: Sequence[Mapping[str, Column]], sizes: Sequence[int]) -> di
     return {
         name: Column.encode(
             chain.from_iterable(
-                table[name].decode() if name in table else [None] * size for table, size in zip(tables, sizes, strict=True)
+                table[name].decode() if name in table else [None] * size
+                for table, size in zip(tables, sizes, strict=True)
             )
         )
         for name in names

@@ -26,9 +26,7 @@ Where = Callable[[int], str]
 """From a row of the table (0 is the first) to words that say where it stands."""
 
 
-def from_frame(
-    frame: pd.DataFrame, names: Names, reading: Reading, source: str, where: Where
-) -> EventLog:
+def from_frame(frame: pd.DataFrame, names: Names, reading: Reading, source: str, where: Where) -> EventLog:
     """Group the rows into cases in order of first appearance, each in time order; `row` is the table's row.
 
     InputError: missing columns (which, and which exist), no rows, a row without case, activity or time, a bad
@@ -98,8 +96,6 @@ def _check_header(found: list[str], source: str) -> None:
     shapes = ", ".join(repr(shape(name)) for name in found[:8])
     if any(sum(letter.isdigit() for letter in name) * 2 > len(name) for name in found):
         raise InputError(f"{source}: line 1 looks like values ({shapes}); add a line before it that names the columns")
-    if len(found) == 1:
-        raise InputError(f"{source}: one column ({shapes}); name the sign between columns with --separator")
 
 
 def encode(series: pd.Series[Any]) -> Column:
@@ -124,7 +120,9 @@ def _required(series: pd.Series[Any], name: str, role: str, where: Where) -> Col
     empty = [code for code, value in enumerate(column.values) if value == ""]
     bad = np.flatnonzero((column.codes < 0) | np.isin(column.codes, empty))
     if len(bad):
-        raise InputError(f"{where(int(bad[0]))}: no {name}; every event needs one (another column: --columns {role}=...)")
+        raise InputError(
+            f"{where(int(bad[0]))}: no {name}; every event needs one (another column: --columns {role}=...)"
+        )
     return column
 
 
@@ -286,7 +284,9 @@ class _Texts:
         return zoneless(self.where(self._row(code)), self.name)
 
     def _refused(self, code: int, reason: str) -> InputError:
-        return InputError(f"{self.where(self._row(code))}: {self.name} {reason}; its shape is {shape(self.texts[code])!r}")
+        return InputError(
+            f"{self.where(self._row(code))}: {self.name} {reason}; its shape is {shape(self.texts[code])!r}"
+        )
 
 
 def zoneless(where: str, name: str) -> InputError:

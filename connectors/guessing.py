@@ -35,7 +35,9 @@ RESOURCE = re.compile(
     re.IGNORECASE,
 )
 LIFECYCLE = re.compile(r"lifecycle|transition|event.?type$", re.IGNORECASE)
-_STATES = frozenset("start complete schedule assign reassign suspend resume withdraw abort ate_abort pi_abort".split())
+_STATES = frozenset(
+    ["start", "complete", "schedule", "assign", "reassign", "suspend", "resume", "withdraw", "ate_abort", "pi_abort"]
+)
 
 _ROLES: tuple[tuple[str, re.Pattern[str], str], ...] = (
     (
@@ -133,7 +135,11 @@ def _time(free: Mapping[str, Column]) -> Guess | None:
     times = [name for name, column in free.items() if looks_like_times(column)]
     named = [name for name in times if TIME.search(name)]
     ends = [name for name in named if not BEGIN.search(name)]
-    for among, reason in ((ends, "its name and values"), (named, "its name and values"), (times, "its values are times")):
+    for among, reason in (
+        (ends, "its name and values"),
+        (named, "its name and values"),
+        (times, "its values are times"),
+    ):
         if among:
             return Guess(max(among, key=lambda name: len(free[name].values)), reason)
     return None
@@ -147,7 +153,9 @@ def _case(free: Mapping[str, Column]) -> Guess | None:
         each = len(column) / len(column.values)
         score = 2.0 * bool(CASE.search(name)) + (1.5 <= each <= 200) + min(1.0, len(column.values) / len(column))
         if each > 1 and score > most:
-            best = Guess(name, f"{len(column.values)} values, {each:.1f} rows each" + ", its name" * bool(CASE.search(name)))
+            best = Guess(
+                name, f"{len(column.values)} values, {each:.1f} rows each" + ", its name" * bool(CASE.search(name))
+            )
             most = score
     return best
 
@@ -163,7 +171,9 @@ def _activity(free: Mapping[str, Column], columns: Mapping[str, Column], found: 
         texts = not all(isinstance(value, int | float) or str(value).isdigit() for value in column.values)
         score = 2.0 * bool(ACTIVITY.search(name)) + texts + 0.5 * (len(column.values) > 1) - bool(RESOURCE.search(name))
         if score > most:
-            best = Guess(name, f"{len(column.values)} values that change in a case" + ", its name" * bool(ACTIVITY.search(name)))
+            best = Guess(
+                name, f"{len(column.values)} values that change in a case" + ", its name" * bool(ACTIVITY.search(name))
+            )
             most = score
     return best
 

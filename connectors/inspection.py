@@ -201,7 +201,9 @@ def _times(series: pd.Series[Any], reading: Reading, found: Inspection) -> Readi
         found.time = _kind_of_times(texts, reading, found)
     if found.time.get("zone") is False and reading.timezone is None:
         found.decisions.append(
-            Decision("--timezone", ("ZONE",), "the times carry no zone; name the one of their clock, such as Europe/Berlin")
+            Decision(
+                "--timezone", ("ZONE",), "the times carry no zone; name the one of their clock, such as Europe/Berlin"
+            )
         )
         reading = replace(reading, timezone="UTC")
     if found.time.get("readings") and reading.time_format is None:
@@ -229,7 +231,9 @@ def _kind_of_times(texts: list[str], reading: Reading, found: Inspection) -> dic
         made = plan(texts)
     except UnknownTimesError as error:
         if error.readings:
-            found.decisions.append(Decision("--time-format", error.readings, "the dates can be read in each of these ways"))
+            found.decisions.append(
+                Decision("--time-format", error.readings, "the dates can be read in each of these ways")
+            )
             return {"format": None, "zone": False, "readings": list(error.readings)}
         return {"format": None, "zone": None}
     if made.formats:
@@ -260,7 +264,9 @@ def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool) -> No
     except InputError as error:
         found.problems.append(str(error).replace(str(path), found.file))
         if not flat and "--timezone" in str(error) and reading.timezone is None:
-            found.decisions.append(Decision("--timezone", ("ZONE",), "the times carry no zone; name that of their clock"))
+            found.decisions.append(
+                Decision("--timezone", ("ZONE",), "the times carry no zone; name that of their clock")
+            )
             found.problems.clear()
             _tried(path, replace(reading, timezone="UTC"), found, flat=flat)
         return

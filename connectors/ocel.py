@@ -1,4 +1,4 @@
-"""Object-centric event logs (OCEL 2.0: JSON, SQLite, XML), flattened by pm4py: the objects of one type become the cases.
+"""Object-centric event logs (OCEL 2.0: JSON, SQLite, XML), flattened by pm4py: objects of one type become the cases.
 
 Flattening changes counts, and what it does to them is said: an event without an object of the type is left out, one
 with several is counted once for each (convergence), and where a case has several objects of another type, what happens
@@ -131,7 +131,8 @@ def read(path: Path, reading: Reading) -> EventLog:
     listed = ", ".join(f"{name} ({things} objects, {events} events)" for name, (things, events) in kinds.items())
     if reading.object_type is None:
         raise InputError(
-            f"{path}: an object-centric log; say which objects are the cases with --object-type: {listed or 'it has none'}"
+            f"{path}: an object-centric log; say which objects are the cases with --object-type: "
+            + (listed or "it has none")
         )
     if reading.object_type not in kinds:
         raise InputError(f"{path}: no object type {reading.object_type!r}; --object-type takes one of: {listed}")
@@ -165,7 +166,7 @@ def _flattened(path: Path, kind: str, objects: Objects) -> pd.DataFrame:
             frame = pm4py.ocel_flattening(log, kind)
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever pm4py makes of a file that is not as it expects
+    except Exception as error:  # whatever pm4py makes of a file that is not as it expects
         raise InputError(
             f"{path}: pm4py cannot flatten it ({type(error).__name__}); is it OCEL 2.0 with all its parts?"
         ) from error

@@ -43,6 +43,6 @@ class Reading:
             return None
         names = {name: sign for sign, name in SEPARATORS.items()}
         sign = names.get(self.separator.lower(), self.separator.replace("\\t", "\t"))
-        if len(sign) != 1 or sign in "\"\r\n":
+        if len(sign) != 1 or sign in '"\r\n':
             raise InputError(f"--separator: give one character, or {', '.join(names)}")
         return sign

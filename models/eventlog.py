@@ -203,7 +203,9 @@ class EventLog:
             "time:timestamp": pd.to_datetime(self.time, unit="ns", utc=True),
             "org:resource": self.resource.decode(),
         }
-        return pd.DataFrame({**usual, **own, **{name: column.decode() for name, column in self.event_attributes.items()}})
+        return pd.DataFrame(
+            {**usual, **own, **{name: column.decode() for name, column in self.event_attributes.items()}}
+        )
 
     @classmethod
     def from_events(

@@ -67,7 +67,9 @@ def good(title: str, text: str | bytes, *, encoding: str = "utf-8", name: str = 
     return Entry(title, name, data, **{"events": EVENTS, **more})
 
 
-def bad(title: str, text: str | bytes, *said: str, name: str = "log.csv", encoding: str = "utf-8", **options: Any) -> Entry:
+def bad(
+    title: str, text: str | bytes, *said: str, name: str = "log.csv", encoding: str = "utf-8", **options: Any
+) -> Entry:
     """A file that is refused."""
     data = text if isinstance(text, bytes) else text.encode(encoding)
     return Entry(title, name, data, said=said, options=options)
@@ -79,7 +81,9 @@ def writings() -> Iterator[Entry]:
         for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "latin-1"):
             for words, end in {"unix": "\n", "windows": "\r\n"}.items():
                 title = f"{separator}, {encoding}, {words}"
-                yield good(title, table(sign, end=end), encoding=encoding, name="log.tsv" if sign == "\t" else "log.csv")
+                yield good(
+                    title, table(sign, end=end), encoding=encoding, name="log.tsv" if sign == "\t" else "log.csv"
+                )
     yield good("old Mac line ends", table(end="\r"))
     yield good("every cell quoted", table(";", quote=True))
     yield good("packed", gzip.compress(table().encode()), name="log.csv.gz")
@@ -95,7 +99,9 @@ def writings() -> Iterator[Entry]:
     yield good("cp437 with its name", table(), encoding="cp437", options={"encoding": "cp437"})
     yield good("a separator of its own, named", table("#"), options={"separator": "#"})
     yield good("a separator named by word", table("|"), options={"separator": "bar"})
-    yield good("commas in quoted cells of a semicolon file", table(";", extra=('"a,b,c"',) * 3, header=(*XES_HEADER, "x,y")))
+    yield good(
+        "commas in quoted cells of a semicolon file", table(";", extra=('"a,b,c"',) * 3, header=(*XES_HEADER, "x,y"))
+    )
     russian = tuple((case, "Создать заявку", when) for case, _, when in EVENTS)
     yield good("Cyrillic code page", table(events=russian), encoding="cp1251", events=russian)
     japanese = tuple((case, "申請を作成する", when) for case, _, when in EVENTS)
@@ -136,11 +142,25 @@ def headers() -> Iterator[Entry]:
         + "".join(f"{c},{a},2020/01/01 00:00:00.000,{t:%Y/%m/%d %H:%M:%S.000}\n" for c, a, t in EVENTS),
         options={"timezone": "UTC"},
     )
-    yield good("an index without a name", "".join(f"{n},{line}\n" if n else f",{line}\n" for n, line in enumerate(table().splitlines())))
-    yield good("Unnamed: 0", "".join(f"{n},{line}\n" if n else f"Unnamed: 0,{line}\n" for n, line in enumerate(table().splitlines())))
-    yield good("columns named by the user", table(header=("a", "b", "c")), options={"columns": {"case": "a", "activity": "b", "time": "c"}})
+    yield good(
+        "an index without a name",
+        "".join(f"{n},{line}\n" if n else f",{line}\n" for n, line in enumerate(table().splitlines())),
+    )
+    yield good(
+        "Unnamed: 0",
+        "".join(f"{n},{line}\n" if n else f"Unnamed: 0,{line}\n" for n, line in enumerate(table().splitlines())),
+    )
+    yield good(
+        "columns named by the user",
+        table(header=("a", "b", "c")),
+        options={"columns": {"case": "a", "activity": "b", "time": "c"}},
+    )
     yield good("one name by the user", table(header=("a", "Activity", "Timestamp")), options={"columns": {"case": "a"}})
-    yield good("what the user names goes before what is known", table(header=("Case ID", "Activity", "x", "Timestamp"), extra=("2000-01-01T00:00:00Z",) * 3), options={"columns": {"time": "x"}})
+    yield good(
+        "what the user names goes before what is known",
+        table(header=("Case ID", "Activity", "x", "Timestamp"), extra=("2000-01-01T00:00:00Z",) * 3),
+        options={"columns": {"time": "x"}},
+    )
 
 
 def rounded(moment: datetime) -> datetime:
@@ -190,7 +210,9 @@ ZONED: dict[str, Callable[[datetime], str]] = {
     "Z": lambda t: f"{t:%Y-%m-%dT%H:%M:%S}Z",
     "+00:00": iso,
     "+01:00": lambda t: (datetime.fromtimestamp(t.timestamp() + 3600, UTC)).strftime("%Y-%m-%dT%H:%M:%S+01:00"),
-    "day first +0100": lambda t: (datetime.fromtimestamp(t.timestamp() + 3600, UTC)).strftime("%d/%m/%Y %H:%M:%S +0100"),
+    "day first +0100": lambda t: (datetime.fromtimestamp(t.timestamp() + 3600, UTC)).strftime(
+        "%d/%m/%Y %H:%M:%S +0100"
+    ),
     "day first UTC": lambda t: f"{t:%d.%m.%Y %H:%M:%S} UTC",
     "mail": lambda t: f'"{t:%a, %d %b %Y %H:%M:%S} +0000"',
     "short ISO": lambda t: f"{t:%Y%m%dT%H%M%S}Z",
@@ -240,7 +262,12 @@ def dates() -> Iterator[Entry]:
     same = tuple((case, activity, datetime(2025, 5, 5, tzinfo=UTC)) for case, activity, _ in EVENTS)
     yield good("both readings agree", table(events=same, write=lambda t: f"{t:%d/%m/%Y}"), events=same, options=utc)
     summer = tuple((case, activity, datetime(2025, 7, 14, 12, tzinfo=UTC)) for case, activity, _ in EVENTS)
-    yield good("summer time", table(events=summer, write=lambda _: "14/07/2025 14:00"), events=summer, options={"timezone": "Europe/Berlin"})
+    yield good(
+        "summer time",
+        table(events=summer, write=lambda _: "14/07/2025 14:00"),
+        events=summer,
+        options={"timezone": "Europe/Berlin"},
+    )
 
 
 def values() -> Iterator[Entry]:
@@ -279,13 +306,22 @@ def broken_tables() -> Iterator[Entry]:
     yield bad("no header", f"{row}\n{row}\n", "line 1", "'AAAAAA9', 'AAAAAAA'", "add a line")
     yield bad("no header, a value twice", f"SECRET,SECRET,31/12/2020\n{row}\n", "line 1", "'AAAAAA'", "add a line")
     yield bad("unknown header", "a,b,c\nSECRET,2,3\n", "no column", "it has a, b, c", "--columns")
-    yield bad("two cases to choose from", "Case ID,CaseID,Activity,Timestamp\nSECRET,1,A,2020-01-01T00:00:00Z\n", "no column", "--columns case=...")
+    yield bad(
+        "two cases to choose from",
+        "Case ID,CaseID,Activity,Timestamp\nSECRET,1,A,2020-01-01T00:00:00Z\n",
+        "no column",
+        "--columns case=...",
+    )
     yield bad("a column twice", f"{head},x,x\n{row},1,2\n", "'x' stands twice")
     yield bad("a wide row", f"{head}\n{row}\n{row},SECRET\n", "line 3 has 4 fields, the header names 3", "--separator")
     yield bad("all rows wide", f"{head}\n{row},SECRET\n{row},SECRET\n", "line 2 has 4 fields")
     yield bad("an open quotation", f'{head}\n{row}\n"SECRET', "not well-formed CSV")
-    yield bad("no case", f"{head}\n{row}\n,SECRET,2020-01-01T00:00:00Z\n", "line 3", "case:concept:name", "--columns case=")
-    yield bad("no activity", f"{head}\n{row}\nSECRET,,2020-01-01T00:00:00Z\n", "line 3", "concept:name", "--columns activity=")
+    yield bad(
+        "no case", f"{head}\n{row}\n,SECRET,2020-01-01T00:00:00Z\n", "line 3", "case:concept:name", "--columns case="
+    )
+    yield bad(
+        "no activity", f"{head}\n{row}\nSECRET,,2020-01-01T00:00:00Z\n", "line 3", "concept:name", "--columns activity="
+    )
     yield bad("no time", f"{head}\n{row}\nSECRET,SECRET,\n", "line 3", "time:timestamp", "--columns time=")
     yield bad("a row of separators", f"{head}\n{row}\n,,\n", "line 3", "case:concept:name")
     yield bad("a short row without time", f"{head}\n{row}\nSECRET\n", "line 3", "no concept:name")
@@ -295,14 +331,28 @@ def broken_tables() -> Iterator[Entry]:
     yield bad("random bytes", bytes(range(256)) * 8, "log.csv")
     yield bad("a picture", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"SECRET" * 20, "log.csv")
     yield bad("a spreadsheet", b"PK\x03\x04\x14\0\x06\0" + b"SECRET" * 30, "log.csv")
-    yield bad("gzip cut off", gzip.compress(("\n".join([head, *[row] * 500])).encode())[:60], "damaged or cut off", name="log.csv.gz")
+    yield bad(
+        "gzip cut off",
+        gzip.compress(("\n".join([head, *[row] * 500])).encode())[:60],
+        "damaged or cut off",
+        name="log.csv.gz",
+    )
     yield bad("no gzip", head + "\n", "damaged or cut off", name="log.csv.gz")
-    yield bad("gzip with a wrong checksum", gzip.compress(f"{head}\n{row}\n".encode())[:-8] + b"\0" * 8, "damaged", name="log.csv.gz")
-    yield bad("the named encoding is another", table(), "not written in ascii", "--encoding", reading={"encoding": "ascii"})
+    yield bad(
+        "gzip with a wrong checksum",
+        gzip.compress(f"{head}\n{row}\n".encode())[:-8] + b"\0" * 8,
+        "damaged",
+        name="log.csv.gz",
+    )
+    yield bad(
+        "the named encoding is another", table(), "not written in ascii", "--encoding", reading={"encoding": "ascii"}
+    )
     yield bad("an unknown encoding", table(), "--encoding martian", reading={"encoding": "martian"})
     yield bad("an encoding of no text", table(), "--encoding base64", reading={"encoding": "base64"})
     yield bad("a separator of two", table(), "--separator", reading={"separator": "::"})
-    yield bad("the named separator is another", f"{head}\n{row}\n", "one column", "--separator", reading={"separator": ";"})
+    yield bad(
+        "the named separator is another", f"{head}\n{row}\n", "one column", "--separator", reading={"separator": ";"}
+    )
     yield bad("cut off UTF-16", b"\xff\xfe" + f"{head}\n{row}".encode("utf-16-le")[:-1], "utf-16", "--encoding")
     yield bad("JSON in a table's clothes", json.dumps([{"case": "SECRET"}]), "log.csv")
     yield bad("a web page", "<html><body>SECRET</body></html>\n", "one column", "--separator")
@@ -320,18 +370,35 @@ def broken_times() -> Iterator[Entry]:
 
     zone = {"timezone": "UTC"}
     both = ("day-first", "month-first", "--time-format", "shape")
-    yield times("slashes in two readings", ["05/03/2020", "06/04/2020"], "line 2: Timestamp", *both, "99/99/9999", reading=zone)
+    yield times(
+        "slashes in two readings", ["05/03/2020", "06/04/2020"], "line 2: Timestamp", *both, "99/99/9999", reading=zone
+    )
     yield times("dots in two readings", ["05.03.2020 10:00"], "line 2: Timestamp", *both, reading=zone)
     yield times("AM and PM in two readings", ["05/03/2020 10:00 AM"], "line 2: Timestamp", *both, reading=zone)
     yield times("three readings", ["05/03/02"], "year-first", *both, reading=zone)
-    yield times("day first, then month first", ["31/12/2020", "12/31/2020"], "line 3: Timestamp", "no order", "shape", reading=zone)
-    yield times("no day in the month", ["2020-01-01", "31/02/2020"], "line 3: Timestamp is not a time", "shape", reading=zone)
+    yield times(
+        "day first, then month first",
+        ["31/12/2020", "12/31/2020"],
+        "line 3: Timestamp",
+        "no order",
+        "shape",
+        reading=zone,
+    )
+    yield times(
+        "no day in the month", ["2020-01-01", "31/02/2020"], "line 3: Timestamp is not a time", "shape", reading=zone
+    )
     yield times("30 February", ["30/02/2020"], "line 2: Timestamp is not a time", "'99/99/9999'", reading=zone)
     yield times("hour 25", ["31/12/2020 25:00"], "line 2: Timestamp is not a time", "shape", reading=zone)
     yield times("hour 14 PM", ["31/12/2020 14:00 PM"], "line 2", "shape", reading=zone)
     yield times("words", ["yesterday SECRET"], "line 2: Timestamp is not a time", "'AAAAAAAAA AAAAAA'", "--time-format")
     yield times("a word after times", ["2020-01-01T00:00:00Z", "SECRET"], "line 3: Timestamp", "'AAAAAA'")
-    yield times("a word after dates", ["31/12/2020", "31/12/2020", "n/a SECRET"], "line 4: Timestamp", "'A/A AAAAAA'", reading=zone)
+    yield times(
+        "a word after dates",
+        ["31/12/2020", "31/12/2020", "n/a SECRET"],
+        "line 4: Timestamp",
+        "'A/A AAAAAA'",
+        reading=zone,
+    )
     yield times("no zone", ["2020-01-01 10:00"], "line 2: Timestamp has no time zone", "--timezone")
     yield times("no zone, day first", ["31/12/2020"], "line 2: Timestamp has no time zone", "--timezone")
     yield times("no zone in one", ["2020-01-01T00:00:00Z", "2020-01-01 10:00"], "line 3", "no time zone", "--timezone")
@@ -341,11 +408,26 @@ def broken_times() -> Iterator[Entry]:
     yield times("numbers of no unit", ["17", "18"], "line 2: Timestamp", "unit cannot be told", "--time-format", "'99'")
     yield times("numbers of two units", ["1600000000", "1600000000000"], "line 3: Timestamp", "--time-format s")
     yield times("a number and a word", ["1600000000", "SECRET"], "line", "Timestamp", "shape")
-    yield times("no number of the unit", ["1600000000", "SECRET"], "line 3", "number of the unit", reading={"time_format": "s"})
+    yield times(
+        "no number of the unit", ["1600000000", "SECRET"], "line 3", "number of the unit", reading={"time_format": "s"}
+    )
     yield times("no day of Excel", ["44196", "SECRET"], "line 3", "Excel", reading={**zone, "time_format": "excel"})
-    yield times("another format", ["31/12/2020", "SECRET"], "line 3", "'%d/%m/%Y'", "'AAAAAA'", reading={**zone, "time_format": "%d/%m/%Y"})
+    yield times(
+        "another format",
+        ["31/12/2020", "SECRET"],
+        "line 3",
+        "'%d/%m/%Y'",
+        "'AAAAAA'",
+        reading={**zone, "time_format": "%d/%m/%Y"},
+    )
     yield times("a format of nothing", ["31/12/2020"], "--time-format", reading={**zone, "time_format": "%Q"})
-    yield times("a word that is no format", ["31/12/2020"], "--time-format", "day-first", reading={**zone, "time_format": "european"})
+    yield times(
+        "a word that is no format",
+        ["31/12/2020"],
+        "--time-format",
+        "day-first",
+        reading={**zone, "time_format": "european"},
+    )
     yield times("the year 9999", ["31/12/9999"], "line 2: Timestamp", "shape", reading=zone)
     yield times("the year 1", ["0001-01-01T00:00:00Z"], "line 2: Timestamp", "shape")
     yield times("negative", ["-5"], "line 2: Timestamp is not a time", "'-9'")
@@ -361,9 +443,8 @@ def xes(body: str) -> str:
 
 
 def xes_event(activity: str, time: str) -> str:
-    return (
-        f'<event>\n<string key="concept:name" value="{activity}"/>\n<date key="time:timestamp" value="{time}"/>\n</event>\n'
-    )
+    name = f'<string key="concept:name" value="{activity}"/>'
+    return f'<event>\n{name}\n<date key="time:timestamp" value="{time}"/>\n</event>\n'
 
 
 def xes_of(events: tuple[Event, ...], write: Callable[[datetime], str] = iso) -> str:
@@ -379,7 +460,12 @@ def markup() -> Iterator[Entry]:
     yield good("XES, packed", gzip.compress(xes_of(EVENTS).encode()), name="log.xes.gz")
     yield good("XES with a mark", xes_of(EVENTS), encoding="utf-8-sig", name="log.xes")
     yield good("XES in Latin-1", xes_of(EVENTS).replace("UTF-8", "ISO-8859-1"), encoding="latin-1", name="log.xes")
-    yield good("XES without zones", xes_of(EVENTS, lambda t: f"{t:%Y-%m-%dT%H:%M:%S}"), name="log.xes", options={"timezone": "UTC"})
+    yield good(
+        "XES without zones",
+        xes_of(EVENTS, lambda t: f"{t:%Y-%m-%dT%H:%M:%S}"),
+        name="log.xes",
+        options={"timezone": "UTC"},
+    )
     bomb = '<!DOCTYPE log [<!ENTITY a "SECRET"><!ENTITY b "&a;&a;&a;&a;">]>'
     for title, text, said in (
         ("empty", "", "not well-formed XML"),
@@ -390,11 +476,23 @@ def markup() -> Iterator[Entry]:
         ("no trace", xes(""), "no events"),
         ("too deep", "<log>" + "<x>" * 400 + "</x>" * 400 + "</log>", "nested deeper"),
         ("no name of a trace", xes(f"<trace>\n{xes_event('SECRET', '2020-01-01T00:00:00Z')}</trace>\n"), "trace 1"),
-        ("no time", xes('<trace><string key="concept:name" value="SECRET"/><event><string key="concept:name" value="A"/></event></trace>'), "trace 1, event 1"),
+        (
+            "no time",
+            xes(
+                '<trace><string key="concept:name" value="SECRET"/>'
+                '<event><string key="concept:name" value="A"/></event>'
+                "</trace>"
+            ),
+            "trace 1, event 1",
+        ),
         ("a time that is none", xes_of(EVENTS, lambda _: "SECRET"), "line 7"),
         ("a time without zone", xes_of(EVENTS, lambda t: f"{t:%Y-%m-%dT%H:%M:%S}"), "--timezone"),
         ("an encoding that is not known", '<?xml version="1.0" encoding="martian"?><log/>', "encoding"),
-        ("two traces of one name", xes_of(EVENTS[:2]).replace("</log>", "") + xes_of(EVENTS[:2]).partition("<log>")[2], "trace 2"),
+        (
+            "two traces of one name",
+            xes_of(EVENTS[:2]).replace("</log>", "") + xes_of(EVENTS[:2]).partition("<log>")[2],
+            "trace 2",
+        ),
     ):
         yield bad(f"XES: {title}", text, said, name="log.xes")
 
@@ -413,7 +511,13 @@ def ocel(events: list[dict[str, Any]], **more: Any) -> str:
 
 def ocel_events(write: Callable[[datetime], str] = iso) -> list[dict[str, Any]]:
     return [
-        {"id": f"e{n}", "type": activity, "time": write(when), "attributes": [], "relationships": [{"objectId": case, "qualifier": ""}]}
+        {
+            "id": f"e{n}",
+            "type": activity,
+            "time": write(when),
+            "attributes": [],
+            "relationships": [{"objectId": case, "qualifier": ""}],
+        }
         for n, (case, activity, when) in enumerate(EVENTS)
     ]
 
@@ -422,7 +526,12 @@ def object_centric() -> Iterator[Entry]:
     """OCEL 2.0 in JSON (SQLite and XML have tests of their own)."""
     order = {"object_type": "order"}
     yield good("OCEL", ocel(ocel_events()), name="log.json", options=order)
-    yield good("OCEL without zones", ocel(ocel_events(lambda t: f"{t:%Y-%m-%dT%H:%M:%S}")), name="log.jsonocel", options={**order, "timezone": "UTC"})
+    yield good(
+        "OCEL without zones",
+        ocel(ocel_events(lambda t: f"{t:%Y-%m-%dT%H:%M:%S}")),
+        name="log.jsonocel",
+        options={**order, "timezone": "UTC"},
+    )
     first, *rest = ocel_events()
     for title, text, said, told in (
         ("no type chosen", ocel(ocel_events()), "--object-type: order (2 objects, 3 events)", {}),
@@ -434,14 +543,21 @@ def object_centric() -> Iterator[Entry]:
         ("a time that is none", ocel([first, {**rest[0], "time": "SECRET"}]), "event 2: time", order),
         ("no zone", ocel(ocel_events(lambda t: f"{t:%Y-%m-%dT%H:%M:%S}")), "--timezone", order),
         ("an event twice", ocel([first, first]), "event 2", order),
-        ("no such object", ocel([{**first, "relationships": [{"objectId": "SECRET", "qualifier": ""}]}]), "event 1", order),
+        (
+            "no such object",
+            ocel([{**first, "relationships": [{"objectId": "SECRET", "qualifier": ""}]}]),
+            "event 1",
+            order,
+        ),
         ("no events", ocel([]), "no events", order),
         ("no related events", ocel([{**first, "relationships": []}]), "no event has an object", order),
         ("deep", "[" * 100_000, "JSON", order),
     ):
         yield bad(f"OCEL: {title}", text, said, name="log.json", reading=told)
     yield bad("OCEL: no database", "SECRET" * 100, "no OCEL 2.0 in SQLite", name="log.sqlite", reading=order)
-    yield bad("OCEL: XML with a bomb", '<!DOCTYPE log [<!ENTITY a "x">]><log/>', "DOCTYPE", name="log.xml", reading=order)
+    yield bad(
+        "OCEL: XML with a bomb", '<!DOCTYPE log [<!ENTITY a "x">]><log/>', "DOCTYPE", name="log.xml", reading=order
+    )
     yield bad("OCEL: other XML", "<log><trace/></log>", "no OCEL 2.0", name="log.xml", reading=order)
 
 
@@ -461,7 +577,12 @@ def arrow() -> Iterator[Entry]:
     yield good("Parquet with seconds", packed([seconds(when) for when in moments]), name="log.parquet")
     yield good("Parquet of Disco's names", packed(moments, HEADERS["Disco"]), name="log.parquet")
     yield good("Parquet without zone", packed(naive), name="log.parquet", options={"timezone": "UTC"})
-    yield good("Parquet with texts", packed([f"{when:%d/%m/%Y %H:%M:%S}" for when in moments]), name="log.parquet", options={"timezone": "UTC"})
+    yield good(
+        "Parquet with texts",
+        packed([f"{when:%d/%m/%Y %H:%M:%S}" for when in moments]),
+        name="log.parquet",
+        options={"timezone": "UTC"},
+    )
     yield bad("Parquet without zone, not told", packed(naive), "row 1", "--timezone", name="log.parquet")
     yield bad("Parquet with words for times", packed(["SECRET"] * 3), "row 1", "'AAAAAA'", name="log.parquet")
     yield bad("no Parquet", b"PAR1 SECRET", "not a readable Parquet", name="log.parquet")

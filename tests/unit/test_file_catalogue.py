@@ -25,7 +25,9 @@ def titled(entry: Entry) -> str:
 
 def reading(entry: Entry) -> Reading:
     """What is told of the file."""
-    return Reading(**entry.options.get("reading", {key: value for key, value in entry.options.items() if key != "reading"}))
+    return Reading(
+        **entry.options.get("reading", {key: value for key, value in entry.options.items() if key != "reading"})
+    )
 
 
 def events(log: EventLog) -> list[tuple[str, str, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
@@ -257,13 +257,10 @@ def zoned(form: str) -> bool:
 
 def _counts(texts: Sequence[str]) -> Plan:
     """The unit in which all numbers lie between 1980 and 2100."""
-    tests: dict[str, Callable[[Decimal], bool]] = {
-        name: (lambda value, size=1_000_000_000 // factor: _FROM * size <= value < _TO * size)
-        for name, factor in UNITS.items()
-    }
-    tests[EXCEL] = lambda value: _EXCEL_FROM <= value < _EXCEL_TO
+    ranges = {name: (_FROM * 10**9 // factor, _TO * 10**9 // factor) for name, factor in UNITS.items()}
+    ranges[EXCEL] = (_EXCEL_FROM, _EXCEL_TO)
     values = [Decimal(text.replace(",", ".")) for text in texts]
-    first = [name for name, test in tests.items() if test(values[0])]
+    first = [name for name, (low, high) in ranges.items() if low <= values[0] < high]
     if not first and len(texts[0]) in _COMPACT:
         form = _COMPACT[len(texts[0])]
         if all(len(text) == len(texts[0]) for text in texts) and not np.isnat(parsed(texts, form)).any():
@@ -274,7 +271,7 @@ def _counts(texts: Sequence[str]) -> Plan:
         )
     name = first[0]
     for place, value in enumerate(values):
-        if not tests[name](value):
+        if not ranges[name][0] <= value < ranges[name][1]:
             raise UnknownTimesError(
                 place,
                 f"is no time between 1980 and 2100 in {name}, as the values before it are; if it is right, say so: "

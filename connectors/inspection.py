@@ -299,8 +299,8 @@ def _of_log(log: EventLog, reading: Reading, found: Inspection) -> None:
     for name, column in log.case_attributes.items():
         found.columns.append(_attribute(f"{CASE_PREFIX}{name}", column, None, own))
     for name, column in log.event_attributes.items():
-        part = ("lifecycle", "its name") if name == "lifecycle:transition" else None
-        found.columns.append(_attribute(name, column, part, case))
+        known = ("lifecycle", "its name") if name == "lifecycle:transition" else None
+        found.columns.append(_attribute(name, column, known, case))
     found.time = {"format": "ISO 8601"}
 
 

@@ -70,8 +70,13 @@ def read_log(
     Attributes are kept under their names in the file; `case:X` of flat files is the case attribute `X`.
     InputError names file and line, or trace and event, never content.
     """
-    told = {"columns": columns, "timezone": timezone, "unit": unit}
-    how = replace(reading or Reading(), **{key: value for key, value in told.items() if value is not None})
+    how = reading or Reading()
+    how = replace(
+        how,
+        columns=how.columns if columns is None else columns,
+        timezone=how.timezone if timezone is None else timezone,
+        unit=how.unit if unit is None else unit,
+    )
     if str(path) == STDIN:
         from connectors.stdin import spooled
 

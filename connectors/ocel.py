@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -27,9 +27,6 @@ from connectors.reading import Reading
 from connectors.xes_stream import elements
 from models.errors import InputError, NoEventsError
 from models.eventlog import EventLog
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 JSON, XML, SQLITE = (".json", ".jsonocel"), (".xml", ".xmlocel"), (".sqlite",)
 
@@ -155,7 +152,7 @@ def read(path: Path, reading: Reading) -> EventLog:
     )
 
 
-def _flattened(path: Path, kind: str, objects: Objects) -> pd.DataFrame:
+def _flattened(path: Path, kind: str, objects: Objects) -> Any:
     """pm4py's table, one row for an event and a case, in the order of the file, times as they are written."""
     from models.utility.discovery import quiet_pm4py
 
@@ -240,7 +237,7 @@ def _of_xml(path: Path) -> Objects:
             pairs.append((events[-1][0], own["object-id"]))
         places.append(tag)
 
-    for _ in elements(path, start, lambda _: places.pop() and None):
+    for _ in elements(path, start, lambda _: places.__delitem__(-1)):
         pass
     if not events and not things:
         raise InputError(f"{path}: XML, but no OCEL 2.0: it has neither events nor objects")

@@ -52,7 +52,8 @@ def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
             header = list(file.schema_arrow.names)
             (check_columns if check else check_names)(header, resolved(header, reading.columns), str(path))
             table = file.read()
-            return _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+            frame: pd.DataFrame = _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+            return frame
     except (pa.ArrowException, OSError) as error:
         if _short_of_memory(error):
             raise MemoryError from error  # the file is sound

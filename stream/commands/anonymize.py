@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, tables
@@ -58,7 +59,7 @@ def command(
     keep_resources: Annotated[bool, typer.Option("--keep-resources", help="Release the names of resources.")] = False,
     sensitive: options.Sensitive = "",
     release_attributes: options.Released = "",
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search of `local`.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -79,7 +80,7 @@ def command(
 
 def _run(
     log: Path, output: Path | None, kind: str, given: dict[str, Any], attributes: tuple[list[str], list[str]],
-    reading: options.Reading, list_violations: bool, keep_resources: bool, json: bool,
+    reading: Reading, list_violations: bool, keep_resources: bool, json: bool,
 ) -> None:  # fmt: skip
     from connectors import read_log
     from stream.commands import _anonymize as once

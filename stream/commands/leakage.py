@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import BoundError, InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, tables
@@ -86,7 +87,7 @@ def command(
     ] = "",
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw BPL, FPL and TPL (png, pdf, svg).")] = None,
     seed: options.Seed = 0,
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> None:
     """Backward, forward and temporal privacy leakage of continuous releases (Figures 4 and 5 of the paper)."""
@@ -157,7 +158,7 @@ def _check_plot(path: Path, delta: Fraction) -> None:
     check(path)
 
 
-def _simulate(log: Path, reading: options.Reading, settings: Sequence[Settings]) -> list[Outcome]:
+def _simulate(log: Path, reading: Reading, settings: Sequence[Settings]) -> list[Outcome]:
     from connectors import read_log
     from models.leakage.experiment import run
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, show_verdicts, tables
@@ -46,7 +47,7 @@ def command(
         Path | None, typer.Option("--metrics-textfile", help="Leave the metrics in this file at the end.")
     ] = None,
     sensitive: options.Sensitive = "",
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> int:
     """Replay a log as the daemon would have published it; exit 3 where a release was withheld."""
@@ -116,7 +117,7 @@ def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Ite
             server.server_close()
 
 
-def _flags(sensitive: str, reading: options.Reading) -> Mapping[str, Any]:
+def _flags(sensitive: str, reading: Reading) -> Mapping[str, Any]:
     from stream.config.settings import LogFile
 
     process: dict[str, Any] = {}

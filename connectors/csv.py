@@ -27,7 +27,7 @@ from connectors.folders import joined, parts
 from connectors.formulas import guarded, unguarded
 from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame
 from connectors.headers import resolved, said
-from connectors.output import clean, isoformat, writing
+from connectors.output import clean, isodurations, isoformat, writing
 from connectors.reading import SEPARATORS, Reading
 from connectors.shapes import shape
 from connectors.xes_stream import opened
@@ -283,9 +283,10 @@ def as_numbers(column: Column) -> Column:
     return Column(np.append(values.codes, np.int32(MISSING))[column.codes], values.values)
 
 
-def write(log: EventLog, path: Path) -> None:
-    """Write `.csv` or `.csv.gz`: UTF-8, comma, times in UTC with zone; missing values and "" are empty fields.
+def write(log: EventLog, path: Path, *, durations: bool = False) -> None:
+    """Write `.csv` or `.csv.gz`: UTF-8, comma, times in UTC with zone, or (`durations`) as `P0DT1H2M3S` since 1970.
 
+    Missing values and "" are empty fields.
     Cases without events have no row. InputError where an attribute bears a name that the table needs itself.
     """
     columns = flat_columns(log)
@@ -293,7 +294,7 @@ def write(log: EventLog, path: Path) -> None:
     fields = [
         [ids[case] for case in log.case_of_event.tolist()],
         _fields(log.activity),
-        isoformat(log.time),
+        isodurations(log.time) if durations else isoformat(log.time),
         *(_fields(column) for column in columns.values()),
     ]
     with writing(path) as stream:

@@ -46,6 +46,7 @@ _MONTHS = frozenset(
     + ["august", "september", "october", "november", "december"]
 )
 _SHORT = frozenset(month[:3] for month in _MONTHS)
+_DURATION = re.compile(r"P(?=.)(?:\d+D)?(?:T(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{1,9})?S)?)?", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?", re.ASCII)
 _COMPACT = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S", 17: "%Y%m%d%H%M%S%f"}
 
@@ -97,6 +98,18 @@ def numbers(texts: Sequence[str]) -> bool:
 
 def _compact_day(text: str) -> bool:
     return len(text) == 8 and text.isdigit() and "1980" <= text[:4] < "2100" and text[4:6] <= "12" and text[6:] <= "31"
+
+
+def durations(texts: Sequence[str]) -> bool:
+    """Whether every text is a duration of ISO 8601: a time relative to the start of its case."""
+    return bool(texts) and all(_DURATION.fullmatch(text) for text in texts)
+
+
+def lengths(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Durations of ISO 8601 in nanoseconds, exact."""
+    import pandas as pd
+
+    return np.asarray([pd.Timedelta(text).as_unit("ns").value for text in texts], dtype=np.int64)
 
 
 def plan(texts: Sequence[str], order: str | None = None) -> Plan:

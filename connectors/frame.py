@@ -136,6 +136,8 @@ def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> 
         raise InputError(f"{where(int(bad[0]))}: no {name}; every event needs one (another column: --columns time=...)")
     if isinstance(series.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(series):
         return _from_datetimes(series, name, reading.timezone, where)
+    if pd.api.types.is_timedelta64_dtype(series):
+        return np.asarray(series.astype("timedelta64[ns]").astype(np.int64))
     if unit is not None:
         return _counted(series, name, UNITS[unit], where)
     return _Texts(series, name, reading, where).instants(form)
@@ -206,9 +208,17 @@ class _Texts:
             return self._excel(stripped, form)
         if form is not None and form not in dates.WORDS:
             return self._by_formats(stripped, [form] * len(stripped))
+        if form is None and dates.durations(stripped):
+            return self._lengths(stripped)
         if form is not None or dates.numbers(stripped):
             return self._planned(stripped, form, None)
         return self._iso(stripped)
+
+    def _lengths(self, stripped: list[str]) -> Ints:
+        try:
+            return np.asarray(dates.lengths(stripped)[self.codes])
+        except (ValueError, OverflowError):  # pandas holds no more than 292 years
+            raise self._refused(0, "is a duration beyond 292 years, or one of the column is") from None
 
     def _iso(self, stripped: list[str]) -> Ints:
         parse = parser(self.reading.timezone)

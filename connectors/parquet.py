@@ -85,8 +85,9 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
-def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None) -> None:
-    """Write `.parquet`: times as UTC nanoseconds, columns typed where all values have one type, else text.
+def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, *, durations: bool = False) -> None:
+    """Write `.parquet`: times as UTC nanoseconds, or (`durations`) as durations since 1970; columns typed where all
+    values have one type, else text.
 
     `metadata` stands as JSON under `privacy` in the schema. Cases without events have no row.
     InputError where an attribute bears a name that the table needs itself.
@@ -98,7 +99,7 @@ def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None) 
     columns = {
         "case:concept:name": _array(case_ids),
         "concept:name": _array(log.activity),
-        "time:timestamp": pa.array(log.time, type=pa.timestamp("ns", tz="UTC")),
+        "time:timestamp": pa.array(log.time, type=pa.duration("ns") if durations else pa.timestamp("ns", tz="UTC")),
         **{name: _array(column) for name, column in flat_columns(log).items()},
     }
     table = pa.table(columns)

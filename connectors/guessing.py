@@ -131,6 +131,18 @@ def looks_like_times(column: Column, most: int = 200) -> bool:
     return True
 
 
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?(\s*[AaPp][Mm])?", re.ASCII)
+
+
+def clocks(columns: Mapping[str, Column]) -> list[str]:
+    """Columns that hold the time of day alone: the day stands in another."""
+    return [
+        name
+        for name, column in columns.items()
+        if column.values and all(_CLOCK.fullmatch(str(value).strip()) for value in column.values)
+    ]
+
+
 def _time(free: Mapping[str, Column]) -> Guess | None:
     times = [name for name, column in free.items() if looks_like_times(column)]
     named = [name for name in times if TIME.search(name)]

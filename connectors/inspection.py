@@ -138,10 +138,20 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading
     known = resolved(list(columns), reading.columns)
     found.flags += _column_flag(names, known, list(columns), reading, found)
     how = replace(reading, columns={**(reading.columns or {}), **names})
+    if "time" in parts and (clocks := guessing.clocks(columns)) and ":" not in shapes_of(columns[parts["time"].column]):
+        found.problems.append(
+            f"{parts['time'].column!r} has days and {clocks[0]!r} the time of day: join them into one column first, "
+            "else the events of a day stand in the order of the file"
+        )
     if "time" in parts:
         how = _times(frame[parts["time"].column], how, found)
     _flags_told(reading, found)
     return how
+
+
+def shapes_of(column: Column) -> str:
+    """The shapes of the first values, one after another."""
+    return " ".join(shape(str(value)) for value in column.values[:50])
 
 
 def _attribute(name: str, column: Column, part: tuple[str, str] | None, case: Column | None) -> Attribute:

@@ -81,6 +81,18 @@ def test_dates_of_two_readings_are_a_decision(tmp_path: Path, capsys: pytest.Cap
     assert "--time-format day-first" in told["commands"][0]
 
 
+def test_a_day_and_a_time_of_day_in_two_columns_are_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Read by the day alone, events of one day would stand in no order; a full time beside a clock is none."""
+    file = tmp_path / "log.csv"
+    file.write_text("Case ID,Activity,Date,Time\n1,A,31/12/2020,14:05\n1,B,31/12/2020,08:06\n")
+    (problem,) = inspected(capsys, str(file))["problems"]
+    assert "'Date' has days and 'Time' the time of day: join them" in problem
+    file.write_text("Case ID,Activity,Timestamp,Clock\n1,A,31/12/2020 14:05,14:05\n1,B,31/12/2020 14:06,14:06\n")
+    assert inspected(capsys, str(file))["problems"] == []
+
+
 def test_the_twin_is_the_example_log() -> None:
     """The bundled CSV holds the events of the bundled XES, to the second and the attribute."""
 

@@ -82,6 +82,7 @@ def _summary(found: Inspection) -> str:
     if found.log is not None:
         parts.append("{cases} cases, {events} events, {variants} variants".format(**found.log))
     if found.time.get("format"):
-        zone = {True: ", with zone", False: ", without zone"}.get(found.time.get("zone"), "")
+        zones: dict[bool | None, str] = {True: ", with zone", False: ", without zone"}
+        zone = zones.get(found.time.get("zone"), "")
         parts.append(f"times: {found.time['format']}{zone}")
     return "; ".join(parts)

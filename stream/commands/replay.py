@@ -64,9 +64,9 @@ def command(
     if config is not None and not loaded.publication:
         raise typer.BadParameter(f"{config} has no [[publication]]", param_hint="-c")
     with progress() as bar:
-        reading = bar.add_task(f"reading {log.name}", total=None)
+        loading = bar.add_task(f"reading {log.name}", total=None)
         events = read_log(log, reading=loaded.reading(options.tell))
-        bar.remove_task(reading)
+        bar.remove_task(loading)
         if compare:
             from stream.replay.compare import alternatives
 

@@ -171,6 +171,7 @@ def _dialect(path: Path, reading: Reading, encoding: str) -> Dialect:
         raise InputError(f"{path}: line {skipped + 1} holds zero bytes; no text, or name its --encoding")
     separator = separator or _separator(path, reading, encoding, skipped)
     header = next(_records(path, Dialect(encoding, separator, False, skipped, ()), header=True))[1]
+    header[0] = header[0].removeprefix("\ufeff")  # a mark, where an encoding was told that knows none
     blank = len(header) > 1 and all(name.startswith(" ") for name in header[1:])
     return Dialect(
         encoding, separator, blank, skipped, tuple(unguarded(name.strip() if blank else name) for name in header)

@@ -95,6 +95,10 @@ def writings() -> Iterator[Entry]:
     yield good("mark and separator line", "\ufeffsep=;\n" + table(";"))
     yield good("a separator at the end of each line", table(";", end=";\n"))
     yield good("blank after each comma", table(", "))
+    for told, mark in (("utf-8", "utf-8-sig"), ("utf-16-le", "utf-16-le"), ("UTF-16", "utf-16")):
+        text = table(header=("a", "b", "c")) if mark != "utf-16-le" else "\ufeff" + table(header=("a", "b", "c"))
+        how = {"encoding": told, "columns": {"case": "a", "activity": "b", "time": "c"}}
+        yield good(f"a mark, and told to be {told}", text, encoding=mark, options=how)
     yield good("cp1250 with its name", table(), encoding="cp1250", options={"encoding": "cp1250"})
     yield good("cp437 with its name", table(), encoding="cp437", options={"encoding": "cp437"})
     yield good("a separator of its own, named", table("#"), options={"separator": "#"})

@@ -25,10 +25,11 @@ import numpy as np
 from connectors.encodings import by_head, guessed, known
 from connectors.folders import joined, parts
 from connectors.formulas import guarded, unguarded
-from connectors.frame import Where, check_columns, flat_columns, from_frame
+from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame
 from connectors.headers import resolved, said
-from connectors.output import clean, isoformat, writing
+from connectors.output import clean, isodurations, isoformat, writing
 from connectors.reading import SEPARATORS, Reading
+from connectors.shapes import shape
 from connectors.xes_stream import opened
 from models.errors import InputError
 from models.eventlog import MISSING, Column, EventLog
@@ -114,8 +115,11 @@ def _table(path: Path, reading: Reading, encoding: str, check: bool) -> tuple[Di
     import pandas as pd
 
     dialect = _dialect(path, reading, encoding)
-    if check:
-        check_columns(dialect.named, resolved(dialect.named, reading.columns), str(path))
+    if len(dialect.named) == 1:
+        raise InputError(
+            f"{path}: one column ({shape(dialect.named[0])!r}); name the sign between columns with --separator"
+        )
+    (check_columns if check else check_names)(dialect.named, resolved(dialect.named, reading.columns), str(path))
     with _opened(path, encoding) as stream, warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows wider than the header: it would cut them
         try:
@@ -167,6 +171,7 @@ def _dialect(path: Path, reading: Reading, encoding: str) -> Dialect:
         raise InputError(f"{path}: line {skipped + 1} holds zero bytes; no text, or name its --encoding")
     separator = separator or _separator(path, reading, encoding, skipped)
     header = next(_records(path, Dialect(encoding, separator, False, skipped, ()), header=True))[1]
+    header[0] = header[0].removeprefix("\ufeff")  # a mark, where an encoding was told that knows none
     blank = len(header) > 1 and all(name.startswith(" ") for name in header[1:])
     return Dialect(
         encoding, separator, blank, skipped, tuple(unguarded(name.strip() if blank else name) for name in header)
@@ -279,9 +284,10 @@ def as_numbers(column: Column) -> Column:
     return Column(np.append(values.codes, np.int32(MISSING))[column.codes], values.values)
 
 
-def write(log: EventLog, path: Path) -> None:
-    """Write `.csv` or `.csv.gz`: UTF-8, comma, times in UTC with zone; missing values and "" are empty fields.
+def write(log: EventLog, path: Path, *, durations: bool = False) -> None:
+    """Write `.csv` or `.csv.gz`: UTF-8, comma, times in UTC with zone, or (`durations`) as `P0DT1H2M3S` since 1970.
 
+    Missing values and "" are empty fields.
     Cases without events have no row. InputError where an attribute bears a name that the table needs itself.
     """
     columns = flat_columns(log)
@@ -289,7 +295,7 @@ def write(log: EventLog, path: Path) -> None:
     fields = [
         [ids[case] for case in log.case_of_event.tolist()],
         _fields(log.activity),
-        isoformat(log.time),
+        isodurations(log.time) if durations else isoformat(log.time),
         *(_fields(column) for column in columns.values()),
     ]
     with writing(path) as stream:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
@@ -42,27 +42,16 @@ _NAMED = (
     re.compile(_WEEKDAY + r"(?P<month>[A-Za-z]{3,9})\s+(?P<day>\d{1,2}),?\s+(?P<year>\d{4})" + _CLOCK),
 )
 _MONTHS = frozenset(
-    [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
-    ]
+    ["january", "february", "march", "april", "may", "june", "july"]
+    + ["august", "september", "october", "november", "december"]
 )
 _SHORT = frozenset(month[:3] for month in _MONTHS)
+_DURATION = re.compile(r"P(?=.)(?:\d+D)?(?:T(?=.)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{1,9})?S)?)?", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?", re.ASCII)
 _COMPACT = {12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S", 17: "%Y%m%d%H%M%S%f"}
 
 _FROM, _TO = 315_532_800, 4_102_444_800
-"""1980 to 2100 in seconds: within it the units of counts, Excel's days and dates written without signs do not overlap."""
+"""1980 to 2100 in seconds: in it the units of counts, Excel's days and dates written without signs do not overlap."""
 _EXCEL_FROM, _EXCEL_TO = 29_221, 73_051
 """The same years in Excel's days."""
 _EXCEL_EPOCH = {EXCEL: -2_209_161_600, EXCEL_1904: -2_082_844_800}
@@ -109,6 +98,18 @@ def numbers(texts: Sequence[str]) -> bool:
 
 def _compact_day(text: str) -> bool:
     return len(text) == 8 and text.isdigit() and "1980" <= text[:4] < "2100" and text[4:6] <= "12" and text[6:] <= "31"
+
+
+def durations(texts: Sequence[str]) -> bool:
+    """Whether every text is a duration of ISO 8601: a time relative to the start of its case."""
+    return bool(texts) and all(_DURATION.fullmatch(text) for text in texts)
+
+
+def lengths(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Durations of ISO 8601 in nanoseconds, exact."""
+    import pandas as pd
+
+    return np.asarray([pd.Timedelta(text).as_unit("ns").value for text in texts], dtype=np.int64)
 
 
 def plan(texts: Sequence[str], order: str | None = None) -> Plan:
@@ -269,13 +270,10 @@ def zoned(form: str) -> bool:
 
 def _counts(texts: Sequence[str]) -> Plan:
     """The unit in which all numbers lie between 1980 and 2100."""
-    tests: dict[str, Callable[[Decimal], bool]] = {
-        name: (lambda value, size=1_000_000_000 // factor: _FROM * size <= value < _TO * size)
-        for name, factor in UNITS.items()
-    }
-    tests[EXCEL] = lambda value: _EXCEL_FROM <= value < _EXCEL_TO
+    ranges = {name: (_FROM * 10**9 // factor, _TO * 10**9 // factor) for name, factor in UNITS.items()}
+    ranges[EXCEL] = (_EXCEL_FROM, _EXCEL_TO)
     values = [Decimal(text.replace(",", ".")) for text in texts]
-    first = [name for name, test in tests.items() if test(values[0])]
+    first = [name for name, (low, high) in ranges.items() if low <= values[0] < high]
     if not first and len(texts[0]) in _COMPACT:
         form = _COMPACT[len(texts[0])]
         if all(len(text) == len(texts[0]) for text in texts) and not np.isnat(parsed(texts, form)).any():
@@ -286,7 +284,7 @@ def _counts(texts: Sequence[str]) -> Plan:
         )
     name = first[0]
     for place, value in enumerate(values):
-        if not tests[name](value):
+        if not ranges[name][0] <= value < ranges[name][1]:
             raise UnknownTimesError(
                 place,
                 f"is no time between 1980 and 2100 in {name}, as the values before it are; if it is right, say so: "

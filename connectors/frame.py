@@ -66,15 +66,36 @@ def from_frame(frame: pd.DataFrame, names: Names, reading: Reading, source: str,
 
 def check_columns(found: list[str], names: Names, source: str) -> None:
     """InputError unless case, activity and time are among the columns and no column stands twice."""
-    twice = sorted({name for name in found if found.count(name) > 1})
-    if twice:
-        raise InputError(f"{source}: column {', '.join(map(repr, twice))} stands twice; rename one")
-    wanted = {"case": names.case, "activity": names.activity, "time": names.time}
-    missing = {role: name for role, name in wanted.items() if name not in found}
+    check_names(found, names, source)
+    missing = _missing(found, names)
     if missing:
         lacking = ", ".join(f"{name!r} ({role})" for role, name in missing.items())
         hint = ",".join(f"{role}=..." for role in missing)
-        raise InputError(f"{source}: no column {lacking}; it has {', '.join(found)}; map them with --columns {hint}")
+        raise InputError(
+            f"{source}: no column {lacking}; it has {', '.join(found)}; map them with --columns {hint} "
+            "(veilstream inspect guesses)"
+        )
+
+
+def check_names(found: list[str], names: Names, source: str) -> None:
+    """InputError where the header is none, or names a column twice."""
+    if _missing(found, names):
+        _check_header(found, source)
+    twice = sorted({name for name in found if found.count(name) > 1})
+    if twice:
+        raise InputError(f"{source}: column {', '.join(map(repr, twice))} stands twice; rename one")
+
+
+def _missing(found: list[str], names: Names) -> dict[str, str]:
+    wanted = {"case": names.case, "activity": names.activity, "time": names.time}
+    return {role: name for role, name in wanted.items() if name not in found}
+
+
+def _check_header(found: list[str], source: str) -> None:
+    """InputError where the first line holds values and no names; they are not repeated."""
+    shapes = ", ".join(repr(shape(name)) for name in found[:8])
+    if any(sum(letter.isdigit() for letter in name) * 2 > len(name) for name in found):
+        raise InputError(f"{source}: line 1 looks like values ({shapes}); add a line before it that names the columns")
 
 
 def encode(series: pd.Series[Any]) -> Column:
@@ -115,6 +136,8 @@ def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> 
         raise InputError(f"{where(int(bad[0]))}: no {name}; every event needs one (another column: --columns time=...)")
     if isinstance(series.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(series):
         return _from_datetimes(series, name, reading.timezone, where)
+    if pd.api.types.is_timedelta64_dtype(series):
+        return np.asarray(series.astype("timedelta64[ns]").astype(np.int64))
     if unit is not None:
         return _counted(series, name, UNITS[unit], where)
     return _Texts(series, name, reading, where).instants(form)
@@ -185,9 +208,17 @@ class _Texts:
             return self._excel(stripped, form)
         if form is not None and form not in dates.WORDS:
             return self._by_formats(stripped, [form] * len(stripped))
+        if form is None and dates.durations(stripped):
+            return self._lengths(stripped)
         if form is not None or dates.numbers(stripped):
             return self._planned(stripped, form, None)
         return self._iso(stripped)
+
+    def _lengths(self, stripped: list[str]) -> Ints:
+        try:
+            return np.asarray(dates.lengths(stripped)[self.codes])
+        except (ValueError, OverflowError):  # pandas holds no more than 292 years
+            raise self._refused(0, "is a duration beyond 292 years, or one of the column is") from None
 
     def _iso(self, stripped: list[str]) -> Ints:
         parse = parser(self.reading.timezone)

@@ -36,19 +36,7 @@ RESOURCE = re.compile(
 )
 LIFECYCLE = re.compile(r"lifecycle|transition|event.?type$", re.IGNORECASE)
 _STATES = frozenset(
-    [
-        "start",
-        "complete",
-        "schedule",
-        "assign",
-        "reassign",
-        "suspend",
-        "resume",
-        "withdraw",
-        "abort",
-        "ate_abort",
-        "pi_abort",
-    ]
+    ["start", "complete", "schedule", "assign", "reassign", "suspend", "resume", "withdraw", "ate_abort", "pi_abort"]
 )
 
 _ROLES: tuple[tuple[str, re.Pattern[str], str], ...] = (
@@ -141,6 +129,18 @@ def looks_like_times(column: Column, most: int = 200) -> bool:
     except UnknownTimesError as error:
         return bool(error.readings)
     return True
+
+
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?(\s*[AaPp][Mm])?", re.ASCII)
+
+
+def clocks(columns: Mapping[str, Column]) -> list[str]:
+    """Columns that hold the time of day alone: the day stands in another."""
+    return [
+        name
+        for name, column in columns.items()
+        if column.values and all(_CLOCK.fullmatch(str(value).strip()) for value in column.values)
+    ]
 
 
 def _time(free: Mapping[str, Column]) -> Guess | None:

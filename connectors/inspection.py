@@ -125,9 +125,6 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading
     found.rows = len(frame)
     if not len(frame.columns):
         raise InputError(f"{path}: no column has a name")
-    twice = sorted(name for name, count in Counter(frame.columns).items() if count > 1)
-    if twice:
-        raise InputError(f"{path}: column {', '.join(map(repr, twice))} stands twice; rename one")
     columns = {str(name): encode(frame[name]) for name in frame.columns}
     parts = guessing.parts(columns, reading.columns or {})
     part_of = {guess.column: (role, guess.reason) for role, guess in parts.items()}
@@ -141,10 +138,20 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading
     known = resolved(list(columns), reading.columns)
     found.flags += _column_flag(names, known, list(columns), reading, found)
     how = replace(reading, columns={**(reading.columns or {}), **names})
+    if "time" in parts and (clocks := guessing.clocks(columns)) and ":" not in shapes_of(columns[parts["time"].column]):
+        found.problems.append(
+            f"{parts['time'].column!r} has days and {clocks[0]!r} the time of day: join them into one column first, "
+            "else the events of a day stand in the order of the file"
+        )
     if "time" in parts:
         how = _times(frame[parts["time"].column], how, found)
     _flags_told(reading, found)
     return how
+
+
+def shapes_of(column: Column) -> str:
+    """The shapes of the first values, one after another."""
+    return " ".join(shape(str(value)) for value in column.values[:50])
 
 
 def _attribute(name: str, column: Column, part: tuple[str, str] | None, case: Column | None) -> Attribute:
@@ -302,8 +309,8 @@ def _of_log(log: EventLog, reading: Reading, found: Inspection) -> None:
     for name, column in log.case_attributes.items():
         found.columns.append(_attribute(f"{CASE_PREFIX}{name}", column, None, own))
     for name, column in log.event_attributes.items():
-        part = ("lifecycle", "its name") if name == "lifecycle:transition" else None
-        found.columns.append(_attribute(name, column, part, case))
+        known = ("lifecycle", "its name") if name == "lifecycle:transition" else None
+        found.columns.append(_attribute(name, column, known, case))
     found.time = {"format": "ISO 8601"}
 
 

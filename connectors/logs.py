@@ -70,8 +70,13 @@ def read_log(
     Attributes are kept under their names in the file; `case:X` of flat files is the case attribute `X`.
     InputError names file and line, or trace and event, never content.
     """
-    told = {"columns": columns, "timezone": timezone, "unit": unit}
-    how = replace(reading or Reading(), **{key: value for key, value in told.items() if value is not None})
+    how = reading or Reading()
+    how = replace(
+        how,
+        columns=how.columns if columns is None else columns,
+        timezone=how.timezone if timezone is None else timezone,
+        unit=how.unit if unit is None else unit,
+    )
     if str(path) == STDIN:
         from connectors.stdin import spooled
 
@@ -117,6 +122,7 @@ def write_log(
     *,
     privacy: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     time_basis: str | None = None,
+    durations: bool = False,
 ) -> None:
     """Write the log in the format of the path's suffix; an existing file is replaced when all is written.
 
@@ -124,20 +130,24 @@ def write_log(
       schema metadata of Parquet; CSV has no place for it.
     * `time_basis` (ordinal, relative, noised, ...) says what the times mean, kept in the same places.
 
+    * `durations`: times relative to the start of their case are written as durations (CSV, Parquet).
+
     Case, activity and times are written under XES names. Cases without events appear in XES only.
     """
     path = Path(path)
     suffix = suffix_of(path)
     if suffix == ".xes":
+        if durations:
+            raise InputError(f"{path}: XES knows no durations; write .csv or .parquet")
         from connectors import xes_write
 
         xes_write.write(log, path, privacy, time_basis)
     elif suffix == ".csv":
         from connectors import csv
 
-        csv.write(log, path)
+        csv.write(log, path, durations=durations)
     else:
         from connectors import parquet
 
         named = {"anonymizations": privacy, "time_basis": time_basis}
-        parquet.write(log, path, {key: value for key, value in named.items() if value})
+        parquet.write(log, path, {key: value for key, value in named.items() if value}, durations=durations)

@@ -1,4 +1,4 @@
-"""Object-centric event logs (OCEL 2.0: JSON, SQLite, XML), flattened by pm4py: the objects of one type become the cases.
+"""Object-centric event logs (OCEL 2.0: JSON, SQLite, XML), flattened by pm4py: objects of one type become the cases.
 
 Flattening changes counts, and what it does to them is said: an event without an object of the type is left out, one
 with several is counted once for each (convergence), and where a case has several objects of another type, what happens
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -27,9 +27,6 @@ from connectors.reading import Reading
 from connectors.xes_stream import elements
 from models.errors import InputError, NoEventsError
 from models.eventlog import EventLog
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 JSON, XML, SQLITE = (".json", ".jsonocel"), (".xml", ".xmlocel"), (".sqlite",)
 
@@ -131,7 +128,8 @@ def read(path: Path, reading: Reading) -> EventLog:
     listed = ", ".join(f"{name} ({things} objects, {events} events)" for name, (things, events) in kinds.items())
     if reading.object_type is None:
         raise InputError(
-            f"{path}: an object-centric log; say which objects are the cases with --object-type: {listed or 'it has none'}"
+            f"{path}: an object-centric log; say which objects are the cases with --object-type: "
+            + (listed or "it has none")
         )
     if reading.object_type not in kinds:
         raise InputError(f"{path}: no object type {reading.object_type!r}; --object-type takes one of: {listed}")
@@ -154,7 +152,7 @@ def read(path: Path, reading: Reading) -> EventLog:
     )
 
 
-def _flattened(path: Path, kind: str, objects: Objects) -> pd.DataFrame:
+def _flattened(path: Path, kind: str, objects: Objects) -> Any:
     """pm4py's table, one row for an event and a case, in the order of the file, times as they are written."""
     from models.utility.discovery import quiet_pm4py
 
@@ -165,7 +163,7 @@ def _flattened(path: Path, kind: str, objects: Objects) -> pd.DataFrame:
             frame = pm4py.ocel_flattening(log, kind)
     except MemoryError:
         raise
-    except Exception as error:
+    except Exception as error:  # whatever pm4py makes of a file that is not as it expects
         raise InputError(
             f"{path}: pm4py cannot flatten it ({type(error).__name__}); is it OCEL 2.0 with all its parts?"
         ) from error
@@ -239,7 +237,7 @@ def _of_xml(path: Path) -> Objects:
             pairs.append((events[-1][0], own["object-id"]))
         places.append(tag)
 
-    for _ in elements(path, start, lambda _: places.pop() and None):
+    for _ in elements(path, start, lambda _: places.__delitem__(-1)):
         pass
     if not events and not things:
         raise InputError(f"{path}: XML, but no OCEL 2.0: it has neither events nor objects")

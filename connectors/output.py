@@ -13,7 +13,7 @@ from typing import IO, Literal, cast
 
 import numpy as np
 
-from models.errors import kind_of
+from models.errors import InputError, kind_of
 from models.eventlog import Ints
 
 _UNWRITABLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -31,6 +31,17 @@ def isoformat(time: Ints) -> list[str]:
     )
     moments = time.astype("datetime64[ns]")
     return [f"{text}+00:00" for text in np.datetime_as_string(moments, unit=unit).tolist()]
+
+
+def isodurations(time: Ints) -> list[str]:
+    """Times relative to the start of their case as durations of ISO 8601, exact; InputError for negative ones."""
+    import pandas as pd
+
+    if np.any(time < 0):
+        raise InputError("times before the start of their case cannot be written as durations")
+    distinct, place = np.unique(time, return_inverse=True)
+    texts = [pd.Timedelta(value, unit="ns").isoformat() for value in distinct.tolist()]
+    return [texts[one] for one in place.tolist()]
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.folders import joined, parts
-from connectors.frame import Where, check_columns, flat_columns, from_frame
+from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame
 from connectors.headers import resolved, said
 from connectors.output import clean, replacing
 from connectors.reading import Reading
@@ -50,10 +50,10 @@ def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
     try:
         with pq.ParquetFile(path) as file:
             header = list(file.schema_arrow.names)
-            if check:
-                check_columns(header, resolved(header, reading.columns), str(path))
+            (check_columns if check else check_names)(header, resolved(header, reading.columns), str(path))
             table = file.read()
-            return _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+            frame: pd.DataFrame = _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+            return frame
     except (pa.ArrowException, OSError) as error:
         if _short_of_memory(error):
             raise MemoryError from error  # the file is sound
@@ -85,8 +85,9 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 
 
-def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None) -> None:
-    """Write `.parquet`: times as UTC nanoseconds, columns typed where all values have one type, else text.
+def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, *, durations: bool = False) -> None:
+    """Write `.parquet`: times as UTC nanoseconds, or (`durations`) as durations since 1970; columns typed where all
+    values have one type, else text.
 
     `metadata` stands as JSON under `privacy` in the schema. Cases without events have no row.
     InputError where an attribute bears a name that the table needs itself.
@@ -98,7 +99,7 @@ def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None) 
     columns = {
         "case:concept:name": _array(case_ids),
         "concept:name": _array(log.activity),
-        "time:timestamp": pa.array(log.time, type=pa.timestamp("ns", tz="UTC")),
+        "time:timestamp": pa.array(log.time, type=pa.duration("ns") if durations else pa.timestamp("ns", tz="UTC")),
         **{name: _array(column) for name, column in flat_columns(log).items()},
     }
     table = pa.table(columns)

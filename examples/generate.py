@@ -1,8 +1,8 @@
 """The bundled sample log: a small hospital, made up from a seed. No person's data went into it.
 
 `python -m examples.generate [FILE]` writes `examples/hospital.xes.gz`, the same log at every run, and beside it
-`hospital.csv.gz`: the same events as an office exports them, by semicolon, in order of time, with `31/01/2025 14:05:00` of
-the clock in Berlin.
+`hospital.csv.gz`: the same events as an office exports them, by semicolon, in order of time, with times such as
+`31/01/2025 14:05:00` of the clock in Berlin.
 
 About 2,000 cases over 26 weeks from 2025-01-06: more arrivals in the daytime and on working days, a diagnosis
 (sensitive), an age, staff as resources, rework, and from week 15 on a concept drift: CT scans take over from X-rays,

@@ -95,6 +95,10 @@ def writings() -> Iterator[Entry]:
     yield good("mark and separator line", "\ufeffsep=;\n" + table(";"))
     yield good("a separator at the end of each line", table(";", end=";\n"))
     yield good("blank after each comma", table(", "))
+    for told, mark in (("utf-8", "utf-8-sig"), ("utf-16-le", "utf-16-le"), ("UTF-16", "utf-16")):
+        text = table(header=("a", "b", "c")) if mark != "utf-16-le" else "\ufeff" + table(header=("a", "b", "c"))
+        how = {"encoding": told, "columns": {"case": "a", "activity": "b", "time": "c"}}
+        yield good(f"a mark, and told to be {told}", text, encoding=mark, options=how)
     yield good("cp1250 with its name", table(), encoding="cp1250", options={"encoding": "cp1250"})
     yield good("cp437 with its name", table(), encoding="cp437", options={"encoding": "cp437"})
     yield good("a separator of its own, named", table("#"), options={"separator": "#"})
@@ -107,7 +111,7 @@ def writings() -> Iterator[Entry]:
     japanese = tuple((case, "申請を作成する", when) for case, _, when in EVENTS)
     yield good("Shift-JIS", table(events=japanese), encoding="cp932", events=japanese)
     chinese = tuple((case, "创建申请", when) for case, _, when in EVENTS)
-    yield good("GB 18030", table(events=chinese), encoding="gb18030", events=chinese)
+    yield good("GB 18030", table(events=chinese), encoding="gb18030", events=chinese, options={"encoding": "gb18030"})
 
 
 HEADERS: dict[str, tuple[str, str, str]] = {
@@ -184,7 +188,7 @@ ZONELESS: dict[str, Callable[[datetime], str]] = {
     "12/31/2024 14:05:06": lambda t: f"{t:%m/%d/%Y %H:%M:%S}",
     "31.12.2024 14:05:06": lambda t: f"{t:%d.%m.%Y %H:%M:%S}",
     "31-12-2024 14:05:06": lambda t: f"{t:%d-%m-%Y %H:%M:%S}",
-    "31.12.2024, 14:05:06": lambda t: f"{t:%d.%m.%Y, %H:%M:%S}",
+    "31.12.2024, 14:05:06": lambda t: f'"{t:%d.%m.%Y, %H:%M:%S}"',
     "31/12/2024 14.05.06": lambda t: f"{t:%d/%m/%Y %H.%M.%S}",
     "1/2/2025 3:04:05": lambda t: f"{t.day}/{t.month}/{t.year} {t.hour}:{t:%M:%S}",
     "12/31/2024 2:05:06 PM": lambda t: f"{t:%m/%d/%Y} {noon(t)}",
@@ -303,7 +307,8 @@ def broken_tables() -> Iterator[Entry]:
     yield bad("only a separator line", "sep=;\n", "the file is empty")
     yield bad("only a mark", "\ufeff", "the file is empty")
     yield bad("header only", head + "\n", "no events")
-    yield bad("no header", f"{row}\n{row}\n", "no column", "--columns case=...,activity=...,time=...")
+    yield bad("no header", f"{row}\n{row}\n", "line 1", "'AAAAAA9', 'AAAAAAA'", "add a line")
+    yield bad("no header, a value twice", f"SECRET,SECRET,31/12/2020\n{row}\n", "line 1", "'AAAAAA'", "add a line")
     yield bad("unknown header", "a,b,c\nSECRET,2,3\n", "no column", "it has a, b, c", "--columns")
     yield bad(
         "two cases to choose from",
@@ -349,10 +354,12 @@ def broken_tables() -> Iterator[Entry]:
     yield bad("an unknown encoding", table(), "--encoding martian", reading={"encoding": "martian"})
     yield bad("an encoding of no text", table(), "--encoding base64", reading={"encoding": "base64"})
     yield bad("a separator of two", table(), "--separator", reading={"separator": "::"})
-    yield bad("the named separator is another", f"{head}\n{row}\n", "no column", reading={"separator": ";"})
+    yield bad(
+        "the named separator is another", f"{head}\n{row}\n", "one column", "--separator", reading={"separator": ";"}
+    )
     yield bad("cut off UTF-16", b"\xff\xfe" + f"{head}\n{row}".encode("utf-16-le")[:-1], "utf-16", "--encoding")
     yield bad("JSON in a table's clothes", json.dumps([{"case": "SECRET"}]), "log.csv")
-    yield bad("a web page", "<html><body>SECRET</body></html>\n", "no column")
+    yield bad("a web page", "<html><body>SECRET</body></html>\n", "one column", "--separator")
     yield bad("a page of words", "This is SECRET.\nIt is no table, at all.\n", "log.csv")
     yield bad("a suffix that nobody knows", head, "unknown kind of log", name="log.xlsx")
     yield bad("no suffix", head, "unknown kind of log", name="log")
@@ -363,7 +370,7 @@ def broken_times() -> Iterator[Entry]:
 
     def times(title: str, cells: list[str], *said: str, **options: Any) -> Entry:
         rows = "".join(f'SECRET{n},SECRET,"{cell}"\n' for n, cell in enumerate(cells))
-        return bad(f"times: {title}", "Case ID,Activity,When,Timestamp\n".replace("When,", "") + rows, *said, **options)
+        return bad(f"times: {title}", "Case ID,Activity,Timestamp\n" + rows, *said, **options)
 
     zone = {"timezone": "UTC"}
     both = ("day-first", "month-first", "--time-format", "shape")
@@ -440,7 +447,8 @@ def xes(body: str) -> str:
 
 
 def xes_event(activity: str, time: str) -> str:
-    return f'<event>\n<string key="concept:name" value="{activity}"/>\n<date key="time:timestamp" value="{time}"/>\n</event>\n'
+    name = f'<string key="concept:name" value="{activity}"/>'
+    return f'<event>\n{name}\n<date key="time:timestamp" value="{time}"/>\n</event>\n'
 
 
 def xes_of(events: tuple[Event, ...], write: Callable[[datetime], str] = iso) -> str:
@@ -475,7 +483,9 @@ def markup() -> Iterator[Entry]:
         (
             "no time",
             xes(
-                '<trace><string key="concept:name" value="SECRET"/><event><string key="concept:name" value="A"/></event></trace>'
+                '<trace><string key="concept:name" value="SECRET"/>'
+                '<event><string key="concept:name" value="A"/></event>'
+                "</trace>"
             ),
             "trace 1, event 1",
         ),

@@ -106,11 +106,14 @@ def release_once(
     return with_attributes(build, released, exposure, mechanism_), seconds
 
 
-def write(path: Path, mechanism_: Mechanism, build: Build) -> None:
-    """The released log under fresh case ids, with its privacy metadata."""
+def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = False) -> None:
+    """The released log under fresh case ids, with its privacy metadata; InputError where `durations` of times are asked
+    for that are not relative."""
+    if durations and build.time_basis != "relative":
+        raise InputError(f"--format duration is for relative times; those of this release are {build.time_basis}")
     parameters = mechanism_.model_dump(mode="json", exclude={"kind"})
     privacy = {"mechanism": mechanism_.kind, "parameters": parameters, "time_basis": build.time_basis}
-    write_log(public_log(build), path, privacy=privacy, time_basis=build.time_basis)
+    write_log(public_log(build), path, privacy=privacy, time_basis=build.time_basis, durations=durations)
 
 
 def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
@@ -27,7 +28,7 @@ def command(
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw events kept against waiting.")] = None,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the proposal there (TOML).")] = None,
     sensitive: options.Sensitive = "",
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> int:
     """Try several settings on a log and propose the one that holds over all releases and keeps most; exit 3 where none

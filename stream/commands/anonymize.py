@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, tables
@@ -81,9 +82,13 @@ def command(
         typer.Option("--set", metavar="KEY=VALUE", help="Any other key (effort=300, capping=false); repeatable."),
     ] = None,
     keep_resources: Annotated[bool, typer.Option("--keep-resources", help="Release the names of resources.")] = False,
+    form: Annotated[
+        str,
+        typer.Option("--format", help="Relative times as timestamp (1970-01-01 plus the time) or duration (PT1H2M3S)."),
+    ] = "timestamp",
     sensitive: options.Sensitive = "",
     release_attributes: options.Released = "",
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search of `local`.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -94,17 +99,19 @@ def command(
         "variant": variant, "delta": delta, "prior": prior, "epsilon": epsilon, "delta_dp": delta_dp, "seed": seed,
         **_further(option),
     }  # fmt: skip
+    if form not in ("timestamp", "duration"):
+        raise InputError(f"--format {form!r} is not timestamp or duration")
     if output is None and not list_violations:
         raise InputError("name the released log with -o OUT")
     if output is not None and output.exists() and log.exists() and output.samefile(log):
         raise InputError(f"-o {output} is the log itself; name another file")
     shown = (options.split(sensitive), options.split(release_attributes))
-    _run(log, output, mechanism, given, shown, reading, list_violations, keep_resources, json)
+    _run(log, output, mechanism, given, shown, reading, list_violations, keep_resources, json, form)
 
 
 def _run(
     log: Path, output: Path | None, kind: str, given: dict[str, Any], attributes: tuple[list[str], list[str]],
-    reading: options.Reading, list_violations: bool, keep_resources: bool, json: bool,
+    reading: Reading, list_violations: bool, keep_resources: bool, json: bool, form: str,
 ) -> None:  # fmt: skip
     from connectors import read_log
     from stream.commands import _anonymize as once
@@ -122,7 +129,7 @@ def _run(
         result = {"violations": once.listed(problem)}
     if output is not None:
         build, seconds = once.release_once(mechanism, exposure, keep_resources=keep_resources, released=released)
-        once.write(output, mechanism, build)
+        once.write(output, mechanism, build, durations=form == "duration")
         result = {**once.summary(mechanism, exposure, build, seconds), **result}
     emit_json(result) if json else _print(result)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
@@ -29,7 +30,7 @@ def command(
         typer.Argument(metavar="L1 L2 [L3 ...]", help="Releases in order of publication.", show_default=False),
     ],
     sensitive: options.Sensitive = "",
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     bk_length: Annotated[int, typer.Option("--bk-length", help="How many items the adversary knows, at most.")] = 2,
     n: Annotated[
         str, typer.Option("--n", help="Events that may have been removed from a case, at most: 1..5 or 0,1.")
@@ -235,7 +236,7 @@ def _block(schema: Any, n: int, symbols: Sequence[Any], codes: Any, values: Any)
     return pa.Table.from_arrays([*columns, *(pa.array(values[:, k]) for k in range(5))], schema=schema)
 
 
-def _read(paths: list[Path], reading: options.Reading) -> list[EventLog]:
+def _read(paths: list[Path], reading: Reading) -> list[EventLog]:
     from connectors import read_log
 
     return [read_log(path, reading=reading) for path in paths]

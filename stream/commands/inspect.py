@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from connectors.reading import Reading
 from stream.commands import _options as options
 from stream.commands._output import emit_json, tables
 
@@ -17,7 +18,7 @@ PANEL = "Publish"
 @options.reads_log
 def command(
     log: options.Log,
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> None:
     """Show what a log file holds, guess columns and roles with reasons, and print the flags that confirm them; values
@@ -81,6 +82,7 @@ def _summary(found: Inspection) -> str:
     if found.log is not None:
         parts.append("{cases} cases, {events} events, {variants} variants".format(**found.log))
     if found.time.get("format"):
-        zone = {True: ", with zone", False: ", without zone"}.get(found.time.get("zone"), "")
+        zones: dict[bool | None, str] = {True: ", with zone", False: ", without zone"}
+        zone = zones.get(found.time.get("zone"), "")
         parts.append(f"times: {found.time['format']}{zone}")
     return "; ".join(parts)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import BoundError, InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
@@ -88,7 +89,7 @@ def command(
     ] = "",
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw BPL, FPL and TPL (png, pdf, svg).")] = None,
     seed: options.Seed = 0,
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> None:
     """Compute what noised releases of a growing log tell together, in nats (BPL, FPL and TPL)."""
@@ -159,7 +160,7 @@ def _check_plot(path: Path, delta: Fraction) -> None:
     check(path)
 
 
-def _simulate(log: Path, reading: options.Reading, settings: Sequence[Settings]) -> list[Outcome]:
+def _simulate(log: Path, reading: Reading, settings: Sequence[Settings]) -> list[Outcome]:
     from connectors import read_log
     from models.leakage.experiment import run
 

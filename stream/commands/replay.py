@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, grid, progress, show_verdicts, tables
@@ -44,7 +45,7 @@ def command(
         Path | None, typer.Option("--metrics-textfile", help="Leave the metrics in this file at the end.")
     ] = None,
     sensitive: options.Sensitive = "",
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> int:
     """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld."""
@@ -61,9 +62,9 @@ def command(
     if config is not None and not loaded.publication:
         raise typer.BadParameter(f"{config} has no [[publication]]", param_hint="-c")
     with progress() as bar:
-        reading = bar.add_task(f"reading {log.name}", total=None)
+        loading = bar.add_task(f"reading {log.name}", total=None)
         events = read_log(log, reading=loaded.reading(options.tell))
-        bar.remove_task(reading)
+        bar.remove_task(loading)
         if compare:
             from stream.replay.compare import alternatives
 
@@ -114,7 +115,7 @@ def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Ite
             server.server_close()
 
 
-def _flags(sensitive: str, reading: options.Reading) -> Mapping[str, Any]:
+def _flags(sensitive: str, reading: Reading) -> Mapping[str, Any]:
     from stream.config.settings import LogFile
 
     process: dict[str, Any] = {}

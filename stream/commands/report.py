@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json
@@ -33,7 +34,7 @@ def command(
         Path | None,
         typer.Option("--source", metavar="LOG", help="The source log: its graph stands beside the last release's."),
     ] = None,
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     show_values: Annotated[
         bool,
         typer.Option(

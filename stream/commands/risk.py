@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
@@ -43,7 +44,7 @@ def command(
     population: Annotated[int, typer.Option(metavar="N", help="Estimate uniqueness among N persons.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figure (png, pdf, svg).")] = None,
     sensitive: options.Sensitive = "",
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, tables
@@ -31,7 +32,7 @@ def command(
     fitness: Annotated[
         str, typer.Option(help="Of the discovered model: alignment, replay (fast) or none.")
     ] = "alignment",
-    reading: options.Reading = options.Reading(),  # noqa: B008 - frozen
+    reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> None:
     """Compare a release with its original: variants, graphs, times, bottlenecks, and the discovered model."""

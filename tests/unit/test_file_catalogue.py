@@ -92,3 +92,15 @@ def test_inspect_shows_no_content_either(entry: Entry, tmp_path) -> None:
         told = str([found.notes, found.problems, found.decisions, [one.samples for one in found.columns]])
         assert found.log is None or found.decisions or found.flags
     assert "SECRET" not in told
+
+
+@pytest.mark.parametrize("entry", GOOD, ids=titled)
+def test_inspect_reads_what_goes_in(entry: Entry, tmp_path) -> None:
+    """Nothing stays to decide, and the log that it counts is the file's."""
+    file = tmp_path / entry.name
+    file.write_bytes(entry.data)
+    found = inspect(file, Reading(**entry.options))
+    assert found.problems == []
+    assert found.decisions == []
+    assert found.log is not None
+    assert (found.log["cases"], found.log["events"]) == (2, 3)

@@ -98,6 +98,7 @@ class _Part(TypedDict, total=False):
     mechanism: Any
     minimality: Any
     cohorts: Any
+    loss: Any
 
 
 def audit(output: Path, publication: str, sequence: int) -> AuditDocument:

@@ -40,7 +40,7 @@ from models.dp.synthetic import Budget, Design, release_times
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
 
-CASES_A_CELL = 3.0
+CASES_A_CELL = 2.0
 """Cases that a candidate needs on average, in scales of the noise of its count over all releases."""
 
 SPREAD = 2_000

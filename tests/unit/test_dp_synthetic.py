@@ -81,7 +81,7 @@ def test_a_case_weighs_at_most_b_on_every_level(trace: tuple[int, ...], bound: i
     opened = np.arange(5**order, dtype=np.int64)  # every context there can be
     steps = contexts.Steps.of([trace], 4)
     weights = np.full(len(trace) + 1, contexts.case_weight(len(trace), bound), dtype=np.int64)
-    cells = contexts._true_cells(steps, weights, opened, order)
+    cells = contexts.true_cells(steps, weights, opened, order)
     assert 0 <= cells.sum() <= bound * contexts.UNIT
 
 
@@ -90,7 +90,7 @@ def test_steps_of_a_level_by_hand() -> None:
     opened = [np.arange(4**order, dtype=np.int64) for order in (1, 2)]
     steps = contexts.Steps.of([(0, 1, 0), (2,)], 3)
     weights = np.asarray([1, 1, 1, 1, 10, 10], dtype=np.int64)
-    first, second = (contexts._true_cells(steps, weights, opened[order - 1], order) for order in (1, 2))
+    first, second = (contexts.true_cells(steps, weights, opened[order - 1], order) for order in (1, 2))
     start, end = 3, 3
     assert {(int(a), int(b)): int(n) for (a, b), n in np.ndenumerate(first) if n} == {
         (start, 0): 1, (0, 1): 1, (1, 0): 1, (0, end): 1, (start, 2): 10, (2, end): 10,
@@ -113,7 +113,7 @@ def test_every_cell_of_an_opened_context_gets_noise() -> None:
 
 def test_contexts_open_by_noisy_counts_alone() -> None:
     """With the same noisy cells the same contexts open, whatever the cases were."""
-    first = contexts.Level(np.arange(3, dtype=np.int64), np.asarray([[0, 90, 0], [0, 0, 5], [80, 10, 0]]), 20.0)
+    first = contexts.Level(np.arange(3, dtype=np.int64), np.asarray([[0, 90, 0], [0, 0, 5], [80, 10, 0]]), np.full(3, 20.0))
     assert contexts._next_contexts([first], 2).tolist() == [0 * 3 + 1, 2 * 3 + 0]
 
 

@@ -71,7 +71,7 @@ def test_half_the_scale_is_caught(stage: str) -> None:
 
 def test_noise_left_out_for_empty_cells_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: only cells that somebody fills get noise, so an empty one is exactly 0 and a filled one is not."""
-    plain = contexts._true_cells
+    plain = contexts.true_cells
     filled: list[np.ndarray] = []
 
     def noted(*arguments: Any) -> np.ndarray:
@@ -82,7 +82,7 @@ def test_noise_left_out_for_empty_cells_is_caught(monkeypatch: pytest.MonkeyPatc
         def laplace(self, scale: float, size: int) -> np.ndarray:
             return np.where(filled[-1].ravel(), super().laplace(scale, size), 0)
 
-    monkeypatch.setattr(contexts, "_true_cells", noted)
+    monkeypatch.setattr(contexts, "true_cells", noted)
     (found,) = stage_pairs(EPSILON, DELTA, Sparse(np.random.default_rng(7)), only=["model"])
     finding = audit.audit(found.pair, 200, alpha=ALPHA)
     assert finding.refutes(1.0)

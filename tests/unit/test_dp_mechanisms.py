@@ -154,7 +154,7 @@ def log_file(tmp_path: Path) -> Path:
         ("--mechanism amun --delta 1.5", 2, "delta"),
         ("--mechanism amun --delta nan", 2, "delta"),
         ("--mechanism amun --delta 0.3 --seed 5", 2, "seed"),
-        ("--mechanism dp-log --epsilon 1", 2, "delta_dp"),
+        ("--mechanism dp-log --epsilon 1", 2, "--delta-dp"),
         ("--mechanism dp-variants --epsilon 5e-324 --delta-dp 0.1", 2, "epsilon"),
         ("--mechanism dp-variants --epsilon 1e-9 --delta-dp 0.1", 2, "epsilon is too small"),
         ("--mechanism dp-log --epsilon inf --delta-dp 0.1", 2, "epsilon"),

@@ -113,7 +113,9 @@ def test_every_cell_of_an_opened_context_gets_noise() -> None:
 
 def test_contexts_open_by_noisy_counts_alone() -> None:
     """With the same noisy cells the same contexts open, whatever the cases were."""
-    first = contexts.Level(np.arange(3, dtype=np.int64), np.asarray([[0, 90, 0], [0, 0, 5], [80, 10, 0]]), np.full(3, 20.0))
+    first = contexts.Level(
+        np.arange(3, dtype=np.int64), np.asarray([[0, 90, 0], [0, 0, 5], [80, 10, 0]]), np.full(3, 20.0)
+    )
     assert contexts._next_contexts([first], 2).tolist() == [0 * 3 + 1, 2 * 3 + 0]
 
 

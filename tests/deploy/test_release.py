@@ -110,8 +110,8 @@ def test_two_builds_are_equal_and_one_that_differs_is_refused(
     built: Path, clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`build` compares them itself; here the second one comes out a byte longer."""
-    assert {path.suffix for path in built.iterdir()} == {".whl", ".gz"}
-    kept = {path.name: path.read_bytes() for path in built.iterdir()}
+    assert {path.suffix for path in built.glob("veilstream-*")} == {".whl", ".gz"}
+    kept = {path.name: path.read_bytes() for path in built.glob("veilstream-*")}
     run, builds = release.run, count()
 
     def longer(*command: object, **options: object) -> str:
@@ -126,7 +126,7 @@ def test_two_builds_are_equal_and_one_that_differs_is_refused(
     monkeypatch.setattr(release, "run", longer)
     with pytest.raises(release.ReleaseError, match=r"differ: veilstream-.*\.whl"):
         release.build(clone, built)
-    assert {path.name: path.read_bytes() for path in built.iterdir()} == kept
+    assert {path.name: path.read_bytes() for path in built.glob("veilstream-*")} == kept
 
 
 def test_digests_are_of_the_files_and_the_signature_is_of_the_digests(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import astuple
 from fractions import Fraction
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from models.dp.budget import Charge, parallel
 from models.errors import RefusedError
 from stream.release.once import OncePerCase, refuse_other_terms
 from stream.release.verdict import verdicts
-from stream.storage.entries import ChargeEntry, charge_entry, read_entry, write_entry
+from stream.storage.entries import ChargeBody, ChargeEntry, charge_entry, read_entry, write_entry
 from stream.storage.ledger import Account, SqliteLedger
 
 TENTH, THIRD = Fraction(1, 10), Fraction(1, 3)
@@ -59,6 +65,37 @@ def test_what_a_draw_adds(account: Account) -> None:
     assert account.cost("b", asked, once=True) == (asked, Charge())
     assert account.cost("b", Charge(THIRD, DELTA), once=True) == (asked, Charge(THIRD - TENTH, Fraction(0)))
     assert account.cost("b", asked, once=False) == (asked, asked)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(1, 5), st.integers(0, 3)), max_size=12),
+    st.integers(0, 5),
+    st.booleans(),
+)
+def test_sums_kept_up_to_date_are_those_of_all_charges(
+    charged: list[tuple[int, bool, int, int]], cut: int, once: bool
+) -> None:
+    """Whatever was charged in which order, also twice: what is spent, and what a draw adds, from all charges anew."""
+
+    def together(bodies: Mapping[int, ChargeBody]) -> Charge:
+        alone = sum((one.charge for one in bodies.values() if not one.scope), Charge())
+        return alone + parallel(one.charge for one in bodies.values() if one.scope)
+
+    with TemporaryDirectory() as folder, closing(SqliteLedger(Path(folder) / "ledger.sqlite", "demo")) as ledger:
+        account, first = Account(ledger, "p"), {}
+        for number, apart, tenths, deltas in charged:
+            made = Charge(tenths * TENTH, deltas * DELTA)
+            entry = once_entry(f"c{number}", *astuple(made)) if apart else charge_entry("p", f"c{number}", made)
+            account.append(entry)
+            first.setdefault(number, entry.body)
+        assert account.spent == Account(ledger, "p").spent == together(first)
+        asked = Charge(2 * TENTH, DELTA)
+        others = {number: body for number, body in first.items() if number != cut}
+        draw = once_entry("c", *astuple(asked)) if once else charge_entry("p", "c", asked)
+        before, added = account.cost(f"c{cut}", asked, once=once)
+        assert before == together(others)
+        assert before + added == together({**others, -1: draw.body})
 
 
 def test_an_older_program_adds_up_what_it_does_not_know() -> None:

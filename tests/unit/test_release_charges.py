@@ -105,3 +105,15 @@ def test_a_redraw_that_the_budget_does_not_cover_is_withheld(tmp_path: Path) -> 
     decision, spent = _decide(tmp_path, "0.5", gate="gate = { max_epsilon = 0.9 }\n")
     assert (decision.status, decision.reasons) == ("withheld", ["epsilon: spent 0.5, asked 0.5, limit 0.9"])
     assert spent.epsilon == Fraction(1, 2)
+
+
+def test_a_cut_that_was_charged_under_other_terms_is_not_drawn(tmp_path: Path) -> None:
+    """A crash after a charge of a series in which each case counts once, then a configuration of releases that add up:
+    the charge would not pay for this draw. The cut is withheld, the next one charged anew."""
+    with pytest.raises(Aborted):
+        _decide(tmp_path, "1", at=at_nth("charged", 1, abort), gate='cases = "completed"\n')
+    decision, spent = _decide(tmp_path, "1")
+    assert (decision.status, len(decision.reasons)) == ("withheld", 1)
+    assert "an attempt under other terms has charged this cut" in decision.reasons[0]
+    assert spent == Charge(Fraction(1), Fraction(1, 10**6))
+    assert not list((tmp_path / "out" / "public").glob("*/release-*"))

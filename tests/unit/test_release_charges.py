@@ -20,16 +20,21 @@ from stream.runtime.service import ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
 
 
-def _attempt() -> Attempt:
+def _attempt(cut: str) -> Attempt:
     log = EventLog.from_traces([("ab", None)] * 200)
     exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)
-    return Attempt("p@1.0.0", "manual", 0, exposure, {})
+    return Attempt(cut, "manual", 0, exposure, {})
 
 
 def _decide(
-    folder: Path, epsilon: str, delta_dp: str = "1e-6", at: Callable[[str], None] = lambda _name: None, gate: str = ""
+    folder: Path,
+    epsilon: str,
+    delta_dp: str = "1e-6",
+    at: Callable[[str], None] = lambda _name: None,
+    gate: str = "",
+    cut: str = "p@1.0.0",
 ) -> tuple[Decision, Charge]:
-    """One attempt at the same cut under a configuration, and what the ledger says was spent."""
+    """One attempt at a cut (the same one unless said) under a configuration, and what the ledger says was spent."""
     config = folder / "config.toml"
     config.write_text(
         '[[publication]]\nname = "p"\nwindow = { manual = true }\naudit = { risk = false, utility = false }\n'
@@ -38,7 +43,7 @@ def _decide(
     service = ReleaseService(sources.load(config), folder / "out", at=at, clock=SimulatedClock())
     try:
         pipeline = service.pipelines["p"]
-        return pipeline.attempt(_attempt()), pipeline.account.spent
+        return pipeline.attempt(_attempt(cut)), pipeline.account.spent
     finally:
         service.close()
 
@@ -117,3 +122,33 @@ def test_a_cut_that_was_charged_under_other_terms_is_not_drawn(tmp_path: Path) -
     assert "an attempt under other terms has charged this cut" in decision.reasons[0]
     assert spent == Charge(Fraction(1), Fraction(1, 10**6))
     assert not list((tmp_path / "out" / "public").glob("*/release-*"))
+
+
+ONCE = 'cases = "completed"\ngate = { max_epsilon = 1 }\n'
+
+
+def test_one_charge_pays_for_a_series_in_which_each_case_counts_once(tmp_path: Path) -> None:
+    """Further cuts add nothing, at the very limit; a retry of a crashed attempt is the same cut; one that asks for more
+    than the limit is refused."""
+    one = Charge(Fraction(1), Fraction(1, 10**6))
+    assert _decide(tmp_path, "1", gate=ONCE)[0].status == "sealed"
+    for cut in ("p@2.0.0", "p@3.0.0"):
+        with pytest.raises(Aborted):
+            _decide(tmp_path, "1", at=at_nth("charged", 1, abort), gate=ONCE, cut=cut)
+        decision, spent = _decide(tmp_path, "1", gate=ONCE, cut=cut)
+        assert (decision.status, spent) == ("sealed", one)
+    decision, spent = _decide(tmp_path, "1.5", gate=ONCE, cut="p@4.0.0")
+    assert (decision.status, spent) == ("withheld", one)
+    assert decision.reasons[0].startswith("epsilon: spent 1, asked 0.5, limit 1")
+
+
+def test_what_was_burned_of_such_a_series_is_not_drawn_again(tmp_path: Path) -> None:
+    """Its cases have been paid for, and somebody may have seen them: the cut is withheld, and the next one is not."""
+    with pytest.raises(Aborted):
+        _decide(tmp_path, "1", at=at_nth("renamed", 1, abort), gate=ONCE)
+    shutil.rmtree(tmp_path / "out" / "public" / "p")
+    decision, spent = _decide(tmp_path, "1", gate=ONCE)
+    assert (decision.status, spent.epsilon) == ("withheld", 1)
+    assert decision.reasons[0].startswith("once: a number of this cut was burned")
+    decision, spent = _decide(tmp_path, "1", gate=ONCE, cut="p@2.0.0")
+    assert (decision.status, decision.sequence, spent.epsilon) == ("sealed", 2, 1)

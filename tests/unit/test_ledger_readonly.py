@@ -15,7 +15,7 @@ from models.errors import RefusedError
 from stream.commands import execute
 from stream.operations.history import history
 from stream.storage.entries import charge_entry
-from stream.storage.ledger import SqliteLedger, open_readonly, owner_of
+from stream.storage.ledger import SqliteLedger, open_readonly, owner_of, version_of
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_ledger_of_another_process_is_refused_where_the_process_is_known(ledge
 def test_a_ledger_that_says_of_no_process_is_refused(ledger: Path) -> None:
     """Tables without an owner are no ledger of ours."""
     change(ledger, "DELETE FROM about")
-    for read in (open_readonly, owner_of):
+    for read in (open_readonly, owner_of, version_of):
         with pytest.raises(RefusedError, match="does not say whose it is"):
             read(ledger)
 

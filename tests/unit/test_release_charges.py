@@ -7,14 +7,18 @@ import shutil
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from models.dp.budget import Charge
+from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.config import sources
-from stream.release.contract import Attempt, Decision, Exposure
+from stream.release import final_bytes
+from stream.release.builder import Builder
+from stream.release.contract import Attempt, Build, Decision, Exposure
 from stream.release.schedule import SimulatedClock
 from stream.runtime.service import ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
@@ -152,3 +156,32 @@ def test_what_was_burned_of_such_a_series_is_not_drawn_again(tmp_path: Path) -> 
     assert decision.reasons[0].startswith("once: a number of this cut was burned")
     decision, spent = _decide(tmp_path, "1", gate=ONCE, cut="p@2.0.0")
     assert (decision.status, decision.sequence, spent.epsilon) == ("sealed", 2, 1)
+
+
+def test_the_terms_of_such_a_series_are_looked_at_when_it_starts(tmp_path: Path) -> None:
+    """Not at the next release, when an alarm at night would be the first to say so."""
+    assert _decide(tmp_path, "1", gate=ONCE)[0].status == "sealed"
+    with pytest.raises(RefusedError, match="declared for the life of a publication"):
+        _decide(tmp_path, "1, cases_per_person = 2", gate=ONCE)
+
+
+def test_an_accumulated_log_is_written_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands beside the release, each build knows which release it will be, and what is not read back as it was
+    written does not leave."""
+    numbers: list[int] = []
+    build = Builder.build
+
+    def noted(self: Builder, exposure: Exposure, memory: Any, number: int) -> Build:
+        numbers.append(number)
+        return build(self, exposure, memory, number)
+
+    monkeypatch.setattr(Builder, "build", noted)
+    terms = f'{ONCE}accumulate = "sum"\n'
+    for number in (1, 2):
+        assert _decide(tmp_path, "1", gate=terms, cut=f"p@{number}.0.0")[0].status == "sealed"
+        release = tmp_path / "out" / "public" / "p" / f"release-{number:06d}"
+        assert {"log.xes.gz", "accumulated.xes.gz"} <= {path.name for path in release.iterdir()}
+    monkeypatch.setattr(final_bytes, "accumulated_faults", lambda *_: ["accumulated: another log"])
+    decision, _ = _decide(tmp_path, "1", gate=terms, cut="p@3.0.0")
+    assert (decision.status, list(decision.reasons)) == ("withheld", ["accumulated: another log"])
+    assert numbers == [1, 2, 3]

@@ -82,6 +82,21 @@ def test_only_the_last_releases_list_the_whole_series(tmp_path: Path, monkeypatc
     assert [row["status"] for row in read(tmp_path / "thin").rows] == ["published"] * 6
 
 
+def test_the_last_published_audit_is_never_shortened(tmp_path: Path) -> None:
+    """The next audit goes on from it; one of a number that was never published is not there to be shortened."""
+    _released(tmp_path, _settings(), range(1, 4))
+    before = [audit(tmp_path, "p", number) for number in (1, 2, 3)]
+    service = ReleaseService(_settings(), tmp_path, clock=_Then())
+    try:
+        for number in (3, 4, -7):
+            service.pipelines["p"]._thin(number)
+        assert [audit(tmp_path, "p", number) for number in (1, 2, 3)] == before
+        service.pipelines["p"]._thin(2)
+        assert audit(tmp_path, "p", 2) != before[1]
+    finally:
+        service.close()
+
+
 def test_the_rows_of_a_chain_are_shortened_with_its_state() -> None:
     """Its own row stays, with the figures; what is short already, or measured nothing, is left as it is."""
     rows = [{"release": number, "bpl": 1.0, "fpl": 2.0, "tpl": 3.0} for number in (1, 2, 3)]

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from connectors import read_log
+from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Delta
 from stream.fold.rules import FoldRules, PublicationRules
@@ -83,7 +84,7 @@ def name(case: str) -> str:
 
 def rules_of(new_cases: int) -> FoldRules:
     """`new_cases` + S1 + completion by end activity and silence."""
-    window = Window(new_cases=new_cases, events_per_case=Window.from_mapping({"events_per_case": 3}).events_per_case)
+    window = Window(new_cases=new_cases, events_per_case=window_of({"events_per_case": 3}).events_per_case)
     return FoldRules(
         (PublicationRules("bench", window),), end_activities=("A_DECLINED",), inactivity=30 * DAY, embedded=True
     )

@@ -24,10 +24,10 @@ from connectors import read_log
 from models.errors import BoundError
 from models.eventlog import EventLog
 from models.utility.discovery import Method, discovery_quality
+from stream.config.window import window_of
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from stream.release.contract import Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
@@ -48,7 +48,7 @@ PARTS, OFTEN = 10, 0.05
 
 def exposures(log: EventLog, sensitive: tuple[str, ...]) -> Iterator[Exposure]:
     """What each cut exposes, by the fold."""
-    window = Window.from_mapping({"new_cases": max(20, math.ceil(log.n_cases / PARTS))})
+    window = window_of({"new_cases": max(20, math.ceil(log.n_cases / PARTS))})
     fold = Fold(FoldRules((PublicationRules("cuts", window),), embedded=True))
 
     def cuts() -> Iterator[Cut]:

@@ -30,10 +30,10 @@ from models.attacks.pairs import pair
 from models.attacks.true_linker import behind, true_linker
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
+from stream.config.window import window_of
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.window import Window
 from stream.release.audits.anonymity import partners, simple
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
@@ -58,7 +58,7 @@ class Source:
 
     def exposures(self, step: int, log: EventLog) -> Iterator[Exposure]:
         """What each cut exposes: everything up to the start of the next `step` cases, at last the whole log."""
-        window = PublicationRules("cuts", Window.from_mapping({"new_cases": step}))
+        window = PublicationRules("cuts", window_of({"new_cases": step}))
         fold = Fold(FoldRules((window,), embedded=True, **self.completion))
         for cut in self._cuts(fold, log):
             if cut.trigger == "final" or cut.ordinal * step < log.n_cases:

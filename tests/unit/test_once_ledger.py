@@ -102,6 +102,7 @@ def test_an_older_program_adds_up_what_it_does_not_know() -> None:
     """It over-counts, and never under-counts: scope and terms are keys that it ignores. Charges of before have none."""
     line = write_entry(once_entry("a", TENTH))
     assert b'"scope":"cases"' in line
+    assert b'"cases_per_person":1' in line
     assert b"enforced" not in line
     assert b'"enforced":true' in write_entry(
         ChargeEntry(publication="p", cut="a", body=OncePerCase(1, True).body(Charge(TENTH, DELTA), 0))

@@ -1,7 +1,7 @@
 """Pseudonyms: HMAC-SHA256 under the operator's key, the same in a replay and in the daemon.
 
 A pseudonym is stable (a case keeps its name in the state) and one-way without the key; it never leaves the
-operator's side, since released case ids are fresh random ones. It does NOT protect against who holds the key.
+operator's side, since released case ids are fresh random ones. It does NOT protect against somebody who holds the key.
 """
 
 from __future__ import annotations

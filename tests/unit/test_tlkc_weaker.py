@@ -99,7 +99,7 @@ def test_the_default_is_all_of_it_for_local_and_cohorts(table: dict[str, Any], a
     promise = chosen.promise()
     assert ", ".join((chosen.knowledge, *also)) + ";" in promise["guaranteed"]
     open_ = chosen.knowledge == "rel" or (not also and chosen.knowledge != "set")
-    assert ("the share of a value for who knows" in promise["not_guaranteed"]) == open_
+    assert ("the share of a value for somebody who knows" in promise["not_guaranteed"]) == open_
 
 
 def test_knowledge_that_is_not_weaker_is_refused() -> None:

@@ -60,8 +60,9 @@ class TlkcCohorts(TlkcMechanism):
             "case and when it was first published",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": f"anything against who knows more than that;{self.left_words} what releases to other "
-            "audiences, or of kinds whose records are no persons, add; anything against who knows when a case started;"
+            "not_guaranteed": f"anything against somebody who knows more than that;{self.left_words} what releases to "
+            "other audiences, or of kinds whose records are no persons, add; anything against somebody who knows when "
+            "a case started;"
             f"{combined} what the moment of publication tells (a class that is too frequent waits, and cases that too "
             "few resemble); cohorts that erasure or retention made smaller",
         }

@@ -52,8 +52,8 @@ class LcsStart(Mechanism):
             "against_whom": f"a recipient of the releases who knows at most {self.L} items of a case",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": "anything against who knows more than that; F- and C-attacks (bound them by the gate); "
-            "data utility: the order in which items come back is greedy",
+            "not_guaranteed": "anything against somebody who knows more than that; F- and C-attacks (bound them by the "
+            "gate); data utility: the order in which items come back is greedy",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:

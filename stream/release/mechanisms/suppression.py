@@ -16,7 +16,7 @@ from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from stream.release.contract import Applicability, Build
 
-UNTIMED = "times: who knows how many cases took so long, or the times of all others that a mean is made of"
+UNTIMED = "times: somebody who knows how many cases took so long, or the times of all others that a mean is made of"
 
 
 def in_knowledge(

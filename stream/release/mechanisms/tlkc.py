@@ -44,9 +44,9 @@ class Tlkc(TlkcMechanism):
             "against_whom": f"a recipient of this one release who knows at most {self.L} items of a case",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": f"anything against who knows more than that;{self.left_words} what follows from the "
-            "absence of an item; several releases together (after a repair `mechanism.repair.bounds` says what holds "
-            "of them)",
+            "not_guaranteed": f"anything against somebody who knows more than that;{self.left_words} what follows from "
+            "the absence of an item; several releases together (after a repair `mechanism.repair.bounds` says what "
+            "holds of them)",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:

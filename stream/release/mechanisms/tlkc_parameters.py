@@ -137,8 +137,8 @@ class TlkcMechanism(Mechanism):
                 if self.T in ("seconds", "minutes")
                 else f"; days and hours counted by another clock than {self.clock}"
             )
-            return f" the share of a value for who knows the items without their times{zone};"
-        return f" the share of a value for who knows less of the items ({', '.join(left)});" if left else ""
+            return f" the share of a value for somebody who knows the items without their times{zone};"
+        return f" the share of a value for somebody who knows less of the items ({', '.join(left)});" if left else ""
 
     @property
     def local_risks(self) -> tuple[str, ...]:

@@ -225,7 +225,8 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
         return
     spent = budget["spent"]
     limit = "no limit is set" if budget["limit"] is None else f"of at most {budget['limit']:g}"
-    unit = manifest["promise"]["unit"]
+    unit = manifest["promise"]["unit"].removeprefix("one ")
+    once = ("Each case is in one release of the publication, so what releases spend does not add up.",)
     yield Section(
         "Privacy budget",
         paragraphs=(
@@ -233,6 +234,7 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
             f"{_factor(budget['epsilon'])} times as likely with the one as with the other (e to the power epsilon), "
             f"apart from a probability of delta = {budget['delta']:g}. For all releases of the publication so far "
             f"together: {_factor(spent['epsilon'])} times, delta {spent['delta']:g}.",
+            *(once if budget.get("scope") == "cases" else ()),
         ),
         facts=(
             ("This release", f"epsilon {budget['epsilon']:g}, delta {budget['delta']:g}"),

@@ -110,6 +110,10 @@ def test_each_case_is_in_the_release_of_the_window_in_which_it_completed(tmp_pat
     assert "different persons" in leakage["not_said"]
     assert verifier.verify(tmp_path / "out") == []
     assert execute(["verify", str(tmp_path / "out")]) == 0
+    page = tmp_path / "statement.md"
+    assert execute(["statement", str(tmp_path / "out"), "p", "-o", str(page)]) == 0
+    assert "Each case is in one release of the publication, so what releases spend does not add up." in page.read_text()
+    assert "differ in one person (one case in the whole series)" in page.read_text()
 
 
 def test_a_budget_of_one_charge_lasts_for_ever(tmp_path: Path) -> None:
@@ -131,7 +135,7 @@ def test_the_cap_of_a_person_is_enforced(tmp_path: Path) -> None:
     assert [one[("a", "b", "z")] for one in released(tmp_path)] == [10, 10, 10]
     audit = json.loads((tmp_path / "out/operator/p/000001/audit.json").read_text())
     assert audit["counts"]["capped_cases"] == 20
-    assert "of each are released" in audit["promise"]["to_whom"]
+    assert "no more than one case of each" in audit["promise"]["to_whom"]
     for path in (tmp_path / "out").rglob("*"):
         assert not path.is_file() or b"w1-2" not in path.read_bytes(), path
 

@@ -95,6 +95,8 @@ def test_what_a_release_with_noise_spent_is_told(output: Path, tmp_path: Path) -
     last = manifests(output, "noisy")[-1]
     text = written(tmp_path, str(output), "noisy", str(last["sequence"])).replace("\\", "")
     assert f"epsilon {last['budget']['epsilon']:g}" in text
+    assert "differ in one person (one case)" in text
+    assert "does not add up" not in text  # these releases are about everything so far: it does
     assert f"epsilon {last['budget']['spent']['epsilon']:g} (of at most {last['budget']['limit']:g})" in text
     assert "not said" in text
     assert last["promise"]["guaranteed"][1:].rstrip(".") in text

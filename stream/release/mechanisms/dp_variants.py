@@ -109,7 +109,7 @@ def strict_promise(
     whom, beyond = f"every person with at most {cases} in all releases of this publication together", "a person with "
     beyond += "more cases than declared is covered in parts only"
     if once.enforced:
-        whom = f"every person that the source names: at most {cases} of each are released, in all releases together"
+        whom = f"every person that the source names: no more than {cases} of each, in all releases together"
         beyond = "a person whom the source names in two ways counts as two"
     return {
         "guaranteed": f"{what}, in all releases of this publication together, however many: {formula} series of "

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -65,38 +66,82 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of simulations; r
 ROLES = ("case", "activity", "time", "resource")
 
 
-_FLAGS: dict[str, tuple[Any, Any]] = {
-    "columns": (Columns, ""),
-    "timezone": (Timezone, ""),
-    "time_format": (TimeFormat, None),
-    "encoding": (Encoding, None),
-    "separator": (Separator, None),
-    "object_type": (ObjectType, None),
-}
+@dataclass(frozen=True, slots=True)
+class _ReadingFlags:
+    """What is told of how a log is written, as it is typed."""
+
+    columns: Columns = ""
+    timezone: Timezone = ""
+    time_format: TimeFormat = None
+    encoding: Encoding = None
+    separator: Separator = None
+    object_type: ObjectType = None
+
+    def made(self) -> Reading:
+        """The parameter `reading` of a command."""
+        return Reading(
+            columns=columns(self.columns),
+            timezone=self.timezone or None,
+            time_format=self.time_format,
+            encoding=self.encoding,
+            separator=self.separator,
+            object_type=self.object_type,
+            say=tell,
+        )
 
 
-def reads_log(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the flags that say how its logs are written; it takes them as one parameter `reading`."""
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What is sensitive of a case, and what of it leaves."""
+
+    sensitive: Sensitive = ""
+    release_attributes: Released = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Options that a command takes as one parameter."""
+
+    options: list[inspect.Parameter]
+    make: Callable[[dict[str, Any]], Any]
+
+
+def grouped(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Show each group of options of a command to Typer as the options themselves. A group is a parameter whose type is
+    a dataclass: each of its fields becomes an option, and the command gets the object."""
     own = inspect.signature(command, eval_str=True)
+    groups = {name: group for name, one in own.parameters.items() if (group := _group(one.annotation)) is not None}
 
     @functools.wraps(command)
-    def with_flags(**given: Any) -> Any:
-        flags = {name: given.pop(name) for name in _FLAGS}
-        told = {**flags, "columns": columns(flags["columns"]), "timezone": flags["timezone"] or None}
-        return command(**given, reading=Reading(**told, say=tell))
+    def with_options(**given: Any) -> Any:
+        objects = {
+            name: group.make({option.name: given.pop(option.name) for option in group.options})
+            for name, group in groups.items()
+        }
+        return command(**given, **objects)
 
     parameters: list[inspect.Parameter] = []
-    for parameter in own.parameters.values():
-        if parameter.name == "reading":
-            parameters += [
-                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-                for name, (kind, default) in _FLAGS.items()
-            ]
-        else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    with_flags.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # Typer asks for it
-    with_flags.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": own.return_annotation}
-    return with_flags
+    for name, parameter in own.parameters.items():
+        parameters += groups[name].options if name in groups else [parameter.replace(kind=_BY_NAME)]
+    with_options.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # Typer asks for it
+    with_options.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": own.return_annotation}
+    return with_options
+
+
+_BY_NAME = inspect.Parameter.KEYWORD_ONLY
+
+
+def _group(kind: Any) -> _Group | None:
+    """The options of a parameter of this type; None for one that is an option itself."""
+    typed = _ReadingFlags if kind is Reading else kind
+    if not (isinstance(typed, type) and is_dataclass(typed)):
+        return None
+    hints = get_type_hints(typed, include_extras=True)
+    found = [
+        inspect.Parameter(field.name, _BY_NAME, default=field.default, annotation=hints[field.name])
+        for field in fields(typed)
+    ]
+    return _Group(found, lambda given: _ReadingFlags(**given).made() if typed is _ReadingFlags else typed(**given))
 
 
 def tell(note: str) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PANEL = "Publish"
 
 
-@options.reads_log
+@options.grouped
 def command(
     log: options.Log,
     K: Annotated[int, typer.Option("--K", min=2, help="Least number of cases that must match.")] = 20,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,119 +19,129 @@ TLKC = "TLKC-privacy"
 DP = "Differential privacy and Amun"
 
 
-@options.reads_log
-def command(
-    log: options.Log,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="The released log.")] = None,
-    mechanism: Annotated[
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What is written, and how."""
+
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="The released log.")] = None
+    keep_resources: Annotated[bool, typer.Option("--keep-resources", help="Release the names of resources.")] = False
+    form: Annotated[
         str,
-        typer.Option(help="tlkc, baseline-1, baseline-2, pretsa, amun, dp-log, dp-variants, dp-synthetic or identity."),
-    ] = "tlkc",
+        typer.Option("--format", help="Relative times as timestamp (1970-01-01 plus the time) or duration (PT1H2M3S)."),
+    ] = "timestamp"
+
+    def check(self, log: Path) -> None:
+        """InputError for a form that there is not, and where the log itself would be overwritten."""
+        if self.form not in ("timestamp", "duration"):
+            raise InputError(f"--format {self.form!r} is not timestamp or duration")
+        if self.output is not None and self.output.exists() and log.exists() and self.output.samefile(log):
+            raise InputError(f"-o {self.output} is the log itself; name another file")
+
+
+@dataclass(frozen=True, slots=True)
+class TlkcOptions:
+    """Keys of the mechanism that the TLKC kinds and the baselines take."""
+
     knowledge: Annotated[
         str | None,
         typer.Option(
             help="What is known of the items: which (set), how often (mult), their order (seq), order and times (rel).",
             rich_help_panel=TLKC,
         ),
-    ] = None,
+    ] = None
     attribute: Annotated[
         str | None,
         typer.Option(help="An item is an activity (ac), a resource (re) or both (ar).", rich_help_panel=TLKC),
-    ] = None,
-    T: Annotated[str | None, typer.Option("--T", help="seconds, minutes, hours or days.", rich_help_panel=TLKC)] = None,
+    ] = None
+    T: Annotated[str | None, typer.Option("--T", help="seconds, minutes, hours or days.", rich_help_panel=TLKC)] = None
     L: Annotated[
         int | None, typer.Option("--L", help="How many items the adversary knows, at most.", rich_help_panel=TLKC)
-    ] = None,
+    ] = None
     K: Annotated[
         int | None, typer.Option("--K", help="How many cases must match what is known, at least.", rich_help_panel=TLKC)
-    ] = None,
+    ] = None
     C: Annotated[
         str | None,
         typer.Option(
             "--C", help="Share of the matching cases that may have one sensitive value, at most.", rich_help_panel=TLKC
         ),
-    ] = None,
-    suppression: Annotated[
-        str | None, typer.Option(help="greedy, pruned, exact or local.", rich_help_panel=TLKC)
-    ] = None,
-    algorithm: Annotated[int | None, typer.Option(help="1 or 2 (greedy, pruned).", rich_help_panel=TLKC)] = None,
-    theta: Annotated[float | None, typer.Option(help="Share of frequent traces.", rich_help_panel=TLKC)] = None,
-    alpha: Annotated[float | None, typer.Option(help="Weight of privacy gain.", rich_help_panel=TLKC)] = None,
-    beta: Annotated[float | None, typer.Option(help="Weight of utility loss.", rich_help_panel=TLKC)] = None,
+    ] = None
+    suppression: Annotated[str | None, typer.Option(help="greedy, pruned, exact or local.", rich_help_panel=TLKC)] = (
+        None
+    )
+    algorithm: Annotated[int | None, typer.Option(help="1 or 2 (greedy, pruned).", rich_help_panel=TLKC)] = None
+    theta: Annotated[float | None, typer.Option(help="Share of frequent traces.", rich_help_panel=TLKC)] = None
+    alpha: Annotated[float | None, typer.Option(help="Weight of privacy gain.", rich_help_panel=TLKC)] = None
+    beta: Annotated[float | None, typer.Option(help="Weight of utility loss.", rich_help_panel=TLKC)] = None
     bins: Annotated[
         list[str] | None, typer.Option(metavar="A=X,Y", help="Upper edges of classes.", rich_help_panel=TLKC)
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class DpOptions:
+    """Keys of the mechanism that the differentially private kinds and Amun take."""
+
+    variant: Annotated[str | None, typer.Option(help="sampling, filtering or oversampling.", rich_help_panel=DP)] = None
+    delta: Annotated[str | None, typer.Option(help="amun: guessing advantage.", rich_help_panel=DP)] = None
+    prior: Annotated[str | None, typer.Option(help="amun: how priors are estimated.", rich_help_panel=DP)] = None
+    epsilon: Annotated[
+        str | None, typer.Option(help="How much the release may tell (smaller is stricter).", rich_help_panel=DP)
+    ] = None
+    delta_dp: Annotated[
+        str | None, typer.Option(help="Probability with which the promise of epsilon may fail.", rich_help_panel=DP)
+    ] = None
+
+
+@options.grouped
+def command(
+    log: options.Log,
+    output: Output,
+    mechanism: Annotated[
+        str,
+        typer.Option(help="tlkc, baseline-1, baseline-2, pretsa, amun, dp-log, dp-variants, dp-synthetic or identity."),
+    ] = "tlkc",
+    tlkc: TlkcOptions = TlkcOptions(),
     list_violations: Annotated[
         bool,
         typer.Option(
             "--list-violations", help="List what breaks the promise before anything is removed.", rich_help_panel=TLKC
         ),
     ] = False,
-    variant: Annotated[
-        str | None, typer.Option(help="sampling, filtering or oversampling.", rich_help_panel=DP)
-    ] = None,
-    delta: Annotated[str | None, typer.Option(help="amun: guessing advantage.", rich_help_panel=DP)] = None,
-    prior: Annotated[str | None, typer.Option(help="amun: how priors are estimated.", rich_help_panel=DP)] = None,
-    epsilon: Annotated[
-        str | None, typer.Option(help="How much the release may tell (smaller is stricter).", rich_help_panel=DP)
-    ] = None,
-    delta_dp: Annotated[
-        str | None, typer.Option(help="Probability with which the promise of epsilon may fail.", rich_help_panel=DP)
-    ] = None,
+    dp: DpOptions = DpOptions(),
     option: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other key (effort=300, capping=false); repeatable."),
     ] = None,
-    keep_resources: Annotated[bool, typer.Option("--keep-resources", help="Release the names of resources.")] = False,
-    form: Annotated[
-        str,
-        typer.Option("--format", help="Relative times as timestamp (1970-01-01 plus the time) or duration (PT1H2M3S)."),
-    ] = "timestamp",
-    sensitive: options.Sensitive = "",
-    release_attributes: options.Released = "",
+    attributes: options.Attributes = options.Attributes(),  # noqa: B008 - frozen
     reading: Reading = Reading(),  # noqa: B008 - frozen
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search of `local`.")] = None,
     json: options.Json = False,
 ) -> None:
     """Anonymize one log, once, without a ledger. The options are the keys of a publication's `mechanism` table."""
-    given: dict[str, Any] = {
-        "knowledge": knowledge, "attribute": attribute, "T": T, "L": L, "K": K, "C": C, "suppression": suppression,
-        "algorithm": algorithm, "theta": theta, "alpha": alpha, "beta": beta, "bins": _bins(bins),
-        "variant": variant, "delta": delta, "prior": prior, "epsilon": epsilon, "delta_dp": delta_dp, "seed": seed,
-        **_further(option),
-    }  # fmt: skip
-    if form not in ("timestamp", "duration"):
-        raise InputError(f"--format {form!r} is not timestamp or duration")
-    if output is None and not list_violations:
+    output.check(log)
+    if output.output is None and not list_violations:
         raise InputError("name the released log with -o OUT")
-    if output is not None and output.exists() and log.exists() and output.samefile(log):
-        raise InputError(f"-o {output} is the log itself; name another file")
-    shown = (options.split(sensitive), options.split(release_attributes))
-    _run(log, output, mechanism, given, shown, reading, list_violations, keep_resources, json, form)
+    given = {**asdict(tlkc), "bins": _bins(tlkc.bins), **asdict(dp), "seed": seed, **_further(option)}
 
-
-def _run(
-    log: Path, output: Path | None, kind: str, given: dict[str, Any], attributes: tuple[list[str], list[str]],
-    reading: Reading, list_violations: bool, keep_resources: bool, json: bool, form: str,
-) -> None:  # fmt: skip
     from connectors import read_log
     from stream.commands import _anonymize as once
 
-    mechanism = once.chosen(kind, given)
-    sensitive, released = attributes
+    chosen = once.chosen(mechanism, given)
+    released = options.split(attributes.release_attributes)
     source = read_log(log, reading=reading)
-    exposure = once.exposure_of(source, sensitive, released, mechanism)
-    mechanism.check_log(exposure.log)
-    problem = once.tlkc_problem(mechanism, exposure)
+    exposure = once.exposure_of(source, options.split(attributes.sensitive), released, chosen)
+    chosen.check_log(exposure.log)
+    problem = once.tlkc_problem(chosen, exposure)
     result: Mapping[str, Any] = {}
     if list_violations:
         if problem is None:
-            raise InputError(f"--list-violations is for --mechanism tlkc, not {kind}")
+            raise InputError(f"--list-violations is for --mechanism tlkc, not {mechanism}")
         result = {"violations": once.listed(problem)}
-    if output is not None:
-        build, seconds = once.release_once(mechanism, exposure, keep_resources=keep_resources, released=released)
-        once.write(output, mechanism, build, durations=form == "duration")
-        result = {**once.summary(mechanism, exposure, build, seconds), **result}
+    if output.output is not None:
+        build, seconds = once.release_once(chosen, exposure, keep_resources=output.keep_resources, released=released)
+        once.write(output.output, chosen, build, durations=output.form == "duration")
+        result = {**once.summary(chosen, exposure, build, seconds), **result}
     emit_json(result) if json else _print(result)
 
 

@@ -23,7 +23,34 @@ PANEL = "Measure"
 CARRIES = {"ac": ("activity",), "re": ("resource",), "time": ("relative_time",)}
 
 
-@options.reads_log
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The question of the attack, as it is typed."""
+
+    bk_length: Annotated[int, typer.Option("--bk-length", help="How many items the adversary knows, at most.")] = 2
+    n: Annotated[
+        str, typer.Option("--n", help="Events that may have been removed from a case, at most: 1..5 or 0,1.")
+    ] = "0,1"
+    method: Annotated[str, typer.Option("--method", help="exact, sound, paper or reference.")] = "exact"
+    minimum: Annotated[str, typer.Option("--minimum", help="realisable (least value >= 1), all or common.")] = (
+        "realisable"
+    )
+    bk: Annotated[
+        list[str] | None, typer.Option("--bk", metavar="A,B,..", help="A named candidate; may be repeated.")
+    ] = None
+    joint: Annotated[bool, typer.Option("--joint", help="Named candidates: count only links that contain bk.")] = False
+    foreign: Annotated[bool, typer.Option("--foreign", help="bk may hold an activity that no release shows.")] = False
+    attribute: Annotated[str, typer.Option("--attribute", help="What bk is about: ac or re.")] = "ac"
+    link: Annotated[
+        str, typer.Option("--link", metavar="ac,re,time", help="What else the releases carry and can be linked on.")
+    ] = ""
+    T: Annotated[str, typer.Option("--T", help="Accuracy of relative times that are linked on.")] = "minutes"
+    taxonomy: Annotated[
+        Path | None, typer.Option("--taxonomy", help="CSV file activity,generalization.", show_default=False)
+    ] = None
+
+
+@options.grouped
 def command(
     releases: Annotated[
         list[Path],
@@ -31,27 +58,7 @@ def command(
     ],
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
-    bk_length: Annotated[int, typer.Option("--bk-length", help="How many items the adversary knows, at most.")] = 2,
-    n: Annotated[
-        str, typer.Option("--n", help="Events that may have been removed from a case, at most: 1..5 or 0,1.")
-    ] = "0,1",
-    method: Annotated[str, typer.Option("--method", help="exact, sound, paper or reference.")] = "exact",
-    minimum: Annotated[
-        str, typer.Option("--minimum", help="realisable (least value >= 1), all or common.")
-    ] = "realisable",
-    bk: Annotated[
-        list[str] | None, typer.Option("--bk", metavar="A,B,..", help="A named candidate; may be repeated.")
-    ] = None,
-    joint: Annotated[bool, typer.Option("--joint", help="Named candidates: count only links that contain bk.")] = False,
-    foreign: Annotated[bool, typer.Option("--foreign", help="bk may hold an activity that no release shows.")] = False,
-    attribute: Annotated[str, typer.Option("--attribute", help="What bk is about: ac or re.")] = "ac",
-    link: Annotated[
-        str, typer.Option("--link", metavar="ac,re,time", help="What else the releases carry and can be linked on.")
-    ] = "",
-    T: Annotated[str, typer.Option("--T", help="Accuracy of relative times that are linked on.")] = "minutes",
-    taxonomy: Annotated[
-        Path | None, typer.Option("--taxonomy", help="CSV file activity,generalization.", show_default=False)
-    ] = None,
+    asked: Asked = Asked(),
     enumerate_to: Annotated[
         Path | None, typer.Option("--all", metavar="FILE", help="Every candidate of two releases to a Parquet file.")
     ] = None,
@@ -62,21 +69,7 @@ def command(
         raise InputError("attack compares releases: give two or more, in order of publication")
     if enumerate_to is not None:
         _check_target(enumerate_to, len(releases))
-    question = _Question(
-        Asked(
-            bk_length=bk_length,
-            n=n,
-            method=method,
-            minimum=minimum,
-            bk=bk or [],
-            joint=joint,
-            foreign=foreign,
-            attribute=attribute,
-            link=link,
-            T=T,
-            taxonomy=taxonomy,
-        )
-    )
+    question = _Question(asked)
     logs = _read(releases, reading)
     simple = question.simple(logs, releases, options.split(sensitive))
     pairs = []
@@ -93,28 +86,11 @@ def command(
         from models.attacks.series import series
 
         body["pairs"] = [{"earlier": i + 1, "later": j + 1, **found.json()} for i, j, found in pairs]
-        body["series"] = series(simple, bk_length=bk_length, n=question.n, **question.shared()).json()
+        body["series"] = series(simple, bk_length=asked.bk_length, n=question.n, **question.shared()).json()
     if json:
         emit_json(body)
         return
     _show(pairs, body)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The options of the attack as they were written."""
-
-    bk_length: int
-    n: str
-    method: str
-    minimum: str
-    bk: Sequence[str]
-    joint: bool
-    foreign: bool
-    attribute: str
-    link: str
-    T: str
-    taxonomy: Path | None
 
 
 class _Question:
@@ -127,7 +103,7 @@ class _Question:
         self.bk_length = asked.bk_length
         # These two are checked by models.attacks, which knows the names.
         self.method, self.minimum = cast("Method", asked.method), cast("Minimum", asked.minimum)
-        self.candidates = [options.split(text) for text in asked.bk]
+        self.candidates = [options.split(text) for text in asked.bk or []]
         if not all(self.candidates):
             raise InputError("--bk names no activity")
         if asked.joint and not asked.bk:

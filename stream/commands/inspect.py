@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PANEL = "Publish"
 
 
-@options.reads_log
+@options.grouped
 def command(
     log: options.Log,
     reading: Reading = Reading(),  # noqa: B008 - frozen

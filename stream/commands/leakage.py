@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
@@ -64,25 +64,39 @@ class Result(TypedDict, total=False):
     bound: Allocation
 
 
-@options.reads_log
+@dataclass(frozen=True, slots=True)
+class Releases:
+    """Which releases are simulated, and what each may tell."""
+
+    scenario: Annotated[str, typer.Option(help="certain: exactly WINDOW events a case; uncertain: up to.")] = "certain"
+    window: Annotated[str, typer.Option(metavar="X", help="Events a case and release: 2, or 1..4, or 1,2,8.")] = "1"
+    epsilon: Annotated[str, typer.Option(metavar="E[,E..]", help="Epsilon of every release, or of each (nats).")] = (
+        "0.01"
+    )
+    releases: Annotated[int, typer.Option(help="Most releases. [default: 5, or as many as there are e]")] = 0
+    split: Annotated[float, typer.Option(help="Part of the events that fixes the first release.")] = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Correlations:
+    """What the adversary knows of how cases go on."""
+
+    states: Annotated[str, typer.Option(help="prefix, last, suffix-K, set or multiset.")] = "prefix"
+    method: Annotated[str, typer.Option(help="definition, or reference (the authors' program).")] = "definition"
+    attribute: Annotated[list[str] | None, typer.Option(help="Event attribute as a further chain; repeatable.")] = None
+    least_cases: Annotated[int, typer.Option(help="Transitions of fewer cases are no correlation.")] = 1
+    complete_only: Annotated[bool, typer.Option("--complete-only", help="Only complete traces correlate.")] = False
+    end_activities: Annotated[str, typer.Option(metavar="A[,B]", help="What completes a case; else the log's end.")] = (
+        ""
+    )
+    newest: Annotated[bool, typer.Option("--newest", help="The newest automaton for every step.")] = False
+
+
+@options.grouped
 def command(
     log: options.Log,
-    scenario: Annotated[str, typer.Option(help="certain: exactly WINDOW events a case; uncertain: up to.")] = "certain",
-    window: Annotated[str, typer.Option(metavar="X", help="Events a case and release: 2, or 1..4, or 1,2,8.")] = "1",
-    epsilon: Annotated[
-        str, typer.Option(metavar="E[,E..]", help="Epsilon of every release, or of each (nats).")
-    ] = "0.01",
-    releases: Annotated[int, typer.Option(help="Most releases. [default: 5, or as many as there are e]")] = 0,
-    split: Annotated[float, typer.Option(help="Part of the events that fixes the first release.")] = 0.5,
-    states: Annotated[str, typer.Option(help="prefix, last, suffix-K, set or multiset.")] = "prefix",
-    method: Annotated[str, typer.Option(help="definition, or reference (the authors' program).")] = "definition",
-    attribute: Annotated[list[str] | None, typer.Option(help="Event attribute as a further chain; repeatable.")] = None,
-    least_cases: Annotated[int, typer.Option(help="Transitions of fewer cases are no correlation.")] = 1,
-    complete_only: Annotated[bool, typer.Option("--complete-only", help="Only complete traces correlate.")] = False,
-    end_activities: Annotated[
-        str, typer.Option(metavar="A[,B]", help="What completes a case; else the log's end.")
-    ] = "",
-    newest: Annotated[bool, typer.Option("--newest", help="The newest automaton for every step.")] = False,
+    simulated: Releases = Releases(),
+    known: Correlations = Correlations(),
     delta_dp: Annotated[float, typer.Option(help="delta of each release; above 0 only composition holds.")] = 0.0,
     bound: Annotated[
         str, typer.Option(metavar="ALPHA", help="Bound on TPL: budgets that keep it; exit 3 if broken.")
@@ -94,35 +108,14 @@ def command(
 ) -> None:
     """Compute what noised releases of a growing log tell together, in nats (BPL, FPL and TPL)."""
     from models.leakage.accumulation import epsilon_of
-    from models.leakage.experiment import Settings
-    from models.leakage.states import StateFunction
 
-    budgets = [epsilon_of(part) for part in options.split(epsilon)]
-    windows = options.integers(window, "--window")
-    if not budgets or not windows:
-        raise InputError("--epsilon and --window each need a value")
     alpha = epsilon_of(bound, "--bound") if bound else None
-    if alpha is not None and method == "reference":
+    if alpha is not None and known.method == "reference":
         raise InputError("--bound is for method definition: the curves of the authors' program bound nothing")
     delta = _delta(delta_dp)
     if plot is not None:
         _check_plot(plot, delta)
-    ask = partial(
-        Settings,
-        scenario=scenario,  # type: ignore[arg-type] # checked inside
-        epsilon=budgets,
-        releases=releases or (len(budgets) if len(budgets) > 1 else 5),
-        split=split,
-        states=StateFunction.parse(states),
-        method=method,  # type: ignore[arg-type] # checked inside
-        seed=seed,
-        newest=newest,
-        least_cases=least_cases,
-        complete_only=complete_only,
-        end_activities=options.split(end_activities),
-        attributes=attribute or [],
-    )
-    settings = [ask(window=x) for x in windows]
+    settings = _settings(simulated, known, seed)
     outcomes = _simulate(log, reading, settings)
     results = [_result(each, outcome, alpha) for each, outcome in zip(settings, outcomes, strict=True)]
     if delta:
@@ -137,6 +130,34 @@ def command(
     else:
         _print(results)
     _hold(settings, outcomes, delta > 0, alpha)
+
+
+def _settings(simulated: Releases, known: Correlations, seed: int) -> list[Settings]:
+    """One simulation for each window."""
+    from models.leakage.accumulation import epsilon_of
+    from models.leakage.experiment import Settings
+    from models.leakage.states import StateFunction
+
+    budgets = [epsilon_of(part) for part in options.split(simulated.epsilon)]
+    windows = options.integers(simulated.window, "--window")
+    if not budgets or not windows:
+        raise InputError("--epsilon and --window each need a value")
+    one = Settings(
+        scenario=simulated.scenario,  # type: ignore[arg-type] # checked inside
+        window=windows[0],
+        epsilon=budgets,
+        releases=simulated.releases or (len(budgets) if len(budgets) > 1 else 5),
+        split=simulated.split,
+        states=StateFunction.parse(known.states),
+        method=known.method,  # type: ignore[arg-type] # checked inside
+        seed=seed,
+        newest=known.newest,
+        least_cases=known.least_cases,
+        complete_only=known.complete_only,
+        end_activities=options.split(known.end_activities),
+        attributes=known.attribute or [],
+    )
+    return [replace(one, window=window) for window in windows]
 
 
 def _delta(given: float) -> Fraction:

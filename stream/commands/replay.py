@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PANEL = "Publish"
 
 
-@options.reads_log
+@options.grouped
 def command(
     log: options.Log,
     config: Annotated[Path | None, typer.Option("-c", "--config", help="Configuration file (TOML).")] = None,

@@ -15,7 +15,7 @@ from stream.commands._output import emit_json
 PANEL = "Operate"
 
 
-@options.reads_log
+@options.grouped
 def command(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The output folder of a replay or daemon.", show_default=False)

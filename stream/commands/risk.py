@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,24 +23,27 @@ if TYPE_CHECKING:
 PANEL = "Measure"
 
 
-@options.reads_log
-def command(
-    log: options.Log,
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the adversary knows, of whom."""
+
     projection: Annotated[
         str, typer.Option(metavar="A..F|all", help="What the adversary knows of an event (docs/glossary.md).")
-    ] = "all",
-    resolution: Annotated[str, typer.Option(help="Times are floored to seconds, minutes, hours or days.")] = "seconds",
-    points: Annotated[
-        str, typer.Option(metavar="M[,M|P%]", help="Points known: numbers, shares, all.")
-    ] = "10%,50%,90%",
-    draws: Annotated[int, typer.Option(help="Random draws that are averaged.")] = 20,
-    semantics: Annotated[str, typer.Option(help="joint, or per-column (the paper's program).")] = "joint",
-    unit: Annotated[str, typer.Option(help="Who the person is: case or resource.")] = "case",
-    adversary: Annotated[
-        str, typer.Option(help="random points, or greedy (those that single out fastest).")
-    ] = "random",
-    case_attributes: Annotated[str, typer.Option(metavar="A[,B]", help="Case attributes known; else found.")] = "",
-    event_attributes: Annotated[str, typer.Option(metavar="A[,B]", help="Event attributes known; else found.")] = "",
+    ] = "all"
+    resolution: Annotated[str, typer.Option(help="Times are floored to seconds, minutes, hours or days.")] = "seconds"
+    points: Annotated[str, typer.Option(metavar="M[,M|P%]", help="Points known: numbers, shares, all.")] = "10%,50%,90%"
+    draws: Annotated[int, typer.Option(help="Random draws that are averaged.")] = 20
+    semantics: Annotated[str, typer.Option(help="joint, or per-column (the paper's program).")] = "joint"
+    unit: Annotated[str, typer.Option(help="Who the person is: case or resource.")] = "case"
+    adversary: Annotated[str, typer.Option(help="random points, or greedy (those that single out fastest).")] = "random"
+    case_attributes: Annotated[str, typer.Option(metavar="A[,B]", help="Case attributes known; else found.")] = ""
+    event_attributes: Annotated[str, typer.Option(metavar="A[,B]", help="Event attributes known; else found.")] = ""
+
+
+@options.grouped
+def command(
+    log: options.Log,
+    known: Knowledge = Knowledge(),
     population: Annotated[int, typer.Option(metavar="N", help="Estimate uniqueness among N persons.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figure (png, pdf, svg).")] = None,
     sensitive: options.Sensitive = "",
@@ -53,23 +56,23 @@ def command(
     from models.risk.table import ALL, as_json
     from models.risk.uniqueness import checked, trace_uniqueness
 
-    wanted = list(ALL) if projection == "all" else options.split(projection)
-    amounts = [checked(part) for part in options.split(points)]
+    wanted = list(ALL) if known.projection == "all" else options.split(known.projection)
+    amounts = [checked(part) for part in options.split(known.points)]
     if not wanted or not amounts:
         raise InputError("--projection and --points each need a value")
     events = read_log(log, reading=reading)
     ask = partial(
         trace_uniqueness,
         events,
-        resolution=resolution,  # type: ignore[arg-type] # these names are checked inside
-        draws=draws,
+        resolution=known.resolution,  # type: ignore[arg-type] # these names are checked inside
+        draws=known.draws,
         seed=seed,
-        semantics=semantics,  # type: ignore[arg-type]
-        unit=unit,  # type: ignore[arg-type]
-        adversary=adversary,  # type: ignore[arg-type]
+        semantics=known.semantics,  # type: ignore[arg-type]
+        unit=known.unit,  # type: ignore[arg-type]
+        adversary=known.adversary,  # type: ignore[arg-type]
         sensitive=options.split(sensitive),
-        case_attributes=options.split(case_attributes) or None,
-        event_attributes=_by_role(options.split(event_attributes), reading.columns or {}) or None,
+        case_attributes=options.split(known.case_attributes) or None,
+        event_attributes=_by_role(options.split(known.event_attributes), reading.columns or {}) or None,
     )
     if plot is not None:
         from stream.commands._plot import check
@@ -83,7 +86,7 @@ def command(
 
         draw(plot, log.name, found)
     if json:
-        emit_json(_document(rows, resolution, estimate))
+        emit_json(_document(rows, known.resolution, estimate))
     else:
         _print(log.name, found, estimate)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PANEL = "Measure"
 
 
-@options.reads_log
+@options.grouped
 def command(
     original: options.Log,
     released: Annotated[Path, typer.Argument(help="The released log.", show_default=False)],

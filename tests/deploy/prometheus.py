@@ -47,13 +47,13 @@ EVERY = "500ms"
 
 
 class Prometheus:
-    """Scrapes `targets` and evaluates the hurried rules."""
+    """Scrapes `targets` and evaluates the hurried rules, or those of the file `rules`."""
 
-    def __init__(self, folder: Path, targets: list[str]) -> None:
+    def __init__(self, folder: Path, targets: list[str], rules: Path | None = None) -> None:
         folder.mkdir()
         config = {
             "global": {"scrape_interval": EVERY, "scrape_timeout": EVERY, "evaluation_interval": EVERY},
-            "rule_files": [str(hurried(folder))],
+            "rule_files": [str(rules or hurried(folder))],
             "scrape_configs": [{"job_name": "veilstream", "static_configs": [{"targets": targets}]}],
         }
         (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML

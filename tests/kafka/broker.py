@@ -102,6 +102,14 @@ class Broker:
             ["java", *JAVA, "-cp", self.classpath, *arguments], check=True, capture_output=True, timeout=START_SECONDS
         )
 
+    def throttle(self, client: str, bytes_per_second: int | None) -> None:
+        """Let a client read no more than this; None lifts the quota."""
+        quota = ("--delete-config", "consumer_byte_rate")
+        if bytes_per_second is not None:
+            quota = ("--add-config", f"consumer_byte_rate={bytes_per_second}")
+        entity = ("--entity-type", "clients", "--entity-name", client)
+        self._java("kafka.admin.ConfigCommand", "--bootstrap-server", self.bootstrap, "--alter", *quota, *entity)
+
     def start(self) -> None:
         """Start and wait until the port answers; the log is shown where it does not."""
         with (self.folder / "broker.log").open("ab") as log:

@@ -25,6 +25,7 @@ LABELS = {
     "partition": "`topic/number` of a source partition; `log/0` in a replay",
     "n": "`audit.n` of the publication (a handful)",
     "version": "of the program, as in manifests",
+    "verdict": "SAFE, LIMITED, WITHHELD, DP VOID",
     "stage": "build, the name of each audit, files, read_back",
 }
 
@@ -86,6 +87,7 @@ def _releases() -> Iterator[Definition]:
     ) -> Definition:
         return Definition(PREFIX + name, kind, (*PUBLICATION, *more), unit, text)
 
+    yield row("verdict", "", "1 for the verdict on all releases together, 0 for the other words.", more=("verdict",))
     yield row("releases_total", "releases", "Releases sealed since this process started.", "counter", ("mechanism",))
     yield row("withheld_total", "attempts", "Attempts withheld since this process started.", "counter")
     yield row("withheld_reasons_total", "reasons", "Reasons of withheld attempts.", "counter", ("reason",))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -35,6 +35,7 @@ from stream.release.documents import AnonymitySection, AuditDocument, LeakageSec
 from stream.release.gate import MEASURES, GatePolicy, worst_anonymity
 from stream.release.manifest import software
 from stream.release.reason import CODES, Reason
+from stream.release.verdict import Word
 
 HOST = "127.0.0.1"
 """Figures derive from source data: loopback unless told otherwise."""
@@ -140,6 +141,11 @@ class Metrics:
     def streak(self, publication: str, attempts: int) -> None:
         """Attempts withheld in a row, as the ledger counts them: a restart forgets none."""
         self._set("withheld_streak_attempts", attempts, publication=publication)
+
+    def verdict(self, publication: str, word: Word) -> None:
+        """What all releases of a publication are together: 1 for the word that holds, 0 for the others."""
+        for one in get_args(Word):
+            self._set("verdict", one == word, publication=publication, verdict=one)
 
     def _reasons(self, name: str, publication: str, reasons: Iterable[Reason]) -> None:
         for code in {reason.code for reason in reasons}:

@@ -12,6 +12,7 @@ from stream.metrics.exporter import RECENT, Metrics, published
 from stream.release.contract import Decision
 from stream.release.documents import AuditDocument
 from stream.release.gate import releases_left
+from stream.release.verdict import Series, judged
 
 if TYPE_CHECKING:
     from stream.fold.fold import Fold
@@ -28,6 +29,7 @@ class MetricsObserver:
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.metrics = metrics
         self._service: ReleaseService | None = None
+        self._series: dict[str, Series] = {}
         self._told = -math.inf
         self._saved = -1
         cap = settings.process.budget
@@ -46,6 +48,7 @@ class MetricsObserver:
         self.metrics.budget(publication, spent)
         if self._service is not None:
             self.metrics.streak(publication, self._service.pipelines[publication].account.streak)
+        self._add(publication, decision)
         self._budgets()
 
     def opened(self, service: ReleaseService) -> None:
@@ -55,7 +58,7 @@ class MetricsObserver:
 
     def attached(self, service: ReleaseService) -> None:
         """What the ledger says of before, and whom to ask from now on."""
-        self._service = service
+        self._service, self._series = service, service.series()
         for name, pipeline in service.pipelines.items():
             self.metrics.budget(name, pipeline.account.spent)
             last = _last_audits(pipeline, RECENT if self.metrics.live else 1)
@@ -67,7 +70,21 @@ class MetricsObserver:
         saved = service.checkpoints.newest()
         if saved is not None:
             self.metrics.checkpoint(saved.st_size, saved.st_mtime)
+        self._verdicts()
         self._budgets()
+
+    def _add(self, publication: str, decision: Decision) -> None:
+        series = self._series.setdefault(publication, Series(publication))
+        if decision.status == "withheld":
+            series.refuse([reason.text for reason in decision.because])
+        else:
+            series.add(decision.audit)
+        self._verdicts()
+
+    def _verdicts(self) -> None:
+        """Of all publications: what one of them releases can end the promise of another."""
+        for one in judged(self._series):
+            self.metrics.verdict(one.publication, one.verdict)
 
     def _begun(self, service: ReleaseService, name: str) -> float:
         """When a publication without a release began: where the ledger saw it first, else now."""

@@ -13,7 +13,7 @@ manifest was kept and checked over the series, no more: what the promise leaves 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from stream.release.contract import AUDIENCE
@@ -87,43 +87,142 @@ class Verdict:
         return asdict(self)
 
 
+@dataclass(slots=True)
+class _RulesSeen:
+    """Of each release: what is left to who knows the rules of local suppression, and the bound of its gate."""
+
+    releases: int = 0
+    measured: int = 0
+    worst: int | None = None
+    bounded: int = 0
+    bound: int | None = None
+
+    def add(self, audit: AuditDocument) -> None:
+        self.releases += 1
+        below = (audit.get("minimality") or {}).get("below_k")
+        if below is not None:
+            self.measured += 1
+            self.worst = max(below, self.worst or 0)
+        bound = (audit.get("bounds") or {}).get("max_minimality")
+        if bound is not None:
+            self.bounded += 1
+            self.bound = max(int(bound), self.bound or 0)
+
+    def found(self, last: AuditDocument) -> Rules | None:
+        """Of every cohort that the last release shows; of every release where each is a group of its own."""
+        if ((last.get("mechanism") or {}).get("parameters") or {}).get("suppression") != "local":
+            return None
+        bound = self.bound if self.bounded == self.releases else None
+        cohorts = [one.get("minimality_below_k") for one in last.get("cohorts") or []]
+        if not cohorts:
+            return Rules(self.worst, self.releases, self.releases - self.measured, bound)
+        known = [value for value in cohorts if value is not None]
+        return Rules(max(known, default=None), len(cohorts), len(cohorts) - len(known), bound)
+
+
+@dataclass(slots=True)
+class Series:
+    """What a verdict needs of a publication: releases that stand and attempts that were withheld, added one by one, so
+    that a verdict costs the same after ten thousand releases."""
+
+    publication: str
+    released: int = 0
+    withheld: int = 0
+    _why: Sequence[str] = ()
+    _last: AuditDocument | None = None
+    _private: bool = True
+    _smallest: Smallest | None = None
+    _open: set[Measure] = field(default_factory=set)
+    _warned: AuditDocument | None = None
+    _unmeasured: AuditDocument | None = None
+    _rules: _RulesSeen = field(default_factory=_RulesSeen)
+
+    def refuse(self, reasons: Sequence[str]) -> None:
+        """An attempt did not leave."""
+        self.withheld += 1
+        self._why = reasons
+
+    def add(self, audit: AuditDocument) -> None:
+        """The next release that stands."""
+        self.released += 1
+        self._last = audit
+        self._private = self._private and audit.get("budget") is not None
+        if (audit.get("gate") or {}).get("decision") == "warned":
+            self._warned = audit
+        anonymity = audit.get("anonymity") or {}
+        if anonymity.get("status") in (None, "not_applicable"):
+            self._unmeasured = audit
+        asked = audit.get("bounds") or {}
+        self._open |= {measure for measure in MEASURES if f"min_{measure}" not in asked}
+        self._rules.add(audit)
+        for measure in MEASURES:
+            value = worst_anonymity(anonymity, measure)
+            if value is not None and (self._smallest is None or value < self._smallest.value):
+                self._smallest = Smallest(measure, value, audit["sequence"], _against(anonymity, measure, value))
+
+    @property
+    def voids(self) -> bool:
+        """Whether it leaves without a promise of differential privacy, and so ends that of others."""
+        return not self._private
+
+    @property
+    def audience(self) -> str:
+        """To whom the releases go; releases of earlier programs name nobody, which is everybody."""
+        return AUDIENCE if self._last is None else str(self._last.get("audience", AUDIENCE))
+
+    def verdict(self, plain: Sequence[str]) -> Verdict:
+        """`plain`: publications for the same audience that leave without a promise of differential privacy."""
+        if self._last is None:
+            why = "; ".join(self._why) if self._why else "no window has closed"
+            return Verdict(self.publication, "WITHHELD", f"nothing has left: {why}", None, (), 0, self.withheld)
+        budget = self._last.get("budget")
+        if budget is not None:
+            others = tuple(other for other in plain if other != self.publication)
+            return _of_budget(self.publication, budget, (self.released, self.withheld), others)
+        return self._of_counts(self._last)
+
+    def _of_counts(self, last: AuditDocument) -> Verdict:
+        name, smallest, rules = self.publication, self._smallest, self._rules.found(last)
+        open_ = tuple(measure.upper() for measure in MEASURES if measure in self._open)
+        known = (smallest, open_, self.released, self.withheld, (), rules)
+        least = f"; smallest: {smallest.sentence()}" if smallest else ""
+        least += f"; {rules.sentence()}" if rules else ""
+        if self._warned is not None:
+            why = "; ".join(self._warned["gate"]["reasons"])
+            spite = f"release {self._warned['sequence']} left in spite of: {why}{least}"
+            return Verdict(name, "LIMITED", spite, *known)
+        if self._unmeasured is not None:
+            why = (self._unmeasured.get("anonymity") or {}).get("reason") or "the audit is switched off"
+            return Verdict(name, "LIMITED", f"attacks over the releases were not measured ({why})", *known)
+        if open_:
+            return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *known)
+        asked = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
+        sentence = f"{self.released} releases, alone and together: none or at least {asked} cases{least}"
+        return Verdict(name, "SAFE", sentence, *known)
+
+
 def verdicts(
     released: Mapping[str, Sequence[AuditDocument]], withheld: Mapping[str, Sequence[Sequence[str]]]
 ) -> list[Verdict]:
     """One for each publication. `released`: audits of what stands, in order; `withheld`: reasons of each attempt that
     did not leave."""
-    names = list(dict.fromkeys((*released, *withheld)))
-    plain = {name: _audience(released[name]) for name in names if not all(map(_private, released.get(name, ())))}
+    found = {name: Series(name) for name in dict.fromkeys((*released, *withheld))}
+    for name, series in found.items():
+        for audit in released.get(name, ()):
+            series.add(audit)
+        for reasons in withheld.get(name, ()):
+            series.refuse(reasons)
+    return judged(found)
+
+
+def judged(found: Mapping[str, Series]) -> list[Verdict]:
+    """One for each publication: a promise of differential privacy ends where another one leaves without, for the same
+    audience."""
+    plain = {name: series.audience for name, series in found.items() if series.voids}
     return [
-        _verdict(
-            name,
-            released.get(name, ()),
-            withheld.get(name, ()),
-            [other for other, audience in plain.items() if audience == _audience(released.get(name, ()))],
-        )
-        for name in names
+        series.verdict([name for name, audience in plain.items() if audience == series.audience])
+        for series in found.values()
     ]
-
-
-def _audience(audits: Sequence[AuditDocument]) -> str:
-    """To whom the releases go; releases of earlier programs name nobody, which is everybody."""
-    return str(audits[-1].get("audience", AUDIENCE)) if audits else AUDIENCE
-
-
-def _private(audit: AuditDocument) -> bool:
-    return audit.get("budget") is not None
-
-
-def _verdict(
-    name: str, audits: Sequence[AuditDocument], refused: Sequence[Sequence[str]], plain: Sequence[str]
-) -> Verdict:
-    if not audits:
-        why = "; ".join(refused[-1]) if refused else "no window has closed"
-        return Verdict(name, "WITHHELD", f"nothing has left: {why}", None, (), 0, len(refused))
-    budget = audits[-1].get("budget")
-    if budget is not None:
-        return _of_budget(name, budget, (len(audits), len(refused)), tuple(other for other in plain if other != name))
-    return _of_counts(name, audits, len(refused))
 
 
 def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tuple[str, ...]) -> Verdict:
@@ -147,55 +246,6 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
     if budget["limit"] is None:
         return Verdict(name, "LIMITED", f"{each}; {spent}, and no limit is set: the loss grows with every one", *known)
     return Verdict(name, "SAFE", f"{each}; {spent} of {budget['limit']:g}", *known)
-
-
-def _of_counts(name: str, audits: Sequence[AuditDocument], refused: int) -> Verdict:
-    smallest = _smallest(audits)
-    bounds = [set(audit.get("bounds") or {}) for audit in audits]
-    open_ = tuple(measure.upper() for measure in MEASURES if not all(f"min_{measure}" in asked for asked in bounds))
-    rules = _rules(audits)
-    known = (smallest, open_, len(audits), refused, (), rules)
-    least = f"; smallest: {smallest.sentence()}" if smallest else ""
-    least += f"; {rules.sentence()}" if rules else ""
-    warned = [audit for audit in audits if (audit.get("gate") or {}).get("decision") == "warned"]
-    unmeasured = [audit for audit in audits if (audit.get("anonymity") or {}).get("status") in (None, "not_applicable")]
-    if warned:
-        why = "; ".join(warned[-1]["gate"]["reasons"])
-        return Verdict(name, "LIMITED", f"release {warned[-1]['sequence']} left in spite of: {why}{least}", *known)
-    if unmeasured:
-        anonymity = unmeasured[-1].get("anonymity") or {}
-        why = anonymity.get("reason") or "the audit is switched off"
-        return Verdict(name, "LIMITED", f"attacks over the releases were not measured ({why})", *known)
-    if open_:
-        return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *known)
-    asked = min(int(audits[-1]["bounds"][f"min_{measure}"]) for measure in MEASURES)
-    sentence = f"{len(audits)} releases, alone and together: none or at least {asked} cases{least}"
-    return Verdict(name, "SAFE", sentence, *known)
-
-
-def _rules(audits: Sequence[AuditDocument]) -> Rules | None:
-    """Of every cohort that the last release shows; of every release where each is a group of its own."""
-    cohorts = audits[-1].get("cohorts") or []
-    if ((audits[-1].get("mechanism") or {}).get("parameters") or {}).get("suppression") != "local":
-        return None
-    parts = [one.get("minimality_below_k") for one in cohorts]
-    found = parts or [(audit.get("minimality") or {}).get("below_k") for audit in audits]
-    known = [value for value in found if value is not None]
-    asked = [(audit.get("bounds") or {}).get("max_minimality") for audit in audits]
-    bounds = [int(bound) for bound in asked if bound is not None]
-    bound = max(bounds) if len(bounds) == len(audits) else None
-    return Rules(max(known, default=None), len(found), len(found) - len(known), bound)
-
-
-def _smallest(audits: Sequence[AuditDocument]) -> Smallest | None:
-    found = []
-    for audit in audits:
-        anonymity = audit.get("anonymity") or {}
-        for measure in MEASURES:
-            value = worst_anonymity(anonymity, measure)
-            if value is not None:
-                found.append(Smallest(measure, value, audit["sequence"], _against(anonymity, measure, value)))
-    return min(found, key=lambda one: one.value, default=None)
 
 
 def _against(anonymity: AnonymitySection, measure: Measure, value: int) -> int | None:

@@ -28,7 +28,9 @@ from stream.fold.records import AnyRecord, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.release.attributes import GROUP
 from stream.release.audience import Audience, refuse_apart
+from stream.release.audit_document import read_audit
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
+from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.pipeline import Pipeline, Publisher
@@ -36,6 +38,7 @@ from stream.release.prior_releases import reach
 from stream.release.recovery import compare, publish_due, recover
 from stream.release.resource_roles import with_roles
 from stream.release.schedule import RealClock, ReleaseClock
+from stream.release.verdict import Series
 from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.entries import NoteBody, NoteEntry
 from stream.storage.folder import OperatorFolder
@@ -339,6 +342,20 @@ class ReleaseService:
             return sum(account.sealed(charged=charged) for account in [*former, *others])
 
         return sealed
+
+    def series(self) -> dict[str, Series]:
+        """What has been released and refused so far, by publication, former ones too; reads every audit."""
+        accounts = [*self._former(), *(pipeline.account for pipeline in self.pipelines.values())]
+        return {account.publication: self._series(account) for account in accounts}
+
+    def _series(self, account: Account) -> Series:
+        found = Series(account.publication)
+        for number in account.standing:
+            folder = self.folder.release(account.publication, number)
+            found.add(read_audit(folder) if (folder / "audit.json").is_file() else AuditDocument())
+        for entry in account.withheld.values():
+            found.refuse(entry.body.reasons)
+        return found
 
     def _former(self) -> list[Account]:
         """Accounts of publications that the configuration no longer names, a renamed one under its former name."""

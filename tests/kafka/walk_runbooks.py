@@ -180,6 +180,8 @@ def live(world: World) -> None:
         "releases", lambda: (world.prometheus.value('veilstream_releases_total{publication="research"}') or 0) > 2
     )
 
+    full(world) if os.geteuid() == 0 else killed(world)
+
     with world.walk("BudgetEndsSoon", "a budget for ten hourly releases", "its limit raised, for three weeks"):
         site.config.write_text(site.config.read_text().replace("max_epsilon = 1.0", "max_epsilon = 100.0"))
         world.end("coordinator")  # the service manager starts it with the new limit
@@ -201,24 +203,34 @@ def live(world: World) -> None:
     with world.walk("DeltaLag", "no ingest worker runs", "it runs again"):
         world.wanted["ingest"] = True
 
+    world.clears()
+
+
+def full(world: World) -> None:
+    """The coordinator cannot save its state, ends, is started again, and so on: two alerts."""
+    folder = world.site.output() / "operator" / DISK
+    filler = os.open(folder / "filler", os.O_WRONLY | os.O_CREAT, 0o600)
+    with suppress(OSError):
+        while True:
+            os.write(filler, b"0" * 4096)
+    os.close(filler)
+    with world.walk("RestartLoop", "a disk without space: it ends at each save", "space is made") as first:
+        with world.walk("OldCheckpoint", "no space where the checkpoints stand", "space is made") as one:
+            one.looked.append(subprocess.run(["df", "-h", str(folder)], capture_output=True, text=True).stdout)
+            (folder / "filler").unlink()
+        logs = sorted(world.site.folder.glob("coordinator-*.log"))
+        first.looked.append(logs[-2].read_text()[-300:])
+
+
+def killed(world: World) -> None:
+    """What the kernel does where memory ends."""
     for _ in range(4):
         world.end("coordinator", signal.SIGKILL)
         life = world.lives["coordinator"]
         world.until("the next life", lambda life=life: world.lives["coordinator"] > life)
         world.until("it folds", lambda: bool(world.prometheus.value("veilstream_coordinator_active")))
-    with world.walk("RestartLoop", "killed four times within minutes, as for memory", "it is not killed any more"):
+    with world.walk("RestartLoop", "killed four times within minutes", "it is not killed any more"):
         pass
-
-    if os.geteuid() == 0:
-        full = site.output() / "operator" / DISK / "filler"
-        with full.open("wb") as file, suppress(OSError):
-            while True:
-                file.write(b"0" * 4096)
-                file.flush()
-        with world.walk("OldCheckpoint", "no space where the checkpoints stand", "space is made") as one:
-            one.looked.append(subprocess.run(["df", "-h", str(full.parent)], capture_output=True, text=True).stdout)
-            full.unlink()
-    world.clears()
 
 
 @contextmanager

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from models.dp import accumulation
 from models.dp.accumulation import Counts, Shape, delta_of, threshold
 from models.dp.noise import Source
 from models.errors import InputError
+from tests.oracles.dp import tails
 
 SHAPES = [Shape(), Shape(2, 2), Shape(2, 4), Shape(3, 2), Shape(3, 3)]
 
@@ -227,24 +227,6 @@ def test_parts_of_delta_without_a_horizon_add_up_to_delta() -> None:
     assert [delta_of(number, delta, 7) for number in (7, 8, 9)] == [delta / 7, 0, 0]
 
 
-@cache
-def tails(scale: float, draws: int, most: int) -> list[Decimal]:
-    """P[sum of so many discrete Laplace draws >= t] for t = 0 .. most, in 60 digits.
-
-    A draw is the difference of two geometric numbers, so the sum is one of two negative binomial ones."""
-    with localcontext() as context:
-        context.prec = 60
-        a = (Decimal(-1) / Decimal(scale)).exp()
-        mass = [(1 - a) ** draws]
-        for k in range(1, 3 * most + 40 * math.ceil(scale)):
-            mass.append(mass[-1] * a * (draws + k - 1) / k)
-        beyond = [Decimal(0)]
-        for one in reversed(mass):
-            beyond.append(beyond[-1] + one)
-        beyond.reverse()
-        return [sum((beyond[t + y] * mass[y] for y in range(len(mass) - t)), Decimal(0)) for t in range(most + 1)]
-
-
 def least_count(scale: float, draws: int, delta: Fraction, person: int, most: int) -> int:
     """The smallest k + 1 >= 2 with c P[c + noise >= k + 1] <= delta."""
     bound = Decimal(delta.numerator) / Decimal(delta.denominator) / person
@@ -336,6 +318,15 @@ def test_a_bounded_threshold_is_what_the_best_exponent_proves() -> None:
             best = float(((draws * np.log(moments) + nats) / rates).min())
             bound = accumulation._chernoff(scale, draws, math.exp(-nats))
             assert best <= bound < best + 2 + best * 1e-4
+
+
+def test_a_bound_of_millions_is_rounded_up() -> None:
+    """Noise of a large scale s is nearly Laplace noise: E[e^(r Z)] = 1 / (1 - (r s)^2). With delta such that r s = 1/2
+    proves most, the bound is that proof, a hundred-thousandth above it at most, and never below."""
+    scale, draws = 2.0**17, 40
+    nats = draws * (2 / 3 + math.log(3 / 4))  # the derivative of the proof in r is 0 there
+    proven = (draws * math.log(4 / 3) + nats) * 2 * scale
+    assert proven <= accumulation._chernoff(scale, draws, math.exp(-nats)) <= proven * (1 + 1e-5)
 
 
 def test_noise_of_a_large_scale_is_bounded_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:

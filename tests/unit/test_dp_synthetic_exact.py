@@ -223,6 +223,8 @@ def test_thresholds_that_a_release_says() -> None:
     assert _budget().thresholds(terms, design) == {}
     with pytest.raises(InputError, match="epsilon is too small"):
         _budget(variants=Fraction(1, 10**6)).check(terms, design)
+    with pytest.raises(InputError, match="epsilon is too small"):
+        Budget.of(Terms.of("1e-5", "0.02"), Design(activities=("a",)))
 
 
 def test_declared_labels_are_the_alphabet() -> None:
@@ -234,6 +236,10 @@ def test_declared_labels_are_the_alphabet() -> None:
     assert alphabet == table.alphabet == ("a", "b", "c")
     assert _counts(kept) == {"ab": 1, "b": 1, "": 1}
     assert dict(zip(table.variants, table.counts.tolist(), strict=True)) == {(0, 1): 1, (1,): 1, (): 1}
+    many = tuple(f"label {number}" for number in range(50))
+    assert synthetic.chosen_labels(_log("a"), Design(activities=many), _budget(), Terms.of(1, "0.1"), Silent())[
+        0
+    ] == tuple(sorted(many))
 
 
 def test_selected_labels_are_those_above_the_threshold() -> None:
@@ -305,6 +311,8 @@ def test_candidates_are_listed_once_in_the_order_of_stages() -> None:
     assert listed[:4] == [(1, 0), (0, 0, 0), (0, 9), (0, 8)]
     assert len(set(listed)) == len(listed)
     assert len(listed) == 4 + (64 + 12) // 4
+    many = tuple(f"label {number}" for number in range(50))
+    assert _listed(Fraction(1, 2), 1000, {}, (many,))[1] == (*"abcdefgh", *sorted(many))
 
 
 def _release(log: EventLog, draw: Source | None = None, **design: Any) -> Any:

@@ -124,6 +124,13 @@ def test_a_table_has_every_case_once() -> None:
         assert table.without(table.variants)[1].tolist() == []
 
 
+def test_labels_of_a_log_are_in_order() -> None:
+    """However many."""
+    names = [f"label {number}" for number in range(50)]
+    log = EventLog.from_events(["1"] * 50, names, np.arange(50, dtype=np.int64))
+    assert Table.of(log).alphabet == tuple(sorted(names))
+
+
 def test_only_wanted_labels_stay() -> None:
     """Events without an activity go too; every case stays."""
     log = EventLog.from_events(

@@ -72,6 +72,7 @@ def is_kernel(module: types.ModuleType, name: str) -> bool:
 
 def plant(module: types.ModuleType, name: str, code: types.CodeType) -> bool:
     """Give a function of an imported module another body; False where it cannot be found."""
+    _forget_results(module)
     if is_kernel(module, name):
         _plant_kernel(module, name, code)
         return True
@@ -83,8 +84,6 @@ def plant(module: types.ModuleType, name: str, code: types.CodeType) -> bool:
     if isinstance(found, property):
         found = found.fget
     found = getattr(found, "__func__", found)
-    if hasattr(found, "cache_clear"):
-        found.cache_clear()
     found = getattr(found, "wrapped", found)  # pydantic's proxy of a validator
     found = getattr(found, "__func__", found)
     while hasattr(found, "__wrapped__"):
@@ -93,6 +92,17 @@ def plant(module: types.ModuleType, name: str, code: types.CodeType) -> bool:
         return False
     found.__code__ = code
     return True
+
+
+def _forget_results(module: types.ModuleType) -> None:
+    """Empty every cache of the project: callers of the function may hold what it gave without the fault."""
+    rooms = [other for path, other in list(sys.modules.items()) if path.partition(".")[0] in {"models", "stream"}]
+    for other in (module, *rooms):
+        for held in list(vars(other).values()):
+            for one in (held, *(vars(held).values() if isinstance(held, type) else ())):
+                clear = getattr(getattr(one, "__func__", one), "cache_clear", None)
+                if isinstance(clear, types.BuiltinMethodType):
+                    clear()
 
 
 def plant_module(module: types.ModuleType, source: str) -> bool:
@@ -109,6 +119,7 @@ def plant_module(module: types.ModuleType, source: str) -> bool:
         callers = path.startswith("models.") and other is not module and _kernels(other)
         if callers and any(vars(other).get(name) is kernel for name, kernel in kernels.items()):
             return False
+    _forget_results(module)
     found = False
     for name, new in vars(fresh).items():
         old = vars(module).get(name)

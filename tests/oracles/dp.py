@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal, localcontext
 from fractions import Fraction
+from functools import cache
 
 
 def right_languages(variants: Sequence[tuple[int, ...]]) -> tuple[int, int]:
@@ -29,6 +32,24 @@ def tail(epsilon: float, least: int) -> float:
     reach = int(60 / epsilon) + abs(least) + 10
     total = sum(exp(-epsilon * abs(z)) for z in range(-reach, reach + 1))
     return sum(exp(-epsilon * abs(z)) for z in range(least, reach + 1)) / total
+
+
+@cache
+def tails(scale: float, draws: int, most: int) -> list[Decimal]:
+    """P[sum of so many discrete Laplace draws >= t] for t = 0 .. most, in 60 digits.
+
+    A draw is the difference of two geometric numbers, so the sum is one of two negative binomial ones."""
+    with localcontext() as context:
+        context.prec = 60
+        a = (Decimal(-1) / Decimal(scale)).exp()
+        mass = [(1 - a) ** draws]
+        for k in range(1, 3 * most + 40 * math.ceil(scale)):
+            mass.append(mass[-1] * a * (draws + k - 1) / k)
+        beyond = [Decimal(0)]
+        for one in reversed(mass):
+            beyond.append(beyond[-1] + one)
+        beyond.reverse()
+        return [sum((beyond[t + y] * mass[y] for y in range(len(mass) - t)), Decimal(0)) for t in range(most + 1)]
 
 
 def active(intervals: Sequence[tuple[int, int]], moment: int) -> int:

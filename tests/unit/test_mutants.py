@@ -108,13 +108,13 @@ def test_a_fault_is_planted_into_what_others_hold() -> None:
     """The function that callers imported before, a property, a method and a cached function get the new body."""
     import functools
 
-    text = SOURCE + "\n\n@cache\ndef cached():\n    return 1\n"
+    text = SOURCE + "\n\n@cache\ndef cached():\n    return 1\n\n\n@cache\ndef above():\n    return bounded(5)\n"
     module = types.ModuleType("bounded")
     vars(module)["cache"] = functools.cache
     exec(compile(text, "bounded.py", "exec", dont_inherit=True), vars(module))
     held, kept = module.bounded, module.Bounded()
     kept.value = 9
-    assert (held(5), kept.least, module.cached()) == (6, 3, 1)
+    assert (held(5), kept.least, module.cached(), module.above()) == (6, 3, 1, 6)
     mutated = compile(
         text.replace("value += 1", "value += 2").replace("min(", "max(").replace("return 1", "return 2"),
         "bounded.py",
@@ -126,3 +126,4 @@ def test_a_fault_is_planted_into_what_others_hold() -> None:
         assert code is not None
         assert planting.plant(module, name, code)
     assert (held(5), kept.least, module.cached()) == (7, 9, 2)
+    assert module.above() == 7, "what a caller remembers is of the function without the fault"

@@ -1,0 +1,171 @@
+"""Re-weighting of dp-synthetic against definitions: nearest candidates, noise of cells, and chosen representatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from models.dp.noise import Source
+from models.dp.synthesis import candidates
+from models.dp.synthesis.table import Table
+from models.eventlog import EventLog
+
+Variant = tuple[int, ...]
+
+
+class Known(Source):
+    """The noise that is given; notes every scale and size."""
+
+    __slots__ = ("asked", "noise")
+
+    def __init__(self, noise: Sequence[int] = ()) -> None:
+        object.__setattr__(self, "generator", np.random.default_rng(1))
+        object.__setattr__(self, "asked", [])
+        object.__setattr__(self, "noise", noise)
+
+    def laplace(self, scale: float, size: int) -> np.ndarray:
+        self.asked.append((scale, size))
+        return np.asarray(self.noise if self.noise else [0] * size, dtype=np.int64)
+
+
+def distance(one: Variant, other: Variant) -> Fraction:
+    """Levenshtein distance by its table, over the longer length; 0 of nothing and nothing."""
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, start=1):
+        previous, row = row, [i]
+        for j, b in enumerate(other, start=1):
+            row.append(min(previous[j] + 1, row[-1] + 1, previous[j - 1] + (a != b)))
+    longest = max(len(one), len(other))
+    return Fraction(row[-1], longest) if longest else Fraction(0)
+
+
+def _variants(rng: np.random.Generator, size: int, labels: int = 4, longest: int = 7) -> list[Variant]:
+    found: dict[Variant, None] = {}
+    while len(found) < size:
+        found[tuple(rng.integers(0, labels, rng.integers(0, longest + 1)).tolist())] = None
+    return list(found)
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 7, 2000])
+def test_a_variant_goes_to_its_nearest_candidate(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of the nearest ones; however many are compared at once."""
+    monkeypatch.setattr(candidates, "CHUNK", chunk)
+    rng = np.random.default_rng(5)
+    for _ in range(6):
+        variants, there = _variants(rng, 7), _variants(rng, 5)
+        expected = [
+            min(range(len(there)), key=lambda place: (distance(variant, there[place]), place)) for variant in variants
+        ]
+        found = candidates.nearest(variants, there)
+        assert found.dtype == np.int64
+        assert found.tolist() == expected
+    assert candidates.nearest([], [(1,)]).tolist() == []
+
+
+def test_labels_are_characters_of_their_own() -> None:
+    """One valid character each, also beyond the surrogates, and no two labels the same."""
+    labels = [*range(300), *range(0xD700, 0xE100), 0x10000, 0x10F7FE]
+    texts = [candidates._text((label,)) for label in labels]
+    assert [len(text) for text in texts] == [1] * len(labels)
+    assert len(set(texts)) == len(labels)
+    assert "".join(texts) == "".join(texts).encode("utf-8").decode("utf-8")
+    assert candidates._text((3, 0xD7FF, 3)) == texts[3] + candidates._text((0xD7FF,)) + texts[3]
+    edge = [(0xD7FE,), (0xD7FF,), (0xD800,)]
+    assert candidates.nearest(edge, edge).tolist() == [0, 1, 2]
+
+
+def _table(**cases: int) -> Table:
+    return Table.of(EventLog.from_traces([(trace, None) for trace, n in cases.items() for _ in range(n)]), "abcd")
+
+
+@pytest.mark.parametrize(("person", "epsilon"), [(1, Fraction(1, 2)), (3, Fraction(1))])
+def test_cells_get_noise_and_small_ones_are_dropped(person: int, epsilon: Fraction) -> None:
+    """Every candidate's cell, also the empty one, at scale c / epsilon; what reaches two scales stays, less is 0."""
+    scale = int(person / epsilon)
+    table = _table(ab=10, abb=5, cd=4, cdd=8, d=1)
+    there = [(0, 1), (2, 3), (0, 0, 0, 0), (3,)]
+    noise = [-15 + 2 * scale, -12 + 2 * scale - 1, 2 * scale, -5]
+    source = Known(noise)
+    found = candidates.reweigh(table, there, epsilon, source, person)
+    assert found.tolist() == [2 * scale, 0, 2 * scale, 0]
+    assert found.dtype == np.int64
+    assert source.asked == [(float(scale), 4)]
+
+
+def test_one_case_a_person_unless_said() -> None:
+    """And what is not dropped is the cell's number of cases."""
+    source = Known()
+    assert candidates.reweigh(_table(ab=10, cd=3, c=1), [(0, 1), (2, 3)], Fraction(1, 2), source).tolist() == [10, 4]
+    assert source.asked == [(2.0, 2)]
+
+
+def test_without_candidates_nothing_is_drawn() -> None:
+    """No cell, no noise."""
+    source = Known()
+    assert candidates.reweigh(_table(ab=3), [], Fraction(1), source).tolist() == []
+    assert source.asked == []
+
+
+def greedy(weights: Mapping[Variant, Fraction], taken: Sequence[Variant], most: int) -> tuple[list[Variant], Fraction]:
+    """One after another the variant that lessens the weighted distance to what is there the most (at first 1 to
+    nothing), the first of equal ones; and by how much two ever differed at least, where they did."""
+    ranked = sorted(weights, key=lambda variant: -weights[variant])
+    best = {one: min((distance(one, other) for other in taken), default=Fraction(1)) for one in weights}
+    chosen: list[Variant] = []
+    closest = Fraction(1)
+    while len(chosen) < most:
+        gains = {
+            place: sum(n * max(best[one] - distance(one, ranked[place]), Fraction(0)) for one, n in weights.items())
+            for place in range(len(ranked))
+            if ranked[place] not in chosen
+        }
+        place = max(gains, key=lambda one: (gains[one], -one))
+        closest = min([closest, *(gains[place] - gain for gain in gains.values() if gain != gains[place])])
+        chosen.append(ranked[place])
+        best = {one: min(best[one], distance(one, ranked[place])) for one in weights}
+    return chosen, closest
+
+
+def test_representatives_are_chosen_one_after_another() -> None:
+    """The greedy choice, recomputed each time, of those that are not taken; all of them where there are no more."""
+    rng = np.random.default_rng(11)
+    for most in (1, 2, 4, 6):
+        for taken in ([], [(0, 1, 2)], [(1, 1), (2, 2, 2, 2)]):
+            drawn = {variant: int(n) for variant, n in zip(_variants(rng, 9), rng.integers(1, 90, 9), strict=True)}
+            drawn |= dict.fromkeys(taken[:1], 500)
+            rest = {variant: Fraction(n) for variant, n in drawn.items() if variant not in taken}
+            expected, closest = greedy(rest, taken, most)
+            assert closest > Fraction(1, 10**6), "choose another seed: floats could not tell these apart"
+            assert candidates.representative(drawn, taken, most) == expected
+            everything = candidates.representative(drawn, taken, 50)
+            assert sorted(everything) == sorted(rest)
+    assert candidates.representative({(0,): 5}, [], 0) == []
+    assert candidates.representative({(0,): 5}, [(0,)], 3) == []
+
+
+def test_of_equal_representatives_the_more_frequent_then_the_first_drawn() -> None:
+    """Four traces with nothing in common: each reaches itself alone."""
+    drawn = {(0,): 4, (1,): 7, (2,): 7, (3,): 1}
+    assert candidates.representative(drawn, [], 3) == [(1,), (2,), (0,)]
+
+
+@pytest.mark.parametrize("pool", [4, 5, 6, 9])
+def test_the_less_frequent_half_of_the_pool_stands_for_the_others(pool: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most frequent half weighs as it was drawn; the others of the pool share, in their proportion, what they and
+    all that is left out weigh. Of equal frequency the first drawn come first."""
+    monkeypatch.setattr(candidates, "POOL", pool)
+    times = [3, 1, 8, 1, 2, 3, 1, 6, 1]
+    drawn = {(place,): n for place, n in enumerate(times)}
+    order = [(2,), (7,), (0,), (5,), (4,), (1,), (3,), (6,), (8,)]
+    ranked, weights = candidates._pool(drawn)
+    assert ranked == order[:pool]
+    exact = [Fraction(drawn[variant]) for variant in order[:pool]]
+    if pool < len(drawn):
+        half = pool // 2
+        left = sum(times) - sum(exact[:half])
+        exact = exact[:half] + [n * left / sum(exact[half:]) for n in exact[half:]]
+    assert weights.tolist() == pytest.approx([float(n) for n in exact])
+    assert float(weights.sum()) == pytest.approx(sum(times))

@@ -1,0 +1,306 @@
+"""The context model of dp-synthetic against its definition over tuples of labels, in fractions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from models.dp.noise import Source
+from models.dp.synthesis import contexts
+from models.dp.synthesis.contexts import Level, Model, Steps
+from models.errors import BoundError, InputError
+
+Context = tuple[int, ...]
+UNIT = 2**16
+TENTHS = Fraction(15, 10), Fraction(3)
+"""Scales below which a cell counts as 0, and scales that the shorter context weighs (semantics/dp-series.md)."""
+
+
+class Silent(Source):
+    """A seeded source without noise, which notes every scale and size, and the words it gave."""
+
+    __slots__ = ("asked", "given")
+
+    def __init__(self, seed: int = 3) -> None:
+        object.__setattr__(self, "generator", np.random.default_rng(seed))
+        object.__setattr__(self, "asked", [])
+        object.__setattr__(self, "given", [])
+
+    def laplace(self, scale: float, size: int) -> np.ndarray:
+        self.asked.append((scale, size))
+        return np.zeros(size, dtype=np.int64)
+
+    def words(self, size: int) -> np.ndarray:
+        self.given.append(super().words(size))
+        return self.given[-1]
+
+
+def key_of(context: Sequence[int], labels: int) -> int:
+    """A context as a number: its labels are the digits, the last label the lowest."""
+    key = 0
+    for label in context:
+        key = key * (labels + 1) + label
+    return key
+
+
+def context_of(key: int, order: int, labels: int) -> Context:
+    """The inverse."""
+    found = []
+    for _ in range(order):
+        key, label = divmod(key, labels + 1)
+        found.append(label)
+    return tuple(reversed(found))
+
+
+def level_of(cells: dict[Context, list[int]], scale: float, labels: int) -> Level:
+    """A level from its cells by context."""
+    keys = sorted(key_of(context, labels) for context in cells)
+    order = len(next(iter(cells)))
+    rows = [cells[context_of(key, order, labels)] for key in keys]
+    return Level(np.asarray(keys, dtype=np.int64), np.asarray(rows, dtype=np.int64), np.full(len(keys), scale))
+
+
+def random_levels(labels: int, orders: int, scale: float, seed: int) -> list[dict[Context, list[int]]]:
+    """Noisy cells; each level opens some contexts whose shorter one is open."""
+    rng = np.random.default_rng(seed)
+    opened: list[Context] = [(label,) for label in range(labels + 1)]
+    found = []
+    for _ in range(orders):
+        rows = rng.integers(-round(2 * scale), round(6 * scale) + 2, size=(len(opened), labels + 1))
+        found.append({context: row.tolist() for context, row in zip(opened, rows, strict=True)})
+        longer = [(first, *rest) for first in range(labels + 1) for rest in opened if labels not in rest]
+        opened = [one for place, one in enumerate(longer) if place == 0 or rng.random() < 0.7]
+    return found
+
+
+def by_definition(levels: Sequence[dict[Context, list[int]]], scale: Fraction, labels: int) -> dict[Context, list]:
+    """Chances after each open context. Cells below 1.5 scales are 0, no cell exceeds that of its shorter context, and
+    the shorter context's chances weigh 3 scales; after nothing at all the case ends."""
+    kept: dict[Context, list[Fraction]] = {}
+    chances: dict[Context, list[Fraction]] = {}
+    for order, level in enumerate(levels, start=1):
+        for context, row in level.items():
+            cells = [Fraction(n) if n >= TENTHS[0] * scale else Fraction(0) for n in row]
+            if order == 1:
+                total = sum(cells)
+                end = [Fraction(label == labels) for label in range(labels + 1)]
+                chances[context] = [one / total for one in cells] if total else end
+            else:
+                cells = [min(one, limit) for one, limit in zip(cells, kept[context[1:]], strict=True)]
+                weight, total = TENTHS[1] * scale, sum(cells)
+                chances[context] = [
+                    (one + weight * shorter) / (total + weight)
+                    for one, shorter in zip(cells, chances[context[1:]], strict=True)
+                ]
+            kept[context] = cells
+    return chances
+
+
+@pytest.mark.parametrize(("labels", "orders", "scale"), [(2, 1, 4.0), (2, 3, 4.0), (3, 2, 0.5), (1, 4, 10.0)])
+def test_a_model_is_what_its_noisy_cells_say(labels: int, orders: int, scale: float) -> None:
+    """Every chance of every context, whatever the cells; each row adds up to 1."""
+    for seed in range(8):
+        levels = random_levels(labels, orders, scale, seed)
+        if seed == 0:
+            levels[0][0,] = [-5] * (labels + 1)  # after it nothing stands above the noise
+        expected = by_definition(levels, Fraction(scale), labels)
+        model = Model.of([level_of(level, scale, labels) for level in levels], labels)
+        assert model.chances.sum(axis=1) == pytest.approx(1.0)
+        for order, (keys, first) in enumerate(zip(model.contexts, model.rows, strict=True), start=1):
+            assert len(keys) == len(levels[order - 1])
+            for place, key in enumerate(keys.tolist()):
+                row = model.chances[first + place]
+                assert row.tolist() == pytest.approx([float(one) for one in expected[context_of(key, order, labels)]])
+
+
+def test_a_cell_counts_from_one_and_a_half_scales_on() -> None:
+    """At it, and not one unit below; a cell of one unit counts as well where the noise is small enough."""
+    model = Model.of([level_of({(0,): [6, 5, 18], (1,): [5, 5, 5], (2,): [0, 6, 0]}, 4.0, 2)], 2)
+    assert model.chances.tolist() == [[0.25, 0, 0.75], [0, 0, 1], [0, 1, 0]]
+    small = Model.of([level_of({(0,): [1, 0], (1,): [0, 1]}, 0.5, 1)], 1)
+    assert small.chances.tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(("labels", "orders"), [(3, 1), (2, 2), (1, 3), (2, 3)])
+def test_contexts_open_where_the_noisy_count_and_the_shorter_context_say(labels: int, orders: int) -> None:
+    """From 1.5 scales on, for labels but never for the end, and only where the context without its first label is open:
+    of the last level, whatever the first one holds."""
+    scale = 4.0
+    for seed in range(6):
+        levels = random_levels(labels, orders, scale, seed)
+        for row in levels[-1].values():
+            row[seed % (labels + 1)] = 6  # just enough
+            row[(seed + 1) % (labels + 1)] = 5  # just not
+        opened = {
+            (*context, label)
+            for context, row in levels[-1].items()
+            for label in range(labels)
+            if row[label] >= 6 and (*context, label)[1:] in levels[-1]
+        }
+        found = contexts._next_contexts([level_of(level, scale, labels) for level in levels], labels).tolist()
+        assert found == sorted(key_of(context, labels) for context in opened)
+
+
+def drawn_by_hand(
+    levels: Sequence[dict[Context, list[int]]], scale: float, labels: int, longest: int, words: list[np.ndarray]
+) -> dict[Context, int]:
+    """Step by step, each trace with the word that it was given: the label at that place of the chances after the
+    longest open context."""
+    chances = by_definition(levels, Fraction(scale), labels)
+    live: list[list[int]] = [[] for _ in range(len(words[0]))]
+    traces = list(live)
+    for place in range(longest):
+        going = []
+        for trace, word in zip(live, words[place].tolist() if live else [], strict=True):
+            before = [labels, *trace]
+            context = next(
+                tuple(before[-order:])
+                for order in range(min(len(levels), len(before)), 0, -1)
+                if tuple(before[-order:]) in levels[order - 1]
+            )
+            point, label = Fraction(word >> 11, 2**53), 0
+            while label < labels and point >= sum(chances[context][: label + 1]):
+                label += 1
+            if label < labels:
+                trace.append(label)
+                going.append(trace)
+        live = going
+    found: dict[Context, int] = {}
+    for trace in traces:
+        found[tuple(trace)] = found.get(tuple(trace), 0) + 1
+    return found
+
+
+@pytest.mark.parametrize(("labels", "orders", "longest"), [(2, 1, 5), (2, 2, 7), (2, 3, 6), (3, 4, 9), (1, 2, 1)])
+def test_traces_are_drawn_after_the_longest_open_context(labels: int, orders: int, longest: int) -> None:
+    """The start counts as a label, and a trace is in no context that is longer than it; they come in the order of their
+    first appearance, none longer than the public length."""
+    for seed in range(5):
+        levels = random_levels(labels, orders, 4.0, seed)
+        source = Silent(seed)
+        model = Model.of([level_of(level, 4.0, labels) for level in levels], labels)
+        found = model.sample(40, longest, source)
+        expected = drawn_by_hand(levels, 4.0, labels, longest, source.given)
+        assert list(found.items()) == list(expected.items())
+        assert max(map(len, found)) <= longest
+        assert sum(found.values()) == 40
+
+
+def test_where_every_context_is_open_short_traces_are_in_short_ones() -> None:
+    """No trace begins as if labels had stood before its start, though contexts of these labels are open."""
+    many, start = 10**6, 2
+    first = {(start,): [many, 0, 0], (0,): [0, many, many], (1,): [0, 0, many]}
+    pairs = {one: [0, 0, many] for one in itertools.product(range(3), repeat=2)} | {(start, 0): [0, many, 0]}
+    triples = {one: [0, 0, many] for one in itertools.product(range(3), repeat=3)}
+    model = Model.of([level_of(level, 1.0, 2) for level in (first, pairs, triples)], 2)
+    found = model.sample(50, 4, Silent())
+    assert found == {(0, 1): 50}
+
+
+def test_steps_and_keys_by_hand() -> None:
+    """Every step of every case with what stands before it; the empty case ends at once."""
+    variants = [(1, 0), (), (2, 2, 1), ()]
+    steps = Steps.of(variants, 3)
+    start = end = 3
+    assert steps.after.tolist() == [1, 0, end, end, 2, 2, 1, end, end]
+    assert steps.before.tolist() == [start, 1, 0, start, start, 2, 2, 1, start]
+    assert steps.place.tolist() == [0, 1, 2, 0, 0, 1, 2, 3, 0]
+    assert steps.variant.tolist() == [0, 0, 0, 1, 2, 2, 2, 2, 3]
+    for order in (1, 2, 3):
+        keys, whole = steps.keys(order)
+        seen = [[start, *variant][: place + 1] for variant in variants for place in range(len(variant) + 1)]
+        assert whole.tolist() == [len(before) >= order for before in seen]
+        for key, before, enough in zip(keys.tolist(), seen, whole.tolist(), strict=True):
+            assert not enough or key == key_of(before[-order:], 3)
+    none = Steps.of([], 3)
+    assert len(none.after) == len(none.before) == len(none.place) == len(none.variant) == 0
+
+
+def test_weights_of_steps() -> None:
+    """1 where a case has no more steps than B, else B by its steps, rounded down to whole units of 2^-16."""
+    for bound in (1, 3, 4):
+        for length in range(60):
+            exact = min(Fraction(1), Fraction(bound, length + 1))
+            weight = contexts.case_weight(length, bound)
+            assert weight <= exact * UNIT < weight + 1
+            assert weight * (length + 1) <= bound * UNIT
+
+
+def test_levels_hold_the_weights_of_the_cases() -> None:
+    """Cells of each level by the definition, at scale B c / epsilon_j; every open context has noise in every cell."""
+    variants, counts = [(0, 1, 0, 1, 1), (1,), ()], np.asarray([50, 7, 11])
+    source = Silent()
+    each = [Fraction(10**6), Fraction(10**5), Fraction(10**4)]
+    levels = contexts.measure(variants, counts, 2, each, 3, source)
+    assert [scale for scale, _ in source.asked] == pytest.approx([float(3 * UNIT / epsilon) for epsilon in each])
+    assert [size for _, size in source.asked] == [len(level.contexts) * 3 for level in levels]
+    expected: list[dict[tuple[Context, int], int]] = [{}, {}, {}]
+    for variant, count in zip(variants, counts.tolist(), strict=True):
+        weight = min(UNIT, UNIT * 3 // (len(variant) + 1)) * count
+        whole = [2, *variant, 2]
+        for place in range(1, len(whole)):
+            for order in range(1, min(place, 3) + 1):
+                cell = (tuple(whole[place - order : place]), whole[place])
+                expected[order - 1][cell] = expected[order - 1].get(cell, 0) + weight
+    for order, (level, scale) in enumerate(zip(levels, source.asked, strict=True), start=1):
+        there = {
+            (context_of(int(level.contexts[row]), order, 2), label): int(n)
+            for (row, label), n in np.ndenumerate(level.cells)
+            if n
+        }
+        assert there == expected[order - 1]
+        assert set(level.scale.tolist()) == {scale[0]}
+    assert len(levels[0].contexts) == 3
+    empty = Silent()
+    nobody = contexts.measure([], np.zeros(0, dtype=np.int64), 2, [Fraction(1)], 3, empty, 5)
+    assert nobody[0].cells.tolist() == [[0] * 3] * 3
+    assert empty.asked == [(3 * UNIT * 5.0, 9)]
+
+
+@pytest.mark.parametrize(("order", "most"), [(2, 2_097_151), (3, 55_108), (4, 6_208)])
+def test_contexts_that_no_number_holds_are_refused(order: int, most: int) -> None:
+    """Keys of contexts with the label that follows lie below 2^63; what fits may still have too many cells."""
+    assert most ** (order + 1) < 2**63 <= (most + 1) ** (order + 1)
+    nobody = np.zeros(0, dtype=np.int64)
+    with pytest.raises(BoundError, match=f"level 1 of the context model has {most * most} cells"):
+        contexts.measure([], nobody, most - 1, [Fraction(1)] * order, 1, Silent())
+    with pytest.raises(InputError, match=f"order {order} over {most} labels does not fit"):
+        contexts.measure([], nobody, most, [Fraction(1)] * order, 1, Silent())
+
+
+def test_as_many_cells_as_the_limit_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no more: the refusal names the level, and reads the noisy counts alone."""
+    variants, counts = [(0, 1, 2)], np.asarray([500])
+    monkeypatch.setattr(contexts, "MOST_CELLS", 16)
+    first = contexts.measure(variants, counts, 3, [Fraction(10**5)], 4, Silent())
+    assert first[0].cells.size == 16
+    with pytest.raises(BoundError, match="level 1 of the context model has 25 cells"):
+        contexts.measure(variants, counts, 4, [Fraction(10**5)], 4, Silent())
+    source = Silent()
+    monkeypatch.setattr(contexts, "MOST_CELLS", 25)
+    with pytest.raises(BoundError, match="level 2 of the context model has 30 cells"):
+        contexts.measure([(0, 1, 2, 3, 2, 1)], counts, 4, [Fraction(10**5)] * 2, 9, source)
+    assert source.asked == [(9 * UNIT / 10**5, 25)]
+
+
+def test_keys_are_found_among_the_opened() -> None:
+    """Place and presence of each key, before, between and behind the opened ones, and where none is open."""
+    for opened in ([], [5], [0], [2, 3, 9]):
+        row, found = contexts._rows(np.asarray(opened, dtype=np.int64), np.arange(12, dtype=np.int64))
+        assert found.tolist() == [key in opened for key in range(12)]
+        assert [opened[place] for place in row[found].tolist()] == opened
+        assert len(row) == 12
+
+
+def test_cases_are_estimated_from_what_begins() -> None:
+    """Weights of the first steps over the mean weight of a drawn trace; noise below 0 counts as no case."""
+    drawn = {(0,): 3, (0,) * 9: 1}  # with B = 2: weights 1, and 2 of 10 steps
+    mean = (3 * UNIT + UNIT * 2 // 10) / 4
+    level = Level(np.arange(2), np.asarray([[7, 7], [5 * UNIT, UNIT]]), np.ones(2))
+    assert contexts.cases(level, drawn, 1, 2) == pytest.approx(6 * UNIT / mean, rel=1e-12)
+    below = Level(np.arange(2), np.asarray([[9, 9], [-8, 7]]), np.ones(2))
+    assert contexts.cases(below, drawn, 1, 2) == 0.0

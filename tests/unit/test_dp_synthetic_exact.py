@@ -1,0 +1,402 @@
+"""dp-synthetic as a whole: what each stage gets of epsilon and delta, what is refused, and what of it is released."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.dp import synthetic
+from models.dp.noise import Source
+from models.dp.strict import Terms
+from models.dp.synthesis import contexts, times
+from models.dp.synthesis.table import Table
+from models.dp.synthetic import Budget, Design, Shares
+from models.errors import BoundError, InputError
+from models.eventlog import EventLog
+from tests.oracles.dp import tail
+
+DAY = 86_400_000
+NONE = Fraction(0)
+
+
+class Silent(Source):
+    """A seeded source without noise, which notes every scale and size."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "generator", np.random.default_rng(7))
+        object.__setattr__(self, "asked", [])
+
+    def laplace(self, scale: float, size: int) -> np.ndarray:
+        self.asked.append((scale, size))
+        return np.zeros(size, dtype=np.int64)
+
+
+def _log(*traces: str) -> EventLog:
+    return EventLog.from_traces([(trace, None) for trace in traces])
+
+
+def _counts(log: EventLog) -> dict[str, int]:
+    return dict(Counter("".join(trace) for trace in log.traces()))
+
+
+def _parts(shares: Any) -> dict[str, Fraction]:
+    return {stage: getattr(shares, stage) for stage in synthetic.STAGES}
+
+
+def test_shares_by_default() -> None:
+    """A fifth each for labels and times where these run; of the rest a tenth for variants, half of what is left each
+    for the model and the weights. Where releases add up: of the rest seven tenths and three."""
+    for labels in (False, True):
+        for timed in (False, True):
+            rest = 1 - Fraction(labels + timed, 5)
+            assert _parts(Shares.usual(labels=labels, times=timed)) == {
+                "labels": Fraction(labels, 5),
+                "variants": rest / 10,
+                "model": rest * Fraction(9, 20),
+                "weights": rest * Fraction(9, 20),
+                "times": Fraction(timed, 5),
+            }
+    for timed in (False, True):
+        rest = 1 - Fraction(timed, 5)
+        assert _parts(Shares.adding_up(times=timed)) == {
+            "labels": 0, "variants": 0, "model": rest * Fraction(7, 10), "weights": rest * Fraction(3, 10),
+            "times": Fraction(timed, 5),
+        }  # fmt: skip
+
+
+def test_a_design_that_is_not_given_is_that_of_the_reference() -> None:
+    """docs/configuration.md; its shares are the usual ones of the stages that run, given ones stand."""
+    usual = Design()
+    said = (usual.max_labels, usual.order, usual.case_weight, usual.candidates, usual.max_length, usual.sample)
+    assert said == (8, 2, 4, 1000, 200, 20_000)
+    assert (usual.activities, usual.given, usual.bounds, usual.shares) == (None, (), None, None)
+    assert Design().split == Shares.usual(labels=True, times=False)
+    assert Design(activities=("a",), bounds=times.Bounds(DAY)).split == Shares.usual(labels=False, times=True)
+    given = Shares.adding_up(times=False)
+    assert Design(shares=given).split == given
+
+
+def test_shares_that_are_written() -> None:
+    """They stand as written, exactly; a stage that is not named gets none."""
+    found = Shares.of({"model": "0.7", "weights": "0.3"}, labels=False, times=False)
+    assert _parts(found) == {
+        "labels": 0, "variants": 0, "model": Fraction(7, 10), "weights": Fraction(3, 10), "times": 0,
+    }  # fmt: skip
+    whole = {"labels": "0.1", "variants": "0.2", "model": "0.3", "weights": "0.15", "times": "0.25"}
+    assert _parts(Shares.of(whole, labels=True, times=True)) == {key: Fraction(part) for key, part in whole.items()}
+
+
+@pytest.mark.parametrize(
+    ("given", "labels", "timed", "said"),
+    [
+        ({"model": "0.5", "zzz": 1, "mid": 1}, False, False, "mid is none of labels, variants, model, weights, times"),
+        ({"model": "0.5", "weights": "0.4"}, False, False, "shares add up to 0.9, not to 1"),
+        ({"model": "0.5", "weights": "0.6"}, False, False, "shares add up to 1.1, not to 1"),
+        ({"weights": 1}, False, False, "shares.model must be above 0: no release without it"),
+        ({"model": 1}, False, False, "shares.weights must be above 0: no release without it"),
+        ({"model": "0.5", "weights": "0.5"}, True, False, "shares.labels must be above 0: no activities are declared"),
+        ({"model": "0.5", "weights": "0.5"}, False, True, "shares.times must be above 0: max_duration asks for times"),
+        ({"model": "0.4", "weights": "0.5", "labels": "0.1"}, False, False,
+         "shares.labels must be 0: activities declares the labels"),
+        ({"model": "0.4", "weights": "0.5", "times": "0.1"}, False, False,
+         "shares.times must be 0: no max_duration is declared, so no times leave"),
+    ],
+)  # fmt: skip
+def test_shares_that_cannot_be(given: dict[str, Any], labels: bool, timed: bool, said: str) -> None:
+    """What does not add up, what is no stage, and a stage that runs with nothing or does not run with something."""
+    with pytest.raises(InputError, match=said):
+        Shares.of(given, labels=labels, times=timed)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("max_labels", 10_000), ("order", 4), ("case_weight", 1_000), ("candidates", 2_000), ("max_length", 10_000),
+     ("sample", 1_000_000)],
+)  # fmt: skip
+def test_a_parameter_lies_within_its_range(name: str, most: int) -> None:
+    """From 1 to the most, both of them; beyond, the range is named."""
+    for value in (1, most):
+        assert getattr(Design(**{name: value}), name) == value
+    for value in (0, most + 1):
+        with pytest.raises(InputError, match=f"{name} must lie between 1 and {most}$"):
+            Design(**{name: value})
+
+
+def test_a_declared_alphabet_has_labels() -> None:
+    """None declared is another thing than none selected."""
+    with pytest.raises(InputError, match="declares no label"):
+        Design(activities=())
+    assert Design(activities=("a",)).activities == ("a",)
+
+
+def test_epsilon_and_delta_of_each_stage() -> None:
+    """Shares of epsilon; delta is divided evenly among the stages that select, and goes nowhere where none does."""
+    shares = Shares(Fraction(1, 8), Fraction(1, 8), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4))
+    terms = Terms.of(4, "1e-3")
+    both = Budget.of(terms, Design(shares=shares, bounds=times.Bounds(DAY)))
+    assert _parts(both) == {stage: part * 4 for stage, part in _parts(shares).items()}
+    assert (both.delta_labels, both.delta_variants) == (Fraction(1, 2000), Fraction(1, 2000))
+    declared = Budget.of(terms, Design(activities=("a",)))
+    assert (declared.labels, declared.delta_labels, declared.delta_variants) == (0, 0, Fraction(1, 1000))
+    labels = Shares(Fraction(1, 2), NONE, Fraction(1, 4), Fraction(1, 4), NONE)
+    selected = Budget.of(terms, Design(shares=labels))
+    assert (selected.delta_labels, selected.delta_variants) == (Fraction(1, 1000), 0)
+    none = Budget.of(terms, Design(activities=("a",), shares=Shares.adding_up(times=False)))
+    assert (none.delta_labels, none.delta_variants) == (0, 0)
+
+
+LEAST, MOST = Fraction(1, 2**10), 2**56
+"""Scales that noise can have."""
+
+
+def _budget(**changed: Fraction) -> Budget:
+    usual = dict.fromkeys(synthetic.STAGES, NONE) | {"model": Fraction(1), "weights": Fraction(1)}
+    deltas = {"delta_labels": Fraction(1, 100), "delta_variants": Fraction(1, 100)}
+    return Budget(**(usual | deltas | changed))
+
+
+@pytest.mark.parametrize("person", [1, 3])
+@pytest.mark.parametrize(
+    ("stage", "start", "sensitivity"),
+    [
+        ("labels", False, Fraction(5)),
+        ("variants", False, Fraction(1)),
+        ("model", False, Fraction(7 * 2**16 * 3)),  # the least epsilon of three levels
+        ("weights", False, Fraction(1)),
+        ("times", False, Fraction(7 * 2**16)),
+        ("times", True, Fraction(6)),  # of weeks and hours a sixth each: the smallest noise
+    ],
+)
+def test_a_stage_whose_noise_would_be_none_is_refused(
+    stage: str, start: bool, sensitivity: Fraction, person: int
+) -> None:
+    """Noise of the least scale passes, a little less of it is refused; the others have what they need."""
+    bounds = times.Bounds(DAY, (0, 100 * DAY) if start else None) if stage == "times" else None
+    design = Design(max_labels=5, order=3, case_weight=7, bounds=bounds)
+    terms = Terms.of(1, "0.01", person)
+    most = sensitivity * person / LEAST
+    _budget(**{stage: most}).check(terms, design)
+    with pytest.raises(InputError, match="outside"):
+        _budget(**{stage: most * Fraction(1_000_001, 1_000_000)}).check(terms, design)
+
+
+@pytest.mark.parametrize("person", [1, 3])
+@pytest.mark.parametrize(
+    ("stage", "start", "sensitivity"),
+    [
+        ("labels", False, Fraction(5)),
+        ("model", False, Fraction(7 * 2**16 * 3)),
+        ("weights", False, Fraction(1)),
+        ("times", False, Fraction(7 * 2**16)),
+        ("times", True, Fraction(7 * 2**16) * Fraction(3, 2)),  # two thirds for durations
+    ],
+)
+def test_a_stage_whose_noise_would_not_fit_is_refused(
+    stage: str, start: bool, sensitivity: Fraction, person: int
+) -> None:
+    """Above 2^56 a draw could leave 64 bits."""
+    bounds = times.Bounds(DAY, (0, 100 * DAY) if start else None) if stage == "times" else None
+    design = Design(max_labels=5, order=3, case_weight=7, bounds=bounds)
+    terms = Terms.of(1, "0.01", person)
+    least = sensitivity * person / MOST
+    _budget(**{stage: least}).check(terms, design)
+    with pytest.raises(InputError, match="does not fit 64 bits"):
+        _budget(**{stage: least * Fraction(999_999, 1_000_000)}).check(terms, design)
+
+
+def test_thresholds_that_a_release_says() -> None:
+    """Those of the stages that select, and no others."""
+    terms, design = Terms.of(1, "0.02"), Design(max_labels=2)
+    found = _budget(variants=Fraction(2), labels=Fraction(3)).thresholds(terms, design)
+    assert set(found) == {"label_threshold", "threshold"}
+    assert tail(2.0, found["threshold"] - 1) <= 0.01 < tail(2.0, found["threshold"] - 2)
+    least = found["label_threshold"]
+    assert 2 * tail(1.5, least - 1) <= 0.01 < 2 * tail(1.5, least - 2)
+    assert _budget(variants=Fraction(2)).thresholds(terms, design) == {"threshold": found["threshold"]}
+    assert _budget(labels=Fraction(3)).thresholds(terms, design) == {"label_threshold": least}
+    assert _budget().thresholds(terms, design) == {}
+    with pytest.raises(InputError, match="epsilon is too small"):
+        _budget(variants=Fraction(1, 10**6)).check(terms, design)
+    with pytest.raises(InputError, match="epsilon is too small"):
+        Budget.of(Terms.of("1e-5", "0.02"), Design(activities=("a",)))
+
+
+def test_declared_labels_are_the_alphabet() -> None:
+    """Each once, in order, whatever the log has; others are dropped from it."""
+    design = Design(activities=("c", "a", "c", "b"))
+    alphabet, kept, table = synthetic.chosen_labels(
+        _log("axb", "b", "x"), design, _budget(), Terms.of(1, "0.1"), Silent()
+    )
+    assert alphabet == table.alphabet == ("a", "b", "c")
+    assert _counts(kept) == {"ab": 1, "b": 1, "": 1}
+    assert dict(zip(table.variants, table.counts.tolist(), strict=True)) == {(0, 1): 1, (1,): 1, (): 1}
+    many = tuple(f"label {number}" for number in range(50))
+    assert synthetic.chosen_labels(_log("a"), Design(activities=many), _budget(), Terms.of(1, "0.1"), Silent())[
+        0
+    ] == tuple(sorted(many))
+
+
+def test_selected_labels_are_those_above_the_threshold() -> None:
+    """By the share of labels and their delta, c cases a person, and the first `max_labels` of each case."""
+    budget = _budget(labels=Fraction(2))
+    terms, design = Terms.of(1, "0.01", 2), Design(max_labels=3)
+    least = budget.thresholds(terms, design)["label_threshold"]
+    source = Silent()
+    log = _log(*["ab"] * least, *["ac"] * (least - 1), *["bdea"] * 2)
+    alphabet, kept, table = synthetic.chosen_labels(log, design, budget, terms, source)
+    assert alphabet == ("a", "b") == table.alphabet
+    assert source.asked == [(3 * 2 / 2, 5)]
+    assert _counts(kept) == {"ab": least, "a": least - 1, "ba": 2}
+
+
+def test_frequent_variants_come_in_the_order_of_their_labels() -> None:
+    """Those that reach the threshold, with their counts; without a share none, and nothing is drawn."""
+    terms = Terms.of(1, "0.01", 2)
+    least = _budget(variants=Fraction(2)).thresholds(terms, Design())["threshold"]
+    log = _log(*["cb"] * (least + 3), *["ba"] * (least - 1), *["ab"] * least)
+    source = Silent()
+    found = synthetic.frequent_variants(Table.of(log, "abc"), _budget(variants=Fraction(2)), terms, source)
+    assert list(found.items()) == [((0, 1), least), ((2, 1), least + 3)]
+    assert source.asked == [(1.0, 3)]
+    assert synthetic.frequent_variants(Table.of(log, "abc"), _budget(), terms, source) == {}
+    assert len(source.asked) == 1
+
+
+def test_the_model_sees_the_cases_that_were_not_taken() -> None:
+    """Each level with an equal part of the model's epsilon."""
+    source, design = Silent(), Design(activities=("a", "b"), order=2, case_weight=3)
+    table = Table.of(_log(*["ab"] * 9, *["b"] * 4), "ab")
+    budget = _budget(model=Fraction(10**6))
+    first, second = synthetic.residual_model(table, {(0, 1): 9}, design, budget, Terms.of(1, "0.1", 2), source)
+    assert first.cells.tolist() == [[0, 0, 0], [0, 0, 4 * contexts.UNIT], [0, 4 * contexts.UNIT, 0]]
+    assert [scale for scale, _ in source.asked] == [3 * contexts.UNIT * 2 / 500_000] * 2
+    assert second.contexts.tolist() == [2 * 3 + 1]  # the start, then b
+
+
+def _listed(
+    weights: Fraction, candidates: int, frequent: dict[tuple[int, ...], int], given: tuple[tuple[str, ...], ...] = ()
+) -> tuple[list[tuple[int, ...]], tuple[str, ...]]:
+    """Candidates for 64 cases, all of two of eight labels, and those of the frequent variants."""
+    names = tuple("abcdefgh")
+    log = _log(*[one + other for one in names for other in names])
+    design = Design(activities=names, case_weight=10, candidates=candidates, sample=2_000, given=given)
+    budget, terms = _budget(model=Fraction(10**7), weights=weights), Terms.of(1, "0.1", 2)
+    levels = synthetic.residual_model(Table.of(log, names), {}, design, budget, terms, Silent())
+    return synthetic.candidate_list(levels, frequent, names, design, budget, terms, Silent())
+
+
+def test_so_many_candidates_as_their_noise_allows() -> None:
+    """One for each scale of the noise that there are cases, frequent ones and those of the model; one at least, and no
+    more than the design says."""
+    scale = Fraction(4)  # 2 cases a person
+    weights = 2 / scale
+    assert len(_listed(weights, 1000, {})[0]) == 64 // 4
+    assert len(_listed(weights, 1000, {(0, 0, 0): 37})[0]) == 1 + (64 + 37) // 4
+    assert len(_listed(weights, 9, {(0, 0, 0): 37})[0]) == 1 + 9
+    assert len(_listed(Fraction(1, 1000), 1000, {})[0]) == 1
+
+
+def test_candidates_are_listed_once_in_the_order_of_stages() -> None:
+    """Frequent variants, then given traces, then those of the model; labels that only given ones have follow behind the
+    alphabet, in order."""
+    given = (("a", "z"), ("b", "a"), ("a", "y"), ("a", "z"))
+    listed, alphabet = _listed(Fraction(1, 2), 1000, {(1, 0): 5, (0, 0, 0): 7}, given)
+    assert alphabet == (*"abcdefgh", "y", "z")
+    assert listed[:4] == [(1, 0), (0, 0, 0), (0, 9), (0, 8)]
+    assert len(set(listed)) == len(listed)
+    assert len(listed) == 4 + (64 + 12) // 4
+    many = tuple(f"label {number}" for number in range(50))
+    assert _listed(Fraction(1, 2), 1000, {}, (many,))[1] == (*"abcdefgh", *sorted(many))
+
+
+def _release(log: EventLog, draw: Source | None = None, **design: Any) -> Any:
+    plan = Design(**({"activities": ("a", "b", "c"), "sample": 500, "candidates": 5} | design))
+    return synthetic.release_synthetic(log, epsilon=400, delta_dp="0.1", design=plan, draw=draw or Silent())
+
+
+def test_a_release_says_what_it_is_to_the_operator() -> None:
+    """Cases and variants in and out, what was invented, and what was dropped with a warning."""
+    log = _log(*["ab"] * 60, *["abc"] * 30, *["axb"] * 9, "xx")
+    found = _release(log, given=(("a", "b", "b"), (), ("q",)))
+    assert _counts(found.log) == {"ab": 69, "abc": 30}
+    assert found.operator == {
+        "variants": {"in": 3, "out": 2, "invented": 0},
+        "cases": {"in": 100, "frequent": 99, "out": 99},
+        "labels": {"may_leave": 3, "dropped_events": 11},
+        "frequent_variants": 2,
+        "warnings": [
+            "11 of 239 events have labels that are not declared or not frequent enough, and were dropped: "
+            "3 labels may leave"
+        ],
+    }
+    assert found.terms == Terms.of(400, "0.1")
+    assert (
+        found.threshold
+        == Budget.of(found.terms, Design(activities=("a",))).thresholds(found.terms, Design())["threshold"]
+    )
+    assert not found.private
+    assert _release(_log("ab")).operator["warnings"] == []
+    empty = _release(_log("xx", "x"))
+    assert empty.operator["warnings"] == [
+        "no event of the log has a label that may leave: declare activities, or raise epsilon"
+    ]
+    assert _release(_log()).operator["warnings"] == []
+
+
+def test_a_trace_that_nobody_had_is_invented() -> None:
+    """A case nearest to a given candidate leaves as that."""
+    shares = Shares(NONE, NONE, Fraction(1, 2), Fraction(1, 2), NONE)
+    found = _release(_log(*["abc"] * 50), given=(("a", "b", "b"),), shares=shares, order=1, sample=1, candidates=1)
+    assert set(_counts(found.log)) <= {"abb", "abc"}
+    told = found.operator["variants"]
+    assert told["invented"] == ("abb" in _counts(found.log))
+    assert found.threshold == 0
+    only = _release(_log(*["acb"] * 50), given=(("a", "c", "c"),), shares=shares, max_length=1)
+    assert (_counts(only.log), only.operator["variants"]) == ({"acc": 50}, {"in": 1, "out": 1, "invented": 1})
+
+
+def test_times_without_bounds_say_nothing() -> None:
+    """One event a second from 1970 on, in every case."""
+    log = _release(_log(*["ab"] * 60, *["abc"] * 40)).log
+    for begin, end in zip(log.starts[:-1].tolist(), log.starts[1:].tolist(), strict=True):
+        assert log.time[begin:end].tolist() == [place * 10**9 for place in range(end - begin)]
+
+
+def test_times_with_bounds_are_drawn() -> None:
+    """From the true cases' histograms, at the stage's epsilon, B and c."""
+    source = Silent()
+    bounds = times.Bounds(DAY)
+    plan = Design(activities=("a", "b"), sample=100, candidates=5, bounds=bounds, case_weight=3)
+    log = EventLog.from_events(
+        [str(n // 2) for n in range(200)], ["a", "b"] * 100,
+        np.asarray([n // 2 * DAY + n % 2 * 7_200_000 for n in range(200)], dtype=np.int64) * 1_000_000,
+    )  # fmt: skip
+    found = synthetic.release_synthetic(
+        log, epsilon=100, delta_dp="0.1", design=plan, cases_per_person=2, draw=source
+    ).log
+    assert _counts(found) == {"ab": 100}
+    edges = bounds.edges
+    place = int(np.searchsorted(edges, 7_200_000, side="right"))
+    took = (found.time[found.starts[:-1] + 1] - found.time[found.starts[:-1]]) // 1_000_000
+    assert took.min() >= edges[place - 1]
+    assert took.max() < edges[place]
+    scales = [scale for scale, _ in source.asked]
+    unit = 3 * contexts.UNIT * 2
+    assert scales == pytest.approx([2 / 8, unit / 18, unit / 18, 2 / 36, unit / 20], rel=1e-12)
+    assert [size for scale, size in source.asked][-1] == len(edges)
+
+
+def test_too_many_events_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the limit leave, one more is refused with the number."""
+    log = _log(*["ab"] * 60, *["abc"] * 30)
+    monkeypatch.setattr(synthetic, "MAX_EVENTS", 210)
+    assert _release(log).log.n_events == 210
+    monkeypatch.setattr(synthetic, "MAX_EVENTS", 209)
+    with pytest.raises(BoundError, match="add up to 210 events"):
+        _release(log)

@@ -77,8 +77,8 @@ def _nearest(cost: Floats, u: Floats, v: Floats, below: float) -> Ints:
 
 @kernel
 def _least_of_each(cost, u, v, below, of_row, of_column):  # type: ignore[no-untyped-def]
-    """One pass over all arcs: a row and a column each keep their least so far, unsorted, and the largest of these, which
-    the next one has to beat."""
+    """One pass over all arcs: a row and a column each keep their least so far, unsorted, and the largest of these,
+    which the next one has to beat."""
     kept = of_row.shape[1]
     row_cost, column_cost = np.full(kept, below), np.full((len(v), kept), below)
     column_most, column_at = np.full(len(v), below), np.zeros(len(v), dtype=np.int64)

@@ -8,7 +8,6 @@ events are noise. The bytes depend on the log alone.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -18,9 +17,9 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from connectors.output import clean, isoformat, writing
+from connectors.output import clean, fraction_digits, isoformat_pieces, writing_bytes
 from models.errors import InputError
-from models.eventlog import EventLog
+from models.eventlog import EventLog, Ints
 
 PRIVACY = "urn:veilstream:xes:privacy:1"
 """URI of the extension that declares the `privacy:` attributes; docs/manifest.md lists them."""
@@ -35,6 +34,8 @@ _EXTENSIONS = {
 }
 _PLAIN = re.compile(r"[A-Za-z0-9 _.:+-]*")
 """Texts that XML writes as they are, as nearly all ids are."""
+_TRACES, _TRACE_END = 1024, b"\t</trace>\n"
+"""Traces that are packed together: the text of a whole log would not fit beside it."""
 _BREAKS = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
 
 Privacy = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
@@ -47,10 +48,11 @@ def write(log: EventLog, path: Path, privacy: Privacy = None, time_basis: str | 
     InputError where an attribute bears a name that the format needs itself.
     """
     _check_names(log)
-    with writing(path) as stream:
-        stream.writelines(_head(log, privacy, time_basis))
-        stream.writelines(_traces(log))
-        stream.write("</log>\n")
+    with writing_bytes(path) as stream:
+        stream.write("".join(_head(log, privacy, time_basis)).encode())
+        for lines in _traces(log):
+            stream.write(lines)
+        stream.write(b"</log>\n")
 
 
 def _check_names(log: EventLog) -> None:
@@ -105,29 +107,54 @@ def _nested(key: str, value: Any, depth: int) -> Iterator[str]:
         yield f"{indent}{_element(key, value)}\n"
 
 
-def _traces(log: EventLog) -> Iterator[str]:
-    """The lines of each trace. Every distinct event is written as XML once; a case is then a choice of events."""
+def _traces(log: EventLog) -> Iterator[bytes]:
+    """The lines of the traces, some traces at a time. An event is what it shows, each distinct one of which is written
+    as XML once, and its time."""
     own = [_lines(name, column.values, 2, column.codes) for name, column in log.case_attributes.items()]
-    events, which = _events(log)
-    for case, (begin, end) in enumerate(itertools.pairwise(log.starts.tolist())):
-        attributes = "".join([lines[case] for lines in own])
-        shown = "".join([events[code] for code in which[begin:end]])
-        yield f"\t<trace>\n\t\t{_element('concept:name', log.case_ids[case])}\n{attributes}{shown}\t</trace>\n"
+    attributes = ["".join(lines) for lines in zip(*own, strict=True)] if own else [""] * log.n_cases
+    heads = [
+        f"\t<trace>\n\t\t{_element('concept:name', name)}\n{lines}".encode()
+        for name, lines in zip(log.case_ids, attributes, strict=True)
+    ]
+    shown, which = _events(log)
+    fraction, starts = fraction_digits(log.time), log.starts.tolist()
+    for first in range(0, log.n_cases, _TRACES):
+        last = min(first + _TRACES, log.n_cases)
+        low, high = starts[first], starts[last]
+        pieces = [b""] * (2 * (high - low))
+        pieces[::2] = [shown[code] for code in which[low:high].tolist()]
+        pieces[1::2] = _times(log.time[low:high], fraction)
+        yield b"".join(
+            [
+                part
+                for case in range(first, last)
+                for part in (heads[case], *pieces[2 * (starts[case] - low) : 2 * (starts[case + 1] - low)], _TRACE_END)
+            ]
+        )
 
 
-def _events(log: EventLog) -> tuple[list[str], list[int]]:
-    """Distinct events as XML, and which of them each event is."""
+def _times(time: Ints, fraction: int) -> list[bytes]:
+    """The rest of each event. Ordinal times are few, times that are protected one by one are many."""
+    moments, moment = np.unique(time, return_inverse=True)
+    if not len(moments):
+        return []
+    pieces = isoformat_pieces(moments, fraction, b'\t\t\t<date key="time:timestamp" value="', b'"/>\n\t\t</event>\n')
+    return [pieces[code] for code in moment.tolist()]
+
+
+def _events(log: EventLog) -> tuple[list[bytes], Ints]:
+    """Distinct events but for their times as XML, as far as the time, and which of them each event is."""
     columns = {"concept:name": log.activity, "org:resource": log.resource, **log.event_attributes}
     shown = {name: column for name, column in columns.items() if column.values}
-    moments, moment = np.unique(log.time, return_inverse=True)
-    joint = moment.astype(np.int64)
+    joint = np.zeros(log.n_events, dtype=np.int64)
+    first = np.zeros(min(1, log.n_events), dtype=np.int64)
     for column in shown.values():  # renumbered after each column, so that the next product fits
-        joint = np.unique(joint * (len(column.values) + 1) + column.codes + 1, return_inverse=True)[1].astype(np.int64)
-    _, first, which = np.unique(joint, return_index=True, return_inverse=True)
-    texts = [f'\t\t\t<date key="time:timestamp" value="{text}"/>\n' for text in isoformat(moments)]
+        joint = joint * (len(column.values) + 1) + column.codes + 1
+        _, first, joint = np.unique(joint, return_index=True, return_inverse=True)
+        joint = joint.astype(np.int64)
     parts = [_lines(name, column.values, 3, column.codes[first]) for name, column in shown.items()]
-    parts.append([texts[code] for code in moment[first].tolist()])
-    return [f"\t\t<event>\n{''.join(lines)}\t\t</event>\n" for lines in zip(*parts, strict=True)], which.tolist()
+    texts = ["".join(lines) for lines in zip(*parts, strict=True)] if parts else [""]
+    return [f"\t\t<event>\n{text}".encode() for text in texts], joint
 
 
 def _lines(name: str, values: Iterable[Any], depth: int, codes: np.ndarray[Any, Any]) -> list[str]:

@@ -39,9 +39,12 @@ class Column:
     @classmethod
     def encode(cls, raw: Iterable[Hashable | None]) -> Column:
         """Code `raw` in order of first appearance; None and NaN become missing."""
-        index: dict[Hashable, int] = {}
-        codes = [MISSING if value is None or value != value else index.setdefault(value, len(index)) for value in raw]
-        return cls(np.asarray(codes, dtype=np.int32), tuple(index))
+        given = raw if isinstance(raw, (list, tuple)) else list(raw)
+        distinct = dict.fromkeys(given)
+        values = tuple(value for value in distinct if value is not None and value == value)
+        code: dict[Hashable | None, int] = dict.fromkeys(distinct, MISSING)
+        code.update(zip(values, range(len(values)), strict=True))
+        return cls(np.fromiter(map(code.__getitem__, given), np.int32, count=len(given)), values)
 
     def __len__(self) -> int:
         return len(self.codes)

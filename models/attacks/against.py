@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from models.attacks.kept_links import KeptLinks, Listed
+from models.attacks.lacking import Lacking
 from models.attacks.linkability import Edges, edges, transposed
-from models.attacks.matching import CELLS, LONGEST, Walk, tables
+from models.attacks.matching import CELLS, LONGEST, Part, Walk, tables
 from models.attacks.numbering import Numbered, Numbering
 from models.attacks.pairs import Pair, Rows, Sequences
 from models.errors import InputError
@@ -61,25 +63,31 @@ class Against:
         self.items = items
         self.related = _itself(len(items))
         self._seen = _Seen.of(numbering, known, self.linked, self.variants)
-        self._walks: dict[bytes, Walk] = {}
+        self._afters: dict[bytes, npt.NDArray[np.int16]] = {}
         # Sensitive values in the order of the candidate, then those that only earlier releases show.
         values = dict.fromkeys([*later.numbered.values.tolist(), *range(len(numbering.values))])
         self.rank = np.empty(len(numbering.values), dtype=np.int64)
         self.rank[list(values)] = np.arange(len(values))
         self.value_names = tuple(numbering.values)
 
-    def _walk(self, alphabet: Codes) -> Walk:
+    @cached_property
+    def _walk(self) -> Walk:
+        """Over all that is known."""
+        seen, symbols = self._seen, len(self._seen.symbols)
+        return Walk(seen.first, symbols, partial(tables, seen.known, _itself(symbols), symbols))
+
+    @cached_property
+    def _lacking(self) -> Lacking:
+        return Lacking(self._walk)
+
+    def _after(self, alphabet: Codes) -> npt.NDArray[np.int16]:
         """The tables of next occurrences in all that is known, with a column for each symbol of an alphabet."""
         key = alphabet.tobytes()
-        if key not in self._walks:
-            seen = self._seen
-            whole = np.arange(len(seen.symbols), dtype=np.int32)
-            if np.array_equal(alphabet, whole):
-                after = tables(seen.known, _itself(len(whole)), len(whole))
-            else:
-                after = np.ascontiguousarray(self._walk(whole).after[:, alphabet])
-            self._walks[key] = Walk(seen.first, after)
-        return self._walks[key]
+        if key not in self._afters:
+            every = np.arange(self._walk.symbols, dtype=np.int32)
+            after = self._walk.after
+            self._afters[key] = after if np.array_equal(alphabet, every) else np.ascontiguousarray(after[:, alphabet])
+        return self._afters[key]
 
     @cached_property
     def _all_links(self) -> tuple[Ints, Listed]:
@@ -150,8 +158,9 @@ class Against:
             earlier=both[0],
             later=both[1],
         )
-        whole = self._walk(symbol_codes)
-        return given, Walk(self._seen.first[known_chosen], whole.after, whole=(whole, known_chosen))
+        part = Part(self._walk, known_chosen, symbol_codes, self._lacking)
+        first = self._seen.first[known_chosen]
+        return given, Walk(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
 
     def _local_rows(self, release: Numbered, local: Codes, value_rank: Codes, known_of: Codes) -> Rows:
         linked, value = local[self.place[release.variant]], value_rank[release.value]

@@ -6,8 +6,9 @@ position reached with k symbols of bk unmatched: `position'[k] = min(after[posit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,22 +26,34 @@ CELLS = 1 << 30
 """Most cells of `Walk.after` (2 GiB): beyond it the audit would be ended by the system instead of by a clear line."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Walk:
     """`after[first[v] + p, a]`: position after the next a at or after position p of known variant v, -1 for none.
 
-    `asked`: what `unmatched` answered, which several measures and numbers of missing symbols ask again. `whole`: the
-    walk over the variants of more releases, and which of them these are; it is asked once for all of its parts.
+    `make`: makes it when it is asked for; `symbols`: how many there are; `asked`: what `unmatched` answered, which
+    several measures and numbers of missing symbols ask again; `whole`: the walk over more releases that this one is a
+    part of, asked once for all of its parts.
     """
 
     first: Ints
-    after: npt.NDArray[np.int16]
+    symbols: int
+    make: Callable[[], npt.NDArray[np.int16]]
     asked: dict[bytes, npt.NDArray[np.int16]] = field(default_factory=dict, compare=False)
-    whole: tuple[Walk, Ints] | None = None
+    whole: Part | None = None
 
-    @property
-    def symbols(self) -> int:
-        return int(self.after.shape[1])
+    @cached_property
+    def after(self) -> npt.NDArray[np.int16]:
+        return self.make()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Which variants and symbols of `walk` a part of it has; `shared`: what searches of all parts share."""
+
+    walk: Walk
+    variants: Ints
+    symbols: Codes
+    shared: Any = None
 
 
 def walk(given: Pair) -> Walk:
@@ -55,7 +68,7 @@ def walk(given: Pair) -> Walk:
             f"{symbols} activities and {positions} positions need {positions * symbols} cells, more than {CELLS}: "
             "project the log on fewer activities"
         )
-    return Walk(first, tables(given.known, given.match_related, symbols))
+    return Walk(first, symbols, partial(tables, given.known, given.match_related, symbols))
 
 
 def tables(known: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:
@@ -125,7 +138,7 @@ def unmatched(given: Walk, bk: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[
     found = given.asked.get(key)
     if found is None:
         if given.whole is not None:
-            found = unmatched(given.whole[0], codes)[given.whole[1]]
+            found = unmatched(given.whole.walk, given.whole.symbols[codes])[given.whole.variants]
         else:
             found = np.zeros(len(given.first), dtype=np.int16)
             _unmatched(given.first, given.after, codes, np.zeros(len(codes) + 1, dtype=np.int16), found)

@@ -92,7 +92,7 @@ class Projection:
 
     def extend(self, known: Callable[[Any], Any], items: dict[Any, int], variants: dict[bytes, int]) -> None:
         """Take in what is new."""
-        fresh = [known(item) for item in islice(items, len(self.symbol), None)]
+        fresh = list(map(known, islice(items, len(self.symbol), None)))
         self.symbol = np.concatenate((self.symbol, _numbers(self.symbols, fresh)))
         keys = Sequences.of_keys(list(islice(variants, len(self.variant), None))).keys(self.symbol)
         self.variant = np.concatenate((self.variant, _numbers(self.variants, keys)))

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.flows import FAR
-from models.attacks.matching import Walk
+from models.attacks.lacking import Lacking, Table, columns_of, leaving
+from models.attacks.matching import Part, Walk
 from models.attacks.search_kernels import (
     ASKED,
     CELLS,
@@ -24,7 +25,9 @@ from models.attacks.search_kernels import (
     FLOWS,
     LENGTH,
     LIMIT,
+    NEW,
     NODES,
+    OPEN,
     PAUSE,
     SURPLUS,
     WITNESS,
@@ -33,6 +36,7 @@ from models.attacks.search_kernels import (
     SearchTables,
     walk_on,
 )  # fmt: skip
+from models.attacks.shared_search import SharedRoom, SharedTables, walk_shared
 from models.eventlog import Codes, Ints
 
 MEASURES = ("ka1", "ka2", "ka1_common", "ka2_common", "fa", "ca", "ba")
@@ -65,6 +69,11 @@ def search(
     enough)`: resolves the gap between the base linker and the best one (None: the base linker is the true one).
     """
     variants, symbols = len(table.first), table.symbols
+    if table.whole is not None and table.whole.shared is not None:
+        shared: Lacking = table.whole.shared
+        looked_up = shared.table(length)
+        if looked_up is not None:
+            return _shared(table.whole, shared, looked_up, weights, loose, n, length, floor, surplus, ask)
     best, worst = nothing_found(length)
     cursor = np.zeros(CELLS, dtype=np.int64)
     cursor[[N, LENGTH, LIMIT, SURPLUS]] = n, length, floor, surplus if ask else -1
@@ -94,16 +103,66 @@ def search(
     while True:
         cursor[PAUSE] = cursor[NODES] + STRIDE
         walk_on(tables, room)
-        question = int(cursor[ASKED])
-        if question == DONE:
+        if cursor[ASKED] == DONE:
             return best, worst, cursor[[NODES, FLOWS]]
-        if question == 0 or ask is None:
-            continue
-        value, free = ask(question, inside, int(best[6]))
-        cursor[question] = value
-        if free is not None:
-            _remember(witness[cursor[WITNESS] % WITNESSES], free)
-            cursor[WITNESS] += 1
+        _answer(room, ask)
+
+
+def _shared(
+    part: Part, shared: Lacking, table: Table, weights: Ints, loose: Ints, n: int, length: int, floor: int,
+    surplus: int, ask: Callable[[int, Flags, int], Answer] | None,
+) -> tuple[Ints, Codes, Ints]:  # fmt: skip
+    """The same from totals that the pairs of one candidate share."""
+    variants, symbols, columns = len(part.variants), len(part.symbols), columns_of(part.walk.symbols, length)
+    best, worst = nothing_found(length)
+    cursor = np.zeros(CELLS, dtype=np.int64)
+    cursor[[N, LENGTH, LIMIT, SURPLUS]] = n, length, floor, surplus if ask else -1
+    totals = []
+    for column, own in enumerate(weights.T):
+        over_all = np.zeros(len(table), dtype=np.int64)
+        over_all[part.variants] = own
+        # What the later release holds, and what a linker leaves free, changes little from one earlier one to the next.
+        totals.append(shared.totals((column, column in (NEW, OPEN) and ask is None), over_all, n, length))
+    out, core_out = np.zeros(columns[-1], dtype=np.int64), np.zeros(columns[-2], dtype=np.int64)
+    links = np.column_stack((part.variants[loose[:, 0]], part.variants[loose[:, 1]], loose[:, 2]))
+    links[loose[:, 1] < 0, 1] = -1
+    leaving(table, columns, n, links, out, core_out)
+    tables = SharedTables(
+        table,
+        part.variants,
+        part.symbols.astype(np.int64),
+        columns,
+        *(np.stack([one[at] for one in totals]) for at in (1, 2, 3)),
+        leaving=out,
+        core_leaving=core_out,
+    )
+    room = SharedRoom(
+        nodes=np.zeros((length + 1, symbols, 10), dtype=np.int64),
+        path=np.zeros((3, length + 2), dtype=np.int64),
+        witness=np.zeros((WITNESSES, min(surplus, variants), 2), dtype=np.int64),
+        inside=np.zeros(variants, dtype=np.bool_),
+        best=best,
+        worst=worst,
+        cursor=cursor,
+    )
+    while True:
+        walk_shared(tables, room)
+        if cursor[ASKED] == DONE:
+            return best, worst, cursor[[NODES, FLOWS]]
+        _answer(room, ask)
+
+
+def _answer(room: SearchRoom | SharedRoom, ask: Callable[[int, Flags, int], Answer] | None) -> None:
+    """Answer what a walk asks for, if it asks for anything."""
+    cursor, witness = room.cursor, room.witness
+    question = int(cursor[ASKED])
+    if question == 0 or ask is None:
+        return
+    value, free = ask(question, room.inside, int(room.best[6]))
+    cursor[question] = value
+    if free is not None:
+        _remember(witness[cursor[WITNESS] % WITNESSES], free)
+        cursor[WITNESS] += 1
 
 
 def _states(symbols: int, length: int) -> int:

@@ -88,7 +88,7 @@ def walk_on(tables, room):  # type: ignore[no-untyped-def]
             continue
         a = nodes[depth, path[2, depth], ORDER]
         path[2, depth] += 1
-        if _promising(room.best, cursor[LIMIT], nodes[depth, a]):
+        if promising(room.best, cursor[LIMIT], nodes[depth, a]):
             path[0, depth] = a
             if _step(tables, room, depth, a, n):
                 depth += 1
@@ -113,16 +113,38 @@ def _open(tables, room, depth):  # type: ignore[no-untyped-def]
         totals[1] = totals[0]
     else:
         _totals(tables, room, depth, kept, totals[1])
-    cap = (1 << 20) - 1
     for a in range(len(children)):
         all_in, core, often = totals[0, :, a], totals[1, :, a], totals[2, :, a]
-        key = (min(all_in[C1] + all_in[C2], cap) << 40) + (min(core[C1] + core[C2], cap) << 20)
-        key += min(often[C1] + often[C2], cap)
+        key = key_of(all_in[C1] + all_in[C2], core[C1] + core[C2], often[C1] + often[C2])
         at = a
         while at > 0 and children[at - 1, KEY] > key:
             children[at, KEY], children[at, ORDER] = children[at - 1, KEY], children[at - 1, ORDER]
             at -= 1
         children[at, KEY], children[at, ORDER] = key, a
+
+
+@part
+def key_of(all_in, core, often):  # type: ignore[no-untyped-def]
+    """All three in one integer, the first one first."""
+    cap = (1 << 20) - 1
+    return (min(all_in, cap) << 40) + (min(core, cap) << 20) + min(often, cap)
+
+
+@part
+def offer(room, depth, c1, c2, m, ba):  # type: ignore[no-untyped-def]
+    """Let the background knowledge of the path be the incumbent of every measure of which it has the least value."""
+    best, worst, floor = room.best, room.worst, room.cursor[LIMIT]
+    both = c1 > 0 and c2 > 0
+    for measure in range(7):
+        value = c1 if measure % 2 == 0 else c2
+        least, counts = 1, value > 0 and (measure < 2 or both)
+        if measure >= 4:
+            value = ba if measure == 6 else m
+            least, counts = max(floor, 0), both or (floor >= 0 and c1 + c2 > 0)
+        if counts and least <= value < best[measure]:
+            best[measure] = value
+            for d in range(worst.shape[1]):
+                worst[measure, d] = room.path[0, d] if d <= depth else -1
 
 
 @part
@@ -195,7 +217,7 @@ def _value(tables, room, depth, a):  # type: ignore[no-untyped-def]
     """Value child a and offer it as incumbent. True: stop, a flow is needed first."""
     first, after, loose = tables.first, tables.after, tables.loose
     position, missing = room.positions[depth], room.missing[depth]
-    totals, best, worst, cursor, stat = room.totals, room.best, room.worst, room.cursor, room.nodes[depth, a]
+    totals, best, cursor, stat = room.totals, room.best, room.cursor, room.nodes[depth, a]
     n, floor, surplus, kept = cursor[N], cursor[LIMIT], cursor[SURPLUS], cursor[N] - (cursor[LENGTH] - depth - 1)
     c1, c2, core = totals[0, C1, a], totals[0, C2, a], totals[1, :, a]
     if cursor[ASKED] == 0:
@@ -220,17 +242,7 @@ def _value(tables, room, depth, a):  # type: ignore[no-untyped-def]
     if cursor[ASKED] != 0:
         cursor[FLOWS] += 1
         return True
-    both = c1 > 0 and c2 > 0
-    for measure in range(7):
-        value = c1 if measure % 2 == 0 else c2
-        least, counts = 1, value > 0 and (measure < 2 or both)
-        if measure >= 4:
-            value = ba if measure == 6 else m
-            least, counts = max(floor, 0), both or (floor >= 0 and c1 + c2 > 0)
-        if counts and least <= value < best[measure]:
-            best[measure] = value
-            for d in range(worst.shape[1]):
-                worst[measure, d] = room.path[0, d] if d <= depth else -1
+    offer(room, depth, c1, c2, m, ba)
     stat[0], stat[1], stat[2], stat[3] = c1, c2, core[C1], core[C2]
     stat[4], stat[6], stat[7] = most, totals[0, OPEN, a] if surplus >= 0 else ba, core[NEW]
     stat[5] = core[C1] - (_leaving(after, first, position, missing, loose, a, kept) if kept >= 0 else 0)
@@ -238,7 +250,7 @@ def _value(tables, room, depth, a):  # type: ignore[no-untyped-def]
 
 
 @part
-def _promising(best, floor, stat):  # type: ignore[no-untyped-def]
+def promising(best, floor, stat):  # type: ignore[no-untyped-def]
     """Whether a subtree can hold a smaller value. stat: c1, c2, core1, core2, M, core M, most BA, core BA."""
     c1, c2, core1, core2 = stat[0], stat[1], max(stat[2], 1), max(stat[3], 1)
     m, core_m, most, core_ba = stat[4], stat[5], stat[6], stat[7]

@@ -5,6 +5,7 @@ Source: reidentification-risk-2020, equation 2, with postings by (point, occurre
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,6 +52,8 @@ class TraceIndex:
     points: Matrix = field(default_factory=lambda: np.zeros((0, 1), dtype=np.int64))
     group: Ints = field(default_factory=lambda: _EMPTY)
     postings: Postings | None = None
+    twin: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    """bool[C]: another case has the same points in the same order, and the same case attributes."""
     _raw: Matrix = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     _raw_cases: Matrix = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     _entries: Matrix = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
@@ -91,6 +94,7 @@ class TraceIndex:
         self.case_ids, self.starts, self.points, self.group = log.case_ids, log.starts, points, group
         self._raw, self._raw_cases = raw, raw_cases
         self.postings = _post(self._entries, self.coder.size, log.n_cases)
+        self.twin = _twins(points, log.starts, group)
         return int(changed.sum())
 
     def unique(self, take: Ints, rng: np.random.Generator) -> Flags:
@@ -106,6 +110,7 @@ class TraceIndex:
             self.group_items,
             take,
             rng.random(int(take.sum())),
+            self.twin,
             posted.base,
             posted.offsets,
             posted.cases,
@@ -156,6 +161,15 @@ def _rows_of(starts: Ints, cases: Ints) -> Ints:
     lengths = np.diff(starts)[cases]
     begins = np.concatenate(([0], np.cumsum(lengths)))
     return np.repeat(starts[cases] - begins[:-1], lengths) + np.arange(begins[-1])
+
+
+def _twins(points: Matrix, starts: Ints, group: Ints) -> Flags:
+    """Cases that another one equals, point by point and in its group: it contains whatever they reveal."""
+    data, width = np.ascontiguousarray(points).tobytes(), points.itemsize * points.shape[1]
+    ends = (starts * width).tolist()
+    keys = [(data[a:b], own) for a, b, own in zip(ends, ends[1:], group.tolist(), strict=False)]
+    counts = Counter(keys)
+    return np.asarray([counts[key] > 1 for key in keys], dtype=np.bool_)
 
 
 def _entries(points: Matrix, starts: Ints, group: Ints, chosen: Flags) -> Matrix:

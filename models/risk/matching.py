@@ -115,6 +115,7 @@ def unique_cases(
     group: Ints,
     take: Ints,
     uniforms: npt.NDArray[np.float64],
+    twin: Flags,
     base: Ints,
     offsets: Ints,
     postings: Ints,
@@ -122,7 +123,8 @@ def unique_cases(
     bits: Words,
 ) -> Flags:
     """bool[C]: equation 2 for one draw. Case c reveals `take[c]` of its events, drawn without replacement by a
-    partial Fisher-Yates shuffle that consumes `take[c]` of the uniforms, and its group item (-1: none)."""
+    partial Fisher-Yates shuffle that consumes `take[c]` of the uniforms, and its group item (-1: none). A case with a
+    `twin` is never unique, whatever it reveals, and is not looked up."""
     cases = len(take)
     width = points.shape[1]
     longest = 1
@@ -134,6 +136,10 @@ def unique_cases(
     unique = np.empty(cases, dtype=np.bool_)
     used = 0
     for case in range(cases):
+        if twin[case]:
+            used += take[case]
+            unique[case] = False
+            continue
         length = starts[case + 1] - starts[case]
         for k in range(length):
             order[k] = starts[case] + k

@@ -13,11 +13,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from models.compiled import kernel
 from models.errors import VeilstreamError
+from models.eventlog import Ints
 
 Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
-Arcs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Arcs = tuple[Ints, Ints]
 
 TOLERANCE = 1e-9
 NEIGHBOURS = 15
@@ -33,21 +34,21 @@ def least_cost(here: Floats, there: Floats, cost: Floats) -> float:
     """Cost of the cheapest plan that moves the masses `here` (float64[n], sum 1) to `there` (float64[m], sum 1) at
     `cost` (float64[n, m], not negative). VeilstreamError should the solver stop before the optimum."""
     if cost.size <= DENSE:
-        return _over(np.ones(cost.shape, dtype=bool), here, there, cost)[0]
-    arcs = _nearest(cost, np.ones(cost.shape, dtype=bool))
-    arcs[corner_arcs(here, there)] = True
+        return _over(np.arange(cost.size, dtype=np.int64), here, there, cost)[0]
+    rows, columns = corner_arcs(here, there)
+    free = np.zeros(len(here)), np.zeros(len(there))
+    arcs = np.union1d(_nearest(cost, *free, np.inf), rows * cost.shape[1] + columns)
     for _ in range(ROUNDS):
         total, u, v = _over(arcs, here, there, cost)
-        reduced = cost - u[:, None] - v[None, :]
-        improving = reduced < -TOLERANCE
-        if not improving.any():
+        improving = _nearest(cost, u, v, -TOLERANCE)
+        if not len(improving):
             return total
-        arcs |= _nearest(reduced, improving)
+        arcs = np.union1d(arcs, improving)
     raise VeilstreamError(f"the transport of {cost.shape[0]} to {cost.shape[1]} variants did not reach its optimum")
 
 
-def _over(arcs: Mask, here: Floats, there: Floats, cost: Floats) -> tuple[float, Floats, Floats]:
-    rows, columns = np.nonzero(arcs)
+def _over(arcs: Ints, here: Floats, there: Floats, cost: Floats) -> tuple[float, Floats, Floats]:
+    rows, columns = np.divmod(arcs, cost.shape[1])
     return solve(here, there, (rows, columns), cost[rows, columns])
 
 
@@ -64,14 +65,38 @@ def solve(here: Floats, there: Floats, arcs: Arcs, cost: Floats) -> tuple[float,
     return float(report["cost"]), report["u"], report["v"]
 
 
-def _nearest(cost: Floats, among: Mask) -> Mask:
-    """The cheapest arcs of each row and of each column, of those in `among`."""
-    chosen = np.zeros(cost.shape, dtype=bool)
-    for axis in (0, 1):
-        count = min(NEIGHBOURS, cost.shape[axis] - 1)
-        best = np.take(np.argpartition(cost, count, axis=axis), np.arange(count + 1), axis=axis)
-        np.put_along_axis(chosen, best, True, axis=axis)
-    return chosen & among
+def _nearest(cost: Floats, u: Floats, v: Floats, below: float) -> Ints:
+    """The arcs (row * m + column, ascending) of least reduced cost of each row and of each column, of those whose
+    reduced cost is less than `below`."""
+    rows, columns = cost.shape
+    of_row, of_column = np.full((rows, NEIGHBOURS + 1), -1), np.full((columns, NEIGHBOURS + 1), -1)
+    _least_of_each(cost, u, v, below, of_row, of_column)
+    found = np.concatenate((of_row.ravel(), of_column.ravel()))
+    return np.unique(found[found >= 0])
+
+
+@kernel
+def _least_of_each(cost, u, v, below, of_row, of_column):  # type: ignore[no-untyped-def]
+    """One pass over all arcs: a row and a column each keep their least so far, unsorted, and the largest of these,
+    which the next one has to beat."""
+    kept = of_row.shape[1]
+    row_cost, column_cost = np.full(kept, below), np.full((len(v), kept), below)
+    column_most, column_at = np.full(len(v), below), np.zeros(len(v), dtype=np.int64)
+    for i in range(len(u)):
+        row_cost[:] = below
+        row_most, row_at = below, 0
+        for j in range(len(v)):
+            reduced = cost[i, j] - u[i] - v[j]
+            if reduced < row_most:
+                row_cost[row_at] = reduced
+                of_row[i, row_at] = i * len(v) + j
+                row_at = np.argmax(row_cost)
+                row_most = row_cost[row_at]
+            if reduced < column_most[j]:
+                column_cost[j, column_at[j]] = reduced
+                of_column[j, column_at[j]] = i * len(v) + j
+                column_at[j] = np.argmax(column_cost[j])
+                column_most[j] = column_cost[j, column_at[j]]
 
 
 def corner_arcs(here: Floats, there: Floats) -> Arcs:

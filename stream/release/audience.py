@@ -41,17 +41,24 @@ class Audience:
         self.name, self.members, self.folder, self.mirror = name, tuple(members), folder, mirror
         self.seals = _standing(ledger.entries(), name, self.members)
         self.earlier = Earlier(self._read, self.seals, far)
+        self._memory: tuple[Key, Any] | None = None
+        """What the mechanism of one release left: it grows with the log, and is not read again for every cut."""
 
-    def append(self, record: Record, seal: SealEntry) -> None:
-        """The release that was sealed last."""
+    def append(self, record: Record, seal: SealEntry, memory: Any) -> None:
+        """The release that was sealed last, and what its mechanism left."""
         self.seals[record.key] = seal
+        self._memory = record.key, memory
         self.earlier.append(record)
 
     def memory(self, publication: str | None) -> tuple[Any, Key] | None:
         """What the mechanism of the last release (of one publication, or of all) left, and which release that is."""
         of_it = (key for key in reversed(self.seals) if publication in (None, key[0]))
         last = next(of_it, None)
-        return None if last is None else (documents.read_memory(self.folder.release(*last)), last)
+        if last is None:
+            return None
+        if self._memory is None or self._memory[0] != last:
+            self._memory = last, documents.read_memory(self.folder.release(*last))
+        return self._memory[1], last
 
     def made_by(self, key: Key) -> str:
         """Kind of the mechanism of a release: a configuration that changed since may name another."""
@@ -66,6 +73,7 @@ class Audience:
         folder = self.folder.release(*key)
         memory = documents.read_memory(folder)
         rest = kinds()[self.made_by(key)].forget(memory, cases)
+        self._memory = None
         if rest != memory:
             replace_with(self.folder.ops, folder / "memory.json", write_json(rest))
 

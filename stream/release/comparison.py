@@ -168,9 +168,10 @@ def _shown(record: Record, known: Callable[[Any], Any] | None) -> Mapping[Any, A
     """The first item of a release for each symbol, in order of appearance; kept with the record."""
     kept: dict[Any, dict[Any, Any]] = record.cache.setdefault(SHOWN, {})
     if known not in kept:
-        found: dict[Any, Any] = {}
-        for item in simple(record).alphabet:
-            found.setdefault(known(item) if known else item, item)
+        items = simple(record).alphabet
+        symbols = items if known is None else list(map(known, items))
+        found = dict.fromkeys(symbols)  # in order of appearance
+        found.update(zip(reversed(symbols), reversed(items), strict=True))
         kept[known] = found
     return kept[known]
 

@@ -53,7 +53,8 @@ def shuffled(build: Build) -> tuple[EventLog, Ints]:
     """
     order = np.asarray(_shuffled(build.log.n_cases), dtype=np.int64)
     log = build.log.select_cases(order)
-    ids = tuple(secrets.token_hex(8) for _ in range(log.n_cases))
+    drawn = secrets.token_hex(8 * log.n_cases)
+    ids = tuple(drawn[at : at + 16] for at in range(0, 16 * log.n_cases, 16))
     hidden = Column(np.full(log.n_events, -1, dtype=np.int32), ())
     resource = log.resource if "resource" in build.carries else hidden
     activity = log.activity if "activity" in build.carries else _named_by(resource)

@@ -23,7 +23,7 @@ from models.attacks.numbering import Numbering
 from models.attacks.pairs import Pair, pair
 from models.eventlog import EventLog
 from stream.release import comparison
-from stream.release.audits.anonymity import CorrespondenceAudit, Parts
+from stream.release.audits.anonymity import CorrespondenceAudit, parts
 from stream.release.audits.series import SeriesAudit
 from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
@@ -212,7 +212,7 @@ def test_a_pair_whose_knowledge_is_less_than_its_items_equals_the_pair_alone(see
     for number in range(1, 6):
         series.grow(20)
         records.append(series.release(number, hidden=rng.choice([0, 0.2]), leaves=0.1))
-    numbering, cap, known = Numbering(), rng.randint(0, 3), Parts((0,))
+    numbering, cap, known = Numbering(), rng.randint(0, 3), parts((0,))
     logs = [one.simple() for one in records]
     numbered = [Known(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)]
     for later in (2, 4):  # what the second candidate brings is taken in beside what the first one brought

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -229,17 +230,13 @@ def knowledge_of(carries: Sequence[str], known: Sequence[str]) -> Callable[[Any]
     """From a carried item to what background knowledge is about; None where they are the same."""
     if tuple(carries) == tuple(known):
         return None
-    return Parts(tuple(list(carries).index(name) for name in known))
+    return parts(tuple(list(carries).index(name) for name in known))
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What some places of an item say. Equal ones are one projection of a series."""
-
-    places: tuple[int, ...]
-
-    def __call__(self, item: Any) -> Any:
-        return item[self.places[0]] if len(self.places) == 1 else tuple(item[place] for place in self.places)
+@cache
+def parts(places: tuple[int, ...]) -> Callable[[Any], Any]:
+    """What some places of an item say. Equal places give one and the same function: one projection of a series."""
+    return itemgetter(*places)
 
 
 def _one_perspective(earlier: Record, later: Record) -> None:

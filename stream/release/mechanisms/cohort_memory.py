@@ -53,13 +53,19 @@ class Cohort(msgspec.Struct, frozen=True):
     below_k: int | None = None
 
 
-class _Memory(msgspec.Struct, frozen=True):
+class Memory(msgspec.Struct, frozen=True):
+    """memory.json: what a build leaves, and the next one reads."""
+
     cohorts: list[Cohort]
     alphabet: list[Any] | None = None
     version: int = VERSION
     claim: Claim | None = None
     waiting: dict[str, int] = {}
     pending: list[tuple[Any, Any, int, int, int, int | None]] = []
+
+    def __getitem__(self, name: str) -> Any:
+        """As the document that it becomes."""
+        return getattr(self, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +89,10 @@ class Published:
 
     @classmethod
     def read(cls, memory: Any) -> Published:
-        """From memory.json; None where nothing has been published."""
+        """From memory.json, or what a build of this process left; None where nothing has been published."""
         if memory is None:
             return cls()
-        kept = msgspec.convert(memory, _Memory)
+        kept = memory if isinstance(memory, Memory) else msgspec.convert(memory, Memory)
         if kept.version > VERSION:
             raise RefusedError(f"memory.json of tlkc-cohorts: version {kept.version} is newer than this program")
         items = None if kept.alphabet is None else [_item(one) for one in kept.alphabet]
@@ -98,12 +104,11 @@ class Published:
         }
         return replace(cls.of(kept.cohorts, items, claim), waiting=kept.waiting, pending=pending)
 
-    def json(self) -> Any:
+    def memory(self) -> Memory:
         """For memory.json."""
         items = None if self.alphabet is None else list(self.alphabet)
         pending = [(*pair, one.cases, one.events, one.owed, one.mean) for pair, one in self.pending.items()]
-        kept = _Memory(list(self.cohorts), items, claim=self.claim, waiting=self.waiting, pending=pending)
-        return msgspec.to_builtins(kept)
+        return Memory(list(self.cohorts), items, claim=self.claim, waiting=self.waiting, pending=pending)
 
     @property
     def n_actual(self) -> list[int]:
@@ -231,9 +236,9 @@ class Published:
             EventLog(
                 case_ids=tuple(names[i] for i in origin),
                 starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-                activity=Column.encode(value for case in cases for value in case.activity),
+                activity=Column.encode(itertools.chain.from_iterable(case.activity for case in cases)),
                 time=np.fromiter(itertools.chain.from_iterable(case.time for case in cases), np.int64, count=events),
-                resource=Column.encode(value for case in cases for value in case.resource),
+                resource=Column.encode(itertools.chain.from_iterable(case.resource for case in cases)),
                 row=np.arange(events, dtype=np.int64),
                 case_attributes={
                     name: Column.encode(case.sensitive.get(name) for case in cases) for name in exposure.linked

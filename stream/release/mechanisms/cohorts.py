@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
+import msgspec
 import numpy as np
 from pydantic import Field
 
@@ -110,7 +111,7 @@ class TlkcCohorts(TlkcMechanism):
                 "cohorts": known.summary(),
                 "late_lost": known.late(exposure),
             },
-            memory=registry.json(),
+            memory=registry.memory(),
         )
 
     def claim(self) -> Mapping[str, Any]:
@@ -181,14 +182,15 @@ class TlkcCohorts(TlkcMechanism):
     @classmethod
     def owned(cls, memory: Any, publication: str) -> Any:
         """Cohorts from before audiences shared them: those of the publication that remembers them."""
-        if not memory or all(one.get("shown") for one in memory["cohorts"]):
-            return memory  # nothing to ascribe: it is not read and written again
-        return Published.read(memory).owned(publication).json()
+        if not memory:
+            return memory
+        published = Published.read(memory)
+        return published.memory() if all(published.shown) else published.owned(publication).memory()
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:
         """Without the erased cases: they leave every later release, and their cohort is that much smaller."""
-        return Published.read(memory).without(cases).json() if memory else memory
+        return msgspec.to_builtins(Published.read(memory).without(cases).memory()) if memory else memory
 
 
 def _checked(published: Published, claim: Claim) -> Claim:

@@ -1,0 +1,139 @@
+"""Which background knowledge each variant of many releases matches, and the totals that a search reads off it.
+
+A search at one pair of releases adds up the records of its variants for every background knowledge that it meets. Over
+the pairs of one candidate with all earlier releases the variants are the same, and how many symbols a variant leaves
+unmatched depends on the variant alone. So it is looked up once for all pairs (`Lacking.table`), and from one pair to
+the next only the variants whose records differ are added and taken away (`Lacking.totals`). What it gives is equal to
+adding up all; `tests/property/test_attacks_shared_search.py` holds both against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from models.attacks.matching import Walk, advance
+from models.compiled import kernel
+from models.eventlog import Ints
+
+Table = npt.NDArray[np.uint8]
+
+MOST_COLUMNS = 1 << 13
+"""Background knowledge that is looked up for every variant; of more, a search meets a part only."""
+
+MOST_CELLS = 1 << 28
+"""Cells of one table, a byte each."""
+
+
+class Totals(NamedTuple):
+    """One kind of weights, added up: `all_in` over the variants with at most n symbols unmatched, for each background
+    knowledge; `core` over those that no further symbol can lose, for each that is not the longest; `often` over those
+    that lack nothing, for each symbol. `weights`: what they are the totals of."""
+
+    weights: Ints
+    all_in: Ints
+    core: Ints
+    often: Ints
+
+
+def columns_of(symbols: int, length: int) -> Ints:
+    """Where the background knowledge of each length 1..length begins among all, and how much there is: int64[length +
+    1]. Within its length, bk stands in the order of its symbols, the first one first."""
+    return np.cumsum([0, *(symbols**long for long in range(1, length + 1))], dtype=np.int64)
+
+
+@dataclass
+class Lacking:
+    """Over the variants and symbols of `walk`. Everything is made when it is asked for."""
+
+    walk: Walk
+    _tables: dict[int, Table] = field(default_factory=dict)
+    _totals: dict[Hashable, Totals] = field(default_factory=dict)
+
+    def table(self, length: int) -> Table | None:
+        """uint8[variants, background knowledge of length 1..length]: symbols unmatched. None where it is too large."""
+        if length not in self._tables:
+            variants, symbols = len(self.walk.first), self.walk.symbols
+            if symbols**length > MOST_COLUMNS:
+                return None
+            columns = columns_of(symbols, length)
+            if columns[-1] > MOST_COLUMNS or variants * columns[-1] > MOST_CELLS:
+                return None
+            table = np.empty((variants, columns[-1]), dtype=np.uint8)
+            reached = np.zeros((2, max(1, symbols ** (length - 1)), length + 1), dtype=np.int64)
+            _look_up(self.walk.first, self.walk.after, columns, reached, table)
+            self._tables[length] = table
+        return self._tables[length]
+
+    def totals(self, kind: Hashable, weights: Ints, n: int, length: int) -> Totals:
+        """The totals of `weights` (int64[variants]), from those that were asked for last under the same kind. Hold them
+        until the next question of this kind only. There must be a table."""
+        table, columns = self.table(length), columns_of(self.walk.symbols, length)
+        key = (kind, n, length)
+        if key not in self._totals:
+            sizes = (len(self.walk.first), columns[-1], columns[-2], columns[1])
+            self._totals[key] = Totals(*(np.zeros(size, dtype=np.int64) for size in sizes))
+        found = self._totals[key]
+        _add_up(table, columns, n, weights, *found)
+        return found
+
+
+@kernel
+def _look_up(first, after, columns, reached, table):  # type: ignore[no-untyped-def]
+    """`reached`: positions after each bk of one length, and of the next one."""
+    symbols, length = after.shape[1], len(columns) - 1
+    for v in range(len(first)):
+        reached[0, 0] = 0
+        known, here = 1, 0
+        position = np.zeros(length + 1, dtype=np.int64)
+        for d in range(length):
+            for prefix in range(known):
+                for a in range(symbols):
+                    own = prefix * symbols + a
+                    table[v, columns[d] + own] = advance(first[v], after, reached[here, prefix], a, length, position)
+                    if d < length - 1:
+                        reached[1 - here, own] = position
+            known *= symbols
+            here = 1 - here
+
+
+@kernel
+def _add_up(table, columns, n, weights, before, all_in, core, often):  # type: ignore[no-untyped-def]
+    """Bring totals of the weights `before` to those of `weights`, and `before` with them."""
+    length = len(columns) - 1
+    for v in range(len(weights)):
+        more = weights[v] - before[v]
+        if more == 0:
+            continue
+        before[v] = weights[v]
+        row = table[v]
+        for k in range(len(all_in)):
+            all_in[k] += more * np.int64(row[k] <= n)
+        for d in range(length - 1):
+            kept = n - (length - d - 1)
+            if kept >= 0:
+                for k in range(columns[d], columns[d + 1]):
+                    core[k] += more * np.int64(row[k] <= kept)
+        for k in range(len(often)):
+            often[k] += more * np.int64(row[k] == 0)
+
+
+@kernel
+def leaving(table, columns, n, loose, all_in, core):  # type: ignore[no-untyped-def]
+    """Records that the links `loose` (variant, variant or -1, records) send out of each matching set; `core`: out of
+    what no further symbol can lose."""
+    length = len(columns) - 1
+    for x in range(len(loose)):
+        one, two, records = table[loose[x, 0]], table[max(loose[x, 1], 0)], loose[x, 2]
+        gone = loose[x, 1] < 0
+        for k in range(len(all_in)):
+            all_in[k] += records * np.int64((one[k] <= n) & (gone | (two[k] > n)))
+        for d in range(length - 1):
+            kept = n - (length - d - 1)
+            if kept >= 0:
+                for k in range(columns[d], columns[d + 1]):
+                    core[k] += records * np.int64((one[k] <= kept) & (gone | (two[k] > kept)))

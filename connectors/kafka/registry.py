@@ -7,6 +7,7 @@ import ssl
 import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -185,7 +186,7 @@ class Schemas:
         return kind if time.monotonic() < until else None
 
     def _compile(self, number: int) -> Read:
-        schema = self._asked(lambda: self._client.get_schema(number), "unknown_schema")
+        schema = self._asked(partial(self._client.get_schema, number), "unknown_schema")
         references: dict[str, str] = {}
         self._collect(schema.references or (), references)
         compiler = self._compilers.get(schema.schema_type or "AVRO")
@@ -201,7 +202,7 @@ class Schemas:
             if len(into) >= MOST_REFERENCES:
                 raise Poison("bad_schema")
             into[one.name] = ""  # known to be on its way: a circle ends here
-            found = self._asked(lambda one=one: self._client.get_version(one.subject, one.version), "bad_schema")
+            found = self._asked(partial(self._client.get_version, one.subject, one.version), "bad_schema")
             self._collect(found.schema.references or (), into)
             del into[one.name]
             into[one.name] = found.schema.schema_str

@@ -123,8 +123,8 @@ class Process(Table):
     columns: Columns = Columns()
     completion: Completion = Completion()
     lifecycle: Lifecycle | None = None
-    """Which transitions of an activity are events (column `lifecycle`): `complete`, `start`, or `both`, as `A+start` and
-    `A+complete`. An event without a transition counts as complete. By default every event is one, under its activity."""
+    """Which transitions of an activity are events (column `lifecycle`): `complete`, `start`, or `both`, as `A+start`
+    and `A+complete`. An event without a transition counts as complete. By default all are, under their activity."""
     timezone: str | None = None
     budget: ProcessBudget = ProcessBudget()
     retention: Duration | None = None

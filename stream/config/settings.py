@@ -188,12 +188,10 @@ class Settings(Table):
         given = {name for one in mappings for name in one.names}
         for name in (*self.process.kept, *self.process.attributes.person):
             if name not in given:
-                raise InputError(
-                    f"source.mapping: no mapping gives the attribute {name!r}; name its path in attributes"
-                )
+                raise InputError(f"source.mapping: none gives the attribute {name!r}; name its path in attributes")
         if self.process.lifecycle is not None:
             raise InputError(
-                "process.lifecycle goes by a column of events; with source.mapping write a mapping for each"
+                "process.lifecycle is for events with a transition; a source.mapping says what is an event"
             )
 
     def _check_released(self, publication: Publication) -> None:

@@ -183,8 +183,8 @@ class State:
     def stage(self, record: Delta, start: int, partition: Partition, before: int) -> Batch | None:
         """Code the rows from `start` on and write them behind the end of the event table; None where none is left.
 
-        Rows at or below the high-water mark are duplicates; where one offset has several rows, at or below `before`, the
-        mark before the record. The staged rows come into use by `admit`.
+        Rows at or below the high-water mark are duplicates; where one offset has several rows, at or below `before`,
+        the mark before the record. The staged rows come into use by `admit`.
         """
         rows = record.rows[start:] if start else record.rows
         values, offset = _values(rows)
@@ -352,8 +352,8 @@ def _values(rows: Sequence[PlainRow]) -> tuple[list[Any], Ints]:
 
 
 def _above(offset: Ints, hwm: int, *, again: bool = False) -> npt.NDArray[np.bool_] | None:
-    """Mask of the offsets above the high-water mark, each once, in rising order (`again`: an offset may stand in several
-    rows, one after the other); None: all of them."""
+    """Mask of the offsets above the high-water mark, each once, in rising order (`again`: an offset may stand in
+    several rows, one after the other); None: all of them."""
     if not len(offset) or (offset[0] > hwm and np.all(offset[1:] > offset[:-1])):
         return None
     highest = np.maximum.accumulate(np.append(hwm, offset))[:-1]

@@ -1,7 +1,8 @@
 """A schema registry for tests: a small server that speaks the documented REST interface of Confluent's.
 
 No real registry can be had from a package registry (Confluent's and Apicurio's servers are published elsewhere), so
-this one stands in: `GET /schemas/ids/{id}`, `POST /subjects/{subject}/versions`, `GET
+this one stands in: `GET /schemas/ids/{id}`, `POST /subjects/{subject}`, `POST
+/subjects/{subject}/versions`, `GET
 /subjects/{subject}/versions/{version}`, references, error bodies with their codes (40401, 40402, 40403, 40101, 50001),
 Basic and Bearer authentication, TLS. It checks nothing of what is registered.
 """
@@ -118,6 +119,13 @@ class SchemaRegistry:
             case ["subjects", subject, "versions"], dict():
                 kind, references = body.get("schemaType", "AVRO"), tuple(body.get("references", ()))
                 return 200, {"id": self.register(subject, body["schema"], kind, references)}
+            case ["subjects", subject], dict():
+                kind, references = body.get("schemaType", "AVRO"), list(body.get("references", ()))
+                asked = {"schema": body["schema"], "schemaType": kind, "references": references}
+                for place, number in enumerate(self.subjects.get(subject, ()), 1):
+                    if self.schemas[number - 1] == asked:
+                        return 200, {"subject": subject, "version": place, "id": number, **self._described(number)}
+                return 404, {"error_code": 40403, "message": "Schema not found"}
             case ["subjects", subject, "versions", version], None:
                 if subject not in self.subjects:
                     return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}

@@ -18,19 +18,20 @@ CASE_PREFIX = "case:"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The columns that hold case id, activity, time and resource; XES names by default."""
+    """The columns that hold case id, activity, time, resource and transition; XES names by default."""
 
     case: str = "case:concept:name"
     activity: str = "concept:name"
     time: str = "time:timestamp"
     resource: str = "org:resource"
+    lifecycle: str = "lifecycle:transition"
 
     @classmethod
     def of(cls, columns: Mapping[str, str] | None) -> Names:
-        """From `{"case": .., "activity": .., "time": .., "resource": ..}`, each optional."""
-        unknown = sorted(set(columns or {}) - {"case", "activity", "time", "resource"})
+        """From `{"case": .., "activity": .., "time": .., "resource": .., "lifecycle": ..}`, each optional."""
+        unknown = sorted(set(columns or {}) - {"case", "activity", "time", "resource", "lifecycle"})
         if unknown:
-            raise InputError(f"columns: {', '.join(unknown)} unknown; map case, activity, time or resource")
+            raise InputError(f"columns: {', '.join(unknown)} unknown; map case, activity, time, resource or lifecycle")
         return cls(**(columns or {}))
 
     @property

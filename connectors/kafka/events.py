@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from connectors.columns import CASE_PREFIX, Names
+from connectors.lifecycle import Lifecycle, activity_of
 from connectors.times import ZonelessError, parser
 from models.errors import InputError
 
@@ -54,7 +55,38 @@ POISONS: Final = (
     "future",
     "version",
     "too_large",
+    "no_schema_id",
+    "unknown_schema",
+    "bad_schema",
+    "schema_type",
+    "message_index",
+    "body",
+    "invalid",
+    "envelope",
+    "no_before",
+    "mapping",
 )
+
+
+class LeftOut(Exception):  # noqa: N818 - no failure either: the configuration says that such a record is no event
+    """A sound record that becomes no event. `kind` is one of `LEFT_OUT`: a metric's label."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+LEFT_OUT: Final = ("lifecycle", "tombstone", "snapshot", "no_mapping", "unchanged")
+
+
+class Message(NamedTuple):
+    """A record of a source topic as the client gives it."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = None
+    timestamp_ms: int | None = None
 
 
 class _Envelope(msgspec.Struct):
@@ -73,10 +105,14 @@ class Schema:
     event_id: str | None = None
     end: str | None = None
     format: str = "auto"
+    time_unit: str | None = None
+    """Of times that are numbers; texts need none. Formats of a registry, and JSON by mappings."""
+    lifecycle: Lifecycle | None = None
+    """Which transitions become events; None: all, as events of the same name."""
 
 
 def decoder(schema: Schema) -> Callable[[bytes | None, Headers], Event]:
-    """A function from value and headers to an `Event`; it raises `Poison` and nothing else.
+    """A function from value and headers to an `Event`; it raises `Poison` or `LeftOut` and nothing else.
 
     Fields that the schema does not name are skipped while parsing: they never become objects.
     """
@@ -124,6 +160,7 @@ def _plain_decoder(schema: Schema) -> Callable[[bytes, str | None], Event]:
     parse = parser(schema.timezone)
     attributes = _attribute_reader(schema.attributes)
     take_envelope_id = schema.event_id == ENVELOPE_ID
+    wanted = schema.lifecycle
 
     def decode(value: bytes, envelope_id: str | None) -> Event:
         try:
@@ -135,7 +172,7 @@ def _plain_decoder(schema: Schema) -> Callable[[bytes, str | None], Event]:
         event_id = envelope_id if take_envelope_id else getattr(read, "event_id", None)
         return Event(
             str(read.case),
-            read.activity,
+            read.activity if wanted is None else kept(wanted, read.activity, read.lifecycle),
             _time(parse, read.time),
             None if read.resource is None else str(read.resource),
             attributes(read),
@@ -144,6 +181,14 @@ def _plain_decoder(schema: Schema) -> Callable[[bytes, str | None], Event]:
         )
 
     return decode
+
+
+def kept(lifecycle: Lifecycle, activity: str, transition: str | None) -> str:
+    """The activity under which an event of this transition counts; LeftOut where it does not."""
+    name = activity_of(lifecycle, activity, transition)
+    if name is None:
+        raise LeftOut("lifecycle")
+    return name
 
 
 def _time(parse: Callable[[str], int], text: str) -> int:
@@ -176,6 +221,9 @@ def _struct(schema: Schema) -> type[msgspec.Struct]:
     if schema.end is not None:
         fields.append(("end", bool, False))
         rename["end"] = schema.end
+    if schema.lifecycle is not None:
+        fields.append(("lifecycle", str | None, None))
+        rename["lifecycle"] = names.lifecycle
     for index, name in enumerate(schema.attributes):
         for prefix, column in (("case", CASE_PREFIX + name), ("event", name)):
             if column not in rename.values():
@@ -199,7 +247,7 @@ could just read, the coordinator might not."""
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
-def _check(value: Any, depth: int = 0) -> None:
+def check_value(value: Any, depth: int = 0) -> None:
     """Poison for a value that a file or a checkpoint cannot hold: an integer beyond 64 bits, or too deep."""
     if isinstance(value, int):
         if value not in _INT64:
@@ -208,7 +256,7 @@ def _check(value: Any, depth: int = 0) -> None:
         if depth == DEEPEST:
             raise Poison("schema")
         for part in value.values() if isinstance(value, dict) else value:
-            _check(part, depth + 1)
+            check_value(part, depth + 1)
 
 
 def _attribute_reader(names: Iterable[str]) -> Callable[[Any], dict[str, dict[str, Any]] | None]:
@@ -222,7 +270,7 @@ def _attribute_reader(names: Iterable[str]) -> Callable[[Any], dict[str, dict[st
                 value = getattr(record, f"{prefix}_{index}", None)
                 if value is not None:
                     if type(value) is not str:
-                        _check(value)
+                        check_value(value)
                     result.setdefault(prefix, {})[name] = value
         return result or None
 

@@ -69,7 +69,7 @@ class Security(BaseModel):
         if value is not None:
             return str(value.get_secret_value())
         path = getattr(self, f"{name}_file")
-        return None if path is None else _read(path, name)
+        return None if path is None else read_secret(path, f"source.security.{name}_file")
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """A verifying client context (TLS 1.2 or newer), None without TLS."""
@@ -120,13 +120,14 @@ class Security(BaseModel):
         return {"broker_credentials": auth.SSLCredentials(context)} if context else {}
 
 
-def _read(path: Path, name: str) -> str:
+def read_secret(path: Path, where: str) -> str:
+    """The text of a secret's file; InputError, which names the setting `where`, if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise InputError(f"source.security.{name}_file: {path} cannot be read ({error.strerror})") from None
+        raise InputError(f"{where}: {path} cannot be read ({error.strerror})") from None
     except ValueError:
-        raise InputError(f"source.security.{name}_file: {path} is not UTF-8 text") from None
+        raise InputError(f"{where}: {path} is not UTF-8 text") from None
 
 
 def _tokens(security: Security) -> Any:

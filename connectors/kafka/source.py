@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from connectors.kafka.formats import TYPES, Format
+from connectors.kafka.mapping import EventMapping, Unit
+from connectors.kafka.registry import RegistryOptions
 from connectors.kafka.security import Security
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -24,8 +28,21 @@ class Source(BaseModel):
     topics: tuple[str, ...] = Field(min_length=1)
     bootstrap: str = "localhost:9092"
     security: Security = Security()
-    format: Literal["auto", "json", "cloudevents"] = "auto"
-    """auto: CloudEvents where a record says that it is one (header or content), plain JSON otherwise."""
+    format: Format = "auto"
+    """auto: CloudEvents where a record says that it is one (header or content), plain JSON otherwise. avro, protobuf,
+    json-schema: Confluent's wire format, and need `source.registry`. debezium: table changes as JSON, or in any of the
+    three where `source.registry` is set."""
+    registry: RegistryOptions | None = None
+    """The schema registry."""
+    reader_schema: Path | None = None
+    """Avro: a file with the reader's schema, whose defaults and aliases apply. By default records are read as they were
+    written."""
+    time_unit: Unit | None = None
+    """Of event times that are numbers (since 1970)."""
+    mapping: tuple[EventMapping, ...] = ()
+    """From records to events: needed for debezium, possible for every other format."""
+    snapshots: Literal["skip", "take"] = "skip"
+    """Debezium: what becomes of the rows of a snapshot (op r): not when something happened, but that it is so."""
     attributes: tuple[str, ...] = ()
     """Attributes to keep beside the sensitive ones; nothing else of an event enters the delta topic."""
     event_id: str | None = None
@@ -94,6 +111,43 @@ class Source(BaseModel):
         if len(set(self.topics)) != len(self.topics):
             raise ValueError("topics: one stands twice")
         return self
+
+    @model_validator(mode="after")
+    def _formats(self) -> Self:
+        if self.format in TYPES and self.registry is None:
+            raise ValueError(f'format = "{self.format}" needs [source.registry] with its url')
+        if self.registry is not None and self.format not in (*TYPES, "debezium"):
+            raise ValueError(
+                f'registry is set, but format = "{self.format}" reads plain JSON; use avro, protobuf, json-schema or '
+                "debezium"
+            )
+        if self.reader_schema is not None and self.format != "avro":
+            raise ValueError('reader_schema is for format = "avro"')
+        if self.format == "debezium" and not self.mapping:
+            raise ValueError('format = "debezium" needs at least one [[source.mapping]]: what is an event of a change?')
+        if self.mapping and (self.event_id or self.end):
+            raise ValueError("with [[source.mapping]], event_id and end stand in each mapping")
+        for number, one in enumerate(self.mapping, 1):
+            self._mapping(number, one)
+        return self
+
+    def _mapping(self, number: int, one: EventMapping) -> None:
+        """ValueError where a mapping asks for what its format does not have."""
+        if self.format != "debezium":
+            asked = [name for name in ("table", "op", "column") if getattr(one, name)]
+            if asked:
+                raise ValueError(f'mapping {number}: {asked[0]} is for format = "debezium"; use where and paths')
+            if one.time is None:
+                raise ValueError(f"mapping {number}: time is missing (the path of the event time)")
+        if unknown := sorted(set(one.topic) - set(self.topics)):
+            raise ValueError(f"mapping {number}: topic {unknown[0]!r} is none of source.topics")
+        if len(set(one.names)) < len(one.names):
+            raise ValueError(f"mapping {number}: an attribute stands twice, as X and as case:X; keep one")
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The attributes that it asks for: `attributes`, and those of the mappings."""
+        return tuple(dict.fromkeys((*self.attributes, *(name for one in self.mapping for name in one.names))))
 
     @property
     def servers(self) -> list[str]:

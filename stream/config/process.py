@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from connectors.lifecycle import Lifecycle
 from connectors.times import nanoseconds as instant
 from connectors.times import zone
 from models.errors import InputError
@@ -44,6 +45,7 @@ class Columns(Table):
     activity: str = "concept:name"
     time: str = "time:timestamp"
     resource: str = "org:resource"
+    lifecycle: str = "lifecycle:transition"
 
     @property
     def changed(self) -> dict[str, str]:
@@ -120,6 +122,9 @@ class Process(Table):
     attributes: Attributes = Attributes()
     columns: Columns = Columns()
     completion: Completion = Completion()
+    lifecycle: Lifecycle | None = None
+    """Which transitions of an activity are events (column `lifecycle`): `complete`, `start`, or `both`, as `A+start`
+    and `A+complete`. An event without a transition counts as complete. By default all are, under their activity."""
     timezone: str | None = None
     budget: ProcessBudget = ProcessBudget()
     retention: Duration | None = None

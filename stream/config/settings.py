@@ -118,6 +118,7 @@ class Settings(Table):
                     "process.sensitive does not name"
                 )
         self._check_identifiers()
+        self._check_mappings()
         for publication in self.publication:
             self._check_released(publication)
             self._check_resources(publication)
@@ -168,7 +169,7 @@ class Settings(Table):
 
     def _check_identifiers(self) -> None:
         named = self.process.attributes.identifier
-        for name in self.source.attributes if self.source else ():
+        for name in self.source.kept if self.source else ():
             if name in named:
                 raise InputError(f"source.attributes: {name!r} has the role identifier, which is never stored")
         columns = self.process.columns
@@ -177,6 +178,21 @@ class Settings(Table):
                 raise InputError(f"process.columns.{role}: {column!r} has the role identifier, which is never stored")
             if column in self.process.attributes.person:
                 raise InputError(f"process.columns.{role}: {column!r} has the role person; a column plays one part")
+
+    def _check_mappings(self) -> None:
+        """What mechanisms bound must come from somewhere: a sensitive attribute that no mapping gives would count as
+        absent everywhere. And mappings say themselves what an event is."""
+        mappings = self.source.mapping if self.source else ()
+        if not mappings:
+            return
+        given = {name for one in mappings for name in one.names}
+        for name in (*self.process.kept, *self.process.attributes.person):
+            if name not in given:
+                raise InputError(f"source.mapping: none gives the attribute {name!r}; name its path in attributes")
+        if self.process.lifecycle is not None:
+            raise InputError(
+                "process.lifecycle is for events with a transition; a source.mapping says what is an event"
+            )
 
     def _check_released(self, publication: Publication) -> None:
         """What a publication releases has a role that allows it, and a mechanism that can."""
@@ -221,6 +237,7 @@ DIGESTED: Mapping[type[BaseModel], frozenset[str]] = {
     Process: frozenset(
         {"name", "sensitive", "columns", "completion", "timezone", "budget", "retention", "raw_resources"}
     ),
+    Columns: frozenset({"case", "activity", "time", "resource"}),
     Attributes: frozenset({"identifier", "sensitive", "quasi", "public"}),
     Publication: frozenset({"name", "window", "mechanism", "audit", "gate", "late", "formats", "first"}),
     GatePolicy: frozenset(

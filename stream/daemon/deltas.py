@@ -7,13 +7,15 @@ deltas has all events, and sees where one is missing.
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from connectors.kafka.events import Event, Headers, Poison
+from connectors.kafka.events import Event, Headers, LeftOut, Message, Poison
+from connectors.kafka.formats import Formats
 from stream.fold.records import VERSION, Delta, Row, with_person
 from stream.values.pseudonym import Pseudonyms
 
@@ -32,6 +34,8 @@ class SourceRecord:
     value: bytes | None
     headers: Headers
     clock_ns: int
+    key: bytes | None = None
+    timestamp_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ class _Chunk:
     size: int = 0
     last: int = -1
     watermark: int | None = None
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,11 @@ class DeltaWriter:
     raw_resources: bool = False
     person: str | None = None
     """The attribute that names the person of a case: only its pseudonym goes on."""
+    formats: Formats | None = None
+    """In place of `decode`: formats of a registry, and mappings, by which a record makes any number of events."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Records that became no event because the configuration says so, by kind: counted, since nothing else shows them.
+    """
     _names: dict[str, str] = field(default_factory=dict)
 
     def write(
@@ -94,7 +104,7 @@ class DeltaWriter:
         epoch). What `log` says beside id and epoch stands in the first one."""
         letters: list[DeadLetter] = []
         encoded = []
-        for chunk in self._chunks(records, letters):
+        for chunk in self._chunks(source, records, letters):
             encoded.append(self._encode(source, partition, prev, chunk, log))
             prev, log = chunk.last, LogState(log.log, log.epoch)
         return encoded, letters
@@ -104,28 +114,42 @@ class DeltaWriter:
         it only says what the log is."""
         return self._encode(source, partition, prev, _Chunk([], [], last=last), log)
 
-    def _chunks(self, records: Iterable[SourceRecord], letters: list[DeadLetter]) -> Iterator[_Chunk]:
+    def _chunks(self, source: str, records: Iterable[SourceRecord], letters: list[DeadLetter]) -> Iterator[_Chunk]:
         chunk = _Chunk([], [])
         for record in records:
             try:
-                row, time_ns = self._row(record)
+                rows, time_ns = self._rows(source, record)
             except Poison as poison:
                 letters.append(DeadLetter(record.offset, poison.kind, record.value if self.dlq_payload else None))
                 chunk.dead.append(record.offset)
                 chunk.size += 24
+            except LeftOut as left:
+                self.left_out[left.kind] += 1
             else:
-                if chunk.rows and chunk.size + len(row) + OVERHEAD > self.limit:
+                size = sum(map(len, rows)) + len(rows)
+                if chunk.rows and chunk.size + size + OVERHEAD > self.limit:
                     yield chunk
                     chunk = _Chunk([], [])
-                chunk.rows.append(msgspec.Raw(row))
-                chunk.size += len(row) + 1
+                chunk.rows += map(msgspec.Raw, rows)  # of one record in one delta: the next begins behind its offset
+                chunk.size += size
+                chunk.several = chunk.several or len(rows) > 1
                 chunk.watermark = time_ns if chunk.watermark is None else max(chunk.watermark, time_ns)
             chunk.last = record.offset
         if chunk.last >= 0:
             yield chunk
 
-    def _row(self, record: SourceRecord) -> tuple[bytes, int]:
-        event = self.decode(record.value, record.headers)
+    def _rows(self, source: str, record: SourceRecord) -> tuple[list[bytes], int]:
+        """The encoded rows of a record, and the greatest of their times."""
+        if self.formats is None:
+            row, time_ns = self._row(record, self.decode(record.value, record.headers))
+            return [row], time_ns
+        message = Message(source, record.key, record.value, record.headers, record.timestamp_ms)
+        made = [self._row(record, event) for event in self.formats.events(message)]
+        if sum(len(row) + 1 for row, _ in made) + OVERHEAD > self.limit:
+            raise Poison("too_large")
+        return [row for row, _ in made], max(time_ns for _, time_ns in made)
+
+    def _row(self, record: SourceRecord, event: Event) -> tuple[bytes, int]:
         if event.time_ns > record.clock_ns + self.max_skew_ns:
             raise Poison("future")
         if self.earliest is not None and event.time_ns < self.earliest:
@@ -171,6 +195,7 @@ class DeltaWriter:
             wm=chunk.watermark,
             key=self.pseudonyms.id,
             named=not self.raw_resources,
+            several=chunk.several,
             rows=chunk.rows,  # type: ignore[arg-type]  # encoded already: msgspec writes raw JSON as it stands
             log=log.log,
             epoch=log.epoch,

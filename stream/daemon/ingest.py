@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import faust
@@ -20,6 +20,7 @@ import msgspec
 from faust.types import TP
 from kafka.errors import KafkaError
 
+from connectors.kafka.events import Message
 from connectors.kafka.lineage import Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
@@ -142,11 +143,13 @@ class Ingest:
     def _tell(self) -> None:
         if self.metrics is not None:
             done = self.progress
-            self.metrics.ingested(done.events, done.deltas, done.dead, done.lag)
+            self.metrics.ingested(done.events, done.deltas, done.dead, done.lag, self.writer.left_out)
 
     async def _write_run(self, tp: TP, covered: int, run: Sequence[Any]) -> list[Any]:
         """Write the deltas of events with rising offsets under one leader. Where offsets begin again, or another leader
         wrote the events, ask the broker for the log first: the fold compares it with the one that it knows."""
+        if self.writer.formats is not None and self.writer.formats.prepare is not None:
+            await self._asked(self.writer.formats.prepare, [_message(event.message) for event in run])
         first, epoch = run[0].message.offset, leader_epoch(run[0].message)
         back = first <= covered
         if back or (tp in self._logs and epoch > self._logs[tp].epoch):
@@ -156,8 +159,10 @@ class Ingest:
     def _write(self, tp: TP, prev: int, events: Sequence[Any]) -> list[Any]:
         """Coroutines that hand the partition's deltas and dead letters to the producer, in order."""
         log = self._tell_log(tp, leader_epoch(events[-1].message))
+        before = self.writer.left_out.total()
         deltas, letters = self.writer.write(tp.topic, tp.partition, prev, map(self._record, events), log)
-        self.progress.events += len(events) - len(letters)
+        left_out = self.writer.left_out.total() - before
+        self.progress.events += len(events) - len(letters) - left_out
         self.progress.deltas += len(deltas)
         for letter in letters:
             self.progress.dead[letter.error] = self.progress.dead.get(letter.error, 0) + 1
@@ -168,7 +173,11 @@ class Ingest:
         message = event.message
         stamped = message.timestamp_type == APPEND_TIME
         clock = int(message.timestamp * 1_000_000_000) if stamped else self.clock.now()
-        return SourceRecord(message.offset, message.value, message.headers, clock)
+        record = SourceRecord(message.offset, message.value, message.headers, clock)
+        if self.writer.formats is None:
+            return record
+        stamp = None if message.timestamp is None else round(message.timestamp * 1000)
+        return replace(record, key=message.key, timestamp_ms=stamp)
 
     def _send(self, name: str, value: bytes) -> Any:
         return self.app.producer.send(name, None, value, 0, None, None)
@@ -220,8 +229,8 @@ class Ingest:
                 self._untold.add(tp)
 
     async def _asked(self, question: Callable[[Any], Any], about: Any) -> Any:
-        """Return the answer of the broker. While it is away the worker waits, like its consumer; the progress check
-        limits this."""
+        """Return the answer of the broker or the schema registry. While it is away the worker waits, like its consumer;
+        the progress check limits this."""
         while True:
             try:
                 return await asyncio.get_running_loop().run_in_executor(None, question, about)
@@ -355,6 +364,10 @@ class Ingest:
         if there == end:
             self._hollow[tp] = place
         return there == end
+
+
+def _message(message: Any) -> Message:
+    return Message(message.topic, message.key, message.value)
 
 
 def _runs(events: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -9,6 +9,7 @@ import faust
 
 from connectors.columns import Names
 from connectors.kafka.events import Schema, decoder
+from connectors.kafka.formats import formats
 from connectors.kafka.source import Source
 from connectors.times import nanoseconds
 from stream.config.settings import Settings
@@ -26,11 +27,13 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
     process = settings.process
     schema = Schema(
         names=Names.of(process.columns.changed),
-        attributes=tuple(dict.fromkeys((*process.kept, *process.attributes.person, *source.attributes))),
+        attributes=tuple(dict.fromkeys((*process.kept, *process.attributes.person, *source.kept))),
         timezone=process.timezone,
         event_id=source.event_id,
         end=source.end,
         format=source.format,
+        time_unit=source.time_unit,
+        lifecycle=process.lifecycle,
     )
     return DeltaWriter(
         decode=decoder(schema),
@@ -41,6 +44,13 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
         earliest=None if process.earliest is None else nanoseconds(process.earliest),
         raw_resources=process.raw_resources,
         person=process.person,
+        formats=formats(
+            schema,
+            registry=source.registry,
+            mappings=source.mapping,
+            snapshots=source.snapshots == "take",
+            reader_schema=source.reader_schema,
+        ),
     )
 
 

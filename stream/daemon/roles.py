@@ -19,7 +19,7 @@ log = logging.getLogger("veilstream")
 
 def run_ingest(config: Path, output: Path) -> int:
     """An ingest worker; as many as the source topics have partitions share the work."""
-    from connectors.kafka.events import POISONS
+    from connectors.kafka.events import LEFT_OUT, POISONS
     from stream.daemon import start
     from stream.daemon.faust_app import run
     from stream.daemon.ingest_app import ingest_app
@@ -32,6 +32,7 @@ def run_ingest(config: Path, output: Path) -> int:
     metrics = serve(settings)
     if metrics is not None:
         metrics.dead_letters(POISONS)
+        metrics.leaves_out(LEFT_OUT)
     app, worker = ingest_app(settings, source, key, output / "operator" / ".faust" / "ingest", metrics)
     log.info("ingest starts: process %s, topics %s", settings.process.name, ", ".join(source.topics))
     worker.check.watch()

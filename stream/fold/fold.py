@@ -193,7 +193,7 @@ class Fold:
         before, begin = partition.hwm, 0
         self.state.named = self.state.named and (record.named or not record.rows)
         while begin < len(record.rows):
-            batch = self.state.stage(record.rows, begin, partition)
+            batch = self.state.stage(record, begin, partition, before)
             if batch is None:
                 break
             done = yield from self._batch(position, batch, partition)

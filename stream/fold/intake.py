@@ -180,15 +180,16 @@ class State:
             self.partitions[name] = Partition(code=len(self.partitions))
         return self.partitions[name]
 
-    def stage(self, rows: Sequence[PlainRow], start: int, partition: Partition) -> Batch | None:
+    def stage(self, record: Delta, start: int, partition: Partition, before: int) -> Batch | None:
         """Code the rows from `start` on and write them behind the end of the event table; None where none is left.
 
-        Rows at or below the high-water mark are duplicates. The staged rows come into use by `admit`.
+        Rows at or below the high-water mark are duplicates; where one offset has several rows, at or below `before`,
+        the mark before the record. The staged rows come into use by `admit`.
         """
-        rows = rows[start:] if start else rows
+        rows = record.rows[start:] if start else record.rows
         values, offset = _values(rows)
         place = np.arange(start, start + len(rows), dtype=np.int64)
-        above = _above(offset, partition.hwm)
+        above = _above(offset, before, again=True) if record.several else _above(offset, partition.hwm)
         if above is not None:
             self.duplicates += int(np.count_nonzero(~above))
             values, offset = _values([rows[i] for i in np.flatnonzero(above).tolist()])
@@ -350,11 +351,15 @@ def _values(rows: Sequence[PlainRow]) -> tuple[list[Any], Ints]:
     return values, np.fromiter(values[::ROW_WIDTH], dtype=np.int64, count=len(rows))
 
 
-def _above(offset: Ints, hwm: int) -> npt.NDArray[np.bool_] | None:
-    """Mask of the offsets above the high-water mark, each once, in rising order; None: all of them."""
+def _above(offset: Ints, hwm: int, *, again: bool = False) -> npt.NDArray[np.bool_] | None:
+    """Mask of the offsets above the high-water mark, each once, in rising order (`again`: an offset may stand in
+    several rows, one after the other); None: all of them."""
     if not len(offset) or (offset[0] > hwm and np.all(offset[1:] > offset[:-1])):
         return None
-    mask: npt.NDArray[np.bool_] = offset > np.maximum.accumulate(np.append(hwm, offset))[:-1]
+    highest = np.maximum.accumulate(np.append(hwm, offset))[:-1]
+    mask: npt.NDArray[np.bool_] = offset > highest
+    if again:
+        mask |= (offset == highest) & (offset > hwm)
     return mask
 
 

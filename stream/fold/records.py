@@ -42,7 +42,8 @@ class Record(msgspec.Struct, tag_field="t", frozen=True, kw_only=True):
 
 class Delta(Record, tag="delta", frozen=True, kw_only=True):
     """Events of one source partition. `prev`: committed position before; `last`: highest offset covered. `named`: its
-    resources are pseudonyms (older ingests, and those with `raw_resources`, wrote them as they came).
+    resources are pseudonyms (older ingests, and those with `raw_resources`, wrote them as they came). `several`: rows
+    with one offset are different events of one source record; without it the second one is a repeat.
 
     Of the log that they were read from (all optional; records before version 0.2 have none of it):
     `log`, the id of the source topic; `epoch`, the leader epoch of the record at `last` (-1: unknown); `epochs`, where
@@ -59,6 +60,7 @@ class Delta(Record, tag="delta", frozen=True, kw_only=True):
     wm: int | None = None
     key: str = ""
     named: bool = False
+    several: bool = False
     rows: Sequence[PlainRow] = []
     log: str = ""
     epoch: int = -1

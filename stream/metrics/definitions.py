@@ -21,7 +21,7 @@ LABELS = {
     "attack": "ka, fa, ca, ba (proportion cracked: fa, ca, ba)",
     "direction": "leakage: backward, forward, total; uniqueness: source, release",
     "mechanism": "`mechanism.kind` of the publication",
-    "reason": "a closed list: what the gate or the dead-letter queue names",
+    "reason": "a closed list: what the gate, the dead-letter queue or the mappings name",
     "partition": "`topic/number` of a source partition; `log/0` in a replay",
     "n": "`audit.n` of the publication (a handful)",
     "version": "of the program, as in manifests",
@@ -60,6 +60,13 @@ def _stream() -> Iterator[Definition]:
     yield row("gauge", "ingest_lag_records", "records", "Source records not yet taken, at the last report.", partition)
     yield row(
         "counter", "dlq_records_total", "records", "Records sent to the dead-letter queue.", ("process", "reason")
+    )
+    yield row(
+        "counter",
+        "ingest_left_out_total",
+        "records",
+        "Sound records that became no event: of no mapping, unchanged, snapshot, tombstone, transition not asked for.",
+        ("process", "reason"),
     )
     yield row("counter", "events_total", "events", "Events that the fold accepted.")
     yield row("counter", "duplicate_events_total", "events", "Events that the fold dropped as repeats.")

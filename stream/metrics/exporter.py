@@ -267,12 +267,21 @@ class Metrics:
             self._set("watermark_timestamp_seconds", None if moment is None else moment / 1e9, partition=partition)
         self._set("gap_partitions", gaps)
 
-    def ingested(self, events: int, deltas: int, dead: Mapping[str, int], lag: Mapping[str, int]) -> None:
+    def ingested(
+        self,
+        events: int,
+        deltas: int,
+        dead: Mapping[str, int],
+        lag: Mapping[str, int],
+        left_out: Mapping[str, int],
+    ) -> None:
         """Totals of an ingest worker, and what it has not taken yet by partition (`topic/number`)."""
         self._reach("ingest_events_total", events)
         self._reach("ingest_deltas_total", deltas)
         for reason, count in dead.items():
             self._reach("dlq_records_total", count, reason=reason)
+        for reason, count in left_out.items():
+            self._reach("ingest_left_out_total", count, reason=reason)
         for partition, records in lag.items():
             self._set("ingest_lag_records", records, partition=partition)
 
@@ -280,6 +289,11 @@ class Metrics:
         """`count` more dead letters of each reason; 0 shows the series, or `increase` would not see its first one."""
         for reason in reasons:
             self._count("dlq_records_total", count, reason=reason)
+
+    def leaves_out(self, reasons: Iterable[str]) -> None:
+        """Show the counters of what becomes no event, before the first of it."""
+        for reason in reasons:
+            self._count("ingest_left_out_total", 0, reason=reason)
 
     def checkpointed(self) -> None:
         """The state was saved now."""

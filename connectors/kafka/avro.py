@@ -1,0 +1,38 @@
+"""Avro bodies of the Confluent wire format: one compiled reader per schema id."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from connectors.kafka.events import Poison
+
+
+def compiled(schema: str, references: Mapping[str, str], reader: str | None = None) -> Callable[[bytes], Any]:
+    """A function from a body to its value. `references`: schemas that this one names, in the order in which they must
+    be known. `reader`: the reader's schema, whose defaults, aliases and wider types then apply (Avro 1.11, "Schema
+    Resolution"). The function raises Poison("body"); this one Poison("bad_schema")."""
+    import fastavro
+
+    try:
+        named: dict[str, Any] = {}
+        for text in references.values():
+            fastavro.parse_schema(json.loads(text), named)
+        writer = fastavro.parse_schema(json.loads(schema), named)
+        wanted = None if reader is None else fastavro.parse_schema(json.loads(reader), {})
+    except Exception:  # noqa: BLE001  # the library raises KeyError, TypeError and its own for what is no schema
+        raise Poison("bad_schema") from None
+
+    def decode(body: bytes) -> Any:
+        stream = io.BytesIO(body)
+        try:
+            value = fastavro.schemaless_reader(stream, writer, wanted)
+        except Exception:  # noqa: BLE001  # EOFError, IndexError, UnicodeDecodeError ...: whatever the bytes make of it
+            raise Poison("body") from None
+        if stream.tell() != len(body):
+            raise Poison("body")  # of another schema than the id says
+        return value
+
+    return decode

@@ -1,0 +1,95 @@
+"""Debezium's envelope of a table change: before, after, source, op; with and without Kafka Connect's schema wrapper."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from connectors.kafka.events import Poison
+
+OPERATIONS: Final = {"c": "create", "u": "update", "d": "delete", "r": "read", "t": "truncate", "m": "message"}
+
+UNAVAILABLE: Final = "__debezium_unavailable_value"
+"""What stands in `after` for a large value (TOAST) that the update did not touch."""
+
+_POSITION: Final = (
+    *("name", "db", "schema", "table", "collection"),
+    *("lsn", "txId"),  # PostgreSQL
+    *("gtid", "file", "pos", "row"),  # MySQL, MariaDB
+    *("change_lsn", "commit_lsn", "event_serial_no"),  # SQL Server, Db2
+    *("scn", "ssn"),  # Oracle
+    *("ord", "rs"),  # MongoDB
+)
+"""Fields of `source` that say where in the database's log a change stands, by connector."""
+
+_PLACES: Final = ("lsn", "pos", "change_lsn", "commit_lsn", "scn", "ord")
+
+
+class Change(NamedTuple):
+    """One change of a row. `body` is the whole envelope; `row` the row after the change, or before a delete."""
+
+    body: Mapping[str, Any]
+    op: str
+    tables: tuple[str, ...]
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+    @property
+    def row(self) -> Mapping[str, Any] | None:
+        return self.before if self.after is None else self.after
+
+    @property
+    def table(self) -> str | None:
+        return self.tables[0] if self.tables else None
+
+    def value(self, column: str) -> Any:
+        return None if self.row is None else self.row.get(column)
+
+    def changed(self, column: str) -> bool:
+        """Whether the change gave the column another value: in an update by comparison, else where it has one.
+        Poison("no_before") for an update that does not bring the row before it (PostgreSQL without REPLICA IDENTITY
+        FULL)."""
+        if self.row is None or column not in self.row:
+            return False
+        if self.op != "u":
+            return self.row[column] is not None
+        if self.before is None or column not in self.before:
+            raise Poison("no_before")
+        return bool(self.row[column] != UNAVAILABLE and self.row[column] != self.before[column])
+
+    def position(self) -> str | None:
+        """Where the change stands in the database's log, as a text that is the same in each repeat of it; None where
+        `source` does not say. Rows that share a place (a snapshot, a COPY) are told apart by their content, of which
+        only a digest stands here."""
+        source = self.body["source"]
+        if all(source.get(name) is None for name in _PLACES):
+            return None
+        place = [repr(source.get(name)) for name in _POSITION]
+        rows = hashlib.sha256(repr((self.before, self.after)).encode("utf-8", "surrogatepass")).hexdigest()
+        return "\x1f".join([*place, self.op, rows])
+
+
+def change(record: Any) -> Change:
+    """The change of a decoded record; Poison("envelope") where it is none."""
+    if isinstance(record, Mapping) and "payload" in record and "schema" in record and "op" not in record:
+        record = record["payload"]
+    if not isinstance(record, Mapping):
+        raise Poison("envelope")
+    op, source = record.get("op"), record.get("source")
+    if op not in OPERATIONS or not isinstance(source, Mapping):
+        raise Poison("envelope")
+    rows = [record.get("before"), record.get("after")]
+    if any(row is not None and not isinstance(row, Mapping) for row in rows):
+        raise Poison("envelope")
+    return Change(record, op, _tables(source), *rows)
+
+
+def _tables(source: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the table, the plain one first: `orders`, `public.orders`, `shop.orders`, `shop.public.orders`."""
+    table = source.get("table") or source.get("collection")
+    if not isinstance(table, str):
+        return ()
+    db, schema = source.get("db"), source.get("schema")
+    more = [f"{one}.{table}" for one in (schema, db) if one]
+    return (table, *more, *([f"{db}.{schema}.{table}"] if db and schema else []))

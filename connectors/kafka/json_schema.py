@@ -1,0 +1,48 @@
+"""JSON bodies with a JSON Schema: one compiled validator per schema id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from connectors.kafka.events import Poison
+
+
+def compiled(schema: str, references: Mapping[str, str]) -> Callable[[bytes], Any]:
+    """A function from a body to its value. It raises Poison("not_json") and Poison("invalid"); this one
+    Poison("bad_schema"). `references`: other schemas by the name under which this one refers to them. Nothing is ever
+    fetched from where a `$ref` points."""
+    import jsonschema
+    from jsonschema.validators import validator_for
+    from referencing import Registry
+    from referencing.jsonschema import DRAFT7
+
+    try:
+        body = json.loads(schema)
+        kind = validator_for(body, default=jsonschema.Draft7Validator)
+        kind.check_schema(body)
+        known = DRAFT7.create_resource
+        others = [(name, known(json.loads(text))) for name, text in references.items()]
+        validator = kind(body, registry=Registry().with_resources(others))
+        validator.is_valid({})  # a reference that nothing answers shows here, or at a record
+    except Exception:  # noqa: BLE001  # SchemaError, Unresolvable, ValueError, RecursionError: no usable schema
+        raise Poison("bad_schema") from None
+    parse = msgspec.json.Decoder().decode
+
+    def decode(body: bytes) -> Any:
+        try:
+            value = parse(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Poison("not_json") from None
+        try:
+            valid = validator.is_valid(value)
+        except Exception:  # noqa: BLE001  # an unresolved reference, a pattern that is none
+            raise Poison("bad_schema") from None
+        if not valid:
+            raise Poison("invalid")
+        return value
+
+    return decode

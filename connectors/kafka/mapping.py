@@ -1,0 +1,331 @@
+"""`[[source.mapping]]`: from records (table changes, or whatever a path reaches) to events."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final, Literal, NamedTuple, Self
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from connectors.columns import CASE_PREFIX
+from connectors.kafka import debezium
+from connectors.kafka.events import Event, LeftOut, Message, Poison, check_value
+from connectors.kafka.paths import ABSENT, UNIT_OF, Template, as_text, find, getter, nanoseconds, plain
+from connectors.times import ZonelessError
+from models.errors import InputError
+
+Op = Literal["c", "u", "d", "r", "t", "m"]
+Scalar = str | int | float | bool
+Unit = Literal["s", "ms", "us", "ns"]
+
+_ROWS: Final = ("c", "u", "d", "r")
+_CHANGES: Final = ("c", "u", "r")
+"""Operations by default; where columns are named, a deleted row has none that changed."""
+
+_TIMES: Final = ("source.ts_ns", "source.ts_us", "source.ts_ms", "ts_ms")
+"""Where Debezium says when the database changed, the finest first."""
+
+
+class EventMapping(BaseModel):
+    """One kind of event. All mappings that match a record make an event each (`column`: one for each that changed)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    topic: tuple[str, ...] = ()
+    """Only records of these topics; all by default."""
+    table: tuple[str, ...] = ()
+    """Debezium: only changes of these tables, as `orders`, `public.orders`, `shop.orders` or `shop.public.orders`."""
+    op: tuple[Op, ...] = ()
+    """Debezium: only these operations (c create, u update, d delete, r snapshot, t truncate, m message). By default c,
+    u, d and r; with `column` c, u and r."""
+    column: tuple[str, ...] = ()
+    """Debezium: an event for each of these columns that the change gave another value."""
+    where: dict[str, Scalar | tuple[Scalar, ...]] = {}
+    """Only records that have these values at these paths (one of them, where a list is given)."""
+    activity: str = Field(min_length=1)
+    """A text with paths in braces: `{table}.{column} set to {value}`. Every value that you put here stands in released
+    activities; name none that says something of a person."""
+    case: str = Field(min_length=1)
+    """Path, or a text with paths in braces. Debezium: `row.order_id`, the row after the change, or before a delete."""
+    time: str | None = Field(default=None, min_length=1)
+    """Path. Debezium: when the database changed (`source.ts_ns`, `ts_us` or `ts_ms`) by default."""
+    time_unit: Unit | None = None
+    """Of a time that is a number; `source.time_unit` by default, and by name at Debezium's `ts_ms` and its like."""
+    resource: str | None = Field(default=None, min_length=1)
+    """Path, or a text with paths in braces."""
+    attributes: dict[str, str] = {}
+    """Attribute to path; `case:X` is an attribute of the case."""
+    event_id: str | None = Field(default=None, min_length=1)
+    """Path of what names the event, so that a repeat is dropped. Debezium: the place in the database's log by default.
+    """
+    end: bool = False
+    """The event ends its case."""
+
+    @field_validator("topic", "table", "op", "column", mode="before")
+    @classmethod
+    def _one_or_more(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _templates(self) -> Self:
+        for name in ("activity", "case", "resource"):
+            try:
+                Template.parse(getattr(self, name) or "")
+            except InputError as error:
+                raise ValueError(f"{name}: {error}") from None
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that it gives, without their level."""
+        return tuple(name.removeprefix(CASE_PREFIX) for name in self.attributes)
+
+
+class Found(NamedTuple):
+    """A record as mappings see it: what the paths reach, and the change where it is one."""
+
+    message: Message
+    body: Any
+    change: debezium.Change | None
+    key: Callable[[], Any]
+
+    def get(self, path: str, column: str | None = None) -> Any:
+        """The value at a path: of the record, of its message (`@key`, `@header.X`, `@topic`, `@timestamp`), or a word
+        about the change (`table`, `op`, `operation`, `column`, `value`, `row...`)."""
+        if path.startswith("@"):
+            return self._about(path[1:])
+        if self.change is not None:
+            if path in _WORDS:
+                return _WORDS[path](self.change, column)
+            if path.startswith("row."):
+                return find(self.change.row, path[4:])
+        return find(self.body, path)
+
+    def _about(self, path: str) -> Any:
+        root, _, rest = path.partition(".")
+        if root == "header":
+            value = dict(self.message.headers or ()).get(rest)
+            return ABSENT if value is None else value.decode("utf-8", "replace")
+        if root == "key":
+            value = self.key()
+            return ABSENT if value is None else find(value, rest) if rest else value
+        if path == "topic":
+            return self.message.topic
+        if path == "timestamp" and self.message.timestamp_ms is not None:
+            return self.message.timestamp_ms
+        return ABSENT
+
+
+_WORDS: Final[Mapping[str, Callable[[debezium.Change, str | None], Any]]] = {
+    "table": lambda change, _: change.table if change.table is not None else ABSENT,
+    "op": lambda change, _: change.op,
+    "operation": lambda change, _: debezium.OPERATIONS[change.op],
+    "column": lambda _, column: ABSENT if column is None else column,
+    "value": lambda change, column: ABSENT if column is None else change.value(column),
+}
+
+
+def key_of(key: bytes | None) -> Any:
+    """The key of a record: as JSON where it is (of Connect's wrapper the payload), else as text."""
+    if key is None:
+        return None
+    try:
+        value = msgspec.json.decode(key)
+    except (ValueError, RecursionError):
+        return key.decode("utf-8", "replace")
+    if isinstance(value, dict) and set(value) == {"schema", "payload"}:
+        value = value["payload"]
+    return value if isinstance(value, str | dict) else key.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The mappings of a source, compiled by `rules`."""
+
+    compiled: tuple[_Rule, ...]
+    changes: bool
+    snapshots: bool
+
+    def events(self, message: Message, body: Any, key: Callable[[], Any]) -> list[Event]:
+        """The events of a decoded record; LeftOut where there is none, Poison where one cannot be made."""
+        if isinstance(body, str):
+            body = _unquoted(body)
+        change = debezium.change(body) if self.changes else None
+        if change is not None and change.op == "r" and not self.snapshots:
+            raise LeftOut("snapshot")
+        found = Found(message, body if change is None else change.body, change, key)
+        matching = [rule for rule in self.compiled if rule.matches(found)]
+        if not matching:
+            raise LeftOut("no_mapping")
+        events = [event for rule in matching for event in rule.events(found)]
+        if not events:
+            raise LeftOut("unchanged")
+        return events
+
+
+def _unquoted(text: str) -> Any:
+    """A JSON text whose whole is a JSON text: the payload of the outbox event router."""
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        raise Poison("schema") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    own: str
+    """Tells its events from those that other mappings make of the same record."""
+    mapping: EventMapping
+    parse: Callable[[str], int]
+    unit: str | None
+    activity: Callable[[Callable[[str], Any]], Any]
+    case: Callable[[Callable[[str], Any]], Any]
+    resource: Callable[[Callable[[str], Any]], Any] | None
+
+    def matches(self, found: Found) -> bool:
+        wanted, change = self.mapping, found.change
+        if wanted.topic and found.message.topic not in wanted.topic:
+            return False
+        if change is not None and not self._takes(change):
+            return False
+        return all(_is_one(found.get(path), value) for path, value in wanted.where.items())
+
+    def _takes(self, change: debezium.Change) -> bool:
+        wanted = self.mapping
+        if wanted.table and not set(wanted.table) & set(change.tables):
+            return False
+        return change.op in (wanted.op or (_CHANGES if wanted.column else _ROWS))
+
+    def events(self, found: Found) -> Iterator[Event]:
+        if not self.mapping.column or found.change is None:
+            yield self._event(found, None)
+            return
+        for column in self.mapping.column:
+            if found.change.changed(column):
+                yield self._event(found, column)
+
+    def _event(self, found: Found, column: str | None) -> Event:
+        def get(path: str) -> Any:
+            return found.get(path, column)
+
+        activity = self.activity(get)
+        if activity is ABSENT or not activity:
+            raise Poison("mapping")
+        return Event(
+            name_of(self.case(get)),
+            activity,
+            self._time(get),
+            None if self.resource is None else optional_name(self.resource(get)),
+            self._attributes(get),
+            self._event_id(found, get, column),
+            self.mapping.end,
+        )
+
+    def _time(self, get: Callable[[str], Any]) -> int:
+        paths = _TIMES if self.mapping.time is None else (self.mapping.time,)
+        for path in paths:
+            value = get(path)
+            if value is not ABSENT and value is not None:
+                return time_of(value, self.parse, self._unit_at(path))
+        raise Poison("time")
+
+    def _unit_at(self, path: str) -> str | None:
+        if self.mapping.time_unit is not None:
+            return self.mapping.time_unit
+        known = "ms" if path == "@timestamp" else UNIT_OF.get(path.rpartition(".")[2])
+        return known or self.unit
+
+    def _attributes(self, get: Callable[[str], Any]) -> dict[str, dict[str, Any]] | None:
+        result: dict[str, dict[str, Any]] = {}
+        for name, path in self.mapping.attributes.items():
+            value = attribute_of(get(path))
+            if value is not None:
+                level = "case" if name.startswith(CASE_PREFIX) else "event"
+                result.setdefault(level, {})[name.removeprefix(CASE_PREFIX)] = value
+        return result or None
+
+    def _event_id(self, found: Found, get: Callable[[str], Any], column: str | None) -> str | None:
+        """What a repeat of the event has again. Events of one record are different events: each has its mapping and its
+        column in its id."""
+        if self.mapping.event_id is not None:
+            base = optional_name(get(self.mapping.event_id))
+        else:
+            base = None if found.change is None else found.change.position()
+        if base is None:
+            return None
+        return "\x1f".join((base, self.own, column or ""))
+
+
+def rules(
+    mappings: Sequence[EventMapping], parse: Callable[[str], int], unit: str | None, *, changes: bool, snapshots: bool
+) -> Rules:
+    """Compile mappings. `parse`: of times that are text; `changes`: records are Debezium's; `snapshots`: take op r."""
+    compiled = tuple(
+        _Rule(
+            hashlib.sha256(repr((one.activity, one.table, one.op)).encode()).hexdigest(),
+            one,
+            parse,
+            unit,
+            Template.parse(one.activity).fill,
+            getter(one.case),
+            None if one.resource is None else getter(one.resource),
+        )
+        for one in mappings
+    )
+    return Rules(compiled, changes, snapshots)
+
+
+def _is_one(value: Any, wanted: Scalar | tuple[Scalar, ...]) -> bool:
+    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in _listed(wanted))
+
+
+def _listed(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    return wanted if isinstance(wanted, tuple) else (wanted,)
+
+
+def name_of(value: Any) -> str:
+    """A case id: a text or a whole number. Poison("schema") for anything else."""
+    found = optional_name(value)
+    if not found:
+        raise Poison("schema")
+    return found
+
+
+def optional_name(value: Any) -> str | None:
+    """A resource or an event id; None where there is none."""
+    if value is None or value is ABSENT:
+        return None
+    if isinstance(value, bool | float | list | Mapping):
+        raise Poison("schema")
+    try:
+        return as_text(value)
+    except ValueError:
+        raise Poison("schema") from None
+
+
+def time_of(value: Any, parse: Callable[[str], int], unit: str | None) -> int:
+    """A time in ns since 1970; Poison("time") or Poison("zoneless_time")."""
+    try:
+        return nanoseconds(value, parse, unit)
+    except ZonelessError:
+        raise Poison("zoneless_time") from None
+    except (ValueError, OverflowError):
+        raise Poison("time") from None
+
+
+def attribute_of(value: Any) -> Any:
+    """The value of an attribute as JSON has it, None where there is none; Poison("schema") for what no file holds."""
+    if value is None or value is ABSENT:
+        return None
+    try:
+        value = plain(value)
+    except (ValueError, OverflowError, RecursionError):
+        raise Poison("schema") from None
+    check_value(value)
+    if isinstance(value, float) and not isfinite(value):
+        raise Poison("schema")
+    return value

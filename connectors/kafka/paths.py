@@ -1,0 +1,149 @@
+"""Paths into a decoded record (`after.status`, `@header.id`) and templates over them (`{table}.{column}`)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from connectors.times import EPOCH, UNITS
+from models.errors import InputError
+
+ABSENT: Final = object()
+"""What a path finds where nothing is; a value that is null is None."""
+
+_FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+def find(record: Any, path: str) -> Any:
+    """The value at a path, ABSENT where there is none. The whole path is tried as one name first: XES names have dots
+    and colons in them. A number in a path is a place in a list; a text on the way that is JSON is read as such (the
+    payload of an outbox)."""
+    if isinstance(record, Mapping) and path in record:
+        return record[path]
+    value = record
+    for name in path.split("."):
+        if isinstance(value, str):
+            value = _embedded(value)
+        if isinstance(value, Mapping):
+            value = value.get(name, ABSENT)
+        elif isinstance(value, list) and name.isascii() and name.isdigit() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            return ABSENT
+    return value
+
+
+def _embedded(text: str) -> Any:
+    if text[:1] not in ("{", "["):
+        return ABSENT
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text with paths in braces; `{{` and `}}` are braces. A text without braces is not one: see `Value`."""
+
+    texts: tuple[str, ...]
+    paths: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Template:
+        """InputError where a brace is left open or a path is empty."""
+        texts, paths, begin, current = [], [], 0, ""
+        for found in _FIELD.finditer(text):
+            current += text[begin : found.start()]
+            begin = found.end()
+            if found[0] in ("{{", "}}"):
+                current += found[0][0]
+            elif not found[1] or not found[1].strip():
+                raise InputError(f"template {text!r}: a brace without a path; write {{{{ for a brace")
+            else:
+                texts.append(current)
+                paths.append(found[1].strip())
+                current = ""
+        texts.append(current + text[begin:])
+        return cls(tuple(texts), tuple(paths))
+
+    def fill(self, get: Callable[[str], Any]) -> Any:
+        """The text, ABSENT where one of its paths finds nothing; a null reads `null`."""
+        parts = [self.texts[0]]
+        for path, text in zip(self.paths, self.texts[1:], strict=True):
+            value = get(path)
+            if value is ABSENT:
+                return ABSENT
+            parts += ["null" if value is None else as_text(value), text]
+        return "".join(parts)
+
+
+def getter(text: str) -> Callable[[Callable[[str], Any]], Any]:
+    """A path, or a template where the text has braces: a function from a lookup of paths to the value."""
+    if "{" not in text and "}" not in text:
+        return lambda get: get(text)
+    return Template.parse(text).fill
+
+
+def as_text(value: Any) -> str:
+    """A value as it stands in an activity or an id."""
+    value = plain(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """A decoded value as JSON has it. Times become ISO 8601, decimals numbers (floats: 15 digits), bytes base64."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, datetime | date | clock_time):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, Sequence):
+        return [plain(one) for one in value]
+    if isinstance(value, UUID):
+        return str(value)
+    raise ValueError(f"a value of type {type(value).__name__}")
+
+
+UNIT_OF: Final = {"ts_s": "s", "ts_ms": "ms", "ts_us": "us", "ts_ns": "ns"}
+"""Debezium's names of times say their unit."""
+
+
+def nanoseconds(value: Any, parse: Callable[[str], int], unit: str | None) -> int:
+    """A time in ns since 1970: text, a time of Avro, or a number in a unit. ZonelessError and ValueError as `parse`."""
+    if isinstance(value, bool):
+        raise ValueError("no time")
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            return parse(value.isoformat())
+        since = value.astimezone(UTC) - EPOCH
+        return (since.days * 86400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
+    if isinstance(value, str):
+        return parse(value)
+    if unit is None or not isinstance(value, int | float):
+        raise ValueError("no time")
+    moment = value * UNITS[unit] if isinstance(value, int) else round(value * UNITS[unit])
+    if moment not in _MOMENTS:
+        raise ValueError("a time outside the years 1678 to 2261")
+    return moment
+
+
+_MOMENTS = range(-9_214_560_000_000_000_000, 9_214_646_400_000_000_001)
+"""1678-01-01 to 2262-01-01: the years that `connectors.times` takes."""

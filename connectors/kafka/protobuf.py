@@ -1,0 +1,188 @@
+"""Protobuf bodies of the Confluent wire format: message indexes, then the message; one set of types per schema id."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from connectors.kafka.events import DEEPEST, Poison
+from connectors.times import EPOCH
+from models.errors import UnavailableError
+
+MAIN: Final = "veilstream.main.proto"
+"""The name under which a schema is compiled; references have names of their own."""
+
+COMPILE_SECONDS = 60.0
+MOST_INDEXES = 64
+"""Levels of nested message types; a larger count is no message index."""
+
+
+def compiled(schema: str, references: Mapping[str, str]) -> Callable[[bytes], Any]:
+    """A function from a body (message indexes and message) to a dict by field names. It raises Poison("message_index")
+    and Poison("body"); this one Poison("bad_schema").
+
+    Enums become their names, well-known times become times, wrappers their values; a field without presence that is not
+    set has its default, one with presence is absent.
+    """
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    files = descriptor_pb2.FileDescriptorSet.FromString(_descriptors(schema, references))
+    pool = descriptor_pool.DescriptorPool()
+    try:
+        for file in files.file:
+            pool.Add(file)
+        messages = pool.FindFileByName(MAIN)
+        names = [one.name for one in next(file for file in files.file if file.name == MAIN).message_type]
+        kinds = [messages.message_types_by_name[name] for name in names]
+    except (KeyError, TypeError, ValueError):
+        raise Poison("bad_schema") from None
+    known: dict[tuple[int, ...], Any] = {}
+
+    def kind(indexes: tuple[int, ...]) -> Any:
+        if indexes not in known:
+            try:
+                found = kinds[indexes[0]]
+                for index in indexes[1:]:
+                    found = found.nested_types[index]
+            except IndexError:
+                raise Poison("message_index") from None
+            known[indexes] = message_factory.GetMessageClass(found)
+        return known[indexes]
+
+    def decode(body: bytes) -> Any:
+        indexes, begin = message_indexes(body)
+        message = kind(indexes)()
+        try:
+            message.ParseFromString(body[begin:])
+        except Exception:  # noqa: BLE001  # DecodeError; the implementations differ in what else they raise
+            raise Poison("body") from None
+        if not message.IsInitialized():
+            raise Poison("body")  # a required field of proto2 is not there
+        return _value(message, 0)
+
+    return decode
+
+
+def _descriptors(schema: str, references: Mapping[str, str]) -> bytes:
+    """The compiled files, by protoc in a process of its own: what it says of a schema stays out of our log."""
+    with tempfile.TemporaryDirectory(prefix="veilstream-proto-") as name:
+        folder = Path(name)
+        for file, text in {**references, MAIN: schema}.items():
+            path = folder / file
+            if ".." in Path(file).parts or Path(file).is_absolute():
+                raise Poison("bad_schema")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        out = folder / "out.bin"
+        command = [sys.executable, "-c", _PROTOC, str(folder), str(out), MAIN]
+        try:
+            ended = subprocess.run(command, capture_output=True, timeout=COMPILE_SECONDS, check=False)  # noqa: S603
+        except (OSError, subprocess.TimeoutExpired):
+            raise UnavailableError("protoc does not answer") from None
+        if ended.returncode or not out.exists():
+            raise Poison("bad_schema")
+        return out.read_bytes()
+
+
+_PROTOC = """
+import sys
+from importlib.resources import files
+from grpc_tools import protoc
+folder, out, name = sys.argv[1:]
+own = str(files("grpc_tools") / "_proto")
+sys.exit(protoc.main(["protoc", f"-I{folder}", f"-I{own}", f"--descriptor_set_out={out}", "--include_imports", name]))
+"""
+
+
+def message_indexes(body: bytes) -> tuple[tuple[int, ...], int]:
+    """Which message of the schema a body holds, and where the message begins: a count and so many indexes, zigzag
+    varints; a single 0 stands for the first message. Poison("message_index") where there is none."""
+    count, at = _varint(body, 0)
+    if count == 0:
+        return (0,), at
+    if not 0 < count <= MOST_INDEXES:
+        raise Poison("message_index")
+    indexes = []
+    for _ in range(count):
+        index, at = _varint(body, at)
+        if index < 0:
+            raise Poison("message_index")
+        indexes.append(index)
+    return tuple(indexes), at
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    found = 0
+    for shift in range(0, 35, 7):
+        if at >= len(body):
+            break
+        byte = body[at]
+        at += 1
+        found |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return (found >> 1) ^ -(found & 1), at
+    raise Poison("message_index")
+
+
+_WRAPPERS: Final = frozenset(
+    f"google.protobuf.{kind}Value"
+    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+
+
+def _value(message: Any, depth: int) -> Any:
+    """A message as a dict, a time, or the value that it wraps."""
+    kind = message.DESCRIPTOR.full_name
+    if kind in _WRAPPERS:
+        return message.value
+    if kind == "google.protobuf.Timestamp":
+        return _moment(message)
+    if kind in ("google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"):
+        from google.protobuf import json_format
+
+        return json_format.MessageToDict(message)
+    if depth >= DEEPEST:
+        raise Poison("body")
+    return {
+        field.name: _field(message, field, depth)
+        for field in message.DESCRIPTOR.fields
+        if not field.has_presence or message.HasField(field.name)
+    }
+
+
+def _moment(message: Any) -> datetime | str:
+    """A Timestamp: to the microsecond a datetime, finer as text."""
+    try:
+        moment = EPOCH + timedelta(seconds=message.seconds)
+    except OverflowError:
+        raise Poison("time") from None
+    if not 0 <= message.nanos < 1_000_000_000:
+        raise Poison("time")
+    if message.nanos % 1000 == 0:
+        return moment + timedelta(microseconds=message.nanos // 1000)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{message.nanos:09d}+00:00"
+
+
+def _field(message: Any, field: Any, depth: int) -> Any:
+    value = getattr(message, field.name)
+    if not field.is_repeated:
+        return _single(field, value, depth)
+    entry = field.message_type
+    if entry is not None and entry.GetOptions().map_entry:
+        values = entry.fields_by_name["value"]
+        return {str(key): _single(values, value[key], depth) for key in value}
+    return [_single(field, one, depth) for one in value]
+
+
+def _single(field: Any, value: Any, depth: int) -> Any:
+    if field.message_type is not None:
+        return _value(value, depth + 1)
+    if field.enum_type is not None:
+        known: Mapping[int, Any] = field.enum_type.values_by_number
+        return known[value].name if value in known else value
+    return value

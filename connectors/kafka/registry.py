@@ -1,0 +1,244 @@
+"""`[source.registry]`: schemas by id from a registry with Confluent's interface, each fetched and compiled once."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import struct
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from connectors.kafka.events import Poison
+from connectors.kafka.security import read_secret
+from models.errors import InputError, UnavailableError
+
+MAGIC: Final = 0
+HEADER: Final = struct.Struct(">bI")
+"""Magic byte and schema id in front of every body: Confluent's wire format."""
+
+UNKNOWN_SECONDS: Final = 60.0
+"""An id that the registry does not know is asked for again after this long: a wrong id in every record of a topic must
+not become a request for each, and one that was registered late must become known."""
+
+MOST_REFERENCES: Final = 256
+"""Schemas that one schema may pull in; a registry that answers in a circle ends here."""
+
+MOST_REFUSED: Final = 10_000
+"""Ids without a schema that are remembered; a topic full of wrong ids must not fill the memory."""
+
+SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
+Read = Callable[[bytes], Any]
+
+
+class RegistryOptions(BaseModel):
+    """`[source.registry]`: how to reach the schema registry. Secrets come from files or the environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    url: str = Field(min_length=1)
+    """http:// or https://; several by comma are tried in turn."""
+    username: str | None = None
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    token: SecretStr | None = None
+    token_file: Path | None = None
+    """A bearer token, read again for every request: whoever renews it only writes the file."""
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    key_password: SecretStr | None = None
+    key_password_file: Path | None = None
+    timeout: float = Field(default=10.0, gt=0, le=300)
+    """Seconds that one request may take; after it the registry counts as away, and is asked again."""
+    allow_credentials_without_tls: bool = False
+
+    @field_validator("url")
+    @classmethod
+    def _plain(cls, value: str) -> str:
+        for one in value.split(","):
+            try:
+                parts = urlsplit(one.strip())
+                fine = parts.scheme in ("http", "https") and bool(parts.hostname)
+                _ = parts.port
+            except ValueError:
+                fine, parts = False, None
+            if not fine:
+                raise ValueError("use http://host:port or https://host:port, several by comma")
+            if parts is not None and (parts.username or parts.password):
+                raise ValueError("credentials stand in the address; use username and password_file")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        password, token = self.password or self.password_file, self.token or self.token_file
+        if (self.username is None) != (password is None):
+            raise ValueError("username and password (or password_file) go together")
+        if password and token:
+            raise ValueError("give username and password, or a token; not both")
+        if (password or token) and "http://" in self.url and not self.allow_credentials_without_tls:
+            raise ValueError(
+                "credentials over http:// are readable by the network; use https://, or set "
+                "allow_credentials_without_tls = true"
+            )
+        if self.key_file and not self.cert_file:
+            raise ValueError("key_file needs cert_file")
+        return self
+
+    def secret(self, name: str) -> str | None:
+        """The secret itself, from the setting or from its file; InputError where the file cannot be read."""
+        value = getattr(self, name)
+        if value is not None:
+            return str(value.get_secret_value())
+        path = getattr(self, f"{name}_file")
+        return None if path is None else read_secret(path, f"source.registry.{name}_file")
+
+    def client(self) -> Any:
+        """The client of confluent-kafka; InputError where it is not installed, or where TLS files cannot be used."""
+        needs("confluent_kafka.schema_registry", "source.registry")
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        settings: dict[str, Any] = {"url": self.url, "timeout": self.timeout, "max.retries": 0}
+        if self.username is not None:
+            settings["basic.auth.user.info"] = f"{self.username}:{self.secret('password')}"
+        if self.token or self.token_file:
+            settings |= {
+                "bearer.auth.credentials.source": "CUSTOM",
+                "bearer.auth.custom.provider.function": self._bearer,
+                "bearer.auth.custom.provider.config": {},
+            }
+        files = {"ssl.ca.location": self.ca_file, "ssl.certificate.location": self.cert_file}
+        files["ssl.key.location"] = self.key_file
+        settings |= {name: str(path) for name, path in files.items() if path is not None}
+        if (password := self.secret("key_password")) is not None:
+            settings["ssl.key.password"] = password
+        try:
+            return SchemaRegistryClient(settings)
+        except (OSError, ssl.SSLError) as error:
+            raise InputError(f"source.registry: TLS files cannot be used ({type(error).__name__})") from None
+
+    def _bearer(self, _config: Mapping[str, Any]) -> dict[str, str]:
+        """What the client puts into its headers; the cluster is asked for by Confluent's cloud only."""
+        return {"bearer.auth.token": self.secret("token") or "", "bearer.auth.logical.cluster": ""}
+
+
+def needs(module: str, what: str) -> None:
+    """InputError with the line to type where an optional library is missing."""
+    import importlib
+
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        raise InputError(f"{what} needs the extra `registry`: pip install 'veilstream[registry]'") from None
+
+
+def schema_id(value: bytes) -> int:
+    """The id in front of a body; Poison("no_schema_id") where none stands there."""
+    if len(value) < HEADER.size or value[0] != MAGIC:
+        raise Poison("no_schema_id")
+    return int(HEADER.unpack_from(value)[1])
+
+
+class Schemas:
+    """Readers of bodies by schema id. `fetch` asks the registry and may fail; `read` only looks up.
+
+    `client`: as `RegistryOptions.client` makes it; `compilers`: for the types of schemas that are read.
+    """
+
+    def __init__(
+        self, client: Any, compilers: Mapping[SchemaType, Callable[[str, Mapping[str, str]], Read]], url: str
+    ) -> None:
+        self._client, self._compilers, self._url = client, compilers, url
+        self._readers: dict[int, Read] = {}
+        self._refused: dict[int, tuple[str, float]] = {}
+        """Ids that cannot be used: the class of error, and until when that stands."""
+
+    def fetch(self, values: Iterable[bytes | None]) -> None:
+        """Fetch and compile what these records need and is not known. UnavailableError where the registry does not
+        say: nothing is decided then, and the records must wait."""
+        if len(self._refused) > MOST_REFUSED:
+            self._refused.clear()
+        for number in {number for value in values if (number := _id_or_none(value)) is not None}:
+            if number not in self._readers and self._refusal(number) is None:
+                try:
+                    self._readers[number] = self._compile(number)
+                except Poison as poison:
+                    self._refused[number] = (poison.kind, time.monotonic() + UNKNOWN_SECONDS)
+
+    def read(self, value: bytes) -> Any:
+        """The decoded body. Poison for what is none; UnavailableError where `fetch` was not asked for its schema."""
+        number = schema_id(value)
+        reader = self._readers.get(number)
+        if reader is None:
+            refused = self._refused.get(number)
+            if refused is None:
+                raise UnavailableError(f"{self._url}: schema {number} was not fetched")
+            raise Poison(refused[0])
+        return reader(value[HEADER.size :])
+
+    def _refusal(self, number: int) -> str | None:
+        kind, until = self._refused.get(number, ("", 0.0))
+        return kind if time.monotonic() < until else None
+
+    def _compile(self, number: int) -> Read:
+        schema = self._asked(partial(self._client.get_schema, number), "unknown_schema")
+        references: dict[str, str] = {}
+        self._collect(schema.references or (), references)
+        compiler = self._compilers.get(schema.schema_type or "AVRO")
+        if compiler is None:
+            raise Poison("schema_type")
+        return compiler(schema.schema_str, references)
+
+    def _collect(self, named: Iterable[Any], into: dict[str, str]) -> None:
+        """The referenced schemas, those that others need first."""
+        for one in named:
+            if one.name in into:
+                continue
+            if len(into) >= MOST_REFERENCES:
+                raise Poison("bad_schema")
+            into[one.name] = ""  # known to be on its way: a circle ends here
+            found = self._asked(partial(self._client.get_version, one.subject, one.version), "bad_schema")
+            self._collect(found.schema.references or (), into)
+            del into[one.name]
+            into[one.name] = found.schema.schema_str
+
+    def _asked(self, question: Callable[[], Any], missing: str) -> Any:
+        """The registry's answer; Poison(`missing`) where it says that there is none, UnavailableError for all else.
+        What the registry says in its answer is not repeated: it may hold what was asked."""
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+        try:
+            return question()
+        except SchemaRegistryError as error:
+            if error.http_status_code == 404:
+                raise Poison(missing) from None
+            if error.http_status_code in (401, 403):
+                raise UnavailableError(
+                    f"{self._url}: refuses our credentials (HTTP {error.http_status_code})"
+                ) from None
+            raise UnavailableError(f"{self._url}: answers HTTP {error.http_status_code}") from None
+        except InputError as error:  # a token file that is gone for the moment
+            raise UnavailableError(str(error)) from None
+        except Exception as error:  # noqa: BLE001  # the client's transport has errors of its own, and of its JSON
+            raise UnavailableError(f"{self._url}: does not answer ({type(error).__name__})") from None
+
+
+def _id_or_none(value: bytes | None) -> int | None:
+    return None if value is None or len(value) < HEADER.size or value[0] != MAGIC else schema_id(value)
+
+
+def json_text(path: Path) -> str:
+    """The text of a schema file; InputError where it cannot be read or is no JSON."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        json.loads(text)
+    except OSError as error:
+        raise InputError(f"source.reader_schema: {path} cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"source.reader_schema: {path} is no JSON") from None
+    return text

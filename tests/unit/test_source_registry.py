@@ -1,0 +1,423 @@
+"""Avro, Protobuf and JSON Schema in Confluent's wire format: evolution, and each kind of bad record."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import fastavro
+import pytest
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.schema_registry.schema_registry_client import SchemaRegistryClient
+from confluent_kafka.serialization import MessageField, SerializationContext
+from pydantic import ValidationError
+
+from connectors.columns import Names
+from connectors.kafka.events import Event, Message, Poison, Schema
+from connectors.kafka.formats import Formats, formats
+from connectors.kafka.registry import RegistryOptions
+from models.errors import InputError, UnavailableError
+from tests.kafka.secure import certificates
+from tests.schema_registry import SchemaRegistry, framed
+
+NAMES = Names(case="order", activity="step", time="at", resource="by.name")
+NOON = 1_704_110_400_000_000_000
+"""2024-01-01T12:00:00Z"""
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    """A registry of this test's own."""
+    with SchemaRegistry() as one:
+        yield one
+
+
+def reader(registry: SchemaRegistry, kind: str, **options: Any) -> Formats:
+    """What reads records of a kind."""
+    schema = Schema(names=NAMES, attributes=("amount", "channel"), format=kind, event_id="id")
+    found = formats(schema, registry=RegistryOptions(url=registry.url), **options)
+    assert found is not None
+    return found
+
+
+def event(source: Formats, value: bytes | None) -> Event:
+    """The one event of a record."""
+    message = Message("orders", None, value)
+    assert source.prepare is not None
+    source.prepare([message])
+    (found,) = source.events(message)
+    return found
+
+
+def refusal(source: Formats, value: bytes | None) -> str:
+    """The class of error of a record."""
+    with pytest.raises(Poison) as caught:
+        event(source, value)
+    return caught.value.kind
+
+
+# Avro
+
+FIELDS: list[dict[str, Any]] = [
+    {"name": "order", "type": "long"},
+    {"name": "step", "type": "string"},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {
+        "name": "by",
+        "type": ["null", {"type": "record", "name": "Clerk", "fields": [{"name": "name", "type": "string"}]}],
+    },
+]
+FIRST = {"type": "record", "name": "Step", "namespace": "shop", "fields": FIELDS}
+AMOUNT = {
+    "name": "amount",
+    "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}],
+    "default": None,
+}
+SECOND = {**FIRST, "fields": [AMOUNT, *FIELDS, {"name": "channel", "type": "string", "default": "web"}]}
+ORDER = {"order": 7, "step": "pack", "at": 1_704_110_400_000, "by": {"name": "Ann"}}
+
+
+def avro(schema: dict[str, Any], value: dict[str, Any]) -> bytes:
+    """A body."""
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return stream.getvalue()
+
+
+def test_avro_records_of_two_schemas_stand_in_one_topic(registry: SchemaRegistry) -> None:
+    """Each record is read by the schema that it was written with; what a later schema adds is an attribute from then
+    on, and the registry is asked once for each id."""
+    from decimal import Decimal
+
+    source = reader(registry, "avro")
+    one, two = (registry.register("orders-value", json.dumps(schema)) for schema in (FIRST, SECOND))
+    old = event(source, framed(one, avro(FIRST, ORDER)))
+    assert old == Event("7", "pack", NOON, "Ann", None, None, False)
+    new = framed(two, avro(SECOND, {**ORDER, "amount": Decimal("12.50"), "channel": "shop", "by": None}))
+    for _ in range(3):
+        assert event(source, new) == Event(
+            "7", "pack", NOON, None, {"event": {"amount": 12.5, "channel": "shop"}}, None, False
+        )
+    assert registry.requests == ["/schemas/ids/1", "/schemas/ids/2"]
+
+
+def test_a_readers_schema_brings_defaults_and_aliases(registry: SchemaRegistry, tmp_path: Path) -> None:
+    """A field that was renamed is read under its new name, and one that an old record lacks has its default."""
+    written = {**FIRST, "fields": [{"name": "ticket", "type": "int"}, *FIELDS[1:]]}
+    renamed = {"name": "order", "type": "long", "aliases": ["ticket"]}
+    path = tmp_path / "reader.avsc"
+    path.write_text(
+        json.dumps({**FIRST, "fields": [renamed, *FIELDS[1:], {"name": "channel", "type": "string", "default": "web"}]})
+    )
+    number = registry.register("orders-value", json.dumps(written))
+    source = reader(registry, "avro", reader_schema=path)
+    found = event(source, framed(number, avro(written, {**ORDER, "ticket": 9})))
+    assert (found.case, found.attributes) == ("9", {"event": {"channel": "web"}})
+
+
+def test_avro_schemas_refer_to_others(registry: SchemaRegistry) -> None:
+    """A type that stands under a subject of its own is fetched by subject and version."""
+    clerk = {"type": "record", "name": "shop.Clerk", "fields": [{"name": "name", "type": "string"}]}
+    registry.register("clerk", json.dumps(clerk))
+    outer = {**FIRST, "fields": [*FIELDS[:3], {"name": "by", "type": "shop.Clerk"}]}
+    reference = {"name": "shop.Clerk", "subject": "clerk", "version": 1}
+    number = registry.register("orders-value", json.dumps(outer), references=(reference,))
+    assert event(reader(registry, "avro"), framed(number, avro(FIRST, ORDER).replace(b"\x02\x06Ann", b"\x06Ann"))) == (
+        Event("7", "pack", NOON, "Ann", None, None, False)
+    )
+
+
+def test_bad_avro_records_have_a_reason_each(registry: SchemaRegistry) -> None:
+    """No magic byte, an id nobody registered, a body that ends early or goes on, one of another schema, a schema that
+    is none, one of another type, and values that are no event."""
+    source, body = reader(registry, "avro"), avro(FIRST, ORDER)
+    number = registry.register("orders-value", json.dumps(FIRST))
+    assert refusal(source, None) == "null_value"
+    assert refusal(source, b"") == refusal(source, b"\0\0\0\0") == "no_schema_id"
+    assert refusal(source, json.dumps(ORDER).encode()) == "no_schema_id"
+    assert refusal(source, framed(77, body)) == "unknown_schema"
+    for size in range(len(body)):
+        assert refusal(source, framed(number, body[:size])) == "body"
+    assert refusal(source, framed(number, body + b"\0")) == "body"
+    assert refusal(source, framed(number, b"\xff" * 20)) == "body"
+    empty = avro(FIRST, {**ORDER, "step": ""})
+    assert refusal(source, framed(number, empty)) == "schema"
+    late = avro(FIRST, {**ORDER, "at": 1 << 60})
+    assert refusal(source, framed(number, late)) in ("body", "time")
+    plain = {**FIRST, "fields": [*FIELDS[:2], {"name": "at", "type": "long"}, FIELDS[3]]}
+    assert refusal(source, framed(registry.register("p", json.dumps(plain)), avro(plain, ORDER))) == "time"
+    assert refusal(source, framed(registry.register("x", '{"type": "record"}'), body)) == "bad_schema"
+    assert refusal(source, framed(registry.register("j", '{"type": "object"}', "JSON"), b"{}")) == "schema_type"
+
+
+def test_a_number_is_a_time_where_its_unit_is_told(registry: SchemaRegistry) -> None:
+    """`time_unit` says what a bare long counts."""
+    plain = {**FIRST, "fields": [*FIELDS[:2], {"name": "at", "type": "long"}, FIELDS[3]]}
+    number = registry.register("orders-value", json.dumps(plain))
+    schema = Schema(names=NAMES, format="avro", time_unit="ms")
+    source = formats(schema, registry=RegistryOptions(url=registry.url))
+    assert source is not None
+    assert event(source, framed(number, avro(plain, ORDER))).time_ns == NOON
+
+
+# Protobuf
+
+CLERK = 'syntax = "proto3"; package shop; message Clerk { string name = 1; }'
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "shop/clerk.proto";
+message Other { string nothing = 1; }
+message Step {
+  enum Kind { UNKNOWN = 0; PACK = 1; }
+  int64 order = 1;
+  Kind step = 2;
+  google.protobuf.Timestamp at = 3;
+  Clerk by = 4;
+  optional double amount = 5;
+  message Deep { int64 order = 1; string step = 2; google.protobuf.Timestamp at = 3; }
+}
+"""
+
+
+def proto_types(folder: Path, name: str, text: str) -> Any:
+    """The message classes of a file, compiled by protoc as a producer would."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from grpc_tools import protoc
+
+    (folder / "shop").mkdir(exist_ok=True)
+    (folder / "shop" / "clerk.proto").write_text(CLERK)
+    (folder / name).write_text(text)
+    own = str(Path(protoc.__file__).parent / "_proto")
+    out = str(folder / "out.bin")
+    arguments = ["protoc", f"-I{folder}", f"-I{own}", f"--descriptor_set_out={out}", "--include_imports", name]
+    assert protoc.main(arguments) == 0
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(Path(out).read_bytes()).file:
+        pool.Add(file)
+    return lambda kind: message_factory.GetMessageClass(pool.FindMessageTypeByName(kind))
+
+
+def proto_step(kind: Any, **more: Any) -> Any:
+    """A message."""
+    step = kind(order=7, step=1, **more)
+    step.at.seconds = NOON // 10**9
+    step.by.name = "Ann"
+    return step
+
+
+def register_proto(registry: SchemaRegistry, text: str) -> int:
+    """The id of a schema that imports the clerk's."""
+    registry.register("shop/clerk.proto", CLERK, "PROTOBUF")
+    reference = {"name": "shop/clerk.proto", "subject": "shop/clerk.proto", "version": 1}
+    return registry.register("orders-value", text, "PROTOBUF", (reference,))
+
+
+def test_protobuf_messages_by_their_index(registry: SchemaRegistry, tmp_path: Path) -> None:
+    """The second message of a file, one inside of it, and the short form of the first; enums are names; an optional
+    field that is not set is absent; fields of a later schema come with it."""
+    types = proto_types(tmp_path, "one.proto", PROTO)
+    number, source = register_proto(registry, PROTO), reader(registry, "protobuf")
+    body = proto_step(types("shop.Step")).SerializeToString()
+    assert event(source, framed(number, b"\x02\x02" + body)) == Event("7", "PACK", NOON, "Ann", None, None, False)
+    deep = types("shop.Step.Deep")(order=8, step="deep")
+    deep.at.seconds, deep.at.nanos = 1, 5
+    found = event(source, framed(number, b"\x04\x02\x00" + deep.SerializeToString()))
+    assert (found.case, found.activity, found.time_ns) == ("8", "deep", 1_000_000_005)
+    assert refusal(source, framed(number, b"\x00" + types("shop.Other")(nothing="x").SerializeToString())) == "schema"
+    evolved = PROTO.replace("optional double", "string channel = 9; optional double")
+    later = register_proto(registry, evolved)
+    message = proto_step(proto_types(tmp_path, "two.proto", evolved)("shop.Step"), amount=2.5, channel="web")
+    value = framed(later, b"\x02\x02" + message.SerializeToString())
+    assert event(source, value).attributes == {"event": {"amount": 2.5, "channel": "web"}}
+    assert event(source, framed(number, value[5:])).attributes == {"event": {"amount": 2.5}}
+
+
+def test_bad_protobuf_records_have_a_reason_each(registry: SchemaRegistry, tmp_path: Path) -> None:
+    """An index of no message, a body that ends early, and a schema that protoc refuses."""
+    number, source = register_proto(registry, PROTO), reader(registry, "protobuf")
+    body = proto_step(proto_types(tmp_path, "one.proto", PROTO)("shop.Step")).SerializeToString()
+    assert refusal(source, b"\0\0\0") == "no_schema_id"
+    assert refusal(source, framed(number + 9, b"\x00")) == "unknown_schema"
+    for indexes in (b"", b"\x02", b"\x02\x08", b"\x04\x02\x08", b"\x01", b"\x02\x01", b"\xff\xff\xff\xff\xff\xff"):
+        assert refusal(source, framed(number, indexes)) == "message_index"
+    assert refusal(source, framed(number, b"\x02\x02" + body[:-1])) == "body"
+    assert refusal(source, framed(number, b"\x02\x02" + b"\xff" * 9)) == "body"
+    broken = registry.register("broken", PROTO.replace("int64 order", "int65 order"), "PROTOBUF")
+    assert refusal(source, framed(broken, b"\x00")) == "bad_schema"
+    outside = {"name": "../../outside.proto", "subject": "shop/clerk.proto", "version": 1}
+    climbing = registry.register("climbing", PROTO, "PROTOBUF", (outside,))
+    assert refusal(source, framed(climbing, b"\x00")) == "bad_schema"
+
+
+def test_protobuf_as_confluents_serializer_writes_it(registry: SchemaRegistry, tmp_path: Path) -> None:
+    """The bytes of the library that producers use, and the references that it registers."""
+    kind = proto_types(tmp_path, "one.proto", PROTO)("shop.Step")
+    client = SchemaRegistryClient({"url": registry.url})
+    serialize = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
+    value = serialize(proto_step(kind), SerializationContext("orders", MessageField.VALUE))
+    for schema, text in zip(registry.schemas, (CLERK, PROTO), strict=True):
+        schema["schema"] = text  # it registers descriptors in base64, of which a registry makes text
+    assert event(reader(registry, "protobuf"), value) == Event("7", "PACK", NOON, "Ann", None, None, False)
+
+
+# JSON Schema
+
+SHAPE = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "properties": {"order": {"type": "integer"}, "step": {"type": "string"}, "by": {"$ref": "clerk.json"}},
+    "required": ["order", "step"],
+}
+PLAIN = {"order": 7, "step": "pack", "at": "2024-01-01T12:00:00Z", "by": {"name": "Ann"}}
+
+
+def test_json_with_a_schema_is_checked_by_it(registry: SchemaRegistry) -> None:
+    """A record must be of the schema that its id names, references included; a later schema may ask for less."""
+    registry.register("clerk", '{"type": "object", "required": ["name"]}', "JSON")
+    reference = {"name": "clerk.json", "subject": "clerk", "version": 1}
+    number = registry.register("orders-value", json.dumps(SHAPE), "JSON", (reference,))
+    loose = registry.register("orders-value", json.dumps({**SHAPE, "properties": {}, "required": []}), "JSON")
+    source = reader(registry, "json-schema")
+    assert event(source, framed(number, json.dumps(PLAIN).encode())) == (
+        Event("7", "pack", NOON, "Ann", None, None, False)
+    )
+    text = json.dumps({**PLAIN, "order": "A-7", "channel": "web"}).encode()
+    assert refusal(source, framed(number, text)) == "invalid"
+    assert event(source, framed(loose, text)).attributes == {"event": {"channel": "web"}}
+    assert refusal(source, framed(number, json.dumps({**PLAIN, "by": {}}).encode())) == "invalid"
+    assert refusal(source, framed(number, b'{"order": 7')) == "not_json"
+    assert refusal(source, framed(number, b"\xff\xfe")) == "not_json"
+    assert refusal(source, framed(loose, b"[]")) == "invalid"
+    assert refusal(source, json.dumps(PLAIN).encode()) == "no_schema_id"
+    lost = registry.register("lost", '{"$ref": "http://127.0.0.1:1/elsewhere.json"}', "JSON")
+    assert refusal(source, framed(lost, b"{}")) == "bad_schema"
+    wrong = registry.register("wrong", '{"type": "nothing"}', "JSON")
+    assert refusal(source, framed(wrong, b"{}")) == "bad_schema"
+
+
+# the registry itself
+
+
+def test_an_outage_is_no_reason_for_the_dlq(registry: SchemaRegistry) -> None:
+    """While the registry is away, answers 5xx or refuses us, nothing is decided about a record; then it is read."""
+    number = registry.register("orders-value", json.dumps(FIRST))
+    source, value = reader(registry, "avro"), framed(number, avro(FIRST, ORDER))
+    for status in (500, 503, 401, 403, 429):
+        registry.status = status
+        with pytest.raises(UnavailableError, match=f"HTTP {status}"):
+            event(source, value)
+    registry.stop()
+    with pytest.raises(UnavailableError, match="does not answer"):
+        event(source, value)
+    registry.status = None
+    registry.start()
+    assert event(source, value).case == "7"
+    registry.stop()
+    assert event(source, value).case == "7"  # known by now
+
+
+def test_an_id_that_is_registered_late_becomes_known(registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown id is not asked for with every record, and not refused for ever."""
+    source, value = reader(registry, "avro"), framed(1, avro(FIRST, ORDER))
+    for _ in range(4):
+        assert refusal(source, value) == "unknown_schema"
+    assert len(registry.requests) == 1
+    registry.register("orders-value", json.dumps(FIRST))
+    later = time.monotonic() + 61
+    monkeypatch.setattr("connectors.kafka.registry.time", SimpleNamespace(monotonic=lambda: later))
+    assert event(source, value).case == "7"
+
+
+def test_references_in_a_circle_end(registry: SchemaRegistry) -> None:
+    """A schema that refers to itself by way of another is refused, or read; it does not hang."""
+    reference = [{"name": name, "subject": name, "version": 1} for name in ("a", "b")]
+    registry.register("a", '"shop.B"', references=(reference[1],))
+    number = registry.register("b", '"shop.A"', references=(reference[0],))
+    assert refusal(reader(registry, "avro"), framed(number, b"\0")) == "bad_schema"
+
+
+@pytest.mark.parametrize("way", ["basic", "bearer"])
+def test_credentials_come_from_files(way: str, tmp_path: Path) -> None:
+    """Basic by username and password file, a bearer token from a file that is read again when it is renewed; no secret
+    stands in an error."""
+    secret = tmp_path / "secret"
+    secret.write_text("wrong-secret\n")
+    basic, bearer = (("vera", "right"), None) if way == "basic" else (None, "right")
+    with SchemaRegistry(basic=basic, bearer=bearer) as registry:
+        number = registry.register("orders-value", json.dumps(FIRST))
+        given: dict[str, Any] = {"username": "vera", "password_file": secret} if basic else {"token_file": secret}
+
+        def source() -> Formats:
+            options = RegistryOptions(url=registry.url, allow_credentials_without_tls=True, **given)
+            found = formats(Schema(names=NAMES, format="avro"), registry=options)
+            assert found is not None
+            return found
+
+        one = source()
+        with pytest.raises(UnavailableError) as caught:
+            event(one, framed(number, avro(FIRST, ORDER)))
+        assert "refuses our credentials" in str(caught.value)
+        assert "wrong-secret" not in str(caught.value)
+        secret.write_text("right\n")
+        assert event(one if bearer else source(), framed(number, avro(FIRST, ORDER))).case == "7"
+
+
+def test_tls_is_verified_and_shows_our_certificate(tmp_path: Path) -> None:
+    """An authority that we do not know is an outage, and the registry sees the certificate that it asks for."""
+    certificates(tmp_path)
+    served = SchemaRegistry().encrypted(
+        tmp_path / "broker-cert.pem", tmp_path / "broker-key.pem", clients=tmp_path / "ca.pem"
+    )
+    with served as registry:
+        number = registry.register("orders-value", json.dumps(FIRST))
+        own = {"cert_file": tmp_path / "client-cert.pem", "key_file": tmp_path / "client-key.pem"}
+        wrong: list[dict[str, Any]] = [{"ca_file": tmp_path / "stranger.pem", **own}, {"ca_file": tmp_path / "ca.pem"}]
+        for given in (*wrong, {"ca_file": tmp_path / "ca.pem", **own}):
+            options = RegistryOptions(url=registry.url, **given)
+            source = formats(Schema(names=NAMES, format="avro"), registry=options)
+            assert source is not None
+            if given in wrong:
+                with pytest.raises(UnavailableError, match="does not answer"):
+                    event(source, framed(number, avro(FIRST, ORDER)))
+        assert event(source, framed(number, avro(FIRST, ORDER))).case == "7"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"url": "registry:8081"}, "http://host:port"),
+        ({"url": "https://vera:secret-word@registry"}, "credentials stand in the address"),
+        ({"url": "http://registry", "token": "secret-word"}, "allow_credentials_without_tls"),
+        ({"url": "https://registry", "username": "vera"}, "go together"),
+        ({"url": "https://registry", "username": "v", "password": "secret-word", "token": "t"}, "not both"),
+        ({"url": "https://registry", "key_file": "k"}, "key_file needs cert_file"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_the_start(given: dict[str, Any], message: str) -> None:
+    """One reason, and no secret in it."""
+    with pytest.raises(ValidationError) as caught:
+        RegistryOptions(**given)
+    assert message in str(caught.value)
+    assert "secret-word" not in str(caught.value)
+
+
+def test_a_missing_library_or_file_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The line to type where the extra is not installed; the setting and the file where one cannot be read."""
+    options = RegistryOptions(url="http://127.0.0.1:1", ca_file=tmp_path / "none.pem")
+    with pytest.raises(InputError, match="TLS files cannot be used"):
+        formats(Schema(format="avro"), registry=options)
+    options = RegistryOptions(url="http://127.0.0.1:1")
+    with pytest.raises(InputError, match=r"source.reader_schema: .*none.avsc cannot be read"):
+        formats(Schema(format="avro"), registry=options, reader_schema=tmp_path / "none.avsc")
+    import sys
+
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(InputError, match=r"pip install 'veilstream\[registry\]'"):
+        formats(Schema(format="avro"), registry=options)

@@ -13,6 +13,7 @@ from stream.release.contract import Decision
 from stream.release.documents import AuditDocument
 from stream.release.gate import releases_left
 from stream.release.verdict import Series, judged
+from stream.storage.entries import Ruling
 
 if TYPE_CHECKING:
     from stream.fold.fold import Fold
@@ -50,6 +51,22 @@ class MetricsObserver:
             self.metrics.streak(publication, self._service.pipelines[publication].account.streak)
         self._add(publication, decision)
         self._budgets()
+        self._held()
+
+    def ruled(self, publication: str, ruling: Ruling, audit: AuditDocument) -> None:
+        """A held release was decided on."""
+        self.metrics.ruled(publication, ruling, audit)
+        if ruling == "approved":
+            self._series.setdefault(publication, Series(publication)).add(audit)
+            self._verdicts()
+        self._held()
+
+    def _held(self) -> None:
+        pipelines = {} if self._service is None else self._service.pipelines
+        for name, pipeline in pipelines.items():
+            account = pipeline.account
+            since = [(account.seals[number].body.held_at or 0) / NANOSECONDS for number in account.held]
+            self.metrics.held(name, since)
 
     def opened(self, service: ReleaseService) -> None:
         """Called when this process becomes active; the gauges then hold the figures of the latest earlier release."""
@@ -72,12 +89,13 @@ class MetricsObserver:
             self.metrics.checkpoint(saved.st_size, saved.st_mtime)
         self._verdicts()
         self._budgets()
+        self._held()
 
     def _add(self, publication: str, decision: Decision) -> None:
         series = self._series.setdefault(publication, Series(publication))
         if decision.status == "withheld":
             series.refuse([reason.text for reason in decision.because])
-        else:
+        elif decision.status == "sealed":  # what is held has not left
             series.add(decision.audit)
         self._verdicts()
 
@@ -140,6 +158,7 @@ class MetricsObserver:
             due = (seal.body.publish_at for seal in pipeline.waiting.values())
             moments = [moment for moment in due if moment is not None]
             self.metrics.waiting(name, min(moments) / NANOSECONDS if moments else None)
+        self._held()
         saved = self._service.checkpoints.newest()
         if saved is not None:
             self.metrics.checkpoint(saved.st_size)

@@ -25,11 +25,15 @@ from models.eventlog import Column, EventLog, Ints
 from stream.release.documents import AuditDocument
 from stream.release.once import OncePerCase
 from stream.release.reason import Reason, texts
+from stream.storage.entries import Ruling
 from stream.storage.release_record import Record
 
 Reads = Literal["ledger", "release", "raw"]
 """What a decision may rest on: the ledger alone; the candidate as it would be released; anything beside them (the
 source, its pseudonyms, what was measured against it)."""
+
+WAITS = "held: waits for a person's decision"
+"""Why a held release has not left."""
 
 AUDIENCE = "everyone"
 """The audience of a publication that names none: all of them together."""
@@ -82,19 +86,27 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a cut. `audit` is the operator's document (empty where a withheld attempt was never built).
+    """What became of a cut: a release, none, or one that a person has yet to decide on, or has rejected. `audit` is the
+    operator's document (empty where a withheld attempt was never built).
     `because`: what the gate has against it, also against a release that left in spite of it or was repaired."""
 
     cut: str
-    status: Literal["sealed", "withheld"]
+    status: Literal["sealed", "withheld", "held", "rejected"]
     sequence: int = 0
     because: Sequence[Reason] = ()
     audit: AuditDocument = field(default_factory=AuditDocument)
 
     @property
     def reasons(self) -> list[str]:
-        """Why the cut was refused, for people; none of a release."""
-        return texts(self.because) if self.status == "withheld" else []
+        """Why the cut has not left, for people; none of a release."""
+        if self.status == "held":
+            return [WAITS]
+        return texts(self.because) if self.status in ("withheld", "rejected") else []
+
+    @property
+    def waits(self) -> bool:
+        """Whether the cut was refused for no other reason than that a person has yet to decide on an earlier one."""
+        return self.status == "withheld" and {reason.code for reason in self.because} == {"held"}
 
 
 class ReleaseObserver(Protocol):
@@ -102,6 +114,9 @@ class ReleaseObserver(Protocol):
 
     def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
         """A cut has its durable decision; `spent`: charges of the publication so far; `seconds`: how long it took."""
+
+    def ruled(self, publication: str, ruling: Ruling, audit: AuditDocument) -> None:
+        """A held release was decided on; `audit`: of that release."""
 
     def late(self, letters: int) -> None:
         """Events too late for a publication were sent to the dead-letter queue."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, cast
@@ -19,6 +19,7 @@ from models.dp.budget import Charge, parallel
 from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.storage.entries import (
     CASES,
+    ApprovalEntry,
     BurnedEntry,
     ChargeBody,
     ChargeEntry,
@@ -163,6 +164,12 @@ def open_readonly(path: Path, process: str | None = None) -> list[Entry]:
     return [read_entry(body) for body in _read(path, process)[1]]
 
 
+def is_copy(path: Path) -> bool:
+    """Whether a ledger file is the copy of a daemon's ledger topic: what is appended here is lost at its next start."""
+    ask = "SELECT COUNT(*) FROM sqlite_master WHERE name = 'topic'"
+    return bool(_asked(path, lambda db: db.execute(ask).fetchone()[0]))
+
+
 def version_of(path: Path) -> int:
     """The version of a ledger file, also of a newer one. RefusedError where it cannot be read."""
     row = _asked(path, lambda db: db.execute("SELECT version FROM about").fetchone())
@@ -197,6 +204,21 @@ def _asked(path: Path, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
     return _asked(path, ask) if alone and log.exists() else found
 
 
+def held_seals(found: Sequence[Entry]) -> list[SealEntry]:
+    """The seals of a ledger's entries whose releases wait for a decision."""
+    done = {
+        (entry.publication, entry.sequence)
+        for entry in found
+        if isinstance(entry, BurnedEntry) or (isinstance(entry, ApprovalEntry) and entry.body.decision != "refused")
+    }
+    waiting: dict[tuple[str, int], SealEntry] = {}
+    for entry in found:
+        key = (entry.publication, entry.sequence)
+        if isinstance(entry, SealEntry) and entry.body.held_at is not None and key not in done:
+            waiting.setdefault(key, entry)
+    return list(waiting.values())
+
+
 class Account:
     """A publication's view of the ledger, folded from its entries once and kept up to date by the pipeline."""
 
@@ -216,6 +238,8 @@ class Account:
         self.streak = 0
         """Attempts withheld since the last seal."""
         self.burned: dict[int, BurnedEntry] = {}
+        self.rulings: dict[int, ApprovalEntry] = {}
+        """Decisions on held releases, by number."""
         self.published: set[int] = set()
         self.erased = 0
         self.erased_releases: set[int] = set()
@@ -238,12 +262,14 @@ class Account:
                 self.seals[entry.sequence] = entry
                 self.sealed_cuts[entry.cut] = entry
             case WithheldEntry():
-                self.streak += entry.cut not in self.withheld
+                self.streak += entry.cut not in self.withheld and not entry.body.waits_for
                 self.withheld[entry.cut] = entry
             case BurnedEntry():
                 self.burned[entry.sequence] = entry
                 self.sealed_cuts.pop(entry.cut, None)
                 self.redraws[entry.cut] += 1
+            case ApprovalEntry() if entry.body.decision != "refused":
+                self.rulings[entry.sequence] = entry
             case PublishedEntry():
                 self.published.add(entry.sequence)
             case ErasedEntry():
@@ -257,8 +283,22 @@ class Account:
 
     @property
     def standing(self) -> list[int]:
-        """Numbers of the releases that exist, in order."""
-        return sorted(set(self.seals) - set(self.burned))
+        """Numbers of the releases that exist, in order: not those that are held, nor those that were rejected."""
+        return sorted(set(self.seals) - set(self.burned) - set(self.held) - self.rejected)
+
+    @property
+    def held(self) -> list[int]:
+        """Numbers of the releases that wait for a person's approval, in order."""
+        return sorted(
+            number
+            for number, seal in self.seals.items()
+            if seal.body.held_at is not None and number not in self.rulings and number not in self.burned
+        )
+
+    @property
+    def rejected(self) -> set[int]:
+        """Numbers that were held and are never published: rejected, or superseded by a newer candidate."""
+        return {number for number, entry in self.rulings.items() if entry.body.decision != "approved"}
 
     def paid(self, cut: str) -> Charge:
         """What was charged for the draw of a cut that comes next, by an attempt that a crash ended before its seal.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -82,17 +82,33 @@ class Mirror:
         sealed = self.blobs.get(_name(publication, temporary))
         if sealed is None:
             return False
-        try:
-            body = self._opened(sealed)
-            files = msgspec.msgpack.decode(body, type=dict[str, bytes])
-        except (Damaged, msgspec.DecodeError) as damage:
-            raise RefusedError(
-                f"release {number} of {publication}: its file in the mirror {self.blobs.where} {damage}"
-            ) from None
+        files = self._read(publication, number, sealed)
         prepared = folder.prepare(publication, {name: _writer(data) for name, data in files.items()})
         (prepared / MARK).write_text(self._mark(files))
         folder.commit(prepared.name, publication, number)
         return True
+
+    def _read(self, publication: str, number: int, sealed: bytes) -> dict[str, bytes]:
+        try:
+            return msgspec.msgpack.decode(self._opened(sealed), type=dict[str, bytes])
+        except (Damaged, msgspec.DecodeError) as damage:
+            raise RefusedError(
+                f"release {number} of {publication}: its file in the mirror {self.blobs.where} {damage}"
+            ) from None
+
+    def put_held(self, publication: str, temporary: str, folder: Path) -> None:
+        """Mirror the files of a release that is held: a host that takes over can publish it."""
+        body = msgspec.msgpack.encode(_files(folder))
+        self.blobs.put(_name(publication, temporary), seal(body, self.keys, RELEASE, VERSION))
+
+    def held(self, publication: str, number: int, temporary: str) -> dict[str, bytes] | None:
+        """The files of a held release, None where the mirror has none."""
+        sealed = self.blobs.get(_name(publication, temporary))
+        return None if sealed is None else self._read(publication, number, sealed)
+
+    def drop(self, publication: str, temporary: str) -> None:
+        """Remove what a seal named: its release was rejected, or its bytes are in the store."""
+        self.blobs.delete(_name(publication, temporary))
 
     def _opened(self, sealed: bytes) -> bytes:
         found = unseal(sealed, self.keys, RELEASE)
@@ -103,16 +119,17 @@ class Mirror:
     def renew(self, name: str, account: Account, operator: OperatorFolder) -> None:
         """Bring the mirror of one publication to what this host has: put what is new, rewritten or under another
         storage key; remove what no seal speaks of."""
-        wanted: dict[str, None] = {}
-        for number in account.standing:
-            temporary = account.seals[number].body.operator
-            wanted[_name(name, temporary)] = None
+        for number in [*account.standing, *account.held]:
             folder = operator.release(name, number)
             if _text(folder / MARK) != self._mark(_files(folder)):
-                self.put_release(name, temporary, folder)
-        self._keep(name, wanted)
+                self.put_release(name, account.seals[number].body.operator, folder)
+        self.prune(name, account)
 
-    def _keep(self, publication: str, wanted: Collection[str]) -> None:
+    def prune(self, publication: str, account: Account) -> None:
+        """Remove what no release speaks of that stands or is held."""
+        seals = account.seals
+        wanted = {_name(publication, seals[number].body.operator) for number in (*account.standing, *account.held)}
+        wanted |= {_name(publication, seals[number].body.temporary) for number in account.held}
         for name in self.blobs.names(publication):
             if name not in wanted:
                 self.blobs.delete(name)

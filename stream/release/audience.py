@@ -14,6 +14,7 @@ from typing import Any
 
 from models.errors import RefusedError
 from stream.release import audit_document as documents
+from stream.release.contract import Build
 from stream.release.documents import AuditDocument
 from stream.release.mechanisms import kinds
 from stream.release.prior_releases import Earlier, Key
@@ -44,10 +45,11 @@ class Audience:
         self._memory: tuple[Key, Any] | None = None
         """What the mechanism of one release left: it grows with the log, and is not read again for every cut."""
 
-    def append(self, record: Record, seal: SealEntry, memory: Any) -> None:
-        """The release that was sealed last, and what its mechanism left."""
+    def append(self, record: Record, seal: SealEntry, build: Build | None = None) -> None:
+        """The release that was sealed last; what its mechanism left is in `build`, or read when it is asked for."""
         self.seals[record.key] = seal
-        self._memory = record.key, memory
+        if build is not None:
+            self._memory = record.key, build.memory
         self.earlier.append(record)
 
     def memory(self, publication: str | None) -> tuple[Any, Key] | None:

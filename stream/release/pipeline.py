@@ -154,7 +154,7 @@ class Pipeline:
             self._rename(written)
             self._publish(written)
         judged.candidate.audit = written.document
-        self.audience.append(judged.candidate, seal, judged.build.memory)
+        self.audience.append(judged.candidate, seal, judged.build)
         self._thin(seal.sequence - documents.KEPT_WHOLE)
         return Decision(attempt.cut, "sealed", seal.sequence, tuple(found.reasons), written.document)
 

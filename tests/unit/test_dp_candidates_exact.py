@@ -11,6 +11,8 @@ import pytest
 from models.dp.noise import Source
 from models.dp.synthesis import candidates
 from models.dp.synthesis.table import Table
+from models.dp.synthetic import Design
+from models.errors import InputError
 from models.eventlog import EventLog
 
 Variant = tuple[int, ...]
@@ -150,6 +152,13 @@ def test_of_equal_representatives_the_more_frequent_then_the_first_drawn() -> No
     """Four traces with nothing in common: each reaches itself alone."""
     drawn = {(0,): 4, (1,): 7, (2,): 7, (3,): 1}
     assert candidates.representative(drawn, [], 3) == [(1,), (2,), (0,)]
+
+
+def test_a_design_has_no_more_candidates_than_the_pool() -> None:
+    """Two thousand: as many are compared."""
+    assert Design(candidates=2_000).candidates == 2_000
+    with pytest.raises(InputError, match="between 1 and 2000"):
+        Design(candidates=2_001)
 
 
 @pytest.mark.parametrize("pool", [4, 5, 6, 9])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import exp
 
@@ -61,6 +62,21 @@ def test_the_threshold_is_the_least_that_keeps_delta(epsilon: Fraction, q: int, 
     assert worst(least) <= delta * (1 + 1e-9)
     assert least == c or worst(least - 1) > delta
     assert labels.threshold(epsilon, delta, q) == labels.threshold(epsilon, delta, q, 1)
+
+
+@pytest.mark.parametrize(("epsilon", "together"), [(Fraction(1, 3), False), (Fraction(40), True)])
+def test_a_tie_counts_as_above_delta(epsilon: Fraction, together: bool) -> None:
+    """Where delta is above what a threshold costs by a part in 10^40 at most: no digit of the arithmetic says which
+    side it is on. Two parts are enough."""
+    q, c, least = 2, 3, 30
+    with localcontext() as context:
+        context.prec = 100
+        a = (-Decimal(epsilon.numerator) / Decimal(epsilon.denominator) / (q * c)).exp()
+        costs = [q * a ** (least - c) / (1 + a), q * c * a ** (least - 1) / (1 + a)]
+        assert costs[together] < costs[not together]
+        near, enough = (Fraction(max(costs) * (1 + Decimal(part) / 10**40)) for part in ("0.5", "2"))
+    assert labels.threshold(epsilon, near, q, c) == least + 1
+    assert labels.threshold(epsilon, enough, q, c) == least
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from models.dp.synthesis.table import Table
 from models.dp.synthetic import Design
 from models.errors import InputError
 from models.eventlog import EventLog
+from tests.oracles.dp import distance
 
 Variant = tuple[int, ...]
 
@@ -31,17 +32,6 @@ class Known(Source):
     def laplace(self, scale: float, size: int) -> np.ndarray:
         self.asked.append((scale, size))
         return np.asarray(self.noise if self.noise else [0] * size, dtype=np.int64)
-
-
-def distance(one: Variant, other: Variant) -> Fraction:
-    """Levenshtein distance by its table, over the longer length; 0 of nothing and nothing."""
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, start=1):
-        previous, row = row, [i]
-        for j, b in enumerate(other, start=1):
-            row.append(min(previous[j] + 1, row[-1] + 1, previous[j - 1] + (a != b)))
-    longest = max(len(one), len(other))
-    return Fraction(row[-1], longest) if longest else Fraction(0)
 
 
 def _variants(rng: np.random.Generator, size: int, labels: int = 4, longest: int = 7) -> list[Variant]:

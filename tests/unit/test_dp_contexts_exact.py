@@ -13,6 +13,7 @@ from models.dp.noise import Source
 from models.dp.synthesis import contexts
 from models.dp.synthesis.contexts import Level, Model, Steps
 from models.errors import BoundError, InputError
+from tests.oracles.dp import context_of
 
 Context = tuple[int, ...]
 UNIT = 2**16
@@ -45,15 +46,6 @@ def key_of(context: Sequence[int], labels: int) -> int:
     for label in context:
         key = key * (labels + 1) + label
     return key
-
-
-def context_of(key: int, order: int, labels: int) -> Context:
-    """The inverse."""
-    found = []
-    for _ in range(order):
-        key, label = divmod(key, labels + 1)
-        found.append(label)
-    return tuple(reversed(found))
 
 
 def level_of(cells: dict[Context, list[int]], scale: float, labels: int) -> Level:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from models.dp.budget import Charge
 from models.dp.noise import Source
 from models.dp.synthesis import neighbours, times
 from models.dp.synthesis.neighbours import stage_pairs
-from models.errors import InputError
 from models.eventlog import EventLog
 
 EPSILON, DELTA = Fraction(100), Fraction(1, 100)
@@ -183,21 +183,48 @@ def test_cases_near_a_candidate() -> None:
     assert other == around("C C", 0, 0.25) | around("A B", 201, 0.25, 200)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_step_longer_than_any(seed: int) -> None:
-    """29 days where all others take an hour: the longest drawn step, and how many take 20 days or more."""
-    epsilon = Fraction(4)
-    pair = stage_pairs(epsilon, DELTA, noise.simulated(seed), only=["times"])[0].pair
-    both = [list(pair.one()), list(pair.other())]
-    source = noise.simulated(seed)
-    for log, found in zip((neighbours._log(), neighbours._log("AB", 29 * DAY)), both, strict=True):
-        (rows,) = times.add(log, ("A", "B", "C"), [((0, 1), 200)], times.Bounds(30 * DAY), epsilon, 4, source)
-        took = [(last - first) // 10**6 for first, last in rows.tolist()]
-        expected: Shown = around("slow steps", sum(one >= 20 * DAY for one in took), 2.0)
-        for days in (1, 7, 15, 28):
-            kind = "some step takes at least" if max(took) >= days * DAY else "no step takes"
-            expected.add((kind, days))
-        assert set(found) == expected
+def test_all_that_the_longest_trace_adds() -> None:
+    """With noise so large that half a scale lies between 199 steps and 200."""
+    weight = UNIT * 4 // 401
+    _, other, _ = shown("model", epsilon=Fraction(8 * UNIT, 399 * weight))
+    assert ((0, 2), "at least", round(199.5 * weight)) in other
+    assert ((2, 0), "below", round(199.5 * weight)) in other
+
+
+def test_which_cases_are_near_a_candidate() -> None:
+    """A C and C B are as near to A B as to C C, and go to the first; B C and C A share a place with C C alone."""
+    log = EventLog.from_traces([("AC", None), ("CB", None), ("CA", None), ("BC", None), ("BC", None)])
+    found = set(neighbours._Weights(Fraction(1, 2), Known(10))(log))
+    assert found == around("A B", 12, 2.0, 200) | around("C C", 13, 2.0)
+
+
+def test_a_step_longer_than_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """29 days where all others take an hour, under a bound of 30 and B = 4; the longest drawn step is shown, and how
+    many take 20 days or more."""
+    source, seen = Known(), []
+    took = [0, HOUR, 20 * DAY - 1, 20 * DAY, 20 * DAY + 1, 28 * DAY - 1, 15 * DAY, 7 * DAY]
+
+    def add(*given: Any) -> list[np.ndarray]:
+        seen.append(given)
+        return [np.asarray([[9 * HOUR, 9 * HOUR + one] for one in took], dtype=np.int64) * 10**6]
+
+    monkeypatch.setattr(times, "add", add)
+    pair = stage_pairs(Fraction(4), DELTA, source, only=["times"])[0].pair
+    for run, victim in ((pair.one, None), (pair.other, [200 * HOUR, 200 * HOUR + 29 * DAY])):
+        found = set(run())
+        log, *others = seen[-1]
+        assert others == [("A", "B", "C"), [((0, 1), 200)], times.Bounds(30 * DAY), Fraction(4), 4, source]
+        assert [trace for trace, _ in _cases(log)] == ["AB"] * (200 + (victim is not None))
+        long = [moments for _, moments in _cases(log) if moments[1] - moments[0] != HOUR * 10**6]
+        assert long == ([] if victim is None else [[one * 10**6 for one in victim]])
+        assert found == around("slow steps", 3, 2.0) | {
+            ("some step takes at least", 1), ("some step takes at least", 7), ("some step takes at least", 15),
+            ("no step takes", 28),
+        }  # fmt: skip
+    took.append(28 * DAY)
+    assert set(pair.one()) == around("slow steps", 4, 2.0) | {
+        ("some step takes at least", days) for days in (1, 7, 15, 28)
+    }
 
 
 class Drawn(Source):
@@ -222,5 +249,3 @@ def test_a_step_of_29_days_is_one_that_takes_28() -> None:
     assert ("some step takes at least", 15) in set(pair.other())
     assert ("slow steps", "at least", 8) in set(pair.other())
     assert set(pair.one()) == around("slow steps", 0, 2.0) | {("no step takes", days) for days in (1, 7, 15, 28)}
-    with pytest.raises(InputError):
-        stage_pairs(Fraction(1, 10**18), DELTA, Drawn(0), only=["times"])[0].pair.one().__next__()  # type: ignore[attr-defined]

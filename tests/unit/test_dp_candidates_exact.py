@@ -146,6 +146,7 @@ def test_of_equal_representatives_the_more_frequent_then_the_first_drawn() -> No
 
 def test_a_design_has_no_more_candidates_than_the_pool() -> None:
     """Two thousand: as many are compared."""
+    assert len(candidates._pool({(place,): 1 for place in range(3_000)})[0]) == 2_000
     assert Design(candidates=2_000).candidates == 2_000
     with pytest.raises(InputError, match="between 1 and 2000"):
         Design(candidates=2_001)

@@ -189,13 +189,16 @@ def test_all_that_the_longest_trace_adds() -> None:
     _, other, _ = shown("model", epsilon=Fraction(8 * UNIT, 399 * weight))
     assert ((0, 2), "at least", round(199.5 * weight)) in other
     assert ((2, 0), "below", round(199.5 * weight)) in other
+    for half, seen in ((weight, "at least"), (weight + 1, "below")):
+        _, other, _ = shown("model", epsilon=Fraction(8 * UNIT, 2 * half))
+        assert ((2, 3), seen, half) in other, "the weight of its last step"
 
 
 def test_which_cases_are_near_a_candidate() -> None:
     """A C and C B are as near to A B as to C C, and go to the first; B C and C A share a place with C C alone."""
-    log = EventLog.from_traces([("AC", None), ("CB", None), ("CA", None), ("BC", None), ("BC", None)])
-    found = set(neighbours._Weights(Fraction(1, 2), Known(10))(log))
-    assert found == around("A B", 12, 2.0, 200) | around("C C", 13, 2.0)
+    log = EventLog.from_traces([(trace, None) for trace in ["AC"] * 100 + ["CB"] * 100 + ["CA", "BC"]])
+    found = set(neighbours._Weights(Fraction(4), Known())(log))
+    assert found == around("A B", 200, 0.25, 200) | around("C C", 2, 0.25)
 
 
 def test_a_step_longer_than_any(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -191,6 +192,13 @@ def test_where_every_context_is_open_short_traces_are_in_short_ones() -> None:
     model = Model.of([level_of(level, 1.0, 2) for level in (first, pairs, triples)], 2)
     found = model.sample(50, 4, Silent())
     assert found == {(0, 1): 50}
+
+
+def test_a_model_with_a_level_missing_is_a_fault() -> None:
+    """Not a model of fewer levels."""
+    model = Model.of([level_of(level, 4.0, 2) for level in random_levels(2, 3, 4.0, 1)], 2)
+    with pytest.raises(ValueError, match="shorter"):
+        replace(model, rows=model.rows[:2]).sample(3, 4, Silent())
 
 
 def test_steps_and_keys_by_hand() -> None:

@@ -119,6 +119,12 @@ def test_a_case_counts_for_each_of_its_first_distinct_labels(q: int) -> None:
     assert dict(zip("abcdef", found.tolist(), strict=True)) == {name: expected[name] for name in "abcdef"}
 
 
+def test_a_table_whose_counts_do_not_fit_is_a_fault() -> None:
+    """Not a table of fewer cases."""
+    with pytest.raises(ValueError, match="longer"):
+        labels.first_labels(Table(("a",), ((0,),), np.asarray([1, 2])), 1)
+
+
 def test_a_table_has_every_case_once() -> None:
     """By its labels, as places in the alphabet: the public one, or that of the log in order."""
     traces = ["ba", "ab", "ba", "", "bab", "", "ba"]

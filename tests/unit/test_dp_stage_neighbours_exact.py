@@ -14,6 +14,7 @@ from models.dp.budget import Charge
 from models.dp.noise import Source
 from models.dp.synthesis import neighbours, times
 from models.dp.synthesis.neighbours import stage_pairs
+from models.dp.synthetic import Budget
 from models.eventlog import EventLog
 
 EPSILON, DELTA = Fraction(100), Fraction(1, 100)
@@ -75,6 +76,14 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
     assert [one.pair.name[:12] for one in stage_pairs(Fraction(2), DELTA, only=["times", "labels"])] == [
         "stage labels", "stage times:",
     ]  # fmt: skip
+
+
+def test_a_budget_has_what_is_named() -> None:
+    """Nothing else draws, and nothing else selects."""
+    none = Fraction(0)
+    assert neighbours._budget() == Budget(none, none, none, none, none, none, none)
+    named = neighbours._budget(variants=Fraction(1), model=Fraction(2), delta=DELTA)
+    assert named == Budget(none, Fraction(1), Fraction(2), none, none, none, DELTA)
 
 
 def test_without_a_source_the_cryptographic_one_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:

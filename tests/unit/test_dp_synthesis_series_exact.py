@@ -396,6 +396,17 @@ def test_a_series_goes_on_from_its_state_alone() -> None:
         assert {cells.since for cells in (*changed.cells, changed.weights)} == {6}
 
 
+def test_a_state_with_a_part_missing_is_a_fault() -> None:
+    """Nothing goes on with fewer levels or counts than it had."""
+    one = _series(_design(), Shape())
+    one.measure(Table.of(_log(ab=40), "abc"), 1, Known())
+    state = one.state()
+    with pytest.raises(ValueError, match="longer"):
+        _series(_design(), Shape(), state={**state, "cells": state["cells"][:1]}, number=2)
+    with pytest.raises(ValueError, match="longer"):
+        series._rows([(0,)], np.asarray([5, 6]), np.asarray([1, 1]), 1.0)
+
+
 def test_a_context_opens_where_the_noise_of_its_own_draws_says() -> None:
     """The level so far: contexts in the order of their keys, cells and noise of each from its own opening on."""
     one = _series(_design(order=2), Shape())

@@ -92,18 +92,18 @@ def test_labels_without_noise_or_delta_are_refused(epsilon: int, delta: Fraction
 
 def test_labels_leave_from_the_threshold_on() -> None:
     """The noisy count decides, and is the count with the noise added; labels that no case has are not looked at."""
-    least = labels.threshold(Fraction(2), Fraction(1, 100), 3, 2)
-    table = Table.of(_log(*["a"] * (least - 4), *["b"] * (least - 5), *["d"] * (least + 9), "e"), "abcdef")
-    source = Known([4, 4, -10, least - 1])
-    assert labels.select(table, Fraction(2), Fraction(1, 100), 3, source, 2) == ("a", "e")
-    assert source.asked == [(3 * 2 / 2, 4)]
+    least = labels.threshold(Fraction(24), Fraction(1, 100), 3, 2)  # no noise with an end has less
+    table = Table.of(_log(*["a"] * (least - 1), *["b"] * (least - 2), *["d"] * (least + 9), "e"), "abcdef")
+    source = Known([1, 1, -10, least - 1])
+    assert labels.select(table, Fraction(24), Fraction(1, 100), 3, source, 2) == ("a", "e")
+    assert source.asked == [(3 * 2 / 24, 4)]
     alone = Known()
-    assert labels.select(table, Fraction(2), Fraction(1, 100), 3, alone) == tuple(
+    assert labels.select(table, Fraction(24), Fraction(1, 100), 3, alone) == tuple(
         name
-        for name, n in zip("abde", (least - 4, least - 5, least + 9, 1), strict=True)
-        if n >= labels.threshold(Fraction(2), Fraction(1, 100), 3, 1)
+        for name, n in zip("abde", (least - 1, least - 2, least + 9, 1), strict=True)
+        if n >= labels.threshold(Fraction(24), Fraction(1, 100), 3, 1)
     )
-    assert alone.asked == [(3 / 2, 4)]
+    assert alone.asked == [(3 / 24, 4)]
 
 
 @pytest.mark.parametrize("q", [1, 2, 3, 9])

@@ -43,7 +43,10 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="also run what was killed before and has not changed")
     parser.add_argument("--list", action="store_true", help="only say what is known from the last runs")
     parser.add_argument("--keep", action="store_true", help="note what is killed in tests/mutants/killed.toml")
+    parser.add_argument("--lines", type=_lines, metavar="FROM-TO", help="only the faults of these lines of one module")
     arguments = parser.parse_args()
+    if arguments.lines and len(arguments.files) != 1:
+        parser.error("--lines are those of one module")
     os.chdir(ROOT)
     groups = tomllib.loads((HERE / "targets.toml").read_text(encoding="utf-8"))["group"]
     wanted = [os.path.relpath(path, ROOT) for path in arguments.files]
@@ -55,11 +58,16 @@ def main() -> int:
         modules = [path for path in group["modules"] if not wanted or path in wanted]
         if modules:
             if not arguments.list:
-                _run(modules, group["tests"], arguments.fresh)
+                _run(modules, group["tests"], arguments.fresh, arguments.lines)
             results += [result for path in modules for result in _known(path).values()]
     if arguments.keep:
         _keep({path for group in groups for path in group["modules"]})
     return _verdict(results)
+
+
+def _lines(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 def _file(path: str) -> Path:
@@ -95,7 +103,7 @@ def _save(path: str, found: dict[str, dict[str, Any]]) -> None:
     _file(path).write_text(json.dumps(found, indent=0), encoding="utf-8")
 
 
-def _run(modules: list[str], tests: list[str], fresh: bool) -> None:
+def _run(modules: list[str], tests: list[str], fresh: bool, part: range | None = None) -> None:
     from tests.mutants.operators import mutants
     from tests.mutants.running import NO_CHANGE
 
@@ -109,19 +117,24 @@ def _run(modules: list[str], tests: list[str], fresh: bool) -> None:
         text = Path(path).read_text(encoding="utf-8")
         known[path] = {}
         chosen[path] = []
-        before = {} if fresh else _known(path)
-        kept = set() if fresh else set(_kept().get(path, ()))
+        found = _known(path)
+        noted = set(_kept().get(path, ()))
         for mutant in mutants(text):
             key = _key(text, mutant)
             keys[id(mutant)] = key
-            if before.get(key, {}).get("outcome") in DEAD:
-                known[path][key] = {**before[key], "line": mutant.line}
-            elif key in kept and key not in before:
+            again = part is None or mutant.line in part
+            if key in found and not (again and (fresh or found[key]["outcome"] not in DEAD)):
+                known[path][key] = {**found[key], "line": mutant.line}
+            elif key in noted and key not in found and not (again and fresh):
                 known[path][key] = _record(path, "", mutant, "killed", 0.0)
             else:
-                chosen[path].append(mutant)
                 known[path][key] = _record(path, "", mutant, NOT_RUN, 0.0)
-        print(f"{path}: {len(chosen[path])} to run, {len(known[path]) - len(chosen[path])} known to die", flush=True)
+                if again:
+                    chosen[path].append(mutant)
+        rest = len(known[path]) - len(chosen[path])
+        print(
+            f"{path}: {len(chosen[path])} to run, {rest} {'left as they are' if part else 'known to die'}", flush=True
+        )
         _save(path, known[path])
     for name in WARM:
         importlib.import_module(name)

@@ -8,6 +8,8 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 
+from tests.oracles.utility import levenshtein
+
 
 def right_languages(variants: Sequence[tuple[int, ...]]) -> tuple[int, int]:
     """States and transitions of the minimal automaton: distinct sets of suffixes of prefixes (Myhill-Nerode)."""
@@ -50,6 +52,20 @@ def tails(scale: float, draws: int, most: int) -> list[Decimal]:
             beyond.append(beyond[-1] + one)
         beyond.reverse()
         return [sum((beyond[t + y] * mass[y] for y in range(len(mass) - t)), Decimal(0)) for t in range(most + 1)]
+
+
+def distance(one: Sequence[int], other: Sequence[int]) -> Fraction:
+    """Levenshtein distance over the longer length; 0 of nothing and nothing."""
+    return Fraction(levenshtein(tuple(map(str, one)), tuple(map(str, other))), max(len(one), len(other), 1))
+
+
+def context_of(key: int, order: int, labels: int) -> tuple[int, ...]:
+    """The labels of a context whose key has them as digits, the last one the lowest."""
+    found = []
+    for _ in range(order):
+        key, label = divmod(key, labels + 1)
+        found.append(label)
+    return tuple(reversed(found))
 
 
 def active(intervals: Sequence[tuple[int, int]], moment: int) -> int:

@@ -294,6 +294,24 @@ def test_a_tail_is_bounded_where_the_error_is_no_smaller_than_it(monkeypatch: py
         accumulation._distribution.cache_clear()
 
 
+@pytest.mark.parametrize("scale", [0.5, 1.0, 7.0])
+def test_a_draw_is_computed_up_to_the_first_number_beyond_60_scales(scale: float) -> None:
+    """What lies beyond is the error, twice e^-60 at most."""
+    pmf, error = accumulation._distribution(scale, 1)
+    assert len(pmf) == 2 * (round(60 * scale) + 1) + 1
+    assert error <= 2 * math.exp(-60)
+
+
+@pytest.mark.parametrize(("scale", "draws"), [(0.7, 4), (1.0, 6), (1.3, 9)])
+def test_chances_too_small_to_matter_are_left_out(scale: float, draws: int) -> None:
+    """Below 10^-40, and none above it; they stand in the error beside those of the parts."""
+    pmf, error = accumulation._distribution(scale, draws)
+    middle = len(pmf) // 2
+    exact = tails(scale, draws, middle + 3)
+    assert exact[middle] - exact[middle + 1] >= Decimal(10) ** -40 > exact[middle + 1] - exact[middle + 2]
+    assert error > 2 * accumulation._distribution(scale, draws // 2)[1]
+
+
 def test_a_distribution_is_that_of_the_sum() -> None:
     """Differences of exact tails, for odd and even numbers of draws."""
     for scale, draws in ((1.0, 1), (2.0, 2), (1.0, 3), (1.0, 6), (0.6, 9)):
@@ -318,6 +336,18 @@ def test_a_bounded_threshold_is_what_the_best_exponent_proves() -> None:
             best = float(((draws * np.log(moments) + nats) / rates).min())
             bound = accumulation._chernoff(scale, draws, math.exp(-nats))
             assert best <= bound < best + 2 + best * 1e-4
+
+
+@pytest.mark.parametrize(("draws", "nats"), [(1, 650), (1_000_000, 1)])
+def test_a_bound_is_no_worse_than_that_of_extreme_exponents(draws: int, nats: int) -> None:
+    """From a four-hundredth of the largest exponent to all but that: where few draws are far out, and where many are
+    hardly so."""
+    scale = 3.0
+    a = math.exp(-1 / scale)
+    rates = np.linspace(1 / 400, 399 / 400, 20_000) / scale
+    moments = (1 - a) ** 2 / ((1 - a * np.exp(rates)) * (1 - a * np.exp(-rates)))
+    best = float(((draws * np.log(moments) + nats) / rates).min())
+    assert accumulation._chernoff(scale, draws, math.exp(-nats)) <= best * (1 + 1e-5) + 2
 
 
 def test_a_bound_of_millions_is_rounded_up() -> None:

@@ -11,7 +11,10 @@ import pytest
 from models.dp.noise import Source
 from models.dp.synthesis import candidates
 from models.dp.synthesis.table import Table
+from models.dp.synthetic import Design
+from models.errors import InputError
 from models.eventlog import EventLog
+from tests.oracles.dp import distance
 
 Variant = tuple[int, ...]
 
@@ -29,17 +32,6 @@ class Known(Source):
     def laplace(self, scale: float, size: int) -> np.ndarray:
         self.asked.append((scale, size))
         return np.asarray(self.noise if self.noise else [0] * size, dtype=np.int64)
-
-
-def distance(one: Variant, other: Variant) -> Fraction:
-    """Levenshtein distance by its table, over the longer length; 0 of nothing and nothing."""
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, start=1):
-        previous, row = row, [i]
-        for j, b in enumerate(other, start=1):
-            row.append(min(previous[j] + 1, row[-1] + 1, previous[j - 1] + (a != b)))
-    longest = max(len(one), len(other))
-    return Fraction(row[-1], longest) if longest else Fraction(0)
 
 
 def _variants(rng: np.random.Generator, size: int, labels: int = 4, longest: int = 7) -> list[Variant]:
@@ -150,6 +142,14 @@ def test_of_equal_representatives_the_more_frequent_then_the_first_drawn() -> No
     """Four traces with nothing in common: each reaches itself alone."""
     drawn = {(0,): 4, (1,): 7, (2,): 7, (3,): 1}
     assert candidates.representative(drawn, [], 3) == [(1,), (2,), (0,)]
+
+
+def test_a_design_has_no_more_candidates_than_the_pool() -> None:
+    """Two thousand: as many are compared."""
+    assert len(candidates._pool({(place,): 1 for place in range(3_000)})[0]) == 2_000
+    assert Design(candidates=2_000).candidates == 2_000
+    with pytest.raises(InputError, match="between 1 and 2000"):
+        Design(candidates=2_001)
 
 
 @pytest.mark.parametrize("pool", [4, 5, 6, 9])

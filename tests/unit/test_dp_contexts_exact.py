@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +14,7 @@ from models.dp.noise import Source
 from models.dp.synthesis import contexts
 from models.dp.synthesis.contexts import Level, Model, Steps
 from models.errors import BoundError, InputError
+from tests.oracles.dp import context_of
 
 Context = tuple[int, ...]
 UNIT = 2**16
@@ -45,15 +47,6 @@ def key_of(context: Sequence[int], labels: int) -> int:
     for label in context:
         key = key * (labels + 1) + label
     return key
-
-
-def context_of(key: int, order: int, labels: int) -> Context:
-    """The inverse."""
-    found = []
-    for _ in range(order):
-        key, label = divmod(key, labels + 1)
-        found.append(label)
-    return tuple(reversed(found))
 
 
 def level_of(cells: dict[Context, list[int]], scale: float, labels: int) -> Level:
@@ -199,6 +192,13 @@ def test_where_every_context_is_open_short_traces_are_in_short_ones() -> None:
     model = Model.of([level_of(level, 1.0, 2) for level in (first, pairs, triples)], 2)
     found = model.sample(50, 4, Silent())
     assert found == {(0, 1): 50}
+
+
+def test_a_model_with_a_level_missing_is_a_fault() -> None:
+    """Not a model of fewer levels."""
+    model = Model.of([level_of(level, 4.0, 2) for level in random_levels(2, 3, 4.0, 1)], 2)
+    with pytest.raises(ValueError, match="shorter"):
+        replace(model, rows=model.rows[:2]).sample(3, 4, Silent())
 
 
 def test_steps_and_keys_by_hand() -> None:

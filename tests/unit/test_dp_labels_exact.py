@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import exp
 
@@ -63,6 +64,21 @@ def test_the_threshold_is_the_least_that_keeps_delta(epsilon: Fraction, q: int, 
     assert labels.threshold(epsilon, delta, q) == labels.threshold(epsilon, delta, q, 1)
 
 
+@pytest.mark.parametrize(("epsilon", "together"), [(Fraction(1, 3), False), (Fraction(40), True)])
+def test_a_tie_counts_as_above_delta(epsilon: Fraction, together: bool) -> None:
+    """Where delta is above what a threshold costs by a part in 10^40 at most: no digit of the arithmetic says which
+    side it is on. Two parts are enough."""
+    q, c, least = 2, 3, 30
+    with localcontext() as context:
+        context.prec = 100
+        a = (-Decimal(epsilon.numerator) / Decimal(epsilon.denominator) / (q * c)).exp()
+        costs = [q * a ** (least - c) / (1 + a), q * c * a ** (least - 1) / (1 + a)]
+        assert costs[together] < costs[not together]
+        near, enough = (Fraction(max(costs) * (1 + Decimal(part) / 10**40)) for part in ("0.5", "2"))
+    assert labels.threshold(epsilon, near, q, c) == least + 1
+    assert labels.threshold(epsilon, enough, q, c) == least
+
+
 @pytest.mark.parametrize(
     ("epsilon", "delta", "q", "c"),
     [(0, Fraction(1, 2), 1, 1), (-1, Fraction(1, 2), 1, 1), (1, 0, 1, 1), (1, Fraction(-1, 2), 1, 1), (1, 1, 1, 1),
@@ -76,18 +92,18 @@ def test_labels_without_noise_or_delta_are_refused(epsilon: int, delta: Fraction
 
 def test_labels_leave_from_the_threshold_on() -> None:
     """The noisy count decides, and is the count with the noise added; labels that no case has are not looked at."""
-    least = labels.threshold(Fraction(2), Fraction(1, 100), 3, 2)
-    table = Table.of(_log(*["a"] * (least - 4), *["b"] * (least - 5), *["d"] * (least + 9), "e"), "abcdef")
-    source = Known([4, 4, -10, least - 1])
-    assert labels.select(table, Fraction(2), Fraction(1, 100), 3, source, 2) == ("a", "e")
-    assert source.asked == [(3 * 2 / 2, 4)]
+    least = labels.threshold(Fraction(24), Fraction(1, 100), 3, 2)  # no noise with an end has less
+    table = Table.of(_log(*["a"] * (least - 1), *["b"] * (least - 2), *["d"] * (least + 9), "e"), "abcdef")
+    source = Known([1, 1, -10, least - 1])
+    assert labels.select(table, Fraction(24), Fraction(1, 100), 3, source, 2) == ("a", "e")
+    assert source.asked == [(3 * 2 / 24, 4)]
     alone = Known()
-    assert labels.select(table, Fraction(2), Fraction(1, 100), 3, alone) == tuple(
+    assert labels.select(table, Fraction(24), Fraction(1, 100), 3, alone) == tuple(
         name
-        for name, n in zip("abde", (least - 4, least - 5, least + 9, 1), strict=True)
-        if n >= labels.threshold(Fraction(2), Fraction(1, 100), 3, 1)
+        for name, n in zip("abde", (least - 1, least - 2, least + 9, 1), strict=True)
+        if n >= labels.threshold(Fraction(24), Fraction(1, 100), 3, 1)
     )
-    assert alone.asked == [(3 / 2, 4)]
+    assert alone.asked == [(3 / 24, 4)]
 
 
 @pytest.mark.parametrize("q", [1, 2, 3, 9])
@@ -101,6 +117,12 @@ def test_a_case_counts_for_each_of_its_first_distinct_labels(q: int) -> None:
     found = labels.first_labels(table, q)
     assert found.dtype == np.int64
     assert dict(zip("abcdef", found.tolist(), strict=True)) == {name: expected[name] for name in "abcdef"}
+
+
+def test_a_table_whose_counts_do_not_fit_is_a_fault() -> None:
+    """Not a table of fewer cases."""
+    with pytest.raises(ValueError, match="longer"):
+        labels.first_labels(Table(("a",), ((0,),), np.asarray([1, 2])), 1)
 
 
 def test_a_table_has_every_case_once() -> None:

@@ -14,7 +14,7 @@ from models.dp.noise import Source
 from models.dp.synthesis import times
 from models.dp.synthesis.times import Bounds
 from models.errors import InputError
-from models.eventlog import EventLog
+from models.eventlog import Column, EventLog
 
 MS = 1_000_000
 HOUR = 3_600_000
@@ -143,6 +143,9 @@ def test_labels_have_their_place_in_the_alphabet() -> None:
     assert times._codes(log, "abc").tolist() == [2, 0, 1]
     assert times._codes(log, ["b", "q", "c"])[[0, 2]].tolist() == [2, 0]
     assert times._codes(log, ["b", "q", "c"])[1] < 0
+    nameless = replace(log, activity=Column(np.asarray([0, -1, 1], dtype=np.int32), ("a", "b")))
+    assert times._codes(nameless, "ab")[[0, 2]].tolist() == [0, 1]
+    assert times._codes(nameless, "ab")[1] < 0
 
 
 def test_pairs_are_those_of_the_released_traces() -> None:
@@ -157,8 +160,8 @@ def test_starts_are_counted_by_week_and_hour(length: int) -> None:
     first = 11 * DAY + 3
     bounds = Bounds(DAY, (first, first + length))
     moments = [0, first - 1, first, first + HOUR - 1, first + HOUR, first + length, first + length + 1, first + 9 * DAY]
-    cases = [("ab", [moment, moment + 5 * DAY]) for moment in moments]
-    weeks, hours = times.starts_of(_log(*cases[:3], ("", []), *cases[3:]), bounds)
+    cases = [("ab", [moment, moment + 5 * DAY]) for moment in moments[1:]]
+    weeks, hours = times.starts_of(_log(("a", moments[:1]), *cases[:3], ("", []), *cases[3:]), bounds)
     begun = [min(max(moment, first), first + length) - first for moment in moments]
     assert len(hours) == 168
     assert weeks.tolist() == [sum(one // WEEK == week for one in begun) for week in range(length // WEEK + 1)]
@@ -248,6 +251,17 @@ def test_rows_add_up_from_the_start() -> None:
     alone = times._rows((2,), 2, pairs, 3, histogram, bounds, starts, Known())
     assert (alone // MS >= first + WEEK + 5 * HOUR).all()
     assert times._rows((), 2, pairs, 3, histogram, bounds, starts, Known()).shape == (2, 0)
+
+
+def test_each_step_is_drawn_from_the_row_of_its_pair() -> None:
+    """Rows are those of the pairs in order, whatever the order in the trace."""
+    bounds = Bounds(3_000)
+    pairs = np.asarray([0 * 3 + 1, 1 * 3 + 0, 1 * 3 + 2, 2 * 3 + 1])
+    histogram = times._Histogram.of(np.eye(4, 5), bounds)
+    rows = times._rows((2, 1, 0, 1, 2), 7, pairs, 3, histogram, bounds, None, Known())
+    steps = np.diff(rows, axis=1) // MS
+    for column, row in enumerate([3, 1, 0, 2]):
+        assert ((steps[:, column] >= histogram.low[row]) & (steps[:, column] <= histogram.high[row])).all()
 
 
 def test_no_time_is_behind_the_last_one() -> None:

@@ -349,6 +349,13 @@ def test_a_release_says_what_it_is_to_the_operator() -> None:
     assert _release(_log()).operator["warnings"] == []
 
 
+def test_a_table_whose_counts_do_not_fit_is_a_fault() -> None:
+    """Not a report on fewer cases."""
+    table = Table(("a",), ((0,),), np.asarray([1, 2]))
+    with pytest.raises(ValueError, match="longer"):
+        synthetic._operator(_log("a"), _log("a"), table, {}, [])
+
+
 def test_a_trace_that_nobody_had_is_invented() -> None:
     """A case nearest to a given candidate leaves as that."""
     shares = Shares(NONE, NONE, Fraction(1, 2), Fraction(1, 2), NONE)

@@ -48,7 +48,7 @@ def test_targets_are_there() -> None:
     named = {*(path for group in GROUPS for path in group["modules"]), *(path for path, _, _ in tests)}
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
     assert [name for path, _, name in tests if f"def {name}" not in (ROOT / path).read_text(encoding="utf-8")] == []
-    of_dp = {str(path.relative_to(ROOT)) for path in (ROOT / "models/dp").glob("*.py") if path.name != "__init__.py"}
+    of_dp = {str(path.relative_to(ROOT)) for path in (ROOT / "models/dp").rglob("*.py") if path.name != "__init__.py"}
     assert of_dp <= named
 
 

@@ -1,0 +1,260 @@
+"""Neighbouring logs for the audit of each stage of dp-synthetic: how they differ, and what a run of each shows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.dp import noise
+from models.dp.budget import Charge
+from models.dp.noise import Source
+from models.dp.synthesis import neighbours, times
+from models.dp.synthesis.neighbours import stage_pairs
+from models.dp.synthetic import Budget
+from models.eventlog import EventLog
+
+EPSILON, DELTA = Fraction(100), Fraction(1, 100)
+HOUR, DAY = 3_600_000, 86_400_000
+UNIT = 2**16
+Shown = set[Hashable]
+
+
+class Known(Source):
+    """The same noise for everything; notes every scale and size."""
+
+    __slots__ = ("asked", "noise")
+
+    def __init__(self, noise: int = 0) -> None:
+        object.__setattr__(self, "generator", np.random.default_rng(4))
+        object.__setattr__(self, "asked", [])
+        object.__setattr__(self, "noise", noise)
+
+    def laplace(self, scale: float, size: int) -> np.ndarray:
+        self.asked.append((scale, size))
+        return np.full(size, self.noise, dtype=np.int64)
+
+
+def shown(stage: str, noise: int = 0, epsilon: Fraction = EPSILON) -> tuple[Shown, Shown, list[tuple[float, int]]]:
+    """What a run on each of the two logs shows, and the noise that the first one drew."""
+    source = Known(noise)
+    (found,) = stage_pairs(epsilon, DELTA, source, only=[stage])
+    one = list(found.pair.one())
+    asked = list(source.asked)
+    other = list(found.pair.other())
+    assert source.asked[len(asked) :][0][0] == asked[0][0]
+    return set(one), set(other), asked
+
+
+def around(name: Hashable, value: int, scale: float, near: int = 0) -> Shown:
+    """From two scales below a number to four above it, by half scales, and whether it is 0: where the value lies."""
+    found: Shown = {(name, "is 0")} if value == 0 else set()
+    for halves in range(-4, 9):
+        bound = near + round(halves * scale / 2)
+        found.add((name, "at least" if value >= bound else "below", bound))
+    return found
+
+
+def test_each_stage_has_its_neighbours_and_its_claim() -> None:
+    """All of epsilon each, and delta where the stage selects; one unit of the claim apart."""
+    found = stage_pairs(Fraction(2), DELTA)
+    with_delta, pure = Charge(Fraction(2), DELTA), Charge(Fraction(2))
+    assert [(one.pair.name, one.claim) for one in found] == [
+        ("stage labels: a label of one person", with_delta),
+        ("stage variants: a variant of one person", with_delta),
+        ("stage variants: a case of a frequent variant", with_delta),
+        ("stages variants and model: a case that decides which cases the model sees", with_delta),
+        ("stage model: a trace longer than any", pure),
+        ("stage weights: the only case near a candidate", pure),
+        ("stage weights: a case near a frequent candidate", pure),
+        ("stage times: a step longer than any", pure),
+    ]
+    assert {one.pair.steps for one in found} == {1}
+    assert [one.pair.name[:12] for one in stage_pairs(Fraction(2), DELTA, only=["times", "labels"])] == [
+        "stage labels", "stage times:",
+    ]  # fmt: skip
+
+
+def test_a_budget_has_what_is_named() -> None:
+    """Nothing else draws, and nothing else selects."""
+    none = Fraction(0)
+    assert neighbours._budget() == Budget(none, none, none, none, none, none, none)
+    named = neighbours._budget(variants=Fraction(1), model=Fraction(2), delta=DELTA)
+    assert named == Budget(none, Fraction(1), Fraction(2), none, none, none, DELTA)
+
+
+def test_without_a_source_the_cryptographic_one_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with one that one alone."""
+    made: list[Known] = []
+
+    def secure() -> Known:
+        made.append(Known())
+        return made[-1]
+
+    monkeypatch.setattr(neighbours, "secure", secure)
+    (found,) = stage_pairs(EPSILON, DELTA, only=["counts"])
+    list(found.pair.one())
+    assert len(made) == 1
+    assert made[0].asked == [(0.01, 1)]
+    stage_pairs(EPSILON, DELTA, noise.simulated(1))
+    assert len(made) == 1
+
+
+def _cases(log: EventLog) -> list[tuple[str, list[int]]]:
+    bounds = zip(log.starts[:-1].tolist(), log.starts[1:].tolist(), strict=True)
+    return [("".join(trace), log.time[a:b].tolist()) for trace, (a, b) in zip(log.traces(), bounds, strict=True)]
+
+
+def test_a_log_differs_by_the_victim_alone() -> None:
+    """Cases of A B that take an hour, one an hour; the victim's last, with its own steps."""
+    hour = HOUR * 10**6
+    common = [("AB", [number * hour, (number + 1) * hour]) for number in range(200)]
+    assert sorted(_cases(neighbours._log()), key=lambda case: case[1]) == common
+    long = neighbours._log("ACB", 5 * HOUR)
+    assert sorted(_cases(long), key=lambda case: case[1]) == [*common, ("ACB", [200 * hour, 205 * hour, 210 * hour])]
+    short = neighbours._log("CC", common=3)
+    assert sorted(_cases(short), key=lambda case: case[1]) == [*common[:3], ("CC", [3 * hour, 4 * hour])]
+
+
+def test_labels() -> None:
+    """X stands in one log alone, and shows where its noisy count passes; each case counts for two labels."""
+    one, other, asked = shown("labels")
+    assert one == other == {("label", "A"), ("label", "B")}
+    assert asked == [(2 / 100, 2)]
+    loud = shown("labels", 50)
+    assert loud[1] - loud[0] == {("label", "X")}
+    assert shown("labels", -300)[:2] == (set(), set())
+
+
+def test_variants() -> None:
+    """A C stands in one log alone; of A B one has a case more. Counts are told apart near 200."""
+    for noise_ in (0, -3, 4):
+        one, other, asked = shown("variants", noise_, Fraction(4))
+        expected = {("variant", (0, 1))} | around((0, 1), 200 + noise_, 0.25, 200)
+        assert one == expected
+        assert other == expected | (
+            {("variant", (0, 2))} | around((0, 2), 1 + noise_, 0.25, 200) if noise_ == 4 else set()
+        )
+        assert asked == [(0.25, 1)]
+        one, other, _ = shown("counts", noise_, Fraction(4))
+        assert one == expected
+        assert other == {("variant", (0, 1))} | around((0, 1), 201 + noise_, 0.25, 200)
+
+
+def test_a_case_that_tips_the_scale() -> None:
+    """With it the variant is taken and the model sees no case; without it, it sees all but one."""
+    epsilon = Fraction(8)
+    (found,) = stage_pairs(epsilon, DELTA, Known(), only=["taken"])
+    one, other, asked = shown("taken", epsilon=epsilon)
+    a = np.exp(-4)
+    least = next(k for k in range(1, 100) if a ** (k - 1) / (1 + a) <= 0.01)
+    common = least - 1
+    scale = 3 * UNIT / 4
+    assert one == {"left"} | {("left", event) for event in around("A then B", common * UNIT, scale, common * UNIT)}
+    assert other == {"taken"} | {("taken", event) for event in around("A then B", 0, scale, 0)}
+    assert asked == [(0.25, 1), (scale, 16)]
+    assert found.claim == Charge(epsilon, DELTA)
+
+
+def test_a_trace_longer_than_any() -> None:
+    """400 events, so each of its steps weighs a hundredth; its cells, and the context that it may open."""
+    one, other, asked = shown("model")
+    scale = 4 * UNIT / 50
+    weight = UNIT * 4 // 401
+    assert asked[0] == (scale, 16)
+    none: Shown = set()
+    for cell in ((0, 2), (2, 0), (2, 3)):
+        none |= around(cell, 0, scale)
+    assert one == none
+    assert other == (
+        around((0, 2), 200 * weight, scale)
+        | around((2, 0), 199 * weight, scale)
+        | around((2, 3), weight, scale)
+        | {"A C is open"}
+        | around("A C then A", 199 * weight, scale)
+    )
+
+
+def test_cases_near_a_candidate() -> None:
+    """The only one of C C, or one more of A B, at the noise of a case."""
+    one, other, asked = shown("weights", epsilon=Fraction(4))
+    assert one == around("C C", 0, 0.25) | around("A B", 200, 0.25, 200)
+    assert other == around("C C", 1, 0.25) | around("A B", 200, 0.25, 200)
+    assert asked == [(0.25, 2)]
+    one, other, _ = shown("nearest", epsilon=Fraction(4))
+    assert one == around("C C", 0, 0.25) | around("A B", 200, 0.25, 200)
+    assert other == around("C C", 0, 0.25) | around("A B", 201, 0.25, 200)
+
+
+def test_all_that_the_longest_trace_adds() -> None:
+    """With noise so large that half a scale lies between 199 steps and 200."""
+    weight = UNIT * 4 // 401
+    _, other, _ = shown("model", epsilon=Fraction(8 * UNIT, 399 * weight))
+    assert ((0, 2), "at least", round(199.5 * weight)) in other
+    assert ((2, 0), "below", round(199.5 * weight)) in other
+    for half, seen in ((weight, "at least"), (weight + 1, "below")):
+        _, other, _ = shown("model", epsilon=Fraction(8 * UNIT, 2 * half))
+        assert ((2, 3), seen, half) in other, "the weight of its last step"
+
+
+def test_which_cases_are_near_a_candidate() -> None:
+    """A C and C B are as near to A B as to C C, and go to the first; B C and C A share a place with C C alone."""
+    log = EventLog.from_traces([(trace, None) for trace in ["AC"] * 100 + ["CB"] * 100 + ["CA", "BC"]])
+    found = set(neighbours._Weights(Fraction(4), Known())(log))
+    assert found == around("A B", 200, 0.25, 200) | around("C C", 2, 0.25)
+
+
+def test_a_step_longer_than_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """29 days where all others take an hour, under a bound of 30 and B = 4; the longest drawn step is shown, and how
+    many take 20 days or more."""
+    source, seen = Known(), []
+    took = [0, HOUR, 20 * DAY - 1, 20 * DAY, 20 * DAY + 1, 28 * DAY - 1, 15 * DAY, 7 * DAY]
+
+    def add(*given: Any) -> list[np.ndarray]:
+        seen.append(given)
+        return [np.asarray([[9 * HOUR, 9 * HOUR + one] for one in took], dtype=np.int64) * 10**6]
+
+    monkeypatch.setattr(times, "add", add)
+    pair = stage_pairs(Fraction(4), DELTA, source, only=["times"])[0].pair
+    for run, victim in ((pair.one, None), (pair.other, [200 * HOUR, 200 * HOUR + 29 * DAY])):
+        found = set(run())
+        log, *others = seen[-1]
+        assert others == [("A", "B", "C"), [((0, 1), 200)], times.Bounds(30 * DAY), Fraction(4), 4, source]
+        assert [trace for trace, _ in _cases(log)] == ["AB"] * (200 + (victim is not None))
+        long = [moments for _, moments in _cases(log) if moments[1] - moments[0] != HOUR * 10**6]
+        assert long == ([] if victim is None else [[one * 10**6 for one in victim]])
+        assert found == around("slow steps", 3, 2.0) | {
+            ("some step takes at least", 1), ("some step takes at least", 7), ("some step takes at least", 15),
+            ("no step takes", 28),
+        }  # fmt: skip
+    took.append(28 * DAY)
+    assert set(pair.one()) == around("slow steps", 4, 2.0) | {
+        ("some step takes at least", days) for days in (1, 7, 15, 28)
+    }
+
+
+class Drawn(Source):
+    """No noise; the first word that is asked for, for every draw."""
+
+    __slots__ = ("word",)
+
+    def __init__(self, word: int) -> None:
+        object.__setattr__(self, "generator", np.random.default_rng(1))
+        object.__setattr__(self, "word", word)
+
+    def laplace(self, scale: float, size: int) -> np.ndarray:
+        return np.zeros(size, dtype=np.int64)
+
+    def words(self, size: int) -> np.ndarray:
+        return np.full(size, self.word, dtype=np.uint64)
+
+
+def test_a_step_of_29_days_is_one_that_takes_28() -> None:
+    """Where every draw is the largest there is, the longest step is drawn for all."""
+    pair = stage_pairs(EPSILON, DELTA, Drawn(2**64 - 1), only=["times"])[0].pair
+    assert ("some step takes at least", 15) in set(pair.other())
+    assert ("slow steps", "at least", 8) in set(pair.other())
+    assert set(pair.one()) == around("slow steps", 0, 2.0) | {("no step takes", days) for days in (1, 7, 15, 28)}

@@ -1,10 +1,11 @@
 """A release every so many cases, each audited exactly against all earlier ones: the cost of each cut.
 
 `python -m benchmarks.cuts [--cuts N] [--log FILE] [--cases 100] [--first N] [--json]`. The log is BPIC 2012 (131 cuts
-of 100 new cases) unless told otherwise. Plain TLKC-privacy is published whatever the gate says (`warn`), so that every
-cut is a release that all later ones are compared with. The process measures itself: CPU seconds of all cuts, of each
-tenth of them and of the last, the seconds of each stage, and the exponent with which a cut's cost grows with its
-number.
+of 100 new cases) unless told otherwise; `--one-by-one` is Sepsis, whose last 200 cases come one a release. Plain
+TLKC-privacy is published whatever the gate says (`warn`), so that every cut is a release that all later ones are
+compared with. The process measures itself: CPU seconds of all cuts, of each tenth of them and of the last, the seconds
+of each stage, the exponent with which a cut's cost grows with its number, and the slope: CPU seconds that each further
+release adds to a cut, with its standard error.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from connectors.logs import read_log
 from stream.config.settings import Settings
@@ -108,6 +111,7 @@ def measure(
         "stages": {name: round(own, 1) for name, own in stages.most_common()},
         "last_stages": {k: round(v, 3) for k, v in (replay.decisions[-1].audit.get("seconds") or {}).items()},
         "exponent": exponent(spent),
+        "slope": slope(spent[1:]),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "load": [round(one, 1) for one in os.getloadavg()],
     }
@@ -123,6 +127,15 @@ def exponent(spent: Sequence[float]) -> float | None:
     return round(math.log(sum(late) / sum(early)) / math.log(middle[1] / middle[0]), 2)
 
 
+def slope(spent: Sequence[float]) -> list[float] | None:
+    """Least squares of the cost over the number of the cut, and the standard error. The log hardly grows where cases
+    come one by one, so it is the cost of one more release to look back at."""
+    if len(spent) < 3:
+        return None
+    found, spread = np.polyfit(np.arange(len(spent)), spent, 1, cov=True)
+    return [round(float(found[0]), 6), round(math.sqrt(float(spread[0][0])), 6)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log", type=Path, help="another log than BPIC 2012")
@@ -130,9 +143,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, help="new cases of the first cut, where they are others")
     parser.add_argument("--cuts", type=int, default=131, help="stop after so many cuts")
     parser.add_argument("--sensitive", default="", help="sensitive attributes, by comma")
+    parser.add_argument("--one-by-one", action="store_true", help="200 releases of Sepsis, one new case each")
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
+    if chosen.one_by_one:
+        parser.set_defaults(log=folder / "sepsis.xes.gz", cases=1, first=850, cuts=201, sensitive="Diagnose")
+        chosen = parser.parse_args()
     log = chosen.log or folder / "bpic2012.xes.gz"
     names = [name for name in chosen.sensitive.split(",") if name]
     found = measure(log, chosen.cases, chosen.cuts, names, chosen.first) | {"target": TARGET}
@@ -140,7 +157,7 @@ def main() -> None:
         print(json.dumps(found))
     print(
         f"{found['log']}: {found['cuts']} cuts, {found['cuts_cpu']} CPU s, the last {found['last']} s, "
-        f"{found['peak_mb']} MB",
+        f"{found['peak_mb']} MB; {found['slope']} s (slope, error) a release more",
         file=sys.stderr,
     )
 

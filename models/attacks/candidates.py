@@ -104,10 +104,15 @@ def sizes(rows: Rows, inside: Flags, values: int) -> Ints:
     return np.bincount(rows.value, weights=rows.count * inside, minlength=values).astype(np.int64)
 
 
-def worst_group(judge: Judge, bk: Sequence[int], attack: str) -> dict[str, Any]:
-    """The sensitive value with the most cracked records under a candidate: {value, ms1, ms2, cracked}."""
+def worst_group(judge: Judge, bk: Sequence[int], attack: str, left: int | None = None) -> dict[str, Any]:
+    """The sensitive value with the most cracked records under a candidate: {value, ms1, ms2, cracked}. `left`: the
+    records that no linker excludes, where that is known: the one value of a log without sensitive ones has the rest."""
     given = judge.given
     in1, in2 = matching(judge, bk)
+    if left is not None and len(given.values) == 1:
+        both = int(given.earlier.count[in1].sum()), int(given.later.count[in2].sum())
+        cracked_records = both[0 if attack == "fa" else 1] - left
+        return {"value": given.values[0], "ms1": both[0], "ms2": both[1], "cracked": cracked_records}
     key = tuple(bk)
     if key not in judge.cracked:
         judge.cracked[key] = _cracks(judge, in1, in2)

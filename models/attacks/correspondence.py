@@ -99,7 +99,8 @@ class Audit:
         for attack in ("fa", "ca", "ba"):
             if found.worst[attack]:
                 codes = worst[MEASURES.index(attack)]
-                found.groups[attack] = worst_group(judge, codes[codes >= 0].tolist(), attack)
+                left = found.values[attack] if self.method == "exact" else None
+                found.groups[attack] = worst_group(judge, codes[codes >= 0].tolist(), attack, left)
         return found
 
     def named(self, base: BaseLinker, bk: Sequence[Any], code: Codes, joint: bool = False) -> dict[str, Any]:

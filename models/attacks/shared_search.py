@@ -140,7 +140,7 @@ def _witnessed(tables, room, column, enough):  # type: ignore[no-untyped-def]
 def _value(tables, room, depth, a):  # type: ignore[no-untyped-def]
     """Value child a and offer it as incumbent. True: stop, a flow is needed first."""
     cursor, best, stat, k = room.cursor, room.best, room.nodes[depth, a], _column(tables, room.path, depth, a)
-    n, floor, surplus, kept = cursor[N], cursor[LIMIT], cursor[SURPLUS], cursor[N] - (cursor[LENGTH] - depth - 1)
+    floor, surplus, kept = cursor[LIMIT], cursor[SURPLUS], cursor[N] - (cursor[LENGTH] - depth - 1)
     last = depth == cursor[LENGTH] - 1
     c1, c2, is_open = tables.all_in[C1, k], tables.all_in[C2, k], tables.all_in[OPEN, k]
     if cursor[ASKED] == 0:

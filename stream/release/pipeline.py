@@ -435,8 +435,8 @@ class Pipeline:
     ) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
         shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
-        body = WithheldBody(texts(reasons), shown, waits_for)
-        self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body))
+        body = WithheldBody(texts(reasons), shown)
+        self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body, waits_for=waits_for))
         self.at(Failpoint.WITHHELD)
         return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=cast(AuditDocument, {**audit, **shown}))
 

@@ -155,7 +155,7 @@ class Pipeline:
             self._publish(written)
         judged.candidate.audit = written.document
         self.audience.append(judged.candidate, seal)
-        self._thin(seal.sequence - documents.KEPT_WHOLE)
+        self.thin(seal.sequence - documents.KEPT_WHOLE)
         return Decision(attempt.cut, "sealed", seal.sequence, tuple(found.reasons), written.document)
 
     # before anything is drawn
@@ -413,7 +413,7 @@ class Pipeline:
             self.publish(self.name, number, public, self.store.location(self.name, number))
         self.account.append(PublishedEntry(publication=self.name, sequence=number))
 
-    def _thin(self, number: int) -> None:
+    def thin(self, number: int) -> None:
         """Shorten the audit of a release that was published long ago. A crash here leaves it as it was."""
         published = self.account.published
         if number not in published or max(published) == number:  # behind a later published one nothing goes back

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from connectors.lifecycle import Lifecycle
 from connectors.reading import Reading
 from models.errors import InputError
 from stream.values.visible import visible
@@ -62,7 +63,12 @@ ObjectType = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of simulations; released noise never takes one.")]
 
-ROLES = ("case", "activity", "time", "resource")
+Transitions = Annotated[
+    Lifecycle | None,
+    typer.Option("--lifecycle", help="Which transitions are events (both: A+start, A+complete); all by default."),
+]
+
+ROLES = ("case", "activity", "time", "resource", "lifecycle")
 
 
 _FLAGS: dict[str, tuple[Any, Any]] = {
@@ -72,6 +78,7 @@ _FLAGS: dict[str, tuple[Any, Any]] = {
     "encoding": (Encoding, None),
     "separator": (Separator, None),
     "object_type": (ObjectType, None),
+    "lifecycle": (Transitions, None),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -36,7 +37,8 @@ def command(
         raise InputError(f"--topic {target}: not in source.topics ({', '.join(source.topics)})")
     columns = settings.process.columns
     with progress() as bar:
-        events = read_log(log, reading=settings.reading(options.tell))
+        whole = replace(settings.reading(options.tell), lifecycle=None)  # ingest leaves out and names, once
+        events = read_log(log, reading=whole)
         task = bar.add_task("publishing", total=events.n_events)
         sent = publish_log(
             events,

@@ -60,7 +60,8 @@ def of_log(log: EventLog, lifecycle: Lifecycle, column: str, say: Callable[[str]
 
 
 STANDARD: Final = frozenset(
-    "schedule assign withdraw reassign start suspend resume pi_abort ate_abort complete autoskip manualskip".split()
+    {"schedule", "assign", "withdraw", "reassign", "start", "suspend", "resume", "pi_abort", "ate_abort", "complete"}
+    | {"autoskip", "manualskip"}
 )
 """The transitions of XES. A word that is none of them is counted, not repeated: it may be anything."""
 

@@ -62,8 +62,8 @@ def read_log(
     """The event log of a file, of a folder of files of one kind, or of standard input (`-`); each case in time order
     (ties in file order).
 
-    * `columns` maps case, activity, time, resource, lifecycle to column names; XES names are the defaults, and the headers of
-      common exports are known (`connectors.headers`).
+    * `columns` maps case, activity, time, resource, lifecycle to column names; XES names are the defaults, and the
+      headers of common exports are known (`connectors.headers`).
     * `timezone` (IANA name) is the zone of times that carry none; without it such a time is an InputError.
     * `unit` (ns, us, ms, s; CSV and Parquet) says that the time column counts since 1970-01-01 UTC.
     * `reading` says these things and more (`connectors.reading`); what the others say goes before it.

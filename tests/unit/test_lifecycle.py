@@ -50,6 +50,10 @@ def xes(folder: Path) -> Path:
     return path
 
 
+PLAIN = (
+    '[[publication]]\nname = "p"\nwindow = { new_cases = 2 }\nmechanism = { kind = "identity" }\n'
+    "audit = { anonymity = false, series = false, leakage = false, risk = false, utility = false }\n"
+)
 LEFT = {
     "complete": "3 start, 1 suspend, 1 others",
     "start": "3 complete, 1 suspend, 1 others",

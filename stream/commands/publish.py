@@ -35,6 +35,8 @@ def command(
     target = topic or source.topics[0]
     if target not in source.topics:
         raise InputError(f"--topic {target}: not in source.topics ({', '.join(source.topics)})")
+    if source.mapping or source.format not in ("auto", "json"):
+        raise InputError(f"publish writes plain JSON events; the source reads {source.format} by its own rules")
     columns = settings.process.columns
     with progress() as bar:
         whole = replace(settings.reading(options.tell), lifecycle=None)  # ingest leaves out and names, once

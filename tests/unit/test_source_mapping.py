@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from connectors.kafka.events import Event, LeftOut, Message, Poison, Schema
 from connectors.kafka.formats import formats
 from connectors.kafka.mapping import EventMapping
 from connectors.kafka.source import Source
+from stream.commands import execute
 from tests.debezium_records import (
     OUTBOX_HEADERS,
     OUTBOX_ROUTED,
@@ -297,6 +299,7 @@ ONE = {"activity": "a", "case": "id", "time": "at"}
         ({"mapping": [{**ONE, "activity": "to {}"}]}, "a brace without a path"),
         ({"mapping": [{**ONE, "op": "x"}]}, "op"),
         ({"format": "json", "reader_schema": "f"}, "reader_schema is for"),
+        ({"time_unit": "ms"}, "time_unit needs another format"),
     ],
 )
 def test_configurations_that_cannot_work_are_refused(given: dict[str, Any], message: str) -> None:
@@ -304,3 +307,15 @@ def test_configurations_that_cannot_work_are_refused(given: dict[str, Any], mess
     with pytest.raises(ValidationError) as caught:
         Source.model_validate({"topics": ["orders"], **given})
     assert message in str(caught.value)
+
+
+def test_a_log_is_not_published_into_a_topic_of_another_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`publish` writes plain JSON: into a topic of Debezium's changes all of it would go to the dlq."""
+    config, log = tmp_path / "c.toml", tmp_path / "log.csv"
+    log.write_text("case:concept:name,concept:name,time:timestamp\nc,a,2024-01-01T00:00:00Z\n")
+    mapping = '[[source.mapping]]\nactivity = "a"\ncase = "row.id"\n'
+    config.write_text(f'[source]\ntopics = ["t"]\nformat = "debezium"\n{mapping}')
+    assert execute(["publish", str(log), "-c", str(config)]) == 2
+    assert "publish writes plain JSON events; the source reads debezium" in capsys.readouterr().err

@@ -319,7 +319,7 @@ def _lifecycle(log: EventLog, found: Inspection) -> None:
         if one.part == "lifecycle" and one.name in log.event_attributes and one.distinct > 1:
             found.notes.append(
                 f"{one.name} has {one.distinct} values: each start and each complete is an event of its own, so that "
-                "activities count more than once; keep the rows of one transition if that is not meant"
+                "activities count more than once; --lifecycle complete keeps one of them if that is not meant"
             )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from connectors.columns import Names
 from connectors.folders import one_after_another, parts
 from connectors.reading import Reading
 from models.errors import InputError
@@ -61,8 +62,8 @@ def read_log(
     """The event log of a file, of a folder of files of one kind, or of standard input (`-`); each case in time order
     (ties in file order).
 
-    * `columns` maps case, activity, time, resource to column names; XES names are the defaults, and the headers of
-      common exports are known (`connectors.headers`).
+    * `columns` maps case, activity, time, resource, lifecycle to column names; XES names are the defaults, and the
+      headers of common exports are known (`connectors.headers`).
     * `timezone` (IANA name) is the zone of times that carry none; without it such a time is an InputError.
     * `unit` (ns, us, ms, s; CSV and Parquet) says that the time column counts since 1970-01-01 UTC.
     * `reading` says these things and more (`connectors.reading`); what the others say goes before it.
@@ -81,8 +82,16 @@ def read_log(
         from connectors.stdin import spooled
 
         with spooled() as file:
-            return _read(file, how)
-    return _read(Path(path), how)
+            return _of_transitions(_read(file, how), how)
+    return _of_transitions(_read(Path(path), how), how)
+
+
+def _of_transitions(log: EventLog, reading: Reading) -> EventLog:
+    if reading.lifecycle is None:
+        return log
+    from connectors.lifecycle import of_log
+
+    return of_log(log, reading.lifecycle, Names.of(reading.columns).lifecycle, reading.say)
 
 
 def _read(path: Path, reading: Reading) -> EventLog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from connectors.lifecycle import Lifecycle
 from models.errors import InputError
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -19,11 +20,12 @@ def _silent(_: str) -> None:
 class Reading:
     """What is told of a file; None is found out, where the format lets it be.
 
-    * `columns`: case, activity, time, resource to column names;
+    * `columns`: case, activity, time, resource, lifecycle to column names;
     * `timezone`: IANA name of the zone of times that carry none;
     * `unit`: ns, us, ms, s since 1970 in the time column; `time_format`: a format of strptime or one of
       `connectors.dates.WORDS`, the units among them;
     * `encoding`, `separator`: of CSV;
+    * `lifecycle`: which transitions are events (`connectors.lifecycle`); None: all;
     * `object_type`: the objects that are the cases of an object-centric log;
     * `say` is called with each guess, one line without content.
     """
@@ -35,6 +37,7 @@ class Reading:
     encoding: str | None = None
     separator: str | None = None
     object_type: str | None = None
+    lifecycle: Lifecycle | None = None
     say: Callable[[str], None] = _silent
 
     def separates(self) -> str | None:

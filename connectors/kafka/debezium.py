@@ -77,7 +77,7 @@ def change(record: Any) -> Change:
     if not isinstance(record, Mapping):
         raise Poison("envelope")
     op, source = record.get("op"), record.get("source")
-    if op not in OPERATIONS or not isinstance(source, Mapping):
+    if not isinstance(op, str) or op not in OPERATIONS or not isinstance(source, Mapping):
         raise Poison("envelope")
     rows = [record.get("before"), record.get("after")]
     if any(row is not None and not isinstance(row, Mapping) for row in rows):

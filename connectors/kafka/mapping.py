@@ -80,6 +80,12 @@ class EventMapping(BaseModel):
         return self
 
     @property
+    def values(self) -> tuple[str, ...]:
+        """The paths whose values become part of activities; words about the change are the database's own."""
+        paths = Template.parse(self.activity).paths
+        return tuple(path for path in dict.fromkeys(paths) if path not in ("table", "op", "operation", "column"))
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The attributes that it gives, without their level."""
         return tuple(name.removeprefix(CASE_PREFIX) for name in self.attributes)

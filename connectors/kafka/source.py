@@ -121,6 +121,8 @@ class Source(BaseModel):
                 f'registry is set, but format = "{self.format}" reads plain JSON; use avro, protobuf, json-schema or '
                 "debezium"
             )
+        if self.time_unit is not None and not self.mapping and self.format in ("auto", "cloudevents"):
+            raise ValueError('time_unit needs another format, such as "json": the times of CloudEvents are texts')
         if self.reader_schema is not None and self.format != "avro":
             raise ValueError('reader_schema is for format = "avro"')
         if self.format == "debezium" and not self.mapping:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from connectors.lifecycle import Lifecycle
 from connectors.reading import Reading
 from models.errors import InputError
 from stream.values.visible import visible
@@ -63,7 +64,12 @@ ObjectType = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of simulations; released noise never takes one.")]
 
-ROLES = ("case", "activity", "time", "resource")
+Transitions = Annotated[
+    Lifecycle | None,
+    typer.Option("--lifecycle", help="Which transitions are events (both: A+start, A+complete); all by default."),
+]
+
+ROLES = ("case", "activity", "time", "resource", "lifecycle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,7 @@ class _ReadingFlags:
     encoding: Encoding = None
     separator: Separator = None
     object_type: ObjectType = None
+    lifecycle: Transitions = None
 
     def made(self) -> Reading:
         """The parameter `reading` of a command."""
@@ -86,6 +93,7 @@ class _ReadingFlags:
             encoding=self.encoding,
             separator=self.separator,
             object_type=self.object_type,
+            lifecycle=self.lifecycle,
             say=tell,
         )
 

@@ -53,6 +53,7 @@ def command(
             sensitive=tuple(options.split(sensitive)),
             columns=Columns(**(reading.columns or {})),
             timezone=reading.timezone,
+            lifecycle=reading.lifecycle,
             completion=Completion(log_end=True),
         ),
         file=LogFile.of(reading),

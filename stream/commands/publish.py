@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -34,9 +35,12 @@ def command(
     target = topic or source.topics[0]
     if target not in source.topics:
         raise InputError(f"--topic {target}: not in source.topics ({', '.join(source.topics)})")
+    if source.mapping or source.format not in ("auto", "json"):
+        raise InputError(f"publish writes plain JSON events; the source reads {source.format} by its own rules")
     columns = settings.process.columns
     with progress() as bar:
-        events = read_log(log, reading=settings.reading(options.tell))
+        whole = replace(settings.reading(options.tell), lifecycle=None)  # ingest leaves out and names, once
+        events = read_log(log, reading=whole)
         task = bar.add_task("publishing", total=events.n_events)
         sent = publish_log(
             events,

@@ -125,6 +125,8 @@ def _flags(sensitive: str, reading: Reading) -> Mapping[str, Any]:
         process["columns"] = dict(reading.columns)
     if reading.timezone:
         process["timezone"] = reading.timezone
+    if reading.lifecycle:
+        process["lifecycle"] = reading.lifecycle
     file = LogFile.of(reading).model_dump(exclude_none=True)
     return {name: table for name, table in (("process", process), ("file", file)) if table}
 

@@ -18,7 +18,17 @@ def warnings(settings: Settings) -> list[str]:
 
 def notes(settings: Settings) -> list[str]:
     """What holds of any such configuration and is easily overlooked: nothing is wrong."""
-    return list(_rename(settings))
+    return [*_rename(settings), *_values(settings)]
+
+
+def _values(settings: Settings) -> Iterator[str]:
+    """What a record says may become part of an activity, and activities are released."""
+    for number, one in enumerate(settings.source.mapping if settings.source else (), 1):
+        if paths := one.values:
+            yield (
+                f"source.mapping {number}: the activity holds the value of {', '.join(paths)}: it stands in releases, "
+                "whatever it is; take only columns with few values that say nothing of a person"
+            )
 
 
 def _rename(settings: Settings) -> Iterator[str]:

@@ -19,6 +19,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from connectors.kafka.mapping import EventMapping
+from connectors.kafka.registry import RegistryOptions
 from connectors.kafka.source import Source
 from stream.config import settings
 from stream.fold.window import Window
@@ -44,6 +46,8 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[file] (`replay` and `publish` only)", settings.LogFile),
     ("[source] (daemon only)", Source),
     ("[source.security]", type(Source.model_fields["security"].default)),
+    ("[source.registry]", RegistryOptions),
+    ("[[source.mapping]]", EventMapping),
     ("[metrics] (daemon only)", settings.Endpoint),
     ("[[publication]]", settings.Publication),
     ("publication.gate", GatePolicy),

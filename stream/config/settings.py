@@ -140,7 +140,13 @@ class Settings(Table):
     def reading(self, say: Callable[[str], None]) -> Reading:
         """How a log file of this process is read; `say` is told what was guessed."""
         process = self.process
-        return Reading(columns=process.columns.changed, timezone=process.timezone, say=say, **self.file.model_dump())
+        return Reading(
+            columns=process.columns.changed,
+            timezone=process.timezone,
+            lifecycle=process.lifecycle,
+            say=say,
+            **self.file.model_dump(),
+        )
 
     def spec(self, publication: Publication) -> PublicationSpec:
         """What the pipeline of a publication needs of all this."""

@@ -16,6 +16,8 @@ LIBRARIES = {
     "mode": logging.ERROR,
     "aiokafka": logging.WARNING,
     "kafka": logging.ERROR,
+    "httpx": logging.WARNING,
+    "httpx2": logging.WARNING,
 }
 """Their chatter names partitions and tasks, and would drown ours; kafka and mode warn of every slow moment."""
 

@@ -9,6 +9,7 @@ that has a decision is never decided again.
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,8 @@ from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
 from stream.values.duration import SECOND
 from stream.values.pseudonym import Pseudonyms
+
+log = logging.getLogger("veilstream")
 
 LATE = "the build took longer than publish_after allows"
 
@@ -419,7 +422,11 @@ class Pipeline:
         if number not in published or max(published) == number:  # behind a later published one nothing goes back
             return
         path = self.folder.release(self.name, number) / "audit.json"
-        shorter = documents.thinned(documents.read_audit(path.parent)) if path.is_file() else None
+        try:
+            shorter = documents.thinned(documents.read_audit(path.parent)) if path.is_file() else None
+        except RefusedError as error:  # the release that was just made stands; whoever reads this one says so again
+            log.warning("an old audit is not shortened: %s", error)
+            return
         if shorter is not None:
             replace_with(self.folder.ops, path, write_json(shorter))
 

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from connectors.columns import Names
 from connectors.kafka.events import Event, Message, Poison, Schema
 from connectors.kafka.formats import Formats, formats
+from connectors.kafka.mapping import EventMapping
 from connectors.kafka.registry import RegistryOptions
 from models.errors import InputError, UnavailableError
 from tests.kafka.secure import certificates
@@ -300,6 +301,64 @@ def test_json_with_a_schema_is_checked_by_it(registry: SchemaRegistry) -> None:
     assert refusal(source, framed(lost, b"{}")) == "bad_schema"
     wrong = registry.register("wrong", '{"type": "nothing"}', "JSON")
     assert refusal(source, framed(wrong, b"{}")) == "bad_schema"
+
+
+# Debezium by a registry
+
+COLUMNS_OF_ROW = [{"name": "id", "type": "int"}, {"name": "status", "type": ["null", "string"], "default": None}]
+ENVELOPE: dict[str, Any] = {
+    "type": "record",
+    "name": "Envelope",
+    "namespace": "server.public.customers",
+    "fields": [
+        {
+            "name": "before",
+            "type": ["null", {"type": "record", "name": "Value", "fields": COLUMNS_OF_ROW}],
+            "default": None,
+        },
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {
+            "name": "source",
+            "type": {
+                "type": "record",
+                "name": "Source",
+                "namespace": "io.debezium.connector.postgresql",
+                "fields": [
+                    {"name": "ts_ms", "type": "long"},
+                    {"name": "table", "type": "string"},
+                    {"name": "lsn", "type": ["null", "long"], "default": None},
+                ],
+            },
+        },
+        {"name": "op", "type": "string"},
+    ],
+}
+
+
+def test_changes_come_in_avro_with_an_avro_key(registry: SchemaRegistry) -> None:
+    """The envelope by its schema, then by one with a column more; the case from a key that has a schema too."""
+    key_schema = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}
+    key = framed(registry.register("k", json.dumps(key_schema)), avro(key_schema, {"id": 7}))
+    mappings = (
+        EventMapping(column=("status",), activity="{table} {value}", case="@key.id"),
+        EventMapping(column=("channel",), activity="channel {value}", case="row.id"),
+    )
+    options = RegistryOptions(url=registry.url)
+    source = formats(Schema(format="debezium"), registry=options, mappings=mappings)
+    assert source is not None
+    assert source.prepare is not None
+
+    def events(schema: dict[str, Any], **row: Any) -> list[tuple[str, str]]:
+        before, after = {"id": 7, "status": "new"}, {"id": 7, "status": "paid", **row}
+        change = {"before": before, "after": after, "op": "u", "source": {"ts_ms": 5, "table": "customers", "lsn": 9}}
+        message = Message("t", key, framed(registry.register("v", json.dumps(schema)), avro(schema, change)))
+        source.prepare([message])  # type: ignore[union-attr, misc]
+        return [(event.case, event.activity) for event in source.events(message)]  # type: ignore[union-attr]
+
+    assert events(ENVELOPE) == [("7", "customers paid")]
+    wider = json.loads(json.dumps(ENVELOPE))
+    wider["fields"][0]["type"][1]["fields"].append({"name": "channel", "type": "string", "default": "web"})
+    assert events(wider, channel="shop") == [("7", "customers paid"), ("7", "channel shop")]
 
 
 # the registry itself

@@ -1,0 +1,166 @@
+"""From records that make several events, or none, to deltas, and from these to the fold."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from connectors.columns import Names
+from connectors.kafka.events import Schema, decoder
+from connectors.kafka.formats import Formats, formats
+from connectors.kafka.mapping import EventMapping
+from connectors.lifecycle import Lifecycle
+from models.errors import UnavailableError
+from stream.daemon import ingest as ingest_module
+from stream.daemon.deltas import DeltaWriter, SourceRecord
+from stream.fold.fold import Fold
+from stream.fold.records import Delta
+from stream.fold.rules import FoldRules
+from stream.values.pseudonym import Pseudonyms
+from tests.debezium_records import customer, encoded, postgres
+from tests.unit.test_ingest_batches import App, Log, worker
+
+CLOCK = 4_000_000_000 * 10**9
+BOTH = EventMapping(column=("status", "email"), activity="{column} set", case="row.id")
+
+
+def writer(limit: int = 64_000, mapping: EventMapping = BOTH) -> DeltaWriter:
+    """What turns changes of customers into deltas."""
+    schema = Schema(format="debezium")
+    return DeltaWriter(
+        decoder(schema), Pseudonyms(bytes(32)), 0, limit, formats=formats(schema, mappings=(mapping,), snapshots=False)
+    )
+
+
+def records(count: int) -> list[SourceRecord]:
+    """Updates that change both columns, each at a place of its own."""
+    change = (customer(), customer(status="paid", email="new@noanswer.org"))
+    return [SourceRecord(i, encoded(postgres("u", *change, lsn=100 + i)), (), CLOCK) for i in range(count)]
+
+
+def deltas(given: list[SourceRecord], limit: int = 64_000) -> list[dict[str, Any]]:
+    encoded_deltas, letters = writer(limit).write("t", 0, -1, given)
+    assert letters == []
+    return [msgspec.json.decode(one) for one in encoded_deltas]
+
+
+def folded(found: list[dict[str, Any]]) -> Fold:
+    """A fold that has taken these deltas."""
+    fold = Fold(FoldRules(()))
+    for place, one in enumerate(found):
+        assert list(fold.apply(place, msgspec.convert(one, Delta))) == []
+    return fold
+
+
+def test_the_events_of_one_record_stand_in_one_delta() -> None:
+    """However a batch is split, a delta never ends between two events of an offset: the next one begins behind it."""
+    for limit in (1_500, 2_000, 2_300, 64_000):
+        found = deltas(records(9), limit)
+        assert sorted(row[0] for one in found for row in one["rows"]) == [i // 2 for i in range(18)]
+        assert [one["prev"] for one in found] == [-1, *[one["last"] for one in found[:-1]]]
+        assert all(one["several"] for one in found)
+
+
+def test_the_fold_takes_all_events_of_a_record_once() -> None:
+    """Both events of each offset count; the same deltas again, or split otherwise after a crash, add nothing."""
+    fold = folded(deltas(records(9), 2_000))
+    assert fold.state.events.size == 18
+    again = deltas(records(9), 2_300)
+    for place, one in enumerate(again, 100):
+        list(fold.apply(place, msgspec.convert(one, Delta)))
+    assert fold.state.events.size == 18
+
+
+def test_rows_of_one_offset_are_repeats_where_nothing_else_is_said() -> None:
+    """Deltas of plain events keep their rule: an offset counts once."""
+    (found,) = deltas(records(3))
+    assert folded([{**found, "several": False}]).state.events.size == 3
+
+
+def test_what_becomes_no_event_is_covered_and_counted() -> None:
+    """Left out records have neither row nor dead letter, the delta reaches behind them, and each kind is counted."""
+    one = writer()
+    values = [
+        encoded(postgres("r", None, customer())),
+        None,
+        encoded(postgres("u", customer(), customer(first_name="Ann"))),
+        encoded(postgres("t", None, None)),
+        b"{",
+    ]
+    given = [SourceRecord(i, value, (), CLOCK) for i, value in enumerate(values)]
+    (delta,), letters = one.write("t", 0, -1, given)
+    found = msgspec.json.decode(delta)
+    assert (found["last"], found["rows"], found["dlq"]) == (4, [], [4])
+    assert [letter.error for letter in letters] == ["not_json"]
+    assert one.left_out == {"snapshot": 1, "tombstone": 1, "unchanged": 1, "no_mapping": 1}
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "kept"),
+    [
+        (None, ["a", "a", "a", "b"]),
+        ("complete", ["a", "b"]),
+        ("start", ["a"]),
+        ("both", ["a+start", "a+complete", "b+complete"]),
+    ],
+)
+def test_transitions_of_a_topic(lifecycle: Lifecycle | None, kept: list[str]) -> None:
+    """Without the key every event is one; with it the transitions that are not asked for are counted. An event without
+    a transition is a completion. Plain JSON and records read by columns agree."""
+    steps = [("a", "start"), ("a", "suspend"), ("a", "COMPLETE"), ("b", None)]
+    body = {"case:concept:name": "c", "time:timestamp": "2024-01-01T00:00:00Z"}
+    values = [
+        json.dumps({**body, "concept:name": name} | ({"lifecycle:transition": step} if step else {})).encode()
+        for name, step in steps
+    ]
+    given = [SourceRecord(i, value, (), CLOCK) for i, value in enumerate(values)]
+    for unit in (None, "ms"):
+        schema = Schema(Names(), lifecycle=lifecycle, time_unit=unit)
+        one = DeltaWriter(decoder(schema), Pseudonyms(bytes(32)), 0, 64_000, formats=formats(schema))
+        assert (one.formats is None) == (unit is None)
+        (delta,), letters = one.write("t", 0, -1, given)
+        assert [row[2] for row in msgspec.json.decode(delta)["rows"]] == kept
+        assert letters == []
+        assert one.left_out == ({} if len(kept) == 4 else {"lifecycle": 4 - len(kept)})
+
+
+def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the registry is away a batch is neither sent nor acknowledged nor refused; then it goes on as it was."""
+    monkeypatch.setattr(ingest_module, "log_begins", lambda _source, places: dict.fromkeys(places, 0))
+    monkeypatch.setattr(ingest_module, "LogClient", lambda _source: Log())
+    plain = decoder(Schema())
+    outages, naps = iter([True, True, False]), []
+
+    def prepare(messages: Any) -> None:
+        assert [message.value for message in messages]
+        if next(outages):
+            raise UnavailableError("http://registry: does not answer (ConnectError)")
+
+    real = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        assert app.producer.sent == []
+        naps.append(seconds)
+        await real(0)
+
+    async def scenario() -> None:
+        monkeypatch.setattr(ingest_module.asyncio, "sleep", sleep)
+        await ingest.batch(events)
+
+    app = App()
+    ingest = worker(app)
+    ways = Formats(lambda message: [plain(message.value, message.headers)], prepare)
+    ingest.writer = DeltaWriter(plain, Pseudonyms(bytes(32)), CLOCK, 512 * 1024, formats=ways)
+    events = app.events(0, 3)
+    for event in events:
+        message = event.message
+        event.message = SimpleNamespace(**{**vars(message), "key": None, "topic": message.tp.topic})
+    asyncio.run(scenario())
+    assert naps == [1.0, 1.0]
+    assert [(one["prev"], one["last"], one["n"]) for one in app.producer.sent] == [(-1, 2, 3)]
+    assert app.acknowledged == []

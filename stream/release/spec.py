@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from models.dp.accumulation import Shape
+from models.dp.zcdp import PURE, Accounting
 from stream.fold.window import Window
 from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy
@@ -19,6 +20,7 @@ class PublicationSpec:
 
     * `once`: the terms under which each case counts once, None where releases show everything so far;
     * `accumulation`: how releases add up to a second log, None where they do not;
+    * `accounting`: how the process adds charges up, and as which (epsilon, delta) it shows them;
     * `delay`: nanoseconds from the cut to the publication of a dp release, None for the other kinds;
     * `formats`: of the public files; `attributes`: what leaves with the cases (`release_attributes`);
     * `max_epsilon`, `max_delta`: caps over all publications of the process;
@@ -47,3 +49,4 @@ class PublicationSpec:
     min_free_bytes: int = 0
     once: OncePerCase | None = None
     accumulation: Shape | None = None
+    accounting: Accounting = PURE

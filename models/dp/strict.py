@@ -27,7 +27,7 @@ import numpy as np
 from models.dp import zcdp
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND, sorted_alphabet
 from models.dp.budget import exact, positive, probability
-from models.dp.counts import NoisyCounts, release_counts, threshold
+from models.dp.counts import NoisyCounts, release_counts, rule_of, threshold
 from models.dp.noise import Source, checked_scale, scale_for, secure
 from models.dp.zcdp import Gaussian
 from models.errors import BoundError, InputError
@@ -177,6 +177,13 @@ def least_count(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1
         raise InputError(f"epsilon is too small: a variant would need {least} cases to be released")
     checked_scale(scale_for(cases_per_person, epsilon))
     return least
+
+
+def released_from(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1) -> int:
+    """Least noisy count that a variant of one release leaves with, at the part of epsilon that counts get. InputError
+    as `least_count`, which is that of noise without an end."""
+    least_count(epsilon, delta_dp, cases_per_person)
+    return rule_of(epsilon, delta_dp, cases_per_person).least
 
 
 def _noisy_counts(simple: SimpleLog, true: Ints, terms: Terms, epsilon: Fraction, draw: Source) -> NoisyCounts:

@@ -85,7 +85,9 @@ def test_sums_kept_up_to_date_are_those_of_all_charges(
         account, first = Account(ledger, "p"), {}
         for number, apart, tenths, deltas in charged:
             made = Charge(tenths * TENTH, deltas * DELTA)
-            entry = once_entry(f"c{number}", made.epsilon, made.delta) if apart else charge_entry("p", f"c{number}", made)
+            entry = (
+                once_entry(f"c{number}", made.epsilon, made.delta) if apart else charge_entry("p", f"c{number}", made)
+            )
             account.append(entry)
             first.setdefault(number, entry.body)
         assert account.spent == Account(ledger, "p").spent == together(first)

@@ -57,7 +57,7 @@ class DpVariants(Mechanism):
         """The least noisy count that a variant is released with."""
         if self.rho is not None:
             return strict.gaussian(self.rho, self.delta_dp, self.cases_per_person).threshold
-        return strict.least_count(self._pure, self.delta_dp, self.cases_per_person)
+        return strict.released_from(self._pure, self.delta_dp, self.cases_per_person)
 
     @property
     def _pure(self) -> Fraction:

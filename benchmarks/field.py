@@ -419,11 +419,12 @@ with less, the prefixes that noise alone fills grow without an end. Read the fig
 some of the programs do not keep what they claim. The control keeps nothing at all: a list of all variants, each
 once, is more like a log of many variants than most releases. Likeness alone shows no protection."""
 
-KEPT = f"""Each program {AUDIT_RUNS} times (PRIPEL {AUDIT_RUNS // 10} times) at the parameter epsilon = 1, delta 1e-3
-where it has one, on two small logs that differ in one case: lower bounds of epsilon, found as
-`audit-epsilon` finds them (Clopper and Pearson, error {ALPHA} over all pairs of a program; half of the
-runs choose what is looked at, half count it). `no epsilon`: the release shows what the other log cannot
-show, which a claim without delta excludes. A bound below 1 refutes nothing and proves nothing."""
+KEPT = f"""Each program {AUDIT_RUNS} times (PRIPEL {AUDIT_RUNS // 10} times) at the parameter epsilon = 1,
+delta 1e-3 where it has one, on two small logs that differ in one case: lower bounds of epsilon,
+found as `audit-epsilon` finds them (Clopper and Pearson, error {ALPHA} over all pairs of a program;
+half of the runs choose what is looked at, half count it). `no epsilon`: the release shows what the
+other log cannot show, which a claim without delta excludes. A bound below 1 refutes nothing and
+proves nothing."""
 
 NOTES = f"""* **pm4py's Laplace** rounds noise by `int()`, towards 0: .63 of the counts are exact at epsilon 1. It
   draws noise of scale 1 / epsilon at each level of its tree, so a long case pays up to {LENGTH} times;

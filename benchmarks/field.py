@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
 from types import FrameType
@@ -42,7 +42,7 @@ LOGS = ("sepsis", "bpic2013-incidents", "bpic2012")
 EPSILONS = (1.0, 0.1)
 DELTA = 1e-6
 ROUNDS = 3
-LIMIT = 120
+LIMIT = 60
 """CPU seconds that one release of a peer may take; the figure of a model half of it."""
 LENGTH = 20
 """Longest prefix of the trace-variant queries (their k): a public number, the same for all logs."""
@@ -408,7 +408,8 @@ def _markdown(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     return ["| " + " | ".join(map(cell, line)) + " |" for line in (head, ["---"] * len(head), *rows)]
 
 
-ABOUT = f"""Similarity and DFG error as in [synthetic.md](../synthetic.md): 1 - earth mover's distance of variants under the
+ABOUT = f"""\
+Similarity and DFG error as in [synthetic.md](../synthetic.md): 1 - earth mover's distance of variants under the
 normalised Levenshtein distance, and half the sum of differences of directly-follows frequencies. F1 of fitness
 (token replay) and precision, on the true log, of the model that the inductive miner finds in the last release.
 Covered cases: of variants that are in the release. Means of {ROUNDS} releases, fewer where a program needs more
@@ -419,14 +420,16 @@ with less, the prefixes that noise alone fills grow without an end. Read the fig
 some of the programs do not keep what they claim. The control keeps nothing at all: a list of all variants, each
 once, is more like a log of many variants than most releases. Likeness alone shows no protection."""
 
-KEPT = f"""Each program {AUDIT_RUNS} times (PRIPEL {AUDIT_RUNS // 10} times) at the parameter epsilon = 1,
+KEPT = f"""\
+Each program {AUDIT_RUNS} times (PRIPEL {AUDIT_RUNS // 10} times) at the parameter epsilon = 1,
 delta 1e-3 where it has one, on two small logs that differ in one case: lower bounds of epsilon,
 found as `audit-epsilon` finds them (Clopper and Pearson, error {ALPHA} over all pairs of a program;
 half of the runs choose what is looked at, half count it). `no epsilon`: the release shows what the
 other log cannot show, which a claim without delta excludes. A bound below 1 refutes nothing and
 proves nothing."""
 
-NOTES = f"""* **pm4py's Laplace** rounds noise by `int()`, towards 0: .63 of the counts are exact at epsilon 1. It
+NOTES = f"""\
+* **pm4py's Laplace** rounds noise by `int()`, towards 0: .63 of the counts are exact at epsilon 1. It
   draws noise of scale 1 / epsilon at each level of its tree, so a long case pays up to {LENGTH} times;
   the second row divides epsilon by the levels. It takes the activities of the log as public. Its `apply`
   fails (`importlib.util.find_loader` does not exist); `privatize_tracevariants` is what it calls.
@@ -456,28 +459,33 @@ def main() -> None:
     parser.add_argument("--guarantees", action="store_true", help="only what is kept, no likeness")
     parser.add_argument("--page", action="store_true", help="measure nothing: the page from the results")
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--resume", action="store_true", help="leave out what the results have")
     asked = parser.parse_args()
     tools = [TOOLS[number] for number in asked.tool] if asked.tool is not None else list(TOOLS)
     part = asked.log or asked.epsilon or asked.tool is not None or asked.guarantees
     if not asked.page:
-        for key, found in _measurements(asked, tools, all_of=not part):
-            print(key, json.dumps(found), file=sys.stderr)
-            _keep(asked.results, key, found)
+        have = json.loads(asked.results.read_text()) if asked.resume and asked.results.exists() else {}
+        for key, measure in _measurements(asked, tools, all_of=not part):
+            if key not in have:
+                found = measure()
+                print(key, json.dumps(found), file=sys.stderr, flush=True)
+                _keep(asked.results, key, found)
     if asked.page or not part:
         DOCS.write_text(page(json.loads(asked.results.read_text())), encoding="utf-8")
 
 
 def _measurements(asked: argparse.Namespace, tools: list[Tool], *, all_of: bool) -> Iterator[tuple[str, Any]]:
+    """What there is to measure: the key of the result, and how to come by it."""
     if not asked.guarantees:
         for name in asked.log or LOGS:
             log = held(name)
             for epsilon in (asked.epsilon or EPSILONS) if log is not None else ():
                 for tool in tools:
-                    yield _key(name, epsilon, tool), measured(log, tool, epsilon, model=True)
+                    yield _key(name, epsilon, tool), partial(measured, log, tool, epsilon, model=True)
     if asked.guarantees or all_of:
         for tool in tools:
             if "over its levels" not in tool.name:
-                yield f"guarantee {tool.name}", guarantees(tool)
+                yield f"guarantee {tool.name}", partial(guarantees, tool)
 
 
 def _keep(path: Path, key: str, found: Any) -> None:

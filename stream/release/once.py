@@ -32,10 +32,12 @@ PAID = (
 @dataclass(frozen=True, slots=True)
 class OncePerCase:
     """The terms of a series in which each case counts once: at most `cases_per_person` cases of one person in all
-    releases together; `enforced`: the fold leaves out what is beyond it."""
+    releases together; `enforced`: the fold leaves out what is beyond it; `accumulated`: a log over everything so far
+    leaves beside each release, and the promise covers it."""
 
     cases_per_person: int
     enforced: bool
+    accumulated: bool = False
 
     def body(self, charge: Charge, redraw: int, accounting: Accounting = PURE) -> ChargeBody:
         """What the ledger keeps of a charge."""

@@ -150,9 +150,12 @@ def strict_promise(
     if once.enforced:
         whom = f"every person that the source names: no more than {cases} of each, in all releases together"
         beyond = "a person whom the source names in two ways counts as two"
+    all_of_it, series_of = "in all releases of this publication together", "releases"
+    if once.accumulated:
+        all_of_it = "in all releases of this publication and in all accumulated logs beside them, together"
+        series_of = "releases and accumulated logs"
     return {
-        "guaranteed": f"{what}, in all releases of this publication together, however many: {formula} series of "
-        "releases",
+        "guaranteed": f"{what}, {all_of_it}, however many: {formula} series of {series_of}",
         "to_whom": whom,
         "against_whom": adversary,
         "relation": "unbounded: L' is L, all that the windows of the series exposed, with or without the cases of one "

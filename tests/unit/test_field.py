@@ -96,7 +96,7 @@ def test_page_shows_what_the_results_hold() -> None:
         ],
     }  # fmt: skip
     page = field.page(results)
-    assert "| TraVaS | 0.457 | 0.25 | 0.5 | 3 | 0 | - | 0.01 |" in page
+    assert "| TraVaS | 3 | 0.457 | 0.25 | 0.5 | 3 | 0 | - | 0.01 |" in page
     assert "| pm4py SaCoFa | none: more than 60 CPU s |" in page
     assert "| pm4py Laplace | not run |" in page
     assert "| pm4py Laplace | epsilon | a case added | >= 1.50 | refuted | w |" in page

@@ -124,5 +124,8 @@ grid: $(VENV)/.checked ## the 200 settings of the TLKC paper and its figures, in
 	$(BIN)/python -m benchmarks.tlkc_grid -o grid-out
 
 .PHONY: papers
-papers: $(VENV)/.checked ## recompute the papers' tables into docs/papers
+papers: $(VENV)/.checked ## recompute the papers' tables, and the field's, into docs/papers
 	$(BIN)/python -m benchmarks.papers
+	$(PYTHON) -m venv $(VENV)-field
+	$(VENV)-field/bin/pip install --quiet --constraint constraints.txt --editable '.[field]'
+	VEILSTREAM_FIELD_PYTHON=$(VENV)-field/bin/python $(BIN)/python -m benchmarks.field

@@ -23,6 +23,9 @@ from models.errors import InputError
 Observe = Callable[[], Iterable[Hashable]]
 """One run of a mechanism: the events that happened in its output."""
 
+Many = Callable[[int], Counter[Hashable]]
+"""So many runs of a mechanism at once: how often each event happened."""
+
 EVENTS = 20
 """Events that an audit chooses on its first half and counts on its second."""
 
@@ -44,6 +47,9 @@ class Pair:
     steps: int = 1
     possible_one: Possible | None = None
     possible_other: Possible | None = None
+    many_one: Many | None = None
+    many_other: Many | None = None
+    """Where runs can be drawn in bulk: used instead of `one` and `other`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +97,12 @@ def audit(pair: Pair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, eve
     if runs < 20 or not 0.0 <= delta < 1.0 or not 0.0 < alpha < 1.0:
         raise InputError("an audit needs at least 20 runs, delta_dp in [0, 1) and alpha in (0, 1)")
     half = runs // 2
-    chosen = _candidates(_counted(pair.one, half), _counted(pair.other, half), half, delta, events)
-    one, other = _counted(pair.one, half), _counted(pair.other, half)
+
+    def counted() -> tuple[Counter[Hashable], Counter[Hashable]]:
+        return _counted(pair.one, pair.many_one, half), _counted(pair.other, pair.many_other, half)
+
+    chosen = _candidates(*counted(), half, delta, events)
+    one, other = counted()
     error = alpha / max(4 * len(chosen), 1)
     best = Finding(pair.name, 0.0, False, "", runs)
     for event, forward in chosen:
@@ -134,8 +144,63 @@ def power(
     return Power(max(bound(half), 0.0), None if enough is None else enough / half)
 
 
-def _counted(observe: Observe, runs: int) -> Counter[Hashable]:
+SURE = 0.95
+"""How likely an excess must be seen to be stated."""
+
+FARTHEST = 64.0
+"""An epsilon that nobody claims: up to it an excess is looked for."""
+
+
+def seen_epsilon(
+    runs: int,
+    claimed: float,
+    *,
+    delta: float = 0.0,
+    alpha: float = 0.01,
+    events: int = EVENTS,
+    steps: int = 1,
+    sure: float = SURE,
+) -> float | None:
+    """The least true epsilon per step that `audit` refutes a claim of (claimed, delta) with, with chance `sure`; None
+    where so many runs see none. What it is above the claim is the excess that the audit sees.
+
+    It is that of a mechanism whose noise is discrete Laplace of that epsilon: the event "at least n" of a count that
+    one log puts at n and the other below has chance 1 / (1 + a) and a / (1 + a), a = e^(-epsilon steps), the most that
+    any event of such a mechanism tells at so few runs. It is taken to be among the events that the first half chooses,
+    which it is unless `events` others tell as much. Both counts may be off by what happens with chance (1 - sure) / 2.
+    """
+    from scipy.stats import binom
+
+    half, error, rare = runs // 2, alpha / (4 * events), (1.0 - sure) / 2.0
+
+    def refuted(epsilon: float) -> bool:
+        there = math.exp(-epsilon * steps) / (1.0 + math.exp(-epsilon * steps))
+        least = int(binom.ppf(rare, half, 1.0 - there))
+        most = int(binom.ppf(1.0 - rare, half, there))
+        likely = lower_bound(least, half, error) - delta
+        return likely > 0.0 and math.log(likely / upper_bound(most, half, error)) > claimed * steps
+
+    low, high = claimed, claimed + 2.0**-6
+    while not refuted(high):
+        low, high = high, claimed + 2.0 * (high - claimed)
+        if high > FARTHEST + claimed:
+            return None
+    while high - low > 1e-4 * high:
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if refuted(middle) else (middle, high)
+    return high
+
+
+BULK = 100_000
+"""Runs that are drawn at once."""
+
+
+def _counted(observe: Observe, many: Many | None, runs: int) -> Counter[Hashable]:
     seen: Counter[Hashable] = Counter()
+    if many is not None:
+        for begin in range(0, runs, BULK):
+            seen.update(many(min(BULK, runs - begin)))
+        return seen
     for _ in range(runs):
         seen.update(set(observe()))
     return seen

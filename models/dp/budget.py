@@ -80,19 +80,31 @@ def probability(value: Any, name: str = "delta_dp") -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Privacy budget of one release: exact numbers, composed by addition."""
+    """Privacy budget of one release: exact numbers, composed by addition.
+
+    Under zCDP (models.dp.zcdp) `rho` is set and epsilon is 0; delta is then that of thresholds alone."""
 
     epsilon: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
 
     def __add__(self, other: Charge) -> Charge:
-        return Charge(self.epsilon + other.epsilon, self.delta + other.delta)
+        return Charge(self.epsilon + other.epsilon, self.delta + other.delta, self.rho + other.rho)
+
+    def __sub__(self, other: Charge) -> Charge:
+        return Charge(self.epsilon - other.epsilon, self.delta - other.delta, self.rho - other.rho)
+
+    def times(self, number: int) -> Charge:
+        """So many of it."""
+        return Charge(number * self.epsilon, number * self.delta, number * self.rho)
 
 
 def parallel(charges: Iterable[Charge]) -> Charge:
-    """What releases of disjoint data are together: the largest epsilon and the largest delta (McSherry 2009, theorem
-    4). Nobody is in two of them, so nobody pays twice."""
+    """What releases of disjoint data are together: the largest epsilon, delta and rho (McSherry 2009, theorem 4).
+    Nobody is in two of them, so nobody pays twice."""
     known = list(charges)
     return Charge(
-        max((one.epsilon for one in known), default=Fraction(0)), max((one.delta for one in known), default=Fraction(0))
+        max((one.epsilon for one in known), default=Fraction(0)),
+        max((one.delta for one in known), default=Fraction(0)),
+        max((one.rho for one in known), default=Fraction(0)),
     )

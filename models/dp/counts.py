@@ -4,7 +4,9 @@ Unbounded neighbours: logs that differ by all cases of one person, at most `case
 of variants then changes by at most c in L1, so discrete Laplace noise of scale c / epsilon on each count that is not 0
 makes the counts of variants that both logs have epsilon-DP. A variant that only one log has would give its owner away:
 it is released only if its noisy count reaches k + 1, which happens with probability at most delta_dp in all
-(Korolova et al. 2009, for the discrete distribution). The query is the one of temporal-privacy-leakage-2022.
+(Korolova et al. 2009, for the discrete distribution). Where noise truncated to a reach lets more through, it is used
+(`models.dp.truncated`, Desfontaines et al. 2020: the best that any rule can; `rule`). The query is the one of
+temporal-privacy-leakage-2022.
 
 What is NOT guaranteed: anything against linking by activity labels that are themselves identifying: the labels count as
 public. Variants below the threshold are missing, so absence from the release says nothing.
@@ -20,6 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from models.dp import truncated
 from models.dp.noise import Source, scale_for
 from models.errors import InputError
 from models.eventlog import Ints
@@ -64,13 +67,42 @@ def _decimal(value: Fraction) -> Decimal:
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which counts leave: those whose noisy one is at least `least`. `reach`: of truncated noise (models.dp.truncated),
+    None where noise has no end."""
+
+    scale: float
+    least: int
+    reach: int | None
+
+    def noise(self, draw: Source, size: int) -> Ints:
+        """Noise of so many counts, int64[size]."""
+        if self.reach is None:
+            return draw.laplace(self.scale, size)
+        return truncated.draw(draw, self.scale, self.reach, size)
+
+
+def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1) -> Rule:
+    """The rule that lets more through: truncated noise where its least count is below that of `endless` noise of the
+    same scale. It reads public terms alone."""
+    reach = truncated.reach(scale, delta, cases, cells)
+    return Rule(scale, reach + 1, reach) if reach + 1 < endless else Rule(scale, endless, None)
+
+
+def rule_of(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> Rule:
+    """The rule of variants."""
+    endless = threshold(epsilon, delta, cases_per_person)
+    return rule(scale_for(cases_per_person, epsilon), endless, delta, cases_per_person)
+
+
 def release_counts(
     counts: Ints, epsilon: Fraction, delta: Fraction, draw: Source, cases_per_person: int = 1
 ) -> NoisyCounts:
     """(epsilon, delta)-DP counts of variants (`counts`: int64[V], true counts), see the module's docstring."""
-    least = threshold(epsilon, delta, cases_per_person)
+    chosen = rule_of(epsilon, delta, cases_per_person)
+    least = chosen.least
     present = np.flatnonzero(counts > 0)
-    noise = draw.laplace(scale_for(cases_per_person, epsilon), len(present))
-    noisy = counts[present] + noise
+    noisy = counts[present] + chosen.noise(draw, len(present))
     above = noisy >= least
     return NoisyCounts(present[above], noisy[above], least)

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from models.dp.annotation import MILLISECOND
 from models.dp.audit import Pair
+from models.dp.counts import NoisyCounts
 from models.errors import BoundError
-from models.eventlog import EventLog
+from models.eventlog import EventLog, Ints
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -77,6 +79,49 @@ def _pair(name: str, run: Run, one: EventLog, other: EventLog, steps: int, rule:
         _only_its_variants(one) if rule else None,
         _only_its_variants(other) if rule else None,
     )
+
+
+Counting = Callable[[Ints], NoisyCounts]
+"""A mechanism of counts as the audit sees it: true counts of variants in, the released ones out. It treats each count
+by itself, so that the counts of many runs can be given at once."""
+
+
+def count_pairs(counting: Counting, common: int) -> list[Pair]:
+    """The neighbouring pairs of `pairs` as counts alone, in bulk: a case added, one of a new variant, one changed."""
+    base = (common, 0)
+    neighbours = [
+        ("a case added", (common + 1, 0), 1),
+        ("a case of a new variant added", (common, 1), 1),
+        ("an event changed", (common - 1, 1), 2),
+    ]
+    return [
+        Pair(
+            name,
+            lambda: (),
+            lambda: (),
+            steps,
+            many_one=partial(_tallied, counting, base, common),
+            many_other=partial(_tallied, counting, other, common),
+        )
+        for name, other, steps in neighbours
+    ]
+
+
+def _tallied(counting: Counting, true: tuple[int, ...], around: int, runs: int) -> Counter[Hashable]:
+    """How often each variant left, and with how many cases at least or at most."""
+    released = counting(np.tile(np.asarray(true, dtype=np.int64), runs))
+    seen: Counter[Hashable] = Counter()
+    for variant in range(len(true)):
+        name = f"variant {variant + 1}"
+        counts = released.counts[released.variants % len(true) == variant]
+        seen["variant", name] = len(counts)
+        seen["no variant", name] = runs - len(counts)
+        for bound in (*range(around - 8, around + 10), released.threshold, released.threshold + 1):
+            reached = int((counts >= bound).sum())
+            seen["at least", name, bound] = reached
+            seen["fewer than", name, bound] = len(counts) - reached
+            seen["exactly", name, bound] = int((counts == bound).sum())
+    return +seen
 
 
 def _outcome(run: Run, log: EventLog, around: int) -> Iterator[Hashable]:

@@ -89,6 +89,16 @@ class Source:
         both = self.generator.geometric(success, size=(2, size))
         return np.asarray(both[0] - both[1], dtype=np.int64)
 
+    def gaussian(self, scale: float, size: int) -> Ints:
+        """`size` independent draws of discrete Gaussian noise, P(Z = z) proportional to exp(-z^2 / (2 scale^2)),
+        int64[size] (Canonne, Kamath and Steinke 2020, algorithm 3)."""
+        checked = checked_scale(scale)
+        if size == 0:
+            return np.zeros(0, dtype=np.int64)
+        if self.generator is None:
+            return np.asarray(_gaussian(checked)(np.zeros(size, dtype=np.int64)), dtype=np.int64)
+        return _rejected(self, self.generator, checked, size)
+
     def laplace_each(self, scales: npt.NDArray[np.float64], which: Ints) -> Ints:
         """One draw at `scales[which[i]]` for each i, int64[n]: in bulk, by the sampler of models.dp.discrete."""
         from models.dp.discrete import discrete_laplace  # compiled code: only who draws in bulk loads it
@@ -147,3 +157,22 @@ def _measurement(scale: float) -> Any:
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     return space >> dp.m.then_laplace(scale=scale)
+
+
+@lru_cache(maxsize=1024)
+def _gaussian(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
+    return space >> dp.m.then_gaussian(scale=scale)
+
+
+def _rejected(source: Source, generator: np.random.Generator, scale: float, size: int) -> Ints:
+    """Discrete Gaussian draws of a seeded source: Laplace ones, kept with the chance of algorithm 3, in floats."""
+    wide, kept = float(math.floor(scale) + 1), np.zeros(0, dtype=np.int64)
+    while len(kept) < size:
+        drawn = source.laplace(wide, 2 * size + 16)
+        chance = np.exp(-((np.abs(drawn) - scale**2 / wide) ** 2) / (2 * scale**2))
+        kept = np.concatenate((kept, drawn[generator.random(len(drawn)) < chance]))
+    return kept[:size]

@@ -4,6 +4,7 @@ Unit: one person, with at most `cases_per_person` cases. Neighbours: logs with a
 (unbounded). Adversary: knows all other cases, the code and the parameters, and has any computing power.
 
 * `release_variants` (dp-variants): noisy counts of variants above a threshold (`models.dp.counts`).
+* `release_gaussian` (dp-variants with `rho`): the same with discrete Gaussian noise, for zCDP (`models.dp.zcdp`).
 * `release_log` (dp-log): the same with a part of epsilon; the rest noises times. Given the released counts, one more
   case changes one row of times of one variant (a default row in its place, or another case in the random choice), by
   at most the public range in each value. A row has at most `max_events` values that hold data; each gets discrete
@@ -23,10 +24,12 @@ from typing import Any
 
 import numpy as np
 
+from models.dp import zcdp
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND, sorted_alphabet
 from models.dp.budget import exact, positive, probability
-from models.dp.counts import NoisyCounts, release_counts, threshold
+from models.dp.counts import NoisyCounts, release_counts, rule_of, threshold
 from models.dp.noise import Source, checked_scale, scale_for, secure
+from models.dp.zcdp import Gaussian
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints, SimpleLog
 
@@ -72,11 +75,13 @@ class TimeBounds:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a strict release promises: exact epsilon and delta_dp, and the most cases that one person may have."""
+    """What a strict release promises: exact epsilon and delta_dp, and the most cases that one person may have. `rho`:
+    of Gaussian noise (models.dp.zcdp), epsilon is then 0."""
 
     epsilon: Fraction
     delta_dp: Fraction
     cases_per_person: int = 1
+    rho: Fraction = Fraction(0)
 
     @classmethod
     def of(cls, epsilon: Any, delta_dp: Any, cases_per_person: int = 1) -> Terms:
@@ -140,6 +145,30 @@ def release_log(
     return StrictRelease(released, terms, noisy.threshold, source.private, coverage(true, noisy))
 
 
+def release_gaussian(
+    log: EventLog, *, rho: Any, delta_dp: Any, cases_per_person: int = 1, draw: Source | None = None
+) -> StrictRelease:
+    """`release_variants` with discrete Gaussian noise: delta_dp-approximately rho-zCDP (models.dp.zcdp)."""
+    source = secure() if draw is None else draw
+    terms = gaussian(rho, delta_dp, cases_per_person)
+    simple = SimpleLog.from_log(log)
+    true = _true_counts(simple)
+    noisy = terms.counts(true, source)
+    _refuse_too_many(simple, noisy)
+    rows = [np.tile(ordinal(len(simple.variants[v])), (int(n), 1)) for v, n in _pairs(noisy)]
+    kept = Terms(Fraction(0), terms.delta_dp, cases_per_person, terms.rho)
+    released = _as_log(simple, noisy, rows, source)
+    return StrictRelease(released, kept, noisy.threshold, source.private, coverage(true, noisy))
+
+
+def gaussian(rho: Any, delta_dp: Any, cases_per_person: int = 1) -> Gaussian:
+    """Terms of Gaussian noise under which a log can be released; InputError says why none could be."""
+    terms = zcdp.checked(rho, delta_dp, cases_per_person)
+    if terms.threshold > MAX_THRESHOLD:
+        raise InputError(f"rho is too small: a variant would need {terms.threshold} cases to be released")
+    return terms
+
+
 def least_count(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1) -> int:
     """Least noisy count that a variant is released with, at the part of epsilon that counts get. InputError where no
     log could be released so: the noise would not fit 64 bits or be none, or the count is above MAX_THRESHOLD."""
@@ -150,13 +179,24 @@ def least_count(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1
     return least
 
 
+def released_from(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int = 1) -> int:
+    """Least noisy count that a variant of one release leaves with, at the part of epsilon that counts get. InputError
+    as `least_count`, which is that of noise without an end."""
+    least_count(epsilon, delta_dp, cases_per_person)
+    return rule_of(epsilon, delta_dp, cases_per_person).least
+
+
 def _noisy_counts(simple: SimpleLog, true: Ints, terms: Terms, epsilon: Fraction, draw: Source) -> NoisyCounts:
     least_count(epsilon, terms.delta_dp, terms.cases_per_person)
     noisy = release_counts(true, epsilon, terms.delta_dp, draw, terms.cases_per_person)
+    _refuse_too_many(simple, noisy)
+    return noisy
+
+
+def _refuse_too_many(simple: SimpleLog, noisy: NoisyCounts) -> None:
     events = sum(len(simple.variants[variant]) * count for variant, count in _pairs(noisy))
     if events > MAX_EVENTS:
-        raise BoundError(f"the noisy counts add up to {events} events: raise epsilon or lower delta_dp")
-    return noisy
+        raise BoundError(f"the noisy counts add up to {events} events: raise epsilon (rho) or lower delta_dp")
 
 
 def coverage(true: Ints, noisy: NoisyCounts) -> dict[str, Any]:

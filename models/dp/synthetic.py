@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from models.dp.budget import exact
-from models.dp.counts import release_counts
+from models.dp.counts import release_counts, rule_of
 from models.dp.noise import Source, checked_scale, scale_for, secure
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, least_count
 from models.dp.synthesis import candidates, contexts, labels, times
@@ -183,9 +183,9 @@ class Budget:
         person = terms.cases_per_person
         found = {}
         if self.labels:
-            found["label_threshold"] = labels.threshold(self.labels, self.delta_labels, design.max_labels, person)
+            found["label_threshold"] = labels.rule_of(self.labels, self.delta_labels, design.max_labels, person).least
         if self.variants:
-            found["threshold"] = least_count(self.variants, self.delta_variants, person)
+            found["threshold"] = rule_of(self.variants, self.delta_variants, person).least
         return found
 
 

@@ -45,6 +45,12 @@ def command(
     cases: Annotated[
         str, typer.Option(help="With --pipeline: all, or completed (five releases, each case counts once).")
     ] = "all",
+    rho: Annotated[
+        str | None, typer.Option(help="dp-variants: Gaussian noise of this rho (zCDP) instead of epsilon.")
+    ] = None,
+    counts: Annotated[
+        bool, typer.Option("--counts", help="dp-variants: its noisy counts alone, in bulk: a million runs in minutes.")
+    ] = False,
     runs: Annotated[
         int | None, typer.Option(help="Runs on each of the two logs of a pair (default 1000; with --pipeline 200).")
     ] = None,
@@ -58,13 +64,18 @@ def command(
     runs = (200 if pipeline else 1000) if runs is None else runs
     if runs < 20 or not 0 < alpha < 1:
         raise InputError("--runs must be at least 20 and --alpha between 0 and 1")
+    if rho is not None and (mechanism != "dp-variants" or epsilon is not None or pipeline):
+        raise InputError("--rho is of dp-variants, in the place of --epsilon and without --pipeline")
+    if counts and (mechanism != "dp-variants" or pipeline):
+        raise InputError("--counts is of dp-variants, without --pipeline")
     epsilon = ("0.1" if pipeline else "1") if epsilon is None else epsilon
-    built = _mechanism(mechanism, {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant})
+    given: dict[str, Any] = {"epsilon": epsilon, "delta_dp": delta_dp, "delta": delta, "variant": variant}
+    built = _mechanism(mechanism, given if rho is None else given | {"rho": rho})
     if cases not in ("all", "completed"):
         raise InputError(f"--cases {cases!r} is not one of all, completed")
     if cases != "all" and not pipeline:
         raise InputError("--cases is of a series of releases: add --pipeline")
-    staged, claim = _pipeline(built, cases) if pipeline else (_staged(built), built.charge())
+    staged, claim = _pipeline(built, cases) if pipeline else (_staged(built, counts), _claim(built))
     claims = [claim] * len(staged)
     if not pipeline and built.kind == "dp-synthetic":
         stages = _stages(claim)
@@ -84,14 +95,40 @@ def _mechanism(kind: str, given: Mapping[str, Any]) -> Mechanism:
     if kind not in TAKES:
         raise InputError(f"--mechanism {kind!r} is not one of {', '.join(TAKES)}")
     # The logs of the audit have two or three labels, and a small sample shows as much of the model as a large one.
+    if "rho" in given:
+        return chosen(kind, {"rho": given["rho"], "delta_dp": given["delta_dp"]})
     own = {"activities": ["A", "B", "C"], "sample": 200, "traces": 20} if kind == "dp-synthetic" else {}
     return chosen(kind, {name: given[name] for name in TAKES[kind]} | own)
 
 
-def _staged(built: Mechanism) -> list[Pair]:
-    from models.dp.neighbours import pairs
+def _claim(built: Mechanism) -> Charge:
+    """What one release claims; of rho its (epsilon, delta), at a conversion that spends as much delta again."""
+    from models.dp.zcdp import Accounting
 
+    charge = built.charge()
+    return Accounting("zcdp", charge.delta).loss(charge) if charge.rho else charge
+
+
+def _staged(built: Mechanism, counts: bool) -> list[Pair]:
+    from models.dp.neighbours import count_pairs, pairs
+
+    if counts:
+        return count_pairs(_counting(built), _stage(built).common)
     return pairs(lambda log: _run(built, log), _stage(built), times=built.kind in WITH_TIMES, rule=built.kind == "amun")
+
+
+def _counting(built: Mechanism) -> Any:
+    """The counts of a release of dp-variants, as its mechanism draws them."""
+    from models.dp.counts import release_counts
+    from models.dp.noise import secure
+    from models.dp.strict import Terms, gaussian
+
+    charge, person = built.charge(), int(getattr(built, "cases_per_person", 1))
+    if charge.rho:
+        noise = gaussian(charge.rho, charge.delta, person)
+        return lambda true: noise.counts(true, secure())
+    terms = Terms.of(charge.epsilon, charge.delta, person)
+    return lambda true: release_counts(true, terms.epsilon, terms.delta_dp, secure(), person)
 
 
 def _stages(claim: Charge) -> list[StagePair]:
@@ -124,8 +161,10 @@ def _pipeline(built: Mechanism, cases: str) -> tuple[list[Pair], Charge]:
     return pipeline_pairs(settings, scene), claimed(settings, scene)
 
 
-def _findings(staged: list[Pair], claims: list[Charge], runs: int, alpha: float) -> list[tuple[Pair, Finding, Power]]:
-    from models.dp.audit import audit, power
+def _findings(
+    staged: list[Pair], claims: list[Charge], runs: int, alpha: float
+) -> list[tuple[Pair, Finding, Power, float | None]]:
+    from models.dp.audit import audit, power, seen_epsilon
 
     found = []
     with progress() as bar:
@@ -134,7 +173,8 @@ def _findings(staged: list[Pair], claims: list[Charge], runs: int, alpha: float)
             delta, each = _delta(claim, pair), alpha / len(staged)
             finding = audit(pair, runs, delta=delta, alpha=each)
             seen = power(runs, float(claim.epsilon), delta=delta, alpha=each, steps=pair.steps)
-            found.append((pair, finding, seen))
+            at = seen_epsilon(runs, float(claim.epsilon), delta=delta, alpha=each, steps=pair.steps)
+            found.append((pair, finding, seen, at if claim.epsilon else None))
             bar.advance(task)
     return found
 
@@ -185,8 +225,8 @@ def _document(
     if pipeline:
         _refuse_blindness(claim, staged, runs, alpha)
     found = _findings(staged, claims, runs, alpha)
-    unbounded = any(finding.unbounded for _, finding, _ in found)
-    refuted = claimed is not None and any(finding.refutes(claimed, pair.steps) for pair, finding, _ in found)
+    unbounded = any(finding.unbounded for _, finding, _, _ in found)
+    refuted = claimed is not None and any(finding.refutes(claimed, pair.steps) for pair, finding, _, _ in found)
     verdict = (
         "refuted" if refuted else "unbounded" if unbounded else "consistent" if claimed is not None else "no claim"
     )
@@ -206,11 +246,13 @@ def _document(
                 "power": {
                     "largest_epsilon": seen.epsilon,
                     "least_probability": None if claimed is None else seen.probability,
+                    "epsilon_seen_95": at,
+                    "excess_seen_95": None if at is None or not claimed else at / claimed - 1.0,
                 },
             }
-            for pair, finding, seen in found
+            for pair, finding, seen, at in found
         ],
-        "epsilon_lower": None if unbounded else max(finding.epsilon / pair.steps for pair, finding, _ in found),
+        "epsilon_lower": None if unbounded else max(finding.epsilon / pair.steps for pair, finding, _, _ in found),
         "unbounded": unbounded,
         "verdict": verdict,
     }
@@ -249,3 +291,10 @@ def _table(document: Mapping[str, Any]) -> None:
             f"an event of frequency {max(chances):.2f} on one log and 0 on the other" if all(chances) else "no event"
         )
         tables().print(f"power at {document['runs']} runs: {event} refutes the claim")
+        excess = [row["power"]["excess_seen_95"] for row in document["pairs"]]
+        if any(one is not None for one in excess):
+            least = min(one for one in excess if one is not None)
+            seen = f"a true epsilon {100 * least:.0f} % above the claim is refuted with chance .95"
+        else:
+            seen = "no excess over the claim is refuted with chance .95; raise --runs"
+        tables().print(f"excess seen: {seen}")

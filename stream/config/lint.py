@@ -8,6 +8,7 @@ from math import floor
 
 from models.dp.budget import Charge
 from stream.config.settings import Completion, Publication, Settings
+from stream.release.gate import releases_left
 
 
 def warnings(settings: Settings) -> list[str]:
@@ -89,6 +90,9 @@ def _voided(settings: Settings) -> Iterator[str]:
 
 def _releases(settings: Settings) -> Iterator[str]:
     together = settings.process.budget.max_epsilon
+    if settings.process.budget.accounting == "zcdp":
+        yield from _zcdp(settings)
+        return
     for publication in settings.publication:
         asked = publication.build_mechanism.charge().epsilon
         gate = publication.gate
@@ -108,6 +112,31 @@ def _releases(settings: Settings) -> Iterator[str]:
             )
         elif asked:
             yield f"publication {publication.name!r}: no max_epsilon: its privacy loss grows without a limit"
+
+
+def _zcdp(settings: Settings) -> Iterator[str]:
+    """How many releases each publication can pay for, where rho is added up."""
+    budget = settings.process.budget
+    for publication in settings.publication:
+        where, asked, gate = f"publication {publication.name!r}", publication.build_mechanism.charge(), publication.gate
+        if publication.cases == "completed":
+            yield from _once(settings, publication)
+        if not asked.rho:
+            continue
+        shared = (budget.max_epsilon, budget.max_delta)
+        number = releases_left(gate, asked, Charge(), Charge(), shared, budget.adds)
+        if publication.cases == "completed":
+            if number == 0:
+                yield f"{where}: its bounds are below one charge: no release will come"
+        elif number is None:
+            yield f"{where}: no max_epsilon: its privacy loss grows without a limit"
+        else:
+            whole = " where no other publication spends" if gate.max_epsilon is None else ""
+            loss = budget.adds.loss(asked.times(number))
+            yield (
+                f"{where}: its budget allows {number} releases{whole}, then none: together they are epsilon "
+                f"{float(loss.epsilon):.3g}, delta {float(loss.delta):.3g}"
+            )
 
 
 def _once(settings: Settings, publication: Publication) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pydantic import (
 from connectors.lifecycle import Lifecycle
 from connectors.times import nanoseconds as instant
 from connectors.times import zone
+from models.dp.zcdp import CONVERSION_DELTA, Accounting
 from models.errors import InputError
 from stream.values.duration import Duration
 from stream.values.exact import Exact
@@ -68,6 +69,27 @@ class ProcessBudget(Table):
 
     max_epsilon: Exact | None = Field(default=None, gt=0)
     max_delta: Exact | None = Field(default=None, ge=0, lt=1)
+    accounting: Literal["pure", "zcdp"] = "pure"
+    """how the ledger adds charges up: `pure` adds epsilon and delta_dp; `zcdp` adds the `rho` of mechanisms with
+    Gaussian noise (`dp-variants`), which allows far more releases. One for the life of a ledger"""
+    conversion_delta: Exact | None = Field(default=None, gt=0, lt=1)
+    """zcdp: the delta at which rho is shown, and bounded, as epsilon; it counts to delta once. 1e-6 by default"""
+
+    @model_validator(mode="after")
+    def _of_zcdp(self) -> ProcessBudget:
+        if self.conversion_delta is not None and self.accounting != "zcdp":
+            raise ValueError('conversion_delta is of accounting = "zcdp": add it, or remove conversion_delta')
+        if self.max_delta is not None and self.accounting == "zcdp" and self.adds.conversion_delta >= self.max_delta:
+            raise ValueError(
+                f"max_delta = {float(self.max_delta):g} is not above conversion_delta = "
+                f"{float(self.adds.conversion_delta):g}, which counts to it: no release could come; lower the latter"
+            )
+        return self
+
+    @property
+    def adds(self) -> Accounting:
+        """How charges add up."""
+        return Accounting(self.accounting, self.conversion_delta or CONVERSION_DELTA)
 
 
 Role = Literal["identifier", "sensitive", "quasi", "public", "person"]

@@ -157,7 +157,8 @@ class Publication(Table):
         whether the process knows whose each case is."""
         if self.cases == "all":
             return None
-        return OncePerCase(int(getattr(self.build_mechanism, "cases_per_person", 1)), person)
+        most = int(getattr(self.build_mechanism, "cases_per_person", 1))
+        return OncePerCase(most, person, accumulated=self.accumulate != "none")
 
     @property
     def accumulation(self) -> Shape | None:

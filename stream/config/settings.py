@@ -22,6 +22,7 @@ from pydantic import (
 
 from connectors.kafka.source import Source
 from connectors.reading import Reading
+from models.dp.budget import Charge
 from models.errors import InputError
 from stream.config.process import Attributes, Columns, Completion, Process, ProcessBudget, Table
 from stream.config.publication import Publication, refuse_impossible_audience
@@ -117,6 +118,7 @@ class Settings(Table):
                     f"publication {publication.name!r}: mechanism.bins are given for {', '.join(unknown)}, which "
                     "process.sensitive does not name"
                 )
+        self._check_accounting()
         self._check_identifiers()
         self._check_mappings()
         for publication in self.publication:
@@ -173,7 +175,26 @@ class Settings(Table):
             accumulation=publication.accumulation,
             approval=publication.approval == "required",
             hold=publication.hold,
+            accounting=budget.adds,
         )
+
+    def _check_accounting(self) -> None:
+        """Charges of two kinds do not add up."""
+        accounting = self.process.budget.accounting
+        for publication in self.publication:
+            kind, charge = publication.build_mechanism.kind, publication.build_mechanism.charge()
+            where = f"publication {publication.name!r}"
+            if accounting == "pure" and charge.rho:
+                raise InputError(
+                    f'{where}: mechanism.rho is added up by process.budget.accounting = "zcdp", and the ledger of this '
+                    "process adds up epsilon; set it, or give the mechanism an epsilon"
+                )
+            if accounting == "zcdp" and charge != Charge() and not charge.rho:
+                has = "mechanism.epsilon" if kind == "dp-variants" else f"the epsilon of {kind}"
+                raise InputError(
+                    f'{where}: process.budget.accounting = "zcdp" adds up rho, and {has} is not one; use dp-variants '
+                    "with rho, or give this publication a process (a ledger) of its own"
+                )
 
     def _check_identifiers(self) -> None:
         named = self.process.attributes.identifier

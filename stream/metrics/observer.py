@@ -77,7 +77,7 @@ class MetricsObserver:
         """What the ledger says of before, and whom to ask from now on."""
         self._service, self._series = service, service.series()
         for name, pipeline in service.pipelines.items():
-            self.metrics.budget(name, pipeline.account.spent)
+            self.metrics.budget(name, pipeline.spec.accounting.loss(pipeline.account.spent))
             last = _last_audits(pipeline, RECENT if self.metrics.live else 1)
             if last:
                 self.metrics.resumed(name, last[-1])
@@ -118,11 +118,11 @@ class MetricsObserver:
             asked = spec.mechanism.charge()
             if spec.once is not None:  # what the next release adds: after the first one nothing
                 asked = pipeline.account.cost("", asked, once=True)[1]
-            left = releases_left(spec.gate, asked, spent, elsewhere, most)
+            left = releases_left(spec.gate, asked, spent, elsewhere, most, spec.accounting)
             if spec.once is not None and left:
                 left = None  # the first charge pays for all that come
             self.metrics.affordable(name, left)
-            self.metrics.process_budget(spent + elsewhere)
+            self.metrics.process_budget(spec.accounting.loss(spent + elsewhere))
 
     def late(self, letters: int) -> None:
         """Events too late for a publication were sent to the dead-letter queue."""

@@ -22,9 +22,10 @@ from fsspec.core import url_to_fs
 
 from connectors.store.base import HELD, MANIFEST, digest, release_name, release_number
 from connectors.store.reached import ReachedFileSystem, reaching
-from models.dp.budget import Charge, parallel, shown
+from models.dp.budget import Charge, exact, parallel, shown
+from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
-from stream.storage.entries import CASES
+from stream.storage.entries import CASES, charge_of
 from stream.storage.folder import ledger_in
 from stream.storage.ledger import NewerLedgerError, open_readonly, owner_of
 
@@ -98,6 +99,8 @@ class _Series:
     """By cut, the last draw of each."""
     adding: Charge = field(default_factory=Charge)
     """Charges that add up."""
+    accounting: Accounting = PURE
+    """How charges add up, by the last of them."""
     apart: list[Charge] = field(default_factory=list)
     """Charges of releases whose cases are in no other: the largest of them is spent."""
     at_seal: dict[int, tuple[Charge, Charge, frozenset[int]]] = field(default_factory=dict)
@@ -153,7 +156,10 @@ def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
         one, body = found.setdefault(name, _Series()), entry.get("body", {})
         if kind == "charge" and (name, cut, body.get("redraw", 0)) not in charges:
             charges.add((name, cut, body.get("redraw", 0)))
-            one.charged[cut] = Charge(Fraction(body["epsilon"]), Fraction(body["delta"]))
+            one.charged[cut] = charge_of(body["epsilon"], body["delta"], body.get("rho", ""), body.get("tail", ""))
+            if body.get("rho"):
+                at = Fraction(body["delta"]) - Fraction(body["tail"])
+                one.accounting = Accounting("zcdp", at)
             if body.get("scope") == CASES:
                 one.apart.append(one.charged[cut])
             else:
@@ -191,7 +197,8 @@ class _Publication:
     def __init__(self, result: Result, tree: _Tree, operator: Path, name: str, series: _Series) -> None:
         self.result, self.tree, self.operator, self.name, self.series = result, tree, operator, name, series
         self.checked = Checked(name, burned=len(series.burned), withheld=len(series.withheld))
-        self.checked.epsilon, self.checked.delta = shown(series.spent.epsilon), shown(series.spent.delta)
+        spent = series.accounting.loss(series.spent)
+        self.checked.epsilon, self.checked.delta = shown(spent.epsilon), shown(spent.delta)
         self.chained = self.standing = 0
 
     def check(self) -> None:
@@ -319,16 +326,30 @@ class _Publication:
                 self._wrong("budget", "was charged, and its manifest says nothing of it", number)
             return
         own, process, _ = self.series.at_seal[number]
-        told = [(budget, paid or Charge(), "costs"), (budget["spent"], own, "says as spent")]
+        rho = (("rho", paid), ("spent", own), ("process", process)) if self.series.accounting.kind == "zcdp" else ()
+        for name, charged in rho:
+            stated, true = (budget.get("zcdp") or {}).get(name), shown((charged or Charge()).rho)
+            if stated != true:
+                self._wrong("budget", f"says rho {stated} ({name}), the ledger {true}", number)
+        loss = self._accounting(budget).loss
+        paid, own, process = loss(paid or Charge()), loss(own), loss(process)
+        told = [(budget, paid, "costs"), (budget["spent"], own, "says as spent")]
         if "process" in budget:  # not in manifests of programs before
             told.append((budget["process"]["spent"], process, "says as spent by the process"))
         for said, right, what in told:
-            for unit, exact in (("epsilon", right.epsilon), ("delta", right.delta)):
-                if said.get(unit) not in (shown(exact), float(exact)):
-                    self._wrong("budget", f"{what} {said.get(unit)} {unit}, the ledger {shown(exact)}", number)
+            for unit, amount in (("epsilon", right.epsilon), ("delta", right.delta)):
+                if said.get(unit) not in (shown(amount), float(amount)):
+                    self._wrong("budget", f"{what} {said.get(unit)} {unit}, the ledger {shown(amount)}", number)
         limit = budget.get("limit")
         if limit is not None and float(own.epsilon) > limit:
             self._wrong("budget", f"was sealed with {shown(own.epsilon)} spent, above its limit {limit}", number)
+
+    def _accounting(self, budget: Mapping[str, Any]) -> Accounting:
+        """How charges of the ledger are shown in a manifest, which states a delta of conversion of its own."""
+        stated = (budget.get("zcdp") or {}).get("conversion_delta")
+        if self.series.accounting.kind == "pure" or not isinstance(stated, float) or not 0 < stated < 1:
+            return self.series.accounting
+        return Accounting("zcdp", exact(stated))
 
     def _own(self, number: int, manifest: Mapping[str, Any]) -> None:
         """The operator's files are there, and the audit is of this release."""

@@ -34,6 +34,7 @@ class Charging:
         if once is not None and self.account.redraws[cut]:
             return [Reason("mechanism", PAID)]
         spent, added = self.account.cost(cut, self.spec.mechanism.charge(), once=once is not None)
+        accounting = self.spec.accounting
         facts = {
             "charges": list(self.account.charges.values()),
             "policy": self.spec.gate,
@@ -41,19 +42,21 @@ class Charging:
             "spent": spent,
         }
         leakage = [reason for audit in self.spec.audits for reason in audit.before_noise(facts, added)]
-        return [*gate.before_noise(self.spec.gate, spent, added, leakage), *self._of_process(spent, added)]
+        return [*gate.before_noise(self.spec.gate, spent, added, leakage, accounting), *self._of_process(spent, added)]
 
     def _of_process(self, spent: Charge, added: Charge) -> list[Reason]:
         """Reasons of the limits that all publications of the process share."""
-        others = self.spent_elsewhere()
+        others, loss = self.spent_elsewhere(), self.spec.accounting.loss
+        before, after = loss(spent + others), loss(spent + others + added)
         reasons = []
-        for name, limit, used, more in (
-            ("epsilon", self.spec.max_epsilon, spent.epsilon + others.epsilon, added.epsilon),
-            ("delta", self.spec.max_delta, spent.delta + others.delta, added.delta),
+        for name, limit, used, reached in (
+            ("epsilon", self.spec.max_epsilon, before.epsilon, after.epsilon),
+            ("delta", self.spec.max_delta, before.delta, after.delta),
         ):
-            if limit is not None and more and used + more > limit:
+            more = reached - used
+            if limit is not None and more and reached > limit:
                 told = f"process budget {name}: spent {float(used):g}, asked {float(more):g}, limit {float(limit):g}"
-                reasons.append(Reason("process_budget", told, limit, used + more))
+                reasons.append(Reason("process_budget", told, limit, reached))
         return reasons
 
     def commit(self, cut: str) -> list[Reason]:
@@ -66,9 +69,9 @@ class Charging:
         if asked == Charge():
             return []
         once, redraw = self.spec.once, self.account.redraws[cut]
-        entry = charge_entry(self.spec.name, cut, asked, redraw)
+        entry = charge_entry(self.spec.name, cut, asked, redraw, self.spec.accounting)
         if once is not None:
-            entry = msgspec.structs.replace(entry, body=once.body(asked, redraw))
+            entry = msgspec.structs.replace(entry, body=once.body(asked, redraw, self.spec.accounting))
         standing = self.account.append(entry).body
         if standing.scope and (once is None or not once.matches(standing)):
             told = f"{self.spec.name}: an attempt under other terms has charged this cut; the next cut is charged anew"
@@ -77,6 +80,7 @@ class Charging:
         parts: tuple[tuple[Code, Fraction, Fraction], ...] = (
             ("epsilon", paid.epsilon, asked.epsilon),
             ("delta", paid.delta, asked.delta),
+            ("epsilon", paid.rho, asked.rho),
         )
         return [
             Reason(

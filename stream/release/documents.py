@@ -27,10 +27,21 @@ class ProcessBudget(TypedDict):
     limit: Amount
 
 
+class Zcdp(TypedDict):
+    """Where charges add up as rho: of this release, of the publication and of the process with it; and the delta at
+    which the epsilons of the budget are stated."""
+
+    rho: float
+    spent: float
+    process: float
+    conversion_delta: float
+
+
 class Budget(TypedDict, total=False):
     """What a release spends, what the publication has spent with it, and its limit of epsilon.
 
-    `scope`: `cases` where each case is in one release, so that what releases spend does not add up.
+    `scope`: `cases` where each case is in one release, so that what releases spend does not add up. `accounting`:
+    `zcdp` where rho is added up (`zcdp`) and epsilons are what it comes to; absent: epsilons are added up.
     """
 
     epsilon: float
@@ -39,6 +50,8 @@ class Budget(TypedDict, total=False):
     limit: float | None
     process: ProcessBudget
     scope: str
+    accounting: str
+    zcdp: Zcdp
 
 
 class Chain(TypedDict):

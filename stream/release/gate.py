@@ -14,6 +14,7 @@ from typing import Literal, cast, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from models.dp.budget import Charge
+from models.dp.zcdp import PURE, Accounting
 from models.errors import InputError
 from stream.fold.window import MOST
 from stream.release.contract import Mechanism, Reads
@@ -87,6 +88,10 @@ class GatePolicy(BaseModel):
         return [name for name in self.bounds if BOUNDS.get(name, "raw") == what]
 
 
+MOST_LEFT = 1 << 20
+"""A forecast of more releases than that says nothing."""
+
+
 def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> None:
     """Raise InputError where a policy cannot mean anything for a mechanism."""
     spends = mechanism.charge() != Charge()
@@ -114,24 +119,30 @@ def refuse_impossible(policy: GatePolicy, mechanism: Mechanism, where: str) -> N
         raise InputError(f'{where}: max_minimality is of suppression = "local": other releases have no such rules')
     if policy.on_violation == "repair" and not mechanism.repairable:
         raise InputError(f'{where}: on_violation = "repair" needs a mechanism that can suppress further: tlkc, not rel')
+    if policy.max_tpl is not None and mechanism.charge().rho:
+        raise InputError(
+            f"{where}: gate.max_tpl is of pure epsilon, which noise of rho does not have; use max_epsilon and max_delta"
+        )
     if not spends and any(bound is not None for bound in (policy.max_tpl, policy.max_epsilon, policy.max_delta)):
         raise InputError(
             f"{where}: max_tpl, max_epsilon and max_delta need a mechanism that spends epsilon, not {mechanism.kind}"
         )
 
 
-def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[Reason] = ()) -> list[Reason]:
+def before_noise(
+    policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequence[Reason] = (), accounting: Accounting = PURE
+) -> list[Reason]:
     """Reasons to refuse before any noise is drawn: they read the ledger only."""
-    total = spent + asked
+    before, total = accounting.loss(spent), accounting.loss(spent + asked)
     reasons = list(leakage)
     limits: tuple[tuple[Code, Fraction | None, Fraction, Fraction], ...] = (
-        ("epsilon", policy.max_epsilon, spent.epsilon, asked.epsilon),
-        ("delta", policy.max_delta, spent.delta, asked.delta),
+        ("epsilon", policy.max_epsilon, before.epsilon, total.epsilon),
+        ("delta", policy.max_delta, before.delta, total.delta),
     )
-    for code, bound, used, more in limits:
-        if bound is not None and used + more > bound:
-            told = f"{code}: spent {float(used):g}, asked {float(more):g}, limit {float(bound):g}"
-            reasons.append(Reason(code, told, bound, used + more))
+    for code, bound, used, reached in limits:
+        if bound is not None and reached > bound:
+            told = f"{code}: spent {float(used):g}, asked {float(reached - used):g}, limit {float(bound):g}"
+            reasons.append(Reason(code, told, bound, reached))
     # Plain composition, whatever chain the audit states: no TPL is above it, and it reads the ledger alone, whereas the
     # estimate of a chain reads data. Under replacement a case changes two counts, so each epsilon counts twice.
     if policy.max_tpl is not None and not leakage and 2 * total.epsilon > policy.max_tpl:
@@ -141,7 +152,12 @@ def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequ
 
 
 def releases_left(
-    policy: GatePolicy, asked: Charge, spent: Charge, elsewhere: Charge, most: tuple[Fraction | None, Fraction | None]
+    policy: GatePolicy,
+    asked: Charge,
+    spent: Charge,
+    elsewhere: Charge,
+    most: tuple[Fraction | None, Fraction | None],
+    accounting: Accounting = PURE,
 ) -> int | None:
     """How many further draws the bounds can pay for, exactly; None where nothing is charged or nothing bounds it.
 
@@ -152,6 +168,10 @@ def releases_left(
     if asked == Charge():
         return None
     most_epsilon, most_delta = most
+    if accounting.kind == "zcdp":
+        own = (policy.max_epsilon, policy.max_delta)
+        counts = [fitting(accounting, *each, asked) for each in ((own, spent), (most, spent + elsewhere))]
+        return min((count for count in counts if count is not None), default=None)
     rules = (
         (policy.max_epsilon, spent.epsilon, asked.epsilon),
         (policy.max_delta, spent.delta, asked.delta),
@@ -159,8 +179,31 @@ def releases_left(
         (most_epsilon, spent.epsilon + elsewhere.epsilon, asked.epsilon),
         (most_delta if asked.delta else None, spent.delta + elsewhere.delta, asked.delta),
     )
-    counts = [_times(limit, used, each) for limit, used, each in rules if limit is not None]
-    return min((count for count in counts if count is not None), default=None)
+    times = [_times(limit, used, each) for limit, used, each in rules if limit is not None]
+    return min((count for count in times if count is not None), default=None)
+
+
+def fitting(
+    accounting: Accounting, limits: tuple[Fraction | None, Fraction | None], spent: Charge, asked: Charge
+) -> int | None:
+    """How many charges more stay within the limits of epsilon and delta, by a search: their loss is no sum. None where
+    nothing is limited; no more than a million are looked for."""
+    if limits == (None, None):
+        return None
+
+    def fits(number: int) -> bool:
+        loss = accounting.loss(spent + asked.times(number))
+        return all(
+            limit is None or reached <= limit for limit, reached in zip(limits, (loss.epsilon, loss.delta), strict=True)
+        )
+
+    low, high = 0, 1
+    while high <= MOST_LEFT and fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def _times(limit: Fraction, used: Fraction, each: Fraction) -> int | None:

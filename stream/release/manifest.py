@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
 from models.dp.budget import Charge, shown
+from models.dp.zcdp import Accounting
 from stream.release.attributes import GROUP
 from stream.release.contract import Build, Mechanism
 from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessBudget
@@ -143,9 +144,9 @@ class ProcessAccount:
     max_epsilon: Fraction | None
     max_delta: Fraction | None
 
-    def json(self) -> ProcessBudget:
+    def json(self, accounting: Accounting) -> ProcessBudget:
         return {
-            "spent": _amount(self.spent),
+            "spent": _amount(accounting.loss(self.spent)),
             "limit": {"epsilon": _limit(self.max_epsilon), "delta": _limit(self.max_delta)},
         }
 
@@ -153,13 +154,23 @@ class ProcessAccount:
 def _budget(charge: Charge, spent: Charge, spec: PublicationSpec, process_budget: ProcessAccount) -> Budget | None:
     if charge == Charge():
         return None
+    accounting = spec.accounting
+    alone = accounting.loss(charge)
     budget: Budget = {
-        "epsilon": shown(charge.epsilon),
-        "delta": shown(charge.delta),
-        "spent": _amount(spent),
+        "epsilon": shown(alone.epsilon),
+        "delta": shown(alone.delta),
+        "spent": _amount(accounting.loss(spent)),
         "limit": _limit(spec.gate.max_epsilon),
-        "process": process_budget.json(),
+        "process": process_budget.json(accounting),
     }
+    if accounting.kind == "zcdp":
+        budget["accounting"] = "zcdp"
+        budget["zcdp"] = {
+            "rho": shown(charge.rho),
+            "spent": shown(spent.rho),
+            "process": shown(process_budget.spent.rho),
+            "conversion_delta": shown(accounting.conversion_delta),
+        }
     if spec.once is not None:
         budget["scope"] = "cases"
     return budget

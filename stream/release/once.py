@@ -4,7 +4,8 @@ Parallel composition (McSherry 2009, theorem 4; for groups of m cases by the lin
 Each case enters one release, and which one depends on its own events and on public moments. A person with k_i cases in
 release i, m = `cases_per_person` in all, changes release i by at most k_i / m of what its noise covers. All mechanisms
 that may be used count cases, so release i is (k_i / m epsilon_i, k_i / m delta_i)-DP for that person (a threshold's
-tail is convex in the number of cases), and the series is (max epsilon_i, max delta_i)-DP, however long it is.
+tail is convex in the number of cases), and the series is (max epsilon_i, max delta_i)-DP, however long it is. With
+Gaussian noise release i costs that person (k_i / m)^2 rho_i and k_i / m delta_i, together at most the largest of them.
 
 It holds for the life of the publication only where m does not change, and a cap that is enforced stays enforced: the
 ledger says with which terms it was charged, and others are refused.
@@ -15,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from models.dp.budget import Charge
+from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
-from stream.storage.entries import CASES, ChargeBody
+from stream.storage.entries import CASES, ChargeBody, charge_body
 
 PAID = (
     "once: a number of this cut was burned, and its bytes may have been seen; its cases have been paid for, and are "
@@ -28,17 +32,17 @@ PAID = (
 @dataclass(frozen=True, slots=True)
 class OncePerCase:
     """The terms of a series in which each case counts once: at most `cases_per_person` cases of one person in all
-    releases together; `enforced`: the fold leaves out what is beyond it."""
+    releases together; `enforced`: the fold leaves out what is beyond it; `accumulated`: a log over everything so far
+    leaves beside each release, and the promise covers it."""
 
     cases_per_person: int
     enforced: bool
+    accumulated: bool = False
 
-    def body(self, charge: Charge, redraw: int) -> ChargeBody:
+    def body(self, charge: Charge, redraw: int, accounting: Accounting = PURE) -> ChargeBody:
         """What the ledger keeps of a charge."""
-        return ChargeBody(
-            epsilon=str(charge.epsilon),
-            delta=str(charge.delta),
-            redraw=redraw,
+        return msgspec.structs.replace(
+            charge_body(charge, redraw, accounting),
             scope=CASES,
             cases_per_person=self.cases_per_person,
             enforced=self.enforced,

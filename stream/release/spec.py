@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from models.dp.accumulation import Shape
+from models.dp.zcdp import PURE, Accounting
 from stream.fold.window import Window
 from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy
@@ -20,6 +21,7 @@ class PublicationSpec:
 
     * `once`: the terms under which each case counts once, None where releases show everything so far;
     * `accumulation`: how releases add up to a second log, None where they do not;
+    * `accounting`: how the process adds charges up, and as which (epsilon, delta) it shows them;
     * `delay`: nanoseconds from the cut to the publication of a dp release, None for the other kinds;
     * `formats`: of the public files; `attributes`: what leaves with the cases (`release_attributes`);
     * `approval`: whether a person must approve each release; `hold`: what happens to later cuts while one is held;
@@ -51,3 +53,4 @@ class PublicationSpec:
     accumulation: Shape | None = None
     approval: bool = False
     hold: Literal["block", "supersede"] = "block"
+    accounting: Accounting = PURE

@@ -186,6 +186,7 @@ class Run:
                         seen += (_told(which, one) for one in visible(place, self.scene.common))
                         counts.append(_variants(place))
             spent = sum((pipeline.account.spent for pipeline in service.pipelines.values()), Charge())
+            spent = self.settings.process.budget.adds.loss(spent)
         finally:
             service.close()
         names = [publication.name for publication in self.settings.publication]

@@ -11,8 +11,10 @@ from itertools import pairwise
 from statistics import median
 from typing import Any, cast
 
-from stream.release.documents import AuditDocument, Budget, LossSection
-from stream.release.gate import MEASURES, Measure
+from models.dp.budget import Charge, exact
+from models.dp.zcdp import Accounting
+from stream.release.documents import AuditDocument, Budget, LossSection, Zcdp
+from stream.release.gate import MEASURES, Measure, fitting
 from stream.release.verdict import Verdict, Word
 from stream.report.document import (
     AnonymityRow,
@@ -107,6 +109,8 @@ def budget(attempts: Sequence[AttemptRow], last: AuditDocument) -> BudgetAnswer 
     rests = [limit - used for used, limit in _limits(stated) if limit is not None]
     left = max(0.0, min(rests)) if rests else None
     more = int(left / each + 1e-9) if left is not None and each > 0 else None
+    if (stated_rho := stated.get("zcdp")) is not None and more is not None:
+        more = _by_rho(stated, stated_rho)
     moments = [_moment(row["time"]) for row in attempts if row["label"].isdigit() and row["time"]]
     steps = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
     last_paid = None
@@ -120,6 +124,15 @@ def budget(attempts: Sequence[AttemptRow], last: AuditDocument) -> BudgetAnswer 
         "releases_left": more,
         "last_paid": last_paid,
     }
+
+
+def _by_rho(stated: Budget, zcdp: Zcdp) -> int | None:
+    """How many releases are left where rho adds up, by epsilon."""
+    adds, each = Accounting("zcdp", exact(zcdp["conversion_delta"])), Charge(rho=exact(zcdp["rho"]))
+    process = stated.get("process")
+    rules = [(stated["limit"], zcdp["spent"]), (process["limit"]["epsilon"] if process else None, zcdp["process"])]
+    found = [fitting(adds, (exact(limit), None), Charge(rho=exact(rho)), each) for limit, rho in rules if limit]
+    return min((one for one in found if one is not None), default=None)
 
 
 def _limits(stated: Budget) -> Iterator[tuple[float, float | None]]:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
+from models.dp.budget import Charge
+from models.dp.zcdp import Accounting
 from models.errors import InputError
 from models.eventlog import EventLog
 from stream.operations.history import HistoryRow, audit, entries, read, read_json
@@ -250,7 +253,19 @@ def _budget(
             became = _BECAME[one.kind] if one.sequence not in hidden else hidden[one.sequence]
             outcome[one.cut, redraws[one.cut]] = became
         redraws[one.cut] += isinstance(one, BurnedEntry)
-    charges = [_charge(entry, outcome.get((entry.cut, entry.body.redraw), "not finished")) for entry in charged]
+    charges, spent = [], Charge()
+    for entry in charged:
+        became = outcome.get((entry.cut, entry.body.redraw), "not finished")
+        row = _charge(entry, became)
+        if entry.body.rho:  # what it adds to the epsilon of all before it
+            at = Accounting("zcdp", Fraction(entry.body.delta) - Fraction(entry.body.tail))
+            more = at.loss(spent + entry.body.charge)
+            row["epsilon"], row["delta"] = (
+                float(more.epsilon - at.loss(spent).epsilon),
+                float(more.delta - at.loss(spent).delta),
+            )
+            spent += entry.body.charge
+        charges.append(row)
     stated = last.get("budget") or Budget()
     return {"charges": charges, "spent": stated.get("spent"), "limit": stated.get("limit")}
 

@@ -43,7 +43,7 @@ from stream.release.verdict import Series
 from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.entries import NoteBody, NoteEntry
 from stream.storage.folder import OperatorFolder
-from stream.storage.ledger import Account, Ledger, SqliteLedger
+from stream.storage.ledger import Account, Ledger, SqliteLedger, refuse_other_accounting
 from stream.storage.mirror import Mirror, open_mirror
 from stream.storage.saved_state import SavedState
 from stream.values.pseudonym import Pseudonyms, key_from_text
@@ -91,6 +91,7 @@ class ReleaseService:
             self.mirror = mirror_of(settings, output, ops) if mirrored else None
             self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
             opened.callback(self.ledger.close)
+            refuse_other_accounting(settings.process.name, settings.process.budget.accounting, self.ledger.entries())
             configured = [publication.name for publication in settings.publication]
             compare(self.ledger, self.store, settings.process.name, configured)
             self.pipelines = {
@@ -196,7 +197,8 @@ class ReleaseService:
         # late events are counted since the last release: one that is held may never be one
         fold.decided(cut, decision.status == "sealed")
         if self.watch is not None:
-            spent = self.pipelines[cut.publication].account.spent
+            pipeline = self.pipelines[cut.publication]
+            spent = pipeline.spec.accounting.loss(pipeline.account.spent)
             self.watch.decided(cut.publication, decision, spent, time.monotonic() - started)
         return decision
 

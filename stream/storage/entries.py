@@ -12,6 +12,7 @@ import msgspec
 
 from connectors.store.base import FileEntry
 from models.dp.budget import Charge
+from models.dp.zcdp import PURE, Accounting, Kind
 
 
 class CutPosition(TypedDict, total=False):
@@ -55,6 +56,10 @@ class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `scope`: `cases` for charges that compose in parallel, each case being in one release; "" for those that add up. An
     older program adds up all. `cases_per_person`, `enforced`: the terms of such a series.
+
+    `rho`, `tail`: of a charge that is added up as zCDP (models.dp.zcdp): rho, and the delta of thresholds. epsilon and
+    delta are then what this draw alone is by the conversion of its time: an older program, which adds them up, counts
+    too much.
     """
 
     epsilon: str
@@ -63,11 +68,25 @@ class ChargeBody(msgspec.Struct, frozen=True, omit_defaults=True):
     scope: str = ""
     cases_per_person: int = 0
     enforced: bool = False
+    rho: str = ""
+    tail: str = ""
 
     @property
     def charge(self) -> Charge:
         """The exact charge."""
-        return Charge(Fraction(self.epsilon), Fraction(self.delta))
+        return charge_of(self.epsilon, self.delta, self.rho, self.tail)
+
+    @property
+    def accounting(self) -> Kind:
+        """How this charge is added up; entries of before are `pure`."""
+        return "zcdp" if self.rho else "pure"
+
+
+def charge_of(epsilon: str, delta: str, rho: str = "", tail: str = "") -> Charge:
+    """The exact charge of the fields of an entry."""
+    if rho:
+        return Charge(Fraction(0), Fraction(tail), Fraction(rho))
+    return Charge(Fraction(epsilon), Fraction(delta))
 
 
 class ChargeEntry(_Entry, tag="charge", frozen=True, kw_only=True):
@@ -278,7 +297,17 @@ def key_of(entry: Entry) -> str | None:
             return None
 
 
-def charge_entry(publication: str, cut: str, charge: Charge, redraw: int = 0) -> ChargeEntry:
+def charge_body(charge: Charge, redraw: int = 0, accounting: Accounting = PURE) -> ChargeBody:
+    """What the ledger keeps of a charge. `redraw`: see `charge_key`."""
+    alone = accounting.loss(charge)
+    body = ChargeBody(epsilon=str(alone.epsilon), delta=str(alone.delta), redraw=redraw)
+    if not charge.rho:
+        return body
+    return msgspec.structs.replace(body, rho=str(charge.rho), tail=str(charge.delta))
+
+
+def charge_entry(
+    publication: str, cut: str, charge: Charge, redraw: int = 0, accounting: Accounting = PURE
+) -> ChargeEntry:
     """The entry that commits a charge before the draw. `redraw`: see `charge_key`."""
-    body = ChargeBody(epsilon=str(charge.epsilon), delta=str(charge.delta), redraw=redraw)
-    return ChargeEntry(publication=publication, cut=cut, body=body)
+    return ChargeEntry(publication=publication, cut=cut, body=charge_body(charge, redraw, accounting))

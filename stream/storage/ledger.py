@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, cast
 
 from models.dp.budget import Charge, parallel
+from models.dp.zcdp import Kind as AccountingKind
 from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.storage.entries import (
     CASES,
@@ -55,6 +56,18 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Let go of files and connections."""
+
+
+def refuse_other_accounting(process: str, kind: AccountingKind, entries: Iterable[Entry]) -> None:
+    """RefusedError where the ledger has a charge that is added up in another way: rho and epsilon do not add up.
+    Charges of programs before are `pure`."""
+    for entry in entries:
+        if isinstance(entry, ChargeEntry) and entry.body.accounting != kind:
+            raise RefusedError(
+                f"process {process!r}: its ledger adds up charges as process.budget.accounting = "
+                f'"{entry.body.accounting}", and the configuration now says "{kind}": it is one for the life of a '
+                "ledger; go back, or give the process a new name and folder"
+            )
 
 
 class NewerLedgerError(RefusedError):
@@ -352,7 +365,7 @@ class Account:
                 adding, largest = (adding, largest) if name == key else _with(adding, largest, body)
         before = adding + largest
         after = adding + parallel([largest, asked]) if once else before + asked
-        return before, Charge(after.epsilon - before.epsilon, after.delta - before.delta)
+        return before, after - before
 
 
 def _with(adding: Charge, largest: Charge, body: ChargeBody) -> tuple[Charge, Charge]:

@@ -220,15 +220,15 @@ def test_events_without_times_stand_a_second_apart() -> None:
 
 def test_counts_are_true_counts_plus_noise_from_the_threshold_on() -> None:
     """Each variant that is there gets its own noise; from the threshold on it leaves, one below it does not; a variant
-    without a case draws nothing."""
-    least = threshold(Fraction(1), Fraction(1, 100))
+    without a case draws nothing. At epsilon 4 noise has no end."""
+    least = threshold(Fraction(4), Fraction(1, 100))
     true = np.asarray([10, 0, 10, 10], dtype=np.int64)
     draw = Scripted([least - 10, least - 11, 7])
-    found = release_counts(true, Fraction(1), Fraction(1, 100), draw)
+    found = release_counts(true, Fraction(4), Fraction(1, 100), draw)
     assert found.variants.tolist() == [0, 3]
     assert found.counts.tolist() == [least, 17]
     assert found.threshold == least
-    assert draw.asked == [1.0]
+    assert draw.asked == [0.25]
 
 
 @pytest.mark.parametrize("least", [99_999, 100_000, 100_001])
@@ -283,7 +283,7 @@ def test_no_release_of_more_than_fifty_million_events(events: int, refused: bool
     lengths = [len(variant) for variant in simple.variants]
     noisy = [20_000_000 if length == 2 else events - 40_000_000 for length in lengths]
     draw = Scripted([count - 1 for count in noisy])
-    arguments = (simple, strict._true_counts(simple), Terms.of("0.5", "0.1"), Fraction(1, 2), draw)
+    arguments = (simple, strict._true_counts(simple), Terms.of("20", "0.1"), Fraction(20), draw)
     if refused:
         with pytest.raises(BoundError, match=f"add up to {events} events"):
             strict._noisy_counts(*arguments)

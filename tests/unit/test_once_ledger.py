@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import astuple
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -86,13 +85,15 @@ def test_sums_kept_up_to_date_are_those_of_all_charges(
         account, first = Account(ledger, "p"), {}
         for number, apart, tenths, deltas in charged:
             made = Charge(tenths * TENTH, deltas * DELTA)
-            entry = once_entry(f"c{number}", *astuple(made)) if apart else charge_entry("p", f"c{number}", made)
+            entry = (
+                once_entry(f"c{number}", made.epsilon, made.delta) if apart else charge_entry("p", f"c{number}", made)
+            )
             account.append(entry)
             first.setdefault(number, entry.body)
         assert account.spent == Account(ledger, "p").spent == together(first)
         asked = Charge(2 * TENTH, DELTA)
         others = {number: body for number, body in first.items() if number != cut}
-        draw = once_entry("c", *astuple(asked)) if once else charge_entry("p", "c", asked)
+        draw = once_entry("c", asked.epsilon, asked.delta) if once else charge_entry("p", "c", asked)
         before, added = account.cost(f"c{cut}", asked, once=once)
         assert before == together(others)
         assert before + added == together({**others, -1: draw.body})

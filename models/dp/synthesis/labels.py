@@ -18,7 +18,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.dp.counts import DIGITS
+from models.dp.counts import DIGITS, Rule, rule
 from models.dp.noise import Source, scale_for
 from models.dp.synthesis.table import Table
 from models.errors import InputError
@@ -26,7 +26,7 @@ from models.eventlog import Ints
 
 
 def threshold(epsilon: Fraction, delta: Fraction, max_labels: int, cases_per_person: int = 1) -> int:
-    """Least noisy count with which a label is released, k + 1.
+    """Least noisy count with which a label is released, k + 1, by noise without an end (`rule_of` may have less).
 
     With a = e^(-epsilon / (q c)), noise reaches z >= 0 with chance a^z / (1 + a). What one person brings of labels that
     nobody else has is q c at most, no label more than c; the two worst divisions are q labels of c cases each and q c
@@ -49,11 +49,17 @@ def select(
     table: Table, epsilon: Fraction, delta: Fraction, max_labels: int, draw: Source, cases_per_person: int = 1
 ) -> tuple[str, ...]:
     """(epsilon, delta)-DP choice of labels, see the module's docstring; sorted, may be empty."""
-    least = threshold(epsilon, delta, max_labels, cases_per_person)
+    chosen = rule_of(epsilon, delta, max_labels, cases_per_person)
     counts = first_labels(table, max_labels)
     present = np.flatnonzero(counts > 0)
-    noisy = counts[present] + draw.laplace(scale_for(max_labels * cases_per_person, epsilon), len(present))
-    return tuple(table.alphabet[label] for label in present[noisy >= least].tolist())
+    noisy = counts[present] + chosen.noise(draw, len(present))
+    return tuple(table.alphabet[label] for label in present[noisy >= chosen.least].tolist())
+
+
+def rule_of(epsilon: Fraction, delta: Fraction, max_labels: int, cases_per_person: int = 1) -> Rule:
+    """Which labels leave: q counts of a person change, by c at most each."""
+    endless = threshold(epsilon, delta, max_labels, cases_per_person)
+    return rule(scale_for(max_labels * cases_per_person, epsilon), endless, delta, cases_per_person, max_labels)
 
 
 def first_labels(table: Table, max_labels: int) -> Ints:

@@ -64,6 +64,12 @@ class Leakage(Audit):
             return {"status": applies.status, "reason": applies.reason}
         if context.mechanism.charge() == Charge():
             return {"status": "not_applicable", "reason": "the mechanism spends no epsilon"}
+        if context.mechanism.charge().rho:
+            return {
+                "status": "not_applicable",
+                "reason": "BPL, FPL and TPL are of pure epsilon; Gaussian noise has none: budget.spent says what all "
+                "releases are together",
+            }
         common = {"status": "ok", "reason": "", "relation": "replacement"}
         if context.once is not None:
             return {**common, **_parallel(context)}

@@ -43,7 +43,7 @@ class DpLog(Mechanism):
 
     def threshold(self) -> int:
         """The least noisy count that a variant is released with."""
-        return strict.least_count(self.epsilon * (1 - self.time_share), self.delta_dp, self.cases_per_person)
+        return strict.released_from(self.epsilon * (1 - self.time_share), self.delta_dp, self.cases_per_person)
 
     def bounds(self) -> strict.TimeBounds:
         """The public bounds in milliseconds."""

@@ -8,11 +8,12 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from models.dp import series, strict
 from models.dp.accumulation import Shape
 from models.dp.budget import Charge
+from models.errors import InputError
 from stream.release.contract import Applicability, Build, Exposure, Mechanism
 from stream.release.once import OncePerCase
 from stream.values.exact import Exact
@@ -23,7 +24,8 @@ NOT_PERSONS = Applicability("not_applicable", "records are noisy counts, not per
 
 
 class DpVariants(Mechanism):
-    """(epsilon, delta_dp)-DP release of variants and their frequencies, without times."""
+    """(epsilon, delta_dp)-DP release of variants and their frequencies, without times. With `rho` in the place of
+    epsilon noise is Gaussian, for a ledger that adds up rho (`process.budget.accounting = "zcdp"`)."""
 
     reads_data_in_gate: ClassVar[bool] = False
     releases_attributes: ClassVar[bool] = False
@@ -31,21 +33,42 @@ class DpVariants(Mechanism):
     accumulates: ClassVar[bool] = True
 
     kind: Literal["dp-variants"] = "dp-variants"
-    epsilon: Exact = Field(gt=0)
+    epsilon: Exact | None = Field(default=None, gt=0)
     delta_dp: Exact = Field(gt=0, lt=1)
     cases_per_person: int = Field(default=1, ge=1)
+    rho: Exact | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
     def _terms_can_be_kept(self) -> DpVariants:
+        if (self.epsilon is None) == (self.rho is None):
+            raise ValueError(
+                'give epsilon (noise of a ledger that adds up epsilon), or rho (process.budget.accounting = "zcdp")'
+            )
         self.threshold()
         return self
 
+    @model_serializer(mode="wrap")
+    def _as_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the one of `epsilon` and `rho` that was not given."""
+        given: dict[str, Any] = handler(self)
+        return {key: value for key, value in given.items() if value is not None}
+
     def threshold(self) -> int:
         """The least noisy count that a variant is released with."""
-        return strict.least_count(self.epsilon, self.delta_dp, self.cases_per_person)
+        if self.rho is not None:
+            return strict.gaussian(self.rho, self.delta_dp, self.cases_per_person).threshold
+        return strict.released_from(self._pure, self.delta_dp, self.cases_per_person)
+
+    @property
+    def _pure(self) -> Fraction:
+        if self.epsilon is None:
+            raise InputError("dp-variants with rho has no epsilon")
+        return self.epsilon
 
     def charge(self) -> Charge:
-        return Charge(self.epsilon, self.delta_dp)
+        if self.rho is not None:
+            return Charge(delta=self.delta_dp, rho=self.rho)
+        return Charge(self._pure, self.delta_dp)
 
     def promise(self) -> Mapping[str, Any]:
         return self._promised(None)
@@ -57,16 +80,25 @@ class DpVariants(Mechanism):
         return strict_promise(self.charge(), self.cases_per_person, "the released variants and their frequencies", once)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
+        person = self.cases_per_person
+        if self.rho is not None:
+            result = strict.release_gaussian(
+                exposure.log, rho=self.rho, delta_dp=self.delta_dp, cases_per_person=person
+            )
+            scale = strict.gaussian(self.rho, self.delta_dp, person).scale
+            return strict_build(result, "ordinal", {"threshold": self.threshold(), "noise": "gaussian", "scale": scale})
         result = strict.release_variants(
-            exposure.log, epsilon=self.epsilon, delta_dp=self.delta_dp, cases_per_person=self.cases_per_person
+            exposure.log, epsilon=self._pure, delta_dp=self.delta_dp, cases_per_person=person
         )
         return strict_build(result, "ordinal", {"threshold": self.threshold()})
 
     def terms(self) -> strict.Terms:
         """Exact epsilon and delta, and the cap of cases."""
-        return strict.Terms.of(self.epsilon, self.delta_dp, self.cases_per_person)
+        return strict.Terms.of(self._pure, self.delta_dp, self.cases_per_person)
 
     def check_series(self, shape: Shape) -> None:
+        if self.rho is not None:
+            raise InputError("noise of rho does not add up to an accumulated log; use epsilon, or remove accumulate")
         series.check_variants(self.terms(), shape)
 
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
@@ -93,6 +125,13 @@ def strict_promise(
     formula = (
         f"P[M(L) in S] <= exp({float(charge.epsilon):g}) P[M(L') in S] + {float(charge.delta):g} for every set S of"
     )
+    if charge.rho:
+        formula = (
+            f"{float(charge.delta):g}-approximate {float(charge.rho):g}-zCDP, that is D_a(M(L) | E || M(L') | E') <= "
+            f"{float(charge.rho):g} a for every a > 1 and events E, E' that fail with chance {float(charge.delta):g} "
+            "at most (budget.spent says as which epsilon and delta); M the mechanism of all"
+        )
+    what_adds, twice = ("rho", "four times in rho") if charge.rho else ("epsilon", "twice")
     adversary = "any adversary, also one who knows all other cases and the program"
     public = "activity labels, parameters and bounds count as public"
     if once is None:
@@ -101,26 +140,29 @@ def strict_promise(
             "to_whom": f"every person with at most {cases} in the log",
             "against_whom": adversary,
             "relation": "unbounded: L' is L, the log that the window exposed, with or without the cases of one person "
-            "(to replace them counts twice)",
+            f"(to replace them counts {twice})",
             "unit": f"one person ({cases})",
-            "not_guaranteed": f"{public}; releases of overlapping data add up, epsilon and delta; a person with more "
-            "cases than declared is covered in parts only",
+            "not_guaranteed": f"{public}; releases of overlapping data add up, {what_adds} and delta; a person with "
+            "more cases than declared is covered in parts only",
         }
     whom, beyond = f"every person with at most {cases} in all releases of this publication together", "a person with "
     beyond += "more cases than declared is covered in parts only"
     if once.enforced:
         whom = f"every person that the source names: no more than {cases} of each, in all releases together"
         beyond = "a person whom the source names in two ways counts as two"
+    all_of_it, series_of = "in all releases of this publication together", "releases"
+    if once.accumulated:
+        all_of_it = "in all releases of this publication and in all accumulated logs beside them, together"
+        series_of = "releases and accumulated logs"
     return {
-        "guaranteed": f"{what}, in all releases of this publication together, however many: {formula} series of "
-        "releases",
+        "guaranteed": f"{what}, {all_of_it}, however many: {formula} series of {series_of}",
         "to_whom": whom,
         "against_whom": adversary,
         "relation": "unbounded: L' is L, all that the windows of the series exposed, with or without the cases of one "
-        "person (to replace them counts twice); each case is in one release only, and which one its own events and "
+        f"person (to replace them counts {twice}); each case is in one release only, and which one its own events and "
         "public moments decide",
         "unit": f"one person ({cases} in the whole series)",
-        "not_guaranteed": f"{public}; other publications of the same cases add up, epsilon and delta; what persons "
+        "not_guaranteed": f"{public}; other publications of the same cases add up, {what_adds} and delta; what persons "
         f"have in common is not protected; what comes to a case after its release is in none; {beyond}",
     }
 

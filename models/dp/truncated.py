@@ -1,0 +1,68 @@
+"""Truncated geometric noise: the selection that lets the most through (Desfontaines, Voss, Gipson and Mandayam 2020,
+arXiv 2006.03684: "Differentially private partition selection").
+
+Z on -k .. k with P(z) proportional to a^|z|, a = e^(-1/scale); a count n >= 1 leaves as n + Z where that is above k, a
+count of 0 never. Of two logs that differ in one case, n and n + 1, outputs have chances within the factor 1 / a of each
+other, but for one: the largest of n + 1 (and, above 2 k, the least of n), of chance P(k) = (1 - a) a^k / (1 + a -
+2 a^(k+1)). So k is the least with P(k) <= delta (`reach`), and no (1/scale, delta)-DP rule keeps any count more often
+(theorem 1 there). For a noise without an end it is the whole tail that must stay below delta: about `scale` times as
+much, so thresholds are higher by scale * ln(scale): 133 instead of 110 at epsilon .1 and delta 1e-6, none at epsilon 1.
+
+A person with c cases changes a count by c in c steps, each of which costs 1/scale: delta (1 + 1/a + ... + a^(1-c)) in
+all; and over q counts q times that.
+"""
+
+from __future__ import annotations
+
+import decimal
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+
+from models.dp.noise import Source
+from models.errors import InputError
+from models.eventlog import Ints
+
+DIGITS = 60
+"""Of the arithmetic; what lies within 10^-40 of a bound counts as above it."""
+
+_SLACK = Decimal(10) ** -40
+
+Number = TypeVar("Number", Fraction, Decimal)
+
+
+def enough(a: Number, power: Number, delta: Number) -> bool:
+    """Whether P(k) <= delta, for power = a^k."""
+    return power * (1 - a + 2 * delta * a) <= delta * (1 + a)
+
+
+@lru_cache(maxsize=256)
+def reach(scale: float, delta: Fraction, cases: int = 1, cells: int = 1) -> int:
+    """The least k, exactly for that float scale. `cases`: by which a person may change one count, `cells`: how many
+    counts so; delta is of all of it together."""
+    if not 0 < delta < 1 or cases < 1 or cells < 1:
+        raise InputError("a reach needs 0 < delta_dp < 1, and at least one case and one count")
+    with decimal.localcontext() as context:
+        context.prec = DIGITS
+        exact = Fraction(scale)
+        step = Decimal(exact.denominator) / Decimal(exact.numerator)
+        a = (-step).exp()
+        steps = Decimal(1) if cases == 1 else ((step * cases).exp() - 1) / (step.exp() - 1)
+        each = Decimal(delta.numerator) / Decimal(delta.denominator) / (steps * cells) * (1 - _SLACK)
+        # a^k (1 - a + 2 d a) <= d (1 + a), solved for k and looked at again on both sides
+        power = each * (1 + a) / (1 - a + 2 * each * a)
+        least = max(int((-power.ln() / step).to_integral_value(decimal.ROUND_FLOOR)) - 1, 0)
+        while not enough(a, (-step * least).exp(), each):
+            least += 1
+    return least
+
+
+def draw(source: Source, scale: float, least: int, size: int) -> Ints:
+    """`size` draws on -least .. least: exact discrete Laplace ones, those beyond drawn again."""
+    noise = source.laplace(scale, size)
+    while len(beyond := np.flatnonzero(np.abs(noise) > least)):
+        noise[beyond] = source.laplace(scale, len(beyond))
+    return noise

@@ -1,0 +1,179 @@
+"""Truncated geometric noise: its inequality, exactly, over all counts; its least reach; what it lets through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.dp import noise, strict, truncated
+from models.dp.counts import release_counts, rule_of, threshold
+from models.dp.synthesis import labels
+from models.dp.synthesis.table import Table
+from models.errors import InputError
+from models.eventlog import EventLog
+
+FALSE_ALARM = 1e-6
+
+
+def outcomes(a: Fraction, k: int, count: int) -> dict[int, Fraction]:
+    """Chance of each released count, 0 standing for no release: from the definition, exactly."""
+    if count == 0:
+        return {0: Fraction(1)}
+    weights = {z: a ** abs(z) for z in range(-k, k + 1)}
+    total, found = sum(weights.values()), {0: Fraction(0)}
+    for z, weight in weights.items():
+        shown = count + z if count + z > k else 0
+        found[shown] = found.get(shown, Fraction(0)) + weight / total
+    return found
+
+
+def delta_between(here: dict[int, Fraction], there: dict[int, Fraction], factor: Fraction) -> Fraction:
+    """The least delta with P[S] <= factor P'[S] + delta for every set S."""
+    return sum((max(p - factor * there.get(shown, Fraction(0)), Fraction(0)) for shown, p in here.items()), Fraction(0))
+
+
+def least_reach(a: Fraction, delta: Fraction) -> int:
+    """By looking at one after the other, with the mechanism's own condition on exact fractions."""
+    return next(k for k in range(2000) if truncated.enough(a, a**k, delta))
+
+
+def neighbours(a: Fraction, k: int, cases: int) -> Iterator[tuple[dict[int, Fraction], dict[int, Fraction]]]:
+    """Every pair of counts that differ by so many cases: beyond 2 k + 2 all are alike."""
+    for count in range(2 * k + 4):
+        one, other = outcomes(a, k, count), outcomes(a, k, count + cases)
+        yield one, other
+        yield other, one
+
+
+@given(st.fractions(Fraction(1, 5), Fraction(19, 20), max_denominator=20), st.integers(2, 400))
+@settings(max_examples=40, deadline=None)
+def test_the_inequality_holds_exactly_for_all_counts(a: Fraction, inverse: int) -> None:
+    """Over all counts and every set of outputs, both ways; and with a reach of one less it does not hold."""
+    delta = Fraction(1, inverse)
+    k = least_reach(a, delta)
+    assert max(delta_between(one, other, 1 / a) for one, other in neighbours(a, k, 1)) <= delta
+    if k:
+        assert max(delta_between(one, other, 1 / a) for one, other in neighbours(a, k - 1, 1)) > delta
+
+
+@pytest.mark.parametrize("cases", [2, 3, 5])
+@pytest.mark.parametrize("a", [Fraction(1, 2), Fraction(4, 5), Fraction(9, 10)])
+def test_a_person_with_several_cases_is_covered(a: Fraction, cases: int) -> None:
+    """All cases of one variant: delta (1 + 1/a + ...) at the factor a^-c, as the steps add up; over two variants no
+    more, since what each of them costs is convex in its cases."""
+    delta = Fraction(1, 50)
+    k = least_reach(a, delta)
+    whole = [delta * sum((a**-step for step in range(part)), Fraction(0)) for part in range(cases + 1)]
+    for part in range(1, cases + 1):
+        worst = max(delta_between(one, other, a**-part) for one, other in neighbours(a, k, part))
+        assert worst <= whole[part]
+        assert whole[part] + whole[cases - part] <= whole[cases]
+
+
+@given(st.floats(0.2, 300.0), st.floats(1e-9, 0.3), st.integers(1, 6), st.integers(1, 9))
+@settings(max_examples=200, deadline=None)
+def test_reach_is_the_least_one(scale: float, delta: float, cases: int, cells: int) -> None:
+    """By the sum of the distribution in floating point, within its error."""
+    k = truncated.reach(scale, Fraction(delta), cases, cells)
+    a = math.exp(-1 / scale)
+    each = delta / cells / math.fsum(a**-step for step in range(cases))
+
+    def edge(reach: int) -> float:
+        return a**reach / math.fsum(a ** abs(z) for z in range(-reach, reach + 1))
+
+    assert edge(k) <= each * (1 + 1e-9)
+    assert k == 0 or edge(k - 1) > each * (1 - 1e-9)
+
+
+def test_figures_of_the_docs() -> None:
+    """At epsilon .1 and delta 1e-6 counts from 110 on may leave instead of from 133 on; at epsilon 1 nothing changes,
+    nor does the noise."""
+    tiny = Fraction(1, 10**6)
+    assert (rule_of(Fraction(1, 10), tiny).least, threshold(Fraction(1, 10), tiny)) == (110, 133)
+    assert rule_of(Fraction(1), tiny).reach is None
+    assert rule_of(Fraction(1), tiny).least == threshold(Fraction(1), tiny) == 15
+
+
+@pytest.mark.parametrize("cases", [1, 3])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(3)])
+def test_the_rule_never_lets_less_through(epsilon: Fraction, cases: int) -> None:
+    """Every count is kept at least as often as with endless noise, by both distributions' definition; as many
+    cases as one person may have are below delta by either rule."""
+    delta = Fraction(1, 10**6)
+    found, old = rule_of(epsilon, delta, cases), threshold(epsilon, delta, cases)
+    assert found.least <= old
+    a, reach = math.exp(-1 / found.scale), found.reach
+    if reach is None:
+        return
+
+    def endless(least: int) -> float:
+        return a**least / (1 + a) if least > 0 else 1 - a ** (1 - least) / (1 + a)
+
+    z = np.arange(-reach, reach + 1)
+    mass = a ** np.abs(z)
+    for count in range(cases + 1, 2 * reach + 2, max(1, reach // 40)):
+        kept = mass[count + z >= found.least].sum() / mass.sum()
+        assert kept >= endless(old - count) * (1 - 1e-6)
+
+
+def test_draws_follow_the_definition_and_no_other() -> None:
+    """Chi-square against the truncated distribution; against that of a scale a tenth off it fails. None is beyond."""
+    from scipy.stats import chisquare
+
+    drawn = truncated.draw(noise.secure(), 3.0, 5, 60_000)
+    assert np.abs(drawn).max() == 5
+    for scale, fits in ((3.0, True), (3.3, False), (2.7, False)):
+        mass = np.exp(-np.abs(np.arange(-5, 6)) / scale)
+        found = chisquare(np.bincount(drawn + 5), mass / mass.sum() * len(drawn)).pvalue
+        assert (found > FALSE_ALARM) == fits
+
+
+def test_a_count_behind_the_reach_always_leaves_and_a_single_case_seldom() -> None:
+    """2 k + 1 cases leave in every release; one case with a chance below delta, which a delta of .2 lets be seen."""
+    epsilon, delta = Fraction(1, 10), Fraction(1, 5)
+    found = rule_of(epsilon, delta)
+    assert found.reach is not None
+    counts = np.asarray([2 * found.reach + 1, 0, *[1] * 2000], dtype=np.int64)
+    seen = np.zeros(len(counts))
+    for _ in range(50):
+        released = release_counts(counts, epsilon, delta, noise.secure())
+        assert released.threshold == found.least
+        assert (released.counts >= found.least).all()
+        seen[released.variants] += 1
+    assert seen[0] == 50
+    assert seen[1] == 0
+    share = seen[2:].sum() / (50 * 2000)
+    a = math.exp(-1 / 10)
+    edge = a**found.reach / sum(a ** abs(z) for z in range(-found.reach, found.reach + 1))
+    assert share == pytest.approx(edge, rel=0.1)
+    assert edge <= float(delta)
+
+
+def test_labels_need_fewer_cases() -> None:
+    """q labels of a case: at the default share of epsilon 1 a fifth of the cases less, and the selection says so."""
+    epsilon, delta = Fraction(1, 5), Fraction(1, 2 * 10**6)
+    found, old = labels.rule_of(epsilon, delta, 8), labels.threshold(epsilon, delta, 8)
+    assert found.least < 0.8 * old
+    assert found.scale == 40.0
+    log = EventLog.from_traces([(("A",), None)] * (2 * found.least) + [(("B",), None)] * 20)
+    assert labels.select(Table.of(log), epsilon, delta, 8, noise.secure()) == ("A",)
+
+
+@pytest.mark.parametrize("terms", [(1.0, Fraction(0), 1, 1), (1.0, Fraction(1), 1, 1), (1.0, Fraction(1, 2), 0, 1)])
+def test_terms_that_are_none_are_refused(terms: tuple[float, Fraction, int, int]) -> None:
+    """As for thresholds."""
+    with pytest.raises(InputError):
+        truncated.reach(*terms)
+
+
+def test_the_least_count_of_a_release_is_the_one_that_is_published() -> None:
+    """Operators and recipients read one number, and it is the rule's."""
+    log = EventLog.from_traces([(("A", "B"), None)] * 300)
+    found = strict.release_variants(log, epsilon="0.1", delta_dp="1e-6")
+    assert found.threshold == strict.released_from(Fraction(1, 10), Fraction(1, 10**6)) == 110

@@ -1,0 +1,112 @@
+"""The page of the field: what it says is read off results, and its auditor sees what is wrong with a peer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks import field
+from benchmarks.field import ALPHA, AUDIT_DELTA, NEIGHBOURS, TOOLS, PeerError, Tool, Traces
+from models.dp.audit import Pair, audit
+from models.eventlog import EventLog
+
+RUNS = 3000
+
+
+def bound(release: Tool, name: str) -> float:
+    """The lower bound of epsilon on one pair of logs."""
+    one, other, steps = NEIGHBOURS[name]
+    pair = Pair(name, field._outcomes(release, one, 1.0, RUNS), field._outcomes(release, other, 1.0, RUNS), steps)
+    return audit(pair, RUNS, delta=AUDIT_DELTA, alpha=ALPHA).epsilon / steps
+
+
+def tool(name: str) -> Tool:
+    (found,) = [one for one in TOOLS if one.name == name]
+    return found
+
+
+def test_travas_keeps_its_claim_and_half_its_noise_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The published algorithm is not refuted; with the noise of three times the epsilon it is."""
+    assert bound(tool("TraVaS"), "a case added") <= 1
+    right = field.travas
+    monkeypatch.setattr(field, "travas", lambda log, epsilon, delta: right(log, 3 * epsilon, delta))
+    assert bound(tool("TraVaS"), "a case added") > 1
+
+
+def test_travas_releases_counts_above_its_reach_alone() -> None:
+    """At epsilon 1 and delta 1e-6 no variant of 14 cases or fewer shows fewer than 15, and one of 29 always leaves."""
+    log = EventLog.from_traces([(("A",), None)] * 29 + [(("B",), None)] * 14 + [(("C",), None)])
+    for _ in range(200):
+        found = field.travas(log, 1.0)
+        assert all(count >= 15 for count in found.values())
+        assert ("A",) in found
+        assert ("C",) not in found
+
+
+def test_the_control_shows_support_and_nothing_else() -> None:
+    """Every variant, each once; an activity of one person's own shows, so no epsilon holds."""
+    log = EventLog.from_traces([(("A",), None)] * 9 + [(("A", "B"), None)])
+    assert field._support(log, 1.0) == Counter({("A",): 1, ("A", "B"): 1})
+    (row,) = [
+        row
+        for row in _guarantees(tool("control: all variants, each once"))
+        if row["pair"] == "a case with an activity of its own"
+    ]
+    assert row["unbounded"]
+
+
+def _guarantees(one: Tool) -> list[dict[str, object]]:
+    runs, field.AUDIT_RUNS = field.AUDIT_RUNS, 200
+    try:
+        return field.guarantees(one)
+    finally:
+        field.AUDIT_RUNS = runs
+
+
+def test_a_peer_that_is_not_there_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whether its Python lacks a module or is none."""
+    log = EventLog.from_traces([(("A",), None)] * 9)
+    for python in (str(tmp_path / "none"), sys.executable):
+        monkeypatch.setenv("VEILSTREAM_FIELD_PYTHON", python)
+        with pytest.raises(PeerError, match="not installed"):
+            field.ask("pripel", field.cases(log), 1.0, 4, runs=1, pruning=3)
+    found = field.measured(log, tool("pm4py PRIPEL on Laplace"), 1.0, model=False)
+    assert found["rounds"] == 0
+    assert found["note"] == "not installed"
+
+
+def test_page_shows_what_the_results_hold() -> None:
+    """A release, a peer without time, one that was not run, a claim that is refuted."""
+    results = {
+        "sepsis 1 TraVaS": {
+            "rounds": 3, "note": "", "similarity": 0.4567, "dfg_error": 0.25, "covered": 0.5, "true": 3.0,
+            "invented": 0.0, "cpu": 0.01, "f1": None,
+        },
+        "sepsis 1 pm4py SaCoFa": {"rounds": 0, "note": "more than 60 CPU s"},
+        "guarantee pm4py Laplace": [
+            {"pair": "a case added", "epsilon": 1.5, "witness": "w", "runs": 9, "unbounded": False, "how": ""},
+            {"pair": "another", "epsilon": 0.0, "witness": "", "runs": 9, "unbounded": True, "how": "seen"},
+        ],
+        "guarantee TraVaS": [
+            {"pair": "a case added", "epsilon": 0.9, "witness": "w", "runs": 9, "unbounded": False, "how": ""}
+        ],
+    }  # fmt: skip
+    page = field.page(results)
+    assert "| TraVaS | 3 | 0.457 | 0.25 | 0.5 | 3 | 0 | - | 0.01 |" in page
+    assert "| pm4py SaCoFa | none: more than 60 CPU s |" in page
+    assert "| pm4py Laplace | not run |" in page
+    assert "| pm4py Laplace | epsilon | a case added | >= 1.50 | refuted | w |" in page
+    assert "| pm4py Laplace | epsilon | another | no epsilon | refuted | seen |" in page
+    assert "| TraVaS | (epsilon, delta) | a case added | >= 0.90 | not refuted | w |" in page
+
+
+def test_results_are_kept_one_by_one(tmp_path: Path) -> None:
+    """So that a run that is stopped can go on."""
+    path = tmp_path / "deep" / "results.json"
+    field._keep(path, "one", {"rounds": 1})
+    field._keep(path, "two", Traces())
+    assert list(json.loads(path.read_text())) == ["one", "two"]

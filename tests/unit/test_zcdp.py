@@ -1,0 +1,273 @@
+"""zCDP: the distribution of its noise, exact thresholds, a conversion that never says too little, and what adds up."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.dp import noise, strict
+from models.dp.audit import Pair, audit
+from models.dp.budget import Charge, parallel
+from models.dp.counts import threshold as laplace_threshold
+from models.dp.zcdp import Accounting, Gaussian, epsilon_of, rho_for, scale_of, tail, threshold
+from models.errors import InputError
+from models.eventlog import EventLog
+from stream.release import gate
+from stream.release.gate import GatePolicy, releases_left
+from stream.storage.entries import charge_entry, read_entry, write_entry
+
+TINY = Fraction(1, 10**6)
+FALSE_ALARM = 1e-6
+
+
+def probabilities(scale: float, reach: int = 600) -> dict[int, float]:
+    """P(N = z) of the discrete Gaussian, from its definition."""
+    weights = {z: math.exp(-(z**2) / (2 * scale**2)) for z in range(-reach, reach + 1)}
+    total = math.fsum(weights.values())
+    return {z: weight / total for z, weight in weights.items()}
+
+
+def chi_square(draws: np.ndarray, scale: float) -> float:
+    """p-value of the draws against the definition, values beyond three scales in one bin a side."""
+    from scipy.stats import chisquare
+
+    reach, chances = math.ceil(3 * scale), probabilities(scale)
+    seen = np.bincount(np.clip(draws, -reach, reach) + reach, minlength=2 * reach + 1)
+    due = np.zeros(2 * reach + 1)
+    for z, chance in chances.items():
+        due[min(max(z, -reach), reach) + reach] += chance * len(draws)
+    return float(chisquare(seen, due * len(draws) / due.sum()).pvalue)
+
+
+@pytest.mark.parametrize("source", [noise.secure(), noise.simulated(3)], ids=["library", "simulated"])
+@pytest.mark.parametrize("scale", [0.7, 3.0, 12.5])
+def test_noise_has_the_scale_that_was_asked_for(source: noise.Source, scale: float) -> None:
+    """Draws follow the definition; one of a tenth more, or of a tenth less, they do not."""
+    draws = source.gaussian(scale, 40_000)
+    assert chi_square(draws, scale) > FALSE_ALARM
+    assert chi_square(draws, scale * 1.1) < FALSE_ALARM
+    assert chi_square(draws, scale * 0.9) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**57])
+def test_scales_that_are_none_are_refused(scale: float) -> None:
+    """As for Laplace noise: the library would take some of them without a word."""
+    with pytest.raises(InputError):
+        noise.secure().gaussian(scale, 1)
+
+
+@given(st.fractions(Fraction(1, 10**6), 100), st.integers(1, 9))
+@settings(max_examples=200, deadline=None)
+def test_noise_is_never_smaller_than_rho_asks_for(rho: Fraction, cases: int) -> None:
+    """c^2 / (2 s^2) <= rho exactly, and the float below would not do."""
+    scale = scale_of(rho, cases)
+    assert Fraction(cases**2) / (2 * Fraction(scale) ** 2) <= rho
+    below = Fraction(math.nextafter(math.nextafter(scale, 0.0), 0.0))
+    assert Fraction(cases**2) / (2 * below**2) > rho
+
+
+@pytest.mark.parametrize("scale", [0.4, 1.0, 1.9, 2.1, 5.5, 30.0])
+@pytest.mark.parametrize("delta", [Fraction(1, 3), Fraction(1, 100), TINY])
+@pytest.mark.parametrize("cases", [1, 2, 5])
+def test_threshold_is_the_least_that_keeps_delta(scale: float, delta: Fraction, cases: int) -> None:
+    """Over every division of a person's cases among new variants, by the definition of the noise; one less does not
+    keep it (or would release variants of fewer than all their cases without noise)."""
+    chances = probabilities(scale)
+
+    def above(least: int) -> float:
+        return math.fsum(chance for z, chance in chances.items() if z >= least)
+
+    def worst(least: int) -> float:
+        return max(sum(above(least - part) for part in parts) for parts in partitions(cases))
+
+    found = threshold(scale, delta, cases)
+    assert worst(found) <= float(delta)
+    assert found == cases or worst(found - 1) > float(delta)
+
+
+def partitions(number: int, largest: int | None = None) -> list[list[int]]:
+    """All ways to write a number as a sum."""
+    largest = number if largest is None else largest
+    if number == 0:
+        return [[]]
+    return [[one, *rest] for one in range(min(number, largest), 0, -1) for rest in partitions(number - one, one)]
+
+
+@pytest.mark.parametrize("scale", [0.4, 1.0, 2.1, 30.0])
+def test_tails_are_above_the_true_ones_and_near(scale: float) -> None:
+    """Rounded up, by less than a millionth."""
+    chances = probabilities(scale)
+    for least in (0, 1, 2, math.ceil(3 * scale)):
+        true = math.fsum(chance for z, chance in chances.items() if z >= least)
+        assert true * (1 - 1e-12) <= float(tail(scale, least)) <= true * (1 + 1e-6)
+
+
+def delta_of(scale: float, releases: int, epsilon: float) -> float:
+    """The true delta at epsilon of so many releases of one count, by convolution of privacy losses: no bound."""
+    chances = probabilities(scale, 400)
+    one = np.asarray([chances[z] for z in range(-400, 401)])
+    total = one
+    for _ in range(releases - 1):
+        total = np.convolve(total, one)
+    # The loss of outputs z_1 .. z_n, drawn at 0, against neighbours at 1: sum of (1 - 2 z_i) / (2 scale^2).
+    sums = np.arange(len(total)) - 400 * releases
+    losses = (releases - 2 * sums) / (2 * scale**2)
+    return float(np.sum(total * (1 - np.exp(np.minimum(epsilon - losses, 0)))))
+
+
+@pytest.mark.parametrize(("scale", "releases"), [(3.0, 1), (3.0, 4), (20.0, 25), (1.0, 2)])
+def test_conversion_never_says_less_than_is_lost(scale: float, releases: int) -> None:
+    """At the epsilon of the conversion the true delta of so many releases is not above the one converted at."""
+    for delta in (TINY, Fraction(1, 1000)):
+        epsilon = epsilon_of(releases / (2 * Fraction(scale) ** 2), delta)
+        assert 0 < delta_of(scale, releases, float(epsilon)) <= float(delta)
+
+
+@given(st.fractions(Fraction(1, 10**8), 50), st.fractions(Fraction(1, 10**12), Fraction(1, 2)))
+@settings(max_examples=150, deadline=None)
+def test_conversion_is_below_the_textbook_one_and_near_the_best(rho: Fraction, delta: Fraction) -> None:
+    """Below rho + 2 sqrt(rho ln(1 / delta)) (Bun and Steinke, proposition 1.3), and no grid of orders finds a better
+    epsilon by a thousandth."""
+    found, toll = float(epsilon_of(rho, delta)), -math.log(float(delta))
+    assert found <= float(rho) + 2 * math.sqrt(float(rho) * toll) + 1e-9
+    orders = 1 + np.geomspace(1e-4, 1e7, 4000)
+    bounds = orders * float(rho) + np.log1p(-1 / orders) + (toll - np.log(orders)) / (orders - 1)
+    assert found >= max(float(bounds.min()), 0.0) * (1 - 1e-3) - 1e-9
+    assert found <= max(float(bounds.min()), 0.0) * 1.001 + 1e-9
+
+
+@given(st.fractions(Fraction(1, 1000), 20))
+@settings(max_examples=30, deadline=None)
+def test_rho_for_is_the_largest_that_an_epsilon_pays(epsilon: Fraction) -> None:
+    """And a thousandth more is too much."""
+    rho = rho_for(epsilon, TINY)
+    assert epsilon_of(rho, TINY) <= epsilon < epsilon_of(rho * Fraction(1001, 1000), TINY)
+
+
+def test_many_releases_show_far_more_under_the_same_budget() -> None:
+    """Epsilon 1 and delta 1e-6 for 100 releases: a variant needs about a fifth of the cases. For one release Laplace
+    noise is the better one, and the words of the docs say so."""
+    total, delta = Fraction(1), TINY
+    adds = Accounting("zcdp", delta / 2)
+
+    def least(releases: int) -> tuple[int, int]:
+        pure = laplace_threshold(total / releases, delta / releases)
+        terms = Gaussian(rho_for(total, delta / 2) / releases, delta / 2 / releases)
+        whole = adds.loss(Charge(delta=terms.delta_dp, rho=terms.rho).times(releases))
+        assert whole.epsilon <= total
+        assert whole.delta <= delta
+        return pure, terms.threshold
+
+    pure, zcdp = least(100)
+    assert 4 * zcdp < pure
+    pure, zcdp = least(1)
+    assert pure < zcdp
+
+
+def test_epsilon_of_equal_noise_is_smaller_after_many_releases() -> None:
+    """Noise of one and the same variance, 200 releases: what is spent of epsilon by rho is below a third of the sum."""
+    rho = Fraction(1, 200)  # scale 10
+    epsilon = Fraction(math.sqrt(2)) / 10  # Laplace noise of standard deviation 10
+    assert 3 * epsilon_of(200 * rho, TINY) < 200 * epsilon
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_loss_grows_with_every_charge(parts: list[tuple[int, int]]) -> None:
+    """And each sum is exact, in whatever order."""
+    adds = Accounting("zcdp")
+    charges = [Charge(delta=Fraction(d, 10**9), rho=Fraction(r, 1000)) for r, d in parts]
+    sums = [sum(charges[:end], Charge()) for end in range(len(charges) + 1)]
+    assert sums[-1] == sum(reversed(charges), Charge())
+    for before, after in pairwise(adds.loss(one) for one in sums):
+        assert before.epsilon < after.epsilon
+        assert before.delta < after.delta
+    assert parallel(charges).rho == max(one.rho for one in charges)
+
+
+def test_forecast_and_gate_agree() -> None:
+    """As many releases as the forecast says pass the gate, and the next one does not; by epsilon and by delta."""
+    adds, each = Accounting("zcdp", Fraction(1, 10**7)), Charge(delta=Fraction(1, 10**7), rho=Fraction(1, 500))
+    for policy in (
+        GatePolicy(max_epsilon=1),
+        GatePolicy(max_delta="6e-7"),
+        GatePolicy(max_epsilon=1, max_delta="6e-7"),
+    ):
+        left = releases_left(policy, each, Charge(), Charge(), (None, None), adds)
+        assert left is not None
+        assert left > 1
+        assert gate.before_noise(policy, each.times(left - 1), each, (), adds) == []
+        assert gate.before_noise(policy, each.times(left), each, (), adds) != []
+    assert releases_left(GatePolicy(max_delta="6e-7"), each, Charge(), Charge(), (None, None), adds) == 5
+    assert releases_left(GatePolicy(), each, Charge(), Charge(), (None, None), adds) is None
+    assert releases_left(GatePolicy(), each, Charge(), each.times(3), (None, Fraction(6, 10**7)), adds) == 2
+
+
+def test_an_older_program_counts_too_much_never_too_little() -> None:
+    """The fields that it knows hold what the draw alone is as (epsilon, delta), and it adds those up."""
+    adds, charge = Accounting("zcdp", TINY), Charge(delta=TINY, rho=Fraction(1, 50))
+    body = read_entry(write_entry(charge_entry("p", "c", charge, 0, adds))).body  # type: ignore[union-attr]
+    assert body.charge == charge
+    old = Charge(Fraction(body.epsilon), Fraction(body.delta))
+    for releases in (1, 3, 30):
+        loss = adds.loss(charge.times(releases))
+        assert releases * old.epsilon >= loss.epsilon
+        assert releases * old.delta >= loss.delta
+    pure = write_entry(charge_entry("p", "c", Charge(Fraction(1, 10), TINY)))
+    assert b"rho" not in pure
+    assert b"tail" not in pure
+
+
+def test_releases_show_counts_above_the_threshold_alone() -> None:
+    """Counts are near the true ones, no variant is invented, rare ones are not there."""
+    log = EventLog.from_traces([(("A", "B"), None)] * 400 + [(("A", "C"), None)] * 300 + [(("X",), None)])
+    found = strict.release_gaussian(log, rho="1/18", delta_dp=TINY)
+    traces = found.log.traces()
+    assert found.threshold == 16
+    assert set(traces) == {("A", "B"), ("A", "C")}
+    assert abs(traces.count(("A", "B")) - 400) < 40
+    assert found.private
+    assert found.terms.rho == Fraction(1, 18)
+    assert found.terms.epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("rho", "delta", "cases", "said"),
+    [
+        ("0", TINY, 1, "rho must be above 0"),
+        ("nan", TINY, 1, "rho must be a finite number"),
+        ("1e-12", TINY, 1, "rho is too small"),
+        ("1e-40", TINY, 1, "rho is too small"),
+        ("1e-9", TINY, 1, "rho is too small"),
+        ("1e9", TINY, 1, "outside"),
+        ("1", 0, 1, "delta_dp must be above 0"),
+        ("1", 1, 1, "delta_dp must lie"),
+    ],
+)
+def test_terms_that_cannot_be_are_refused(rho: str, delta: Fraction, cases: int, said: str) -> None:
+    """In one line that names the number."""
+    with pytest.raises(InputError, match=said):
+        strict.gaussian(rho, delta, cases)
+
+
+def test_an_audit_refutes_noise_that_is_too_small_and_not_the_right_one() -> None:
+    """The right scale is not refuted at its own (epsilon, delta); a third of it is."""
+    rho, delta = Fraction(1, 2), Fraction(1, 10**4)
+    claimed = float(epsilon_of(rho, delta))
+
+    def pair(scale: float) -> Pair:
+        def run(count: int) -> list[tuple[str, int]]:
+            drawn = count + int(noise.secure().gaussian(scale, 1)[0])
+            return [("at least", bound) for bound in range(-6, 8) if drawn >= bound]
+
+        return Pair("a case added", lambda: run(0), lambda: run(1))
+
+    right = scale_of(rho)
+    assert not audit(pair(right), 4000, delta=float(delta)).refutes(claimed)
+    assert audit(pair(right / 6), 4000, delta=float(delta)).refutes(claimed)

@@ -15,7 +15,8 @@ import numpy as np
 
 from models.anonymize.violations import Bounds
 from models.errors import InputError
-from models.eventlog import Column, EventLog
+from models.eventlog import Column, EventLog, Ints
+from models.variants import amounts, total
 
 Edges = Sequence[float]
 
@@ -96,22 +97,25 @@ def _relabel(column: Column, labels: list[str]) -> Column:
     return Column(np.where(column.codes < 0, -1, merged.codes[column.codes]).astype(np.int32), merged.values)
 
 
-def refuse_infeasible(n_cases: int, classes: Mapping[str, Column], bounds: Bounds) -> None:
+def refuse_infeasible(n_cases: int, classes: Mapping[str, Column], bounds: Bounds, cases: Ints | None = None) -> None:
     """InfeasibleError where the whole log already violates (the empty candidate of Def. 14): no suppression cures that.
 
     Names the number that makes it so: cases against K, the largest class against C, the number of classes against 1/C.
+    `cases`: how many cases each entry of a column stands for; None: one each.
     """
     if n_cases < bounds.K:
         raise InfeasibleError(f"K = {bounds.K} is infeasible: the log has {n_cases} cases")
     for name, column in classes.items():
-        known = column.codes[column.codes >= 0]
+        here = column.codes >= 0
+        known = column.codes[here]
         if not len(known):
             continue
-        share = Fraction(int(np.bincount(known).max()), n_cases)
+        stands = None if cases is None else cases[here]
+        share = Fraction(int(amounts(known, stands).max()), n_cases)
         if share <= bounds.C:
             continue
         kinds = len(np.unique(known))
         why = f"one value of {name} belongs to {share.numerator * n_cases // share.denominator} of {n_cases} cases"
-        if len(known) == n_cases and bounds.C * kinds < 1:
+        if total(known >= 0, stands) == n_cases and bounds.C * kinds < 1:
             why = f"{name} has {kinds} values, so one of them has at least 1/{kinds} of the cases"
         raise InfeasibleError(f"C = {float(bounds.C):g} is infeasible: {why} ({float(share):.4f}); raise C")

@@ -99,12 +99,19 @@ class StrictRelease:
 
 
 def release_variants(
-    log: EventLog, *, epsilon: Any, delta_dp: Any, cases_per_person: int = 1, draw: Source | None = None
+    log: EventLog,
+    *,
+    epsilon: Any,
+    delta_dp: Any,
+    cases_per_person: int = 1,
+    draw: Source | None = None,
+    cases: Ints | None = None,
 ) -> StrictRelease:
-    """dp-variants: a log whose variants have noisy frequencies, without times (ordinal, one event a second)."""
+    """dp-variants: a log whose variants have noisy frequencies, without times (ordinal, one event a second). `cases`:
+    int64[C], how many cases each one stands for (a table of variants); None: one each."""
     source = secure() if draw is None else draw
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
-    simple = SimpleLog.from_log(log)
+    simple = SimpleLog.from_log(log, cases=cases)
     true = _true_counts(simple)
     noisy = _noisy_counts(simple, true, terms, terms.epsilon, source)
     rows = [np.tile(ordinal(len(simple.variants[v])), (int(n), 1)) for v, n in _pairs(noisy)]

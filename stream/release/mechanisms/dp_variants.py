@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from models.dp import series, strict
 from models.dp.accumulation import Shape
 from models.dp.budget import Charge
+from models.knowledge import Knowledge
 from stream.release.contract import Applicability, Build, Exposure, Mechanism
 from stream.release.once import OncePerCase
 from stream.values.exact import Exact
@@ -58,9 +59,16 @@ class DpVariants(Mechanism):
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         result = strict.release_variants(
-            exposure.log, epsilon=self.epsilon, delta_dp=self.delta_dp, cases_per_person=self.cases_per_person
+            exposure.log,
+            epsilon=self.epsilon,
+            delta_dp=self.delta_dp,
+            cases_per_person=self.cases_per_person,
+            cases=exposure.cases,
         )
         return strict_build(result, "ordinal", {"threshold": self.threshold()})
+
+    def variants_by(self) -> Knowledge:
+        return Knowledge("seq", "ac")
 
     def terms(self) -> strict.Terms:
         """Exact epsilon and delta, and the cap of cases."""

@@ -10,6 +10,7 @@ import typer
 
 from connectors.reading import Reading
 from models.errors import InputError
+from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, tables
 
@@ -21,7 +22,9 @@ DP = "Differential privacy and Amun"
 @options.reads_log
 def command(
     log: options.Log,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="The released log.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT", help="The released log, or a new folder.")
+    ] = None,
     mechanism: Annotated[
         str,
         typer.Option(help="tlkc, baseline-1, baseline-2, pretsa, amun, dp-log, dp-variants, dp-synthetic or identity."),
@@ -89,6 +92,8 @@ def command(
     sensitive: options.Sensitive = "",
     release_attributes: options.Released = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
+    engine: _engine.Chosen = _engine.EMBEDDED,
+    memory: _engine.Memory = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search of `local`.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -106,6 +111,16 @@ def command(
     if output is not None and output.exists() and log.exists() and output.samefile(log):
         raise InputError(f"-o {output} is the log itself; name another file")
     shown = (options.split(sensitive), options.split(release_attributes))
+    if _engine.is_dataset(engine, output):
+        from stream.commands._anonymize import chosen
+
+        asked = _engine.Release(
+            chosen(mechanism, given), *shown, keep_resources, form == "duration", list_violations, output
+        )
+        result = _engine.anonymize(asked, engine, memory, log, reading)
+        emit_json(result) if json else _print(result)
+        return
+    _engine.refuse(engine, memory, "anonymize")
     _run(log, output, mechanism, given, shown, reading, list_violations, keep_resources, json, form)
 
 

@@ -268,6 +268,9 @@ class Mechanism(BaseModel, ABC):
     def check_log(self, log: EventLog) -> None:
         """InputError where a whole log lacks what the parameters ask for (a stream is not known as a whole)."""
 
+    def check_unit(self, unit: str | None) -> None:
+        """InputError where the parameters ask for times more finely than the log has them: whole `unit` apart."""
+
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         """Warnings of check-config that need more than this table (the whole publication table is given)."""
         return []

@@ -104,9 +104,12 @@ def anonymize(asked: Release, kind: str, memory: str | None, log: Path, reading:
     if target is not None:
         dataset.refuse_existing(target)
     place = target or url_of(log)
-    with workspace(place if target else f"work://{place}") as work, progress() as bar:
-        with opened(kind, log, reading, work, memory) as engine:
-            return _Run(asked, engine, work, bar).result(target)
+    with (
+        workspace(place if target else f"work://{place}") as work,
+        progress() as bar,
+        opened(kind, log, reading, work, memory) as engine,
+    ):
+        return _Run(asked, engine, work, bar).result(target)
 
 
 def _folder(target: str) -> str:

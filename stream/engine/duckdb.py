@@ -18,11 +18,12 @@ from connectors.formulas import unguarded
 from connectors.frame import plain, zoneless
 from connectors.times import FIRST_YEAR, LAST_YEAR
 from models.errors import InputError, NoEventsError, VeilstreamError
-from models.eventlog import MISSING, Column, Ints
+from models.eventlog import MISSING, Column
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from models.variants import GONE, Plan, table_of
 from stream.engine import values
 from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent, sql_name, sql_text
+from stream.engine.items import alphabet_of, floor_sql, item_sql
 from stream.engine.moments import ISO, local_minutes, units_coarser_than
 from stream.engine.source import CSV, Source, is_url
 
@@ -199,22 +200,19 @@ class DuckDb:
 
     def _gather(self, known: Knowledge, items: dict[str, Column]) -> None:
         """The table `gathered`: of each case its items in order, its first row, its attributes."""
-        parts, joins = [], ""
+        joins = ""
         if "activity" in items:
             joins += " JOIN acts ON base.a = acts.v"
-            parts.append(("acts.k", len(items["activity"].values)))
         if "resource" in items:
             joins += " LEFT JOIN actors ON base.r = actors.v"
-            parts.append(("coalesce(actors.k, -1) + 1", len(items["resource"].values) + 1))
-        item, kind = "0", "INTEGER"
+        tick = "0::BIGINT"
         if known.structure == "rel":
             self._sql("CREATE OR REPLACE TEMP TABLE begins AS SELECT c, min(t) AS begin FROM base GROUP BY c")
             joins += " JOIN begins USING (c)"
             unit = NANOSECONDS[known.T]
-            item, kind = f"{_floor('t', unit)} - {_floor('begin', unit)}", "BIGINT"
-        for code, size in parts:
-            item = f"({item})::BIGINT * {max(size, 1)} + {code}"
-            kind = "BIGINT" if len(parts) > 1 else kind
+            tick = f"({floor_sql('t', unit, '//')} - {floor_sql('begin', unit, '//')})"
+        item = item_sql(known, items, "acts.k", "coalesce(actors.k, -1) + 1", tick)
+        kind = "BIGINT" if known.structure == "rel" or len(items) > 1 else "INTEGER"
         attributes = "".join(
             f", max(x{place}) AS x{place}, min(x{place}) <> max(x{place}) AS v{place}, "
             f"last(y{place} ORDER BY t, f, n) FILTER (y{place} IS NOT NULL) AS y{place}"
@@ -287,7 +285,7 @@ class DuckDb:
         trace = found["trace"].chunk(0) if found.num_rows else found["trace"]
         offsets = trace.offsets.to_numpy().astype(np.int64)
         flat, codes_flat = np.unique(trace.values.to_numpy()[offsets[0] : offsets[-1]], return_inverse=True)
-        alphabet = _alphabet(flat.astype(np.int64), known, items)
+        alphabet = alphabet_of(flat.astype(np.int64), known, items)
         own = {self._names[place]: _renumbered(found[f"k{place}"].to_numpy(), classes[place]) for place in held}
         count = found["cases"].to_numpy().astype(np.int64)
         return table_of(known, alphabet, offsets - offsets[0], codes_flat.astype(np.int32), own, count)
@@ -474,29 +472,6 @@ def _time(source: Source) -> tuple[str, str]:
     )
     whole = f"CASE WHEN regexp_full_match({text}, {sql_text(ISO)}) THEN {moment} + {fraction} - {offset} END"
     return whole, f"{found}.zone <> ''"
-
-
-def _floor(value: str, unit: int) -> str:
-    """Whole units of a time, rounded down also before 1970."""
-    return f"(({value} - ((({value}) % {unit}) + {unit}) % {unit}) // {unit})"
-
-
-def _alphabet(flat: Ints, known: Knowledge, items: dict[str, Column]) -> tuple[Any, ...]:
-    """The items of their numbers (see `_gather`), in order."""
-    parts: dict[str, list[Any]] = {}
-    rest = flat
-    if "resource" in items:
-        own = items["resource"].values
-        size = len(own) + 1
-        parts["resource"] = [(None, *own)[code] for code in (rest % size).tolist()]
-        rest = rest // size
-    if "activity" in items:
-        own = items["activity"].values
-        parts["activity"] = [own[code] for code in (rest % max(len(own), 1)).tolist()]
-        rest = rest // max(len(own), 1)
-    parts["relative_time"] = rest.tolist()
-    columns = [parts[name] for name in known.carries]
-    return tuple(columns[0]) if len(columns) == 1 else tuple(zip(*columns, strict=True))
 
 
 def _renumbered(codes: Any, column: Column) -> Column:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from connectors.store.base import FileEntry
+    from models.variants import VariantTable
     from stream.engine import Engine
+    from stream.engine.contract import Asked
     from stream.release.contract import Build, Exposure, Mechanism
 
 PANEL = "Engine"
@@ -75,6 +77,21 @@ def opened(kind: str, path: Path, reading: Reading, work: Path, memory: str | No
         yield engine
     finally:
         engine.close()
+
+
+def table(kind: str, path: Path, reading: Reading, memory: str | None, asked: Asked) -> VariantTable:
+    """The table of variants of a data set."""
+    from stream.commands._output import progress
+    from stream.engine.source import url_of
+    from stream.engine.work import workspace
+
+    with (
+        workspace(f"work://{url_of(path)}") as work,
+        progress() as bar,
+        opened(kind, path, reading, work, memory) as engine,
+    ):
+        task = bar.add_task(f"{path}: reading", total=None)
+        return engine.count(asked, lambda what: bar.update(task, description=f"{path}: {what}")).table
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ the data.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from itertools import islice
@@ -356,6 +357,8 @@ def session(work: Path, memory: str | None) -> SparkSession:
     }
     if memory is not None:
         settings |= {"spark.driver.memory": memory, "spark.executor.memory": memory}
+    if not {"PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"} & os.environ.keys():  # else told elsewhere
+        settings |= {"spark.master": "local[*]", "spark.sql.shuffle.partitions": "8"}
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:

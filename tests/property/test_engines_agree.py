@@ -101,12 +101,12 @@ def test_the_same_table_and_the_same_cases(kind: str, zoned: bool, asked: Asked,
         assert found.unit == wanted.unit
         assert other.cases == one.cases
         draws = Draws()
-        plan = _plan(generator, wanted.table.log, wanted.table.count)
+        plan = random_plan(generator, wanted.table.log, wanted.table.count)
         assert cases_of(other, plan, draws, asked) == cases_of(one, plan, draws, asked)
         other.close()
 
 
-def _plan(generator: np.random.Generator, log: Any, count: Any) -> Plan:
+def random_plan(generator: np.random.Generator, log: Any, count: Any) -> Plan:
     """Some rows leave whole, some are parted, some stay."""
     row, trace, amount = [], [], []
     for place, cases in enumerate(count.tolist()):

@@ -240,3 +240,23 @@ def test_partitioned_folders_and_patterns_are_read(log: Path, tmp_path: Path, ca
     assert own["cases"] == whole["cases"]
     wards = Counter(read_log(tmp_path / "four").case_attributes["ward"].decode())
     assert set(wards) == {"north", "south"}
+
+
+@pytest.mark.parametrize(
+    "asked", [["--link", "time"], ["--sensitive", "disease", "--bk", "a,b"], ["--attribute", "re"]]
+)
+def test_attacks_on_tables_are_those_on_logs(asked: list[str], log: Path, tmp_path: Path, capfdbinary: Any) -> None:
+    """The same document for two releases, counted by duckdb and in memory."""
+    lines = log.read_text().splitlines()
+    earlier = tmp_path / "earlier.csv"
+    earlier.write_text("\n".join(line for line in lines if not line.startswith("person-8") or ",d," not in line) + "\n")
+    words = ["attack", earlier, log, "--n", "0..2", *asked]
+    assert run(capfdbinary, *words, "--engine", "duckdb") == run(capfdbinary, *words)
+
+
+@pytest.mark.parametrize("words", [["risk", "LOG"], ["utility", "LOG", "LOG"]])
+def test_measures_that_read_more_than_variants_are_refused(words: list[str], log: Path, capfdbinary: Any) -> None:
+    """One line with the engine that can."""
+    asked = [str(log) if word == "LOG" else word for word in words]
+    assert execute([*asked, "--engine", "duckdb"]) == 2
+    assert "only --engine embedded can" in capfdbinary.readouterr()[1].decode()

@@ -62,6 +62,7 @@ class DuckDb:
 
     def _counted(self, asked: Asked, tell: Tell) -> Counted:
         self._asked = asked
+        values.check_bins(asked)
         known = asked.knowledge
         if known.structure == "rel" and known.clock == "log" and known.T in ("hours", "days"):
             raise InputError('clock = "log": this log does not say by which clock it was written; use "utc"')

@@ -70,6 +70,7 @@ class Spark:
         """The table of the data set. InputError as the readers of a log in memory, with file and row."""
         with _Said(self._source):
             self._asked = asked
+            values.check_bins(asked)
             known = asked.knowledge
             if known.structure == "rel" and known.clock == "log" and known.T in ("hours", "days"):
                 raise InputError('clock = "log": this log does not say by which clock it was written; use "utc"')

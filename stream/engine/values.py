@@ -12,9 +12,16 @@ import numpy as np
 
 from models.anonymize.sensitive import class_columns, refuse_identifying
 from models.anonymize.values import written
+from models.errors import InputError
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints
 from models.variants import amounts
 from stream.engine.contract import Asked
+
+
+def check_bins(asked: Asked) -> None:
+    """InputError for bins of an attribute that is not asked for."""
+    if unknown := sorted(set(asked.bins) - set(asked.sensitive)):
+        raise InputError(f"bins are given for {', '.join(unknown)}, which is no sensitive attribute here")
 
 
 def labels(texts: Sequence[str], asked: Asked, *, resource: bool = False) -> Column:
@@ -41,9 +48,9 @@ def attribute(name: str, own: Column | None, last: Column | None, cases: Ints, a
     log = log.with_columns(case={} if own is None else {name: own}, event={} if last is None else {name: last})
     if not asked.written:
         return log.case_values(name)
-    log = written(log, (name,))
     bins = {name: asked.bins[name]} if name in asked.bins else None
     refuse_identifying(log, (name,), bins, cases)
+    log = written(log, (name,))
     if name in asked.sensitive and asked.classes:
         return class_columns(log, (name,), bins, cases)[name]
     return log.case_values(name)

@@ -51,7 +51,7 @@ def _literal(name: str) -> str:
 def _alone(lock: Path, target: str) -> Iterator[None]:
     """The lock of a target: held by one process, and given back by the system when that is killed."""
     while True:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

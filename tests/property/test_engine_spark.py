@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarn
 
 
 @pytest.fixture(autouse=True)
-def master(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def master(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads of this machine; a task may fail three times."""
     if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
         missing("spark", 'pyspark or Java is not installed (extra "spark", Java 17)')
@@ -30,7 +29,6 @@ def master(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "PYSPARK_SUBMIT_ARGS",
         "--master local[2,4] --conf spark.sql.shuffle.partitions=2 --driver-memory 512m pyspark-shell",
     )
-    yield
 
 
 @pytest.mark.parametrize(("asked", "zoned"), [(ASKED[0], True), (ASKED[2], False)], ids=["zoned", "local"])

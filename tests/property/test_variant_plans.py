@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from models.anonymize.sensitive import class_columns
-from models.dp import strict
+from models.dp import strict, synthetic
 from models.dp.noise import simulated
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
@@ -122,6 +122,23 @@ def test_noisy_counts_are_those_of_the_log() -> None:
         assert one.operator == other.operator
 
 
+def test_a_synthetic_log_is_that_of_the_log() -> None:
+    """With the same seed dp-synthetic without times draws the same traces, and tells the operator the same."""
+    generator = np.random.default_rng(6)
+    released = 0
+    for seed in range(5):
+        log = random_log(generator)
+        table, _ = variant_table(log, once.chosen("dp-synthetic", {"epsilon": 2, "delta_dp": 0.1}).variants_by(), {})
+        design = synthetic.Design(activities=("a", "b", "c") if seed % 2 else None, sample=200)
+        given: dict[str, Any] = {"epsilon": 200, "delta_dp": "0.3", "design": design}
+        one = synthetic.release_synthetic(log, draw=simulated(seed), **given)
+        other = synthetic.release_synthetic(table.log, draw=simulated(seed), cases=table.count, **given)
+        assert Counter(one.log.traces()) == Counter(other.log.traces())
+        assert one.operator == other.operator
+        released += one.log.n_cases
+    assert released
+
+
 def test_a_plan_that_parts_a_row_gives_each_part_its_cases() -> None:
     """Of five cases of a row two get one trace, two another, one none: in the order of what they drew."""
     traces = EventLog.from_traces([("ab", None), ("b", None)])
@@ -137,7 +154,7 @@ def test_a_kind_that_reads_more_of_a_case_says_which_engine_can(kind: str) -> No
     """One line with the name of the engine."""
     given = {
         "amun": {"delta": "0.2"}, "dp-log": {"epsilon": 1, "delta_dp": 0.1},
-        "dp-synthetic": {"epsilon": 1, "delta_dp": 0.1}, "tlkc-cohorts": {}, "lcs-start": {},
+        "dp-synthetic": {"epsilon": 1, "delta_dp": 0.1, "max_duration": "1d"}, "tlkc-cohorts": {}, "lcs-start": {},
     }  # fmt: skip
     with pytest.raises(InputError, match="--engine embedded"):
         once.chosen(kind, given[kind]).variants_by()

@@ -13,7 +13,7 @@ variants, it breaks it as on the log itself.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +107,9 @@ def variant_table(log: EventLog, knowledge: Knowledge, classes: Mapping[str, Col
     column = items(log, knowledge)
     width = column.codes.itemsize
     written = column.codes.astype(np.int32, copy=False).tobytes()
-    own = zip(*(part.codes.tolist() for part in classes.values()), strict=True) if classes else itertools.repeat(())
+    own: Iterable[tuple[int, ...]] = itertools.repeat(())
+    if classes:
+        own = zip(*(part.codes.tolist() for part in classes.values()), strict=True)
     index: dict[tuple[bytes, tuple[int, ...]], int] = {}
     bounds = itertools.pairwise((log.starts * width).tolist())
     rows = [index.setdefault((written[a:b], held), len(index)) for (a, b), held in zip(bounds, own, strict=False)]

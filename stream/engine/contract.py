@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from models.anonymize.sensitive import Edges
 from models.eventlog import Codes, Column, Ints
@@ -121,10 +121,3 @@ def sql_text(text: str) -> str:
 def sql_name(name: str) -> str:
     """A name of a column as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def rows_of(columns: Mapping[str, Any]) -> Any:
-    """An Arrow table."""
-    import pyarrow as pa
-
-    return pa.table(dict(columns))

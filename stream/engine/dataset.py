@@ -107,7 +107,8 @@ def _parts(
     import pyarrow.parquet as pq
 
     files: list[Path] = []
-    writer, rows, cases, last = None, 0, 0, ""
+    writer: Any = None
+    rows, cases, last = 0, 0, ""
     try:
         for part in leaving:
             if last and part.ids and part.ids[0] <= last:

@@ -12,7 +12,6 @@ from connectors.reading import Reading
 from models.anonymize.accuracy import coarser_unit
 from models.anonymize.sensitive import class_columns, refuse_identifying
 from models.anonymize.values import written
-from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.variants import GONE, Plan, variant_table
 from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent
@@ -67,8 +66,3 @@ class Embedded:
 
     def close(self) -> None:
         pass
-
-
-def refuse_many(source: str) -> InputError:
-    """What only an engine can read."""
-    return InputError(f"{source}: only --engine duckdb and --engine spark read this")

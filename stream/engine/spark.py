@@ -144,7 +144,7 @@ class Spark:
                 raise InputError(f"{where}: no {column}; every event needs one (another column: --columns {role}=...)")
 
     def _first(self, rows: DataFrame, test: str) -> str:
-        file, row = rows.where(test).orderBy("f", "n").select("f", "n").first()  # type: ignore[misc]
+        file, row = rows.where(test).orderBy("f", "n").select("f", "n").first()
         return f"{self._source.files[file]}: row {row + 1}"
 
     def _timed(self, rows: DataFrame) -> DataFrame:
@@ -169,7 +169,7 @@ class Spark:
     def _small(self, columns: dict[str, Any]) -> DataFrame:
         import pyarrow as pa
 
-        return self._session.createDataFrame(pa.table(columns))  # type: ignore[call-overload,no-any-return]
+        return self._session.createDataFrame(pa.table(columns))
 
     # Items
 

@@ -6,7 +6,6 @@ Engines count; what a value means is decided here, on the few distinct ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from models.anonymize.sensitive import class_columns, refuse_identifying
 from models.anonymize.values import written
 from models.errors import InputError
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints
-from models.variants import amounts
 from stream.engine.contract import Asked
 
 
@@ -78,9 +76,3 @@ def common_values(column: Column, cases: Ints, least: int) -> Column:
     first = np.concatenate(([0], np.cumsum(cases)[:-1])).astype(np.int64)
     codes: Codes = shown.codes[np.minimum(first, max(len(each) - 1, 0))] if len(each) else column.codes
     return Column(np.where(cases > 0, codes, MISSING).astype(np.int32), shown.values)
-
-
-def tally(codes: Codes, cases: Ints, size: int) -> list[Any]:
-    """Cases of each code, missing left out."""
-    known = codes >= 0
-    return amounts(codes[known], cases[known], size).tolist()

@@ -111,6 +111,12 @@ def table(path: Path, reading: Reading, *, check: bool = True) -> tuple[Dialect,
         raise InputError(f"{path}: not UTF-8, and not {encoding}; name its encoding with --encoding") from error
 
 
+def dialect_of(path: Path, reading: Reading) -> Dialect:
+    """How one file is written, by its first lines; InputError where it is no table."""
+    given = None if reading.encoding is None else known(reading.encoding)
+    return _dialect(path, reading, given or by_head(path))
+
+
 def _table(path: Path, reading: Reading, encoding: str, check: bool) -> tuple[Dialect, pd.DataFrame]:
     import pandas as pd
 

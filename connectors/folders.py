@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 
 def parts(path: Path, suffixes: Sequence[str]) -> list[Path]:
-    """The file itself, or the files of the folder with one of the suffixes, by name; hidden ones are left out."""
+    """The file itself, or the files of the folder with one of the suffixes, by name; hidden ones are left out, and so is
+    the manifest of a release."""
     if not path.is_dir():
         return [path]
     return sorted(
         file
         for file in path.iterdir()
-        if file.is_file() and not file.name.startswith((".", "_")) and file.name.lower().endswith(tuple(suffixes))
+        if file.is_file()
+        and not file.name.startswith((".", "_"))
+        and file.name != "manifest.json"
+        and file.name.lower().endswith(tuple(suffixes))
     )
 
 

@@ -103,10 +103,11 @@ def encode(series: pd.Series[Any]) -> Column:
     import pandas as pd
 
     codes, values = pd.factorize(series, use_na_sentinel=True)
-    return Column(codes.astype(np.int32), tuple(_plain(value) for value in values))
+    return Column(codes.astype(np.int32), tuple(plain(value) for value in values))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as Python has it: no scalar of numpy or pandas."""
     if hasattr(value, "to_pydatetime"):
         try:
             return value.to_pydatetime()

@@ -92,8 +92,16 @@ def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, 
     `metadata` stands as JSON under `privacy` in the schema. Cases without events have no row.
     InputError where an attribute bears a name that the table needs itself.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
+
+    whole = table(log, metadata, durations=durations)
+    with replacing(path) as draft:
+        pq.write_table(whole, draft, compression="zstd")
+
+
+def table(log: EventLog, metadata: Mapping[str, Any] | None = None, *, durations: bool = False) -> pa.Table:
+    """The table that `write` writes."""
+    import pyarrow as pa
 
     case_ids = Column(log.case_of_event.astype(np.int32), log.case_ids)
     columns = {
@@ -102,11 +110,10 @@ def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, 
         "time:timestamp": pa.array(log.time, type=pa.duration("ns") if durations else pa.timestamp("ns", tz="UTC")),
         **{name: _array(column) for name, column in flat_columns(log).items()},
     }
-    table = pa.table(columns)
+    found = pa.table(columns)
     if metadata:
-        table = table.replace_schema_metadata({"privacy": json.dumps(metadata, default=str, sort_keys=True)})
-    with replacing(path) as draft:
-        pq.write_table(table, draft, compression="zstd")
+        found = found.replace_schema_metadata({"privacy": json.dumps(metadata, default=str, sort_keys=True)})
+    return found
 
 
 def _array(column: Column) -> Any:

@@ -304,8 +304,9 @@ class SimpleLog:
         return int(self.count.sum())
 
     @classmethod
-    def from_items(cls, starts: Ints, items: Column, sensitive: Column) -> SimpleLog:
-        """Count the traces `items[starts[c]:starts[c+1]]` by sensitive value. Cases may be empty."""
+    def from_items(cls, starts: Ints, items: Column, sensitive: Column, cases: Ints | None = None) -> SimpleLog:
+        """Count the traces `items[starts[c]:starts[c+1]]` by sensitive value. Cases may be empty. `cases`: int64[C],
+        how many cases each stands for (a table of variants); None: one each."""
         variants: dict[bytes, int] = {}
         written, width = items.codes.tobytes(), items.codes.itemsize
         variant = np.asarray(
@@ -316,9 +317,8 @@ class SimpleLog:
             dtype=np.int64,
         )
         value, values = _missing_as_value(sensitive)
-        pairs, row_of_case, count = np.unique(
-            variant * max(len(values), 1) + value, return_inverse=True, return_counts=True
-        )
+        pairs, row_of_case = np.unique(variant * max(len(values), 1) + value, return_inverse=True)
+        count = np.bincount(row_of_case, cases, minlength=len(pairs))
         return cls(
             alphabet=items.values,
             variants=tuple(tuple(np.frombuffer(key, dtype=np.int32).tolist()) for key in variants),
@@ -330,9 +330,9 @@ class SimpleLog:
         )
 
     @classmethod
-    def from_log(cls, log: EventLog, sensitive: Sequence[str] = ()) -> SimpleLog:
+    def from_log(cls, log: EventLog, sensitive: Sequence[str] = (), cases: Ints | None = None) -> SimpleLog:
         """Activity sequences against the joint value of the named attributes."""
-        return cls.from_items(log.starts, log.activity, log.sensitive(sensitive))
+        return cls.from_items(log.starts, log.activity, log.sensitive(sensitive), cases)
 
     def decoded(self) -> dict[tuple[tuple[Any, ...], Any], int]:
         """{(trace, sensitive value): count}, for tests and small logs."""

@@ -126,7 +126,7 @@ def write_release(
     tmp.mkdir(mode=0o700)  # it may wait here for its moment, in a folder that recipients read
     try:
         listed = tuple(_write_durably(tmp / check_name(name), writer, ops) for name, writer in files.items())
-        body = _encoded({**manifest, "files": listed})
+        body = encoded({**manifest, "files": listed})
         own = _write_durably(tmp / MANIFEST, lambda path: _write_bytes(path, body), ops)
         ops.fsync(tmp)
         ops.fsync(folder)
@@ -154,7 +154,8 @@ def _write_bytes(path: Path, body: bytes) -> None:
     path.write_bytes(body)
 
 
-def _encoded(manifest: Mapping[str, Any]) -> bytes:
+def encoded(manifest: Mapping[str, Any]) -> bytes:
+    """A manifest as it stands in its file."""
     import msgspec
 
     return msgspec.json.format(msgspec.json.encode(manifest, enc_hook=_plain), indent=2) + b"\n"

@@ -16,6 +16,7 @@ from models.anonymize.result import Anonymized, refuse_empty
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints
 from models.knowledge import Knowledge, items
+from models.variants import amounts
 
 CONTROL_FLOW = Knowledge("seq", "ac")
 
@@ -31,16 +32,18 @@ def variants(log: EventLog, knowledge: Knowledge) -> tuple[list[tuple[int, ...]]
     return list(index), np.asarray(owner, dtype=np.int64)
 
 
-def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) -> Anonymized:
+def baseline_1(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases: Ints | None = None) -> Anonymized:
     """Drop every case whose variant occurs less than K times.
 
+    `cases`: int64[C], how many cases each one stands for (a table of variants); None: one each.
     Raises InputError for K < 1 and BoundError when no case is left.
     """
     check_k(K)
     _, owner = variants(log, knowledge)
-    frequent = np.bincount(owner, minlength=1)[owner] >= K if log.n_cases else np.zeros(0, dtype=np.bool_)
+    frequent = amounts(owner, cases, 1)[owner] >= K if log.n_cases else np.zeros(0, dtype=np.bool_)
     kept = np.repeat(frequent, log.lengths)
-    result = Anonymized(log, kept, knowledge, satisfied=k_anonymous(log, kept, K, knowledge))
+    found = k_anonymous(log, kept, K, knowledge, cases)
+    result = Anonymized(log, kept, knowledge, satisfied=found, cases=cases)
     return _checked(result, f"baseline-1 with K = {K}")
 
 
@@ -57,17 +60,21 @@ def check_k(K: int) -> None:
         raise InputError(f"K = {K} is not a positive number of cases")
 
 
-def k_anonymous(log: EventLog, kept: Kept, K: int, knowledge: Knowledge) -> bool:
+def k_anonymous(log: EventLog, kept: Kept, K: int, knowledge: Knowledge, cases: Ints | None = None) -> bool:
     """Whether every non-empty trace of the kept events is shared by at least K cases (a count from scratch)."""
     values = items(log, knowledge)
     counts: dict[tuple[object, ...], int] = {}
-    for a, b in itertools.pairwise(log.starts.tolist()):
+    for (a, b), stands in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):
         trace = tuple(values.values[code] for code in values.codes[a:b][kept[a:b]])
-        counts[trace] = counts.get(trace, 0) + 1
+        counts[trace] = counts.get(trace, 0) + stands
     return all(count >= K for trace, count in counts.items() if trace)
 
 
-def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) -> Anonymized:
+def _each(log: EventLog, cases: Ints | None) -> list[int]:
+    return [1] * log.n_cases if cases is None else cases.tolist()
+
+
+def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases: Ints | None = None) -> Anonymized:
     """Map each variant below K to the most similar non-violating subtrace, by removing events.
 
     Groups of cases share one released trace. The violating group and the partner that lose the fewest events together
@@ -77,12 +84,14 @@ def baseline_2(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) ->
     """
     check_k(K)
     traces, owner = variants(log, knowledge)
-    few = min(K, log.n_cases + 1)  # more means no more, and the compiled loops count in 64 bits
-    merged = _grouped(traces, np.bincount(owner, minlength=len(traces)), few)
+    counts = amounts(owner, cases, len(traces))
+    few = min(K, int(counts.sum()) + 1)  # more means no more, and the compiled loops count in 64 bits
+    merged = _grouped(traces, counts, few)
     targets = sorted(set(merged) - {()}, key=len, reverse=True)
     shared = [own or _first_within(trace, targets) for trace, own in zip(traces, merged, strict=True)]
     kept = _mapped(log, traces, owner, shared)
-    result = Anonymized(log, kept, knowledge, satisfied=k_anonymous(log, kept, K, knowledge))
+    found = k_anonymous(log, kept, K, knowledge, cases)
+    result = Anonymized(log, kept, knowledge, satisfied=found, cases=cases)
     return _checked(result, f"baseline-2 with K = {K}")
 
 
@@ -146,7 +155,7 @@ def leftmost(trace: tuple[int, ...], target: tuple[int, ...]) -> Kept:
     return mask
 
 
-def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) -> Anonymized:
+def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW, cases: Ints | None = None) -> Anonymized:
     """PRETSA_case: Baseline-2 against an adversary who knows a prefix of the trace, by removal only.
 
     Promise: every prefix of a released trace is shared by at least K released cases. Each trace becomes the longest
@@ -155,7 +164,7 @@ def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) -> Ano
     """
     check_k(K)
     traces, owner = variants(log, knowledge)
-    counts = np.bincount(owner, minlength=len(traces)).tolist()
+    counts = amounts(owner, cases, len(traces)).tolist()
     paths: set[tuple[int, ...]] = {trace[:n] for trace in traces for n in range(1, len(trace) + 1)}
     while True:
         shared = [_longest_path(trace, paths) for trace in traces]
@@ -165,8 +174,8 @@ def pretsa(log: EventLog, K: int, *, knowledge: Knowledge = CONTROL_FLOW) -> Ano
             break
         paths -= rare
     kept = _mapped(log, traces, owner, shared)
-    satisfied = prefixes_shared(log, kept, K, knowledge)
-    return _checked(Anonymized(log, kept, knowledge, satisfied=satisfied), f"pretsa with K = {K}")
+    satisfied = prefixes_shared(log, kept, K, knowledge, cases)
+    return _checked(Anonymized(log, kept, knowledge, satisfied=satisfied, cases=cases), f"pretsa with K = {K}")
 
 
 def _prefix_counts(traces: list[tuple[int, ...]], counts: list[int]) -> dict[tuple[int, ...], int]:
@@ -188,12 +197,12 @@ def _longest_path(trace: tuple[int, ...], paths: set[tuple[int, ...]]) -> tuple[
     return max(reached, key=len)
 
 
-def prefixes_shared(log: EventLog, kept: Kept, K: int, knowledge: Knowledge) -> bool:
+def prefixes_shared(log: EventLog, kept: Kept, K: int, knowledge: Knowledge, cases: Ints | None = None) -> bool:
     """Whether every prefix of every released trace is shared by at least K cases (a count from scratch)."""
     column = items(log, knowledge)
     counts: dict[tuple[object, ...], int] = {}
-    for a, b in itertools.pairwise(log.starts.tolist()):
+    for (a, b), stands in zip(itertools.pairwise(log.starts.tolist()), _each(log, cases), strict=True):
         trace = [column.values[code] for code in column.codes[a:b][kept[a:b]]]
         for prefix in itertools.accumulate(([item] for item in trace), lambda path, step: path + step):
-            counts[tuple(prefix)] = counts.get(tuple(prefix), 0) + 1
+            counts[tuple(prefix)] = counts.get(tuple(prefix), 0) + stands
     return all(count >= K for count in counts.values())

@@ -29,11 +29,20 @@ class Violation:
 
 
 def first_violation(
-    starts: Ints, items: Column, structure: str, classes: Sequence[Column], L: int, K: int, C: Fraction
+    starts: Ints,
+    items: Column,
+    structure: str,
+    classes: Sequence[Column],
+    L: int,
+    K: int,
+    C: Fraction,
+    *,
+    cases: Ints | None = None,
 ) -> Violation | None:
     """The first violating candidate of a released log, or None where it satisfies TLKC-privacy.
 
     Cases without events are no part of a release and are left out. The empty candidate (the whole log) is included.
+    `cases`: int64[C], how many cases each one stands for; None: one each.
     """
     order = sorted(range(len(items.values)), key=lambda code: repr(items.values[code]))
     rank = {code: place for place, code in enumerate(order)}
@@ -53,15 +62,19 @@ def first_violation(
     values, n_values = _side_by_side(classes, present)
     flat = codes
     bounds = np.concatenate(([0], np.cumsum(lengths[present]))).astype(np.int64)
-    whole = max((int(np.bincount(row[row >= 0]).max(initial=0)) for row in values), default=0)
-    if len(present) < K or whole * C.denominator > C.numerator * len(present):
-        return Violation((), len(present), whole)
+    stands = np.ones(len(present), dtype=np.int64) if cases is None else cases[present]
+    total = int(stands.sum())
+    whole = max((int(np.bincount(row[row >= 0], stands[row >= 0]).max(initial=0)) for row in values), default=0)
+    if total < K or whole * C.denominator > C.numerator * total:
+        return Violation((), total, whole)
     from models.anonymize.check_walk import walk
 
     longest = int(np.diff(bounds).max())
-    shares = range(0, C.numerator * (len(present) + 1), C.numerator)
+    shares = range(0, C.numerator * (total + 1), C.numerator)
     most = np.asarray([share // C.denominator for share in shares], dtype=np.int64)
-    path, depth, support, worst = walk(bounds, flat, values, n_values, max(len(order), 1), min(L, longest), K, most)
+    path, depth, support, worst = walk(
+        bounds, flat, stands, values, n_values, max(len(order), 1), min(L, longest), K, most
+    )
     if depth == 0:
         return None
     return Violation(tuple(items.values[order[code]] for code in path[:depth]), int(support), int(worst))

@@ -13,7 +13,15 @@ Array = Any
 
 @kernel
 def _tally(
-    rows: Array, places: Array, size: int, starts: Array, flat: Array, values: Array, count: Array, share: Array
+    rows: Array,
+    places: Array,
+    size: int,
+    starts: Array,
+    flat: Array,
+    stands: Array,
+    values: Array,
+    count: Array,
+    share: Array,
 ) -> None:
     """Cases (and classes) in which each item follows: each item once per case."""
     count[:] = 0
@@ -25,10 +33,10 @@ def _tally(
             item = flat[place]
             if stamp[item] != k:
                 stamp[item] = k
-                count[item] += 1
+                count[item] += stands[row]
                 for a in range(values.shape[0]):
                     if values[a, row] >= 0:
-                        share[item, values[a, row]] += 1
+                        share[item, values[a, row]] += stands[row]
 
 
 @kernel
@@ -49,10 +57,10 @@ def _project(
 
 @kernel
 def walk(
-    starts: Array, flat: Array, values: Array, n_values: int, n_items: int, L: int, K: int, most: Array
+    starts: Array, flat: Array, stands: Array, values: Array, n_values: int, n_items: int, L: int, K: int, most: Array
 ) -> tuple[Array, int, int, int]:
-    """(path, its length or 0, support, worst count) of the first violating candidate. `most`: int64[cases + 1], of so
-    many cases that may have one value."""
+    """(path, its length or 0, support, worst count) of the first violating candidate. `stands`: cases behind each row;
+    `most`: int64[cases + 1], of so many cases that may have one value."""
     n = len(starts) - 1
     rows = np.empty((L + 1, n), dtype=np.int64)
     places = np.empty((L + 1, n), dtype=np.int64)
@@ -68,7 +76,7 @@ def walk(
     fresh = True
     while depth >= 0:
         if fresh:
-            _tally(rows[depth], places[depth], sizes[depth], starts, flat, values, counts[depth], share)
+            _tally(rows[depth], places[depth], sizes[depth], starts, flat, stands, values, counts[depth], share)
             for item in range(n_items):
                 support = counts[depth, item]
                 worst = share[item].max()

@@ -22,7 +22,9 @@ from models.anonymize.local_model import Bans, Kept, Projection, Reach, close, p
 from models.anonymize.suppression import losses
 from models.anonymize.view import View
 from models.anonymize.violations import Bounds
+from models.errors import InputError
 from models.eventlog import Codes, Ints
+from models.variants import amounts, of_events
 
 
 def default_priority(view: View, suppressed: Iterable[int]) -> Ints:
@@ -79,6 +81,8 @@ def under(reach: Reach, state: Projection) -> Kept:
 
 def one_case_per_row(view: View) -> View:
     """The same view with equal cases in rows of their own (value-aware bans tell them apart)."""
+    if view.cases is not None:
+        raise InputError("value_aware tells cases of one variant apart: it needs the cases themselves")
     lengths = np.diff(view.starts)[view.row_of_case]
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     source = np.repeat(view.starts[view.row_of_case] - starts[:-1], lengths) + np.arange(starts[-1])
@@ -104,7 +108,7 @@ def shortened_by_value(view: View, state: Projection) -> int:
 def events_at_positions(view: View) -> Ints:
     """Events of the log that stand at each position of the rows' traces, over all cases of the row."""
     rows = np.repeat(view.row_of_case, np.diff(view.case_starts))
-    return np.bincount(view.starts[rows] + view.slot_of_event, minlength=len(view.codes)).astype(np.int64)
+    return amounts(view.starts[rows] + view.slot_of_event, of_events(view.cases, view.case_starts), len(view.codes))
 
 
 def kept_events(view: View, kept: Kept) -> Kept:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from models.errors import BoundError
 from models.eventlog import Column, EventLog, Ints
 from models.knowledge import NANOSECONDS, Knowledge, items, relative_times
+from models.variants import total
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Anonymized:
     * `suppressed`: what was removed everywhere, as JSON-able items (with the count of events it cost);
     * `satisfied`: answer of a checker that shares no code with the search, on `kept`;
     * `bounded`: True where the exact search hit its bound on work and a heuristic finished;
+    * `cases`: int64[C], how many cases each case of `source` stands for (a table of variants); None: one each;
     * `details`: further findings by name (audit of local suppression, groups of Baseline-2, ...), JSON-able.
     """
 
@@ -33,6 +35,7 @@ class Anonymized:
     warnings: tuple[str, ...] = ()
     bounded: bool = False
     details: Mapping[str, Any] = field(default_factory=dict)
+    cases: Ints | None = None
 
     @property
     def kept_per_case(self) -> Ints:
@@ -74,11 +77,22 @@ class Anonymized:
     @property
     def events(self) -> int:
         """Events that stay."""
-        return int(self.kept.sum())
+        return total(self.kept_per_case, self.cases)
+
+    @property
+    def source_events(self) -> int:
+        """Events that went in."""
+        return total(self.source.lengths, self.cases)
+
+    @property
+    def cases_dropped(self) -> int:
+        """Cases that lost every event; one that never had any is none of them."""
+        return total((self.kept_per_case == 0) & (self.source.lengths > 0), self.cases)
 
 
 def refuse_empty(result: Anonymized, what: str) -> Anonymized:
     """The result, or BoundError where nothing is left: an empty log is never a success."""
     if result.source.n_events and not result.kept.any():
-        raise BoundError(f"{what}: all {result.source.n_cases} cases would be suppressed, nothing is released")
+        cases = total(result.source.lengths >= 0, result.cases)
+        raise BoundError(f"{what}: all {cases} cases would be suppressed, nothing is released")
     return result

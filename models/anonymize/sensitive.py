@@ -15,7 +15,8 @@ import numpy as np
 
 from models.anonymize.violations import Bounds
 from models.errors import InputError
-from models.eventlog import Column, EventLog
+from models.eventlog import Column, EventLog, Ints
+from models.variants import amounts, total
 
 Edges = Sequence[float]
 
@@ -24,8 +25,10 @@ class InfeasibleError(InputError):
     """K or C that the whole log already breaks: no suppression can help."""
 
 
-def class_columns(log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None) -> dict[str, Column]:
-    """The class of each case by attribute.
+def class_columns(
+    log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None, cases: Ints | None = None
+) -> dict[str, Column]:
+    """The class of each case by attribute. `cases`: int64[C], how many cases each one stands for; None: one each.
 
     `bins`: ascending upper edges by attribute; a value belongs to the first edge that it does not exceed, and above
     the last edge to one more class. InputError for unknown attributes, edges that do not ascend, bins of text.
@@ -33,7 +36,7 @@ def class_columns(log: EventLog, names: Sequence[str], bins: Mapping[str, Edges]
     given = dict(bins or {})
     if unknown := sorted(set(given) - set(names)):
         raise InputError(f"bins are given for {', '.join(unknown)}, which is no sensitive attribute here")
-    return {name: _classes(name, log.case_values(name), given.get(name)) for name in names}
+    return {name: _classes(name, log.case_values(name), given.get(name), cases) for name in names}
 
 
 def check_edges(name: str, edges: Edges) -> None:
@@ -42,9 +45,9 @@ def check_edges(name: str, edges: Edges) -> None:
         raise InputError(f"the bins of {name} do not ascend")
 
 
-def _classes(name: str, column: Column, edges: Edges | None) -> Column:
+def _classes(name: str, column: Column, edges: Edges | None, cases: Ints | None) -> Column:
     if edges is None:
-        return quartile_classes(column) if _numeric(column) else column
+        return quartile_classes(column, cases) if _numeric(column) else column
     check_edges(name, edges)
     try:
         # Logs often write numbers as text; whoever gives bins says that they are numbers.
@@ -61,10 +64,11 @@ def _numeric(column: Column) -> bool:
     )
 
 
-def quartile_classes(column: Column) -> Column:
+def quartile_classes(column: Column, cases: Ints | None = None) -> Column:
     """low (<= Q1), high (>= Q3), middle; quartiles of the known values of all cases. Where Q1 = Q3, <= Q1 wins."""
     numbers = np.asarray(column.values, dtype=np.float64)
-    low, high = np.quantile(numbers[column.codes[column.codes >= 0]], [0.25, 0.75])
+    codes = column.codes if cases is None else np.repeat(column.codes, cases)
+    low, high = np.quantile(numbers[codes[codes >= 0]], [0.25, 0.75])
     return _relabel(column, ["low" if x <= low else "high" if x >= high else "middle" for x in numbers.tolist()])
 
 
@@ -75,18 +79,20 @@ ENOUGH_CASES = 50
 """Fewer cases with a value say nothing about whether an attribute names them."""
 
 
-def refuse_identifying(log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None) -> None:
+def refuse_identifying(
+    log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None, cases: Ints | None = None
+) -> None:
     """InputError for an attribute with nearly as many values as cases: it names them, and no share of a value can be
-    bounded. Measurements with given bins are counted by class, and pass."""
+    bounded. Measurements with given bins are counted by class, and pass. `cases`: as `class_columns`."""
     for name in names:
         if name in (bins or {}):
             continue
         column = log.case_values(name)
         known = column.codes[column.codes >= 0]
-        distinct = len(np.unique(known))
-        if len(known) >= ENOUGH_CASES and distinct >= NEARLY_UNIQUE * len(known):
+        distinct, holding = len(np.unique(known)), total(column.codes >= 0, cases)
+        if holding >= ENOUGH_CASES and distinct >= NEARLY_UNIQUE * holding:
             raise InputError(
-                f"attribute {name!r} has {distinct} values in {len(known)} cases, so it names single cases: give it "
+                f"attribute {name!r} has {distinct} values in {holding} cases, so it names single cases: give it "
                 "the role identifier (process.attributes.identifier), or bins where it is a measurement"
             )
 
@@ -96,22 +102,25 @@ def _relabel(column: Column, labels: list[str]) -> Column:
     return Column(np.where(column.codes < 0, -1, merged.codes[column.codes]).astype(np.int32), merged.values)
 
 
-def refuse_infeasible(n_cases: int, classes: Mapping[str, Column], bounds: Bounds) -> None:
+def refuse_infeasible(n_cases: int, classes: Mapping[str, Column], bounds: Bounds, cases: Ints | None = None) -> None:
     """InfeasibleError where the whole log already violates (the empty candidate of Def. 14): no suppression cures that.
 
     Names the number that makes it so: cases against K, the largest class against C, the number of classes against 1/C.
+    `cases`: how many cases each entry of a column stands for; None: one each.
     """
     if n_cases < bounds.K:
         raise InfeasibleError(f"K = {bounds.K} is infeasible: the log has {n_cases} cases")
     for name, column in classes.items():
-        known = column.codes[column.codes >= 0]
+        here = column.codes >= 0
+        known = column.codes[here]
         if not len(known):
             continue
-        share = Fraction(int(np.bincount(known).max()), n_cases)
+        stands = None if cases is None else cases[here]
+        share = Fraction(int(amounts(known, stands).max()), n_cases)
         if share <= bounds.C:
             continue
         kinds = len(np.unique(known))
         why = f"one value of {name} belongs to {share.numerator * n_cases // share.denominator} of {n_cases} cases"
-        if len(known) == n_cases and bounds.C * kinds < 1:
+        if total(known >= 0, stands) == n_cases and bounds.C * kinds < 1:
             why = f"{name} has {kinds} values, so one of them has at least 1/{kinds} of the cases"
         raise InfeasibleError(f"C = {float(bounds.C):g} is infeasible: {why} ({float(share):.4f}); raise C")

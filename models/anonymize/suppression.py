@@ -18,6 +18,7 @@ import numpy as np
 
 from models.anonymize.view import View
 from models.eventlog import Ints
+from models.variants import amounts, of_events
 
 Candidates = list[tuple[int, ...]]
 Caps = dict[int, int]
@@ -95,7 +96,9 @@ def losses(view: View) -> list[Ints]:
     item, ordinal = view.item_of_event, view.ordinal_of_event
     order = np.argsort(item, kind="stable")
     bounds = np.searchsorted(item[order], np.arange(len(view.alphabet) + 1))
-    return [np.bincount(ordinal[order[a:b]]).astype(np.int64) for a, b in itertools.pairwise(bounds.tolist())]
+    cases = of_events(view.cases, view.case_starts)
+    parts = [order[a:b] for a, b in itertools.pairwise(bounds.tolist())]
+    return [amounts(ordinal[part], None if cases is None else cases[part]) for part in parts]
 
 
 def prune(chosen: Iterable[int], candidates: Candidates, loss: list[Ints]) -> list[int]:

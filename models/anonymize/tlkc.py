@@ -36,8 +36,9 @@ from models.anonymize.suppression import (
 from models.anonymize.view import View, view
 from models.anonymize.violations import BELOW_K, Bounds, Violations, minimal_violations
 from models.errors import BoundError, InputError
-from models.eventlog import Column, EventLog
+from models.eventlog import Column, EventLog, Ints
 from models.knowledge import Attribute, Clock, Knowledge, Structure, Unit
+from models.variants import total
 
 if TYPE_CHECKING:
     from models.anonymize.local import Choice
@@ -124,7 +125,8 @@ class Problem:
 
     `also`: weaker structures of knowledge for which the bounds must hold too. Supports grow when knowledge weakens, so
     K carries over; a share does not: of the sets of cases that two orders match, each may hold C and their union more.
-    `bans`: candidates (codes of `seen`) that no case may match, whatever their counts.
+    `bans`: candidates (codes of `seen`) that no case may match, whatever their counts. `cases`: int64[C], how many
+    cases each case of the log stands for (a table of variants); None: one each.
     """
 
     log: EventLog
@@ -133,18 +135,20 @@ class Problem:
     classes: Mapping[str, Column]
     also: tuple[Structure, ...] = field(default=(), kw_only=True)
     bans: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
+    cases: Ints | None = field(default=None, kw_only=True)
 
     def only(self, cases: npt.NDArray[Any]) -> Problem:
         """The same for some of the cases (mask or indices)."""
         chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else cases
         classes = {name: column.take(chosen) for name, column in self.classes.items()}
-        log = self.log.select_cases(chosen)
-        return Problem(log, self.knowledge, self.bounds, classes, also=self.also)  # bans are codes of this log
+        log, stands = self.log.select_cases(chosen), None if self.cases is None else self.cases[chosen]
+        # bans are codes of this log
+        return Problem(log, self.knowledge, self.bounds, classes, also=self.also, cases=stands)
 
     @cached_property
     def seen(self) -> View:
         """The log as the adversary sees it."""
-        return view(self.log, self.knowledge, self.classes)
+        return view(self.log, self.knowledge, self.classes, self.cases)
 
     @cached_property
     def violations(self) -> Violations:
@@ -164,7 +168,8 @@ class Problem:
 
     def refuse_infeasible(self) -> None:
         """InfeasibleError where the whole log already violates."""
-        refuse_infeasible(self.log.n_cases, self.classes, self.bounds)
+        n_cases = total(self.log.lengths >= 0, self.cases)
+        refuse_infeasible(n_cases, self.classes, self.bounds, self.cases)
 
     def solve(self, options: Options, progress: Callable[[int], None] = lambda _: None) -> Anonymized:
         """Feasibility, suppression, and the verdict of the independent checker on what stays."""
@@ -203,7 +208,8 @@ class Problem:
         code = {item: number for number, item in enumerate(self.seen.alphabet)}
         found: dict[tuple[int, ...], None] = {}
         for structure in self.also:
-            seen = view(result.log, replace(self.knowledge, structure=structure), classes)
+            stands = None if self.cases is None else self.cases[shown]
+            seen = view(result.log, replace(self.knowledge, structure=structure), classes, stands)
             for candidate in minimal_violations(seen, self.bounds).candidates():
                 items = sorted(code[item] for item in seen.decode(candidate))
                 orders = permutations(items) if self.knowledge.structure == "seq" else [tuple(items)]
@@ -229,6 +235,7 @@ class Problem:
                 "violations": self.reasons(),
                 "capped": [{"item": seen.alphabet[item], "at_most": cap} for item, cap in sorted(caps.items()) if cap],
             },
+            cases=self.cases,
         )
 
     def local(
@@ -260,6 +267,7 @@ class Problem:
                 **({"shortened_by_value": shortened_by_value(seen, state)} if options.value_aware else {}),
                 "minimality": audit(seen, self.bounds, state).json(),
             },
+            cases=self.cases,
         )
 
     def verified(self, result: Anonymized) -> Anonymized:
@@ -300,6 +308,7 @@ def violation_in(problem: Problem, kept: npt.NDArray[np.bool_], structure: Struc
         bounds.L,
         bounds.K,
         bounds.C,
+        cases=problem.cases,
     )
 
 
@@ -332,5 +341,5 @@ def _greedy(problem: Problem, options: Options) -> list[int]:
 
     known = problem.knowledge
     ordered = replace(known, structure="rel" if known.structure == "rel" else "seq")
-    frequent = maximal_frequent(view(problem.log, ordered, {}), options.theta)
+    frequent = maximal_frequent(view(problem.log, ordered, {}, problem.cases), options.theta)
     return algorithm_1(candidates, frequent, len(seen.alphabet))

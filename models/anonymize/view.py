@@ -17,6 +17,7 @@ import numpy as np
 
 from models.eventlog import Codes, Column, EventLog, Ints
 from models.knowledge import Knowledge, Structure, items
+from models.variants import amounts
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class View:
     * `starts`: int64[R + 1], `codes`: int32[P], the sorted (set, mult) or ordered (seq, rel) traces;
     * `weight`: int64[R], cases in each row; `values`: int32[A, R], class by sensitive attribute, -1 missing;
     * `row_of_case`: int64[C]; `case_starts`: int64[C + 1], events of each case; `slot_of_event`: int64[E], position
-      of each event within the trace of its case's row.
+      of each event within the trace of its case's row;
+    * `cases`: int64[C], how many cases each case of the log stands for (a table of variants); None: one each.
     """
 
     structure: Structure
@@ -41,6 +43,7 @@ class View:
     row_of_case: Ints
     case_starts: Ints
     slot_of_event: Ints
+    cases: Ints | None = None
 
     @property
     def n_cases(self) -> int:
@@ -85,12 +88,14 @@ def canonical(item: Any) -> tuple[Any, ...]:
     return (type(item).__name__, item if isinstance(item, str) else repr(item))
 
 
-def view(log: EventLog, knowledge: Knowledge, sensitive: Mapping[str, Column]) -> View:
-    """The log seen through `knowledge`, with one class column per sensitive attribute."""
-    return view_of_items(log.starts, items(log, knowledge), knowledge.structure, sensitive)
+def view(log: EventLog, knowledge: Knowledge, sensitive: Mapping[str, Column], cases: Ints | None = None) -> View:
+    """The log seen through `knowledge`, with one class column per sensitive attribute. `cases`: see `View`."""
+    return view_of_items(log.starts, items(log, knowledge), knowledge.structure, sensitive, cases)
 
 
-def view_of_items(starts: Ints, column: Column, structure: Structure, sensitive: Mapping[str, Column]) -> View:
+def view_of_items(
+    starts: Ints, column: Column, structure: Structure, sensitive: Mapping[str, Column], cases: Ints | None = None
+) -> View:
     """The same from given items (one per event), e.g. of a simple log whose relative times are already numbers."""
     alphabet, codes = _canonical_codes(column)
     traces, slots = _traces(starts, codes, structure)
@@ -104,13 +109,14 @@ def view_of_items(starts: Ints, column: Column, structure: Structure, sensitive:
         alphabet=alphabet,
         starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
         codes=np.asarray([code for trace, _ in rows for code in trace], dtype=np.int32),
-        weight=np.bincount(row_of_case, minlength=len(rows)).astype(np.int64),
+        weight=amounts(row_of_case, cases, len(rows)),
         values=np.ascontiguousarray(first.T),
         names=tuple(sensitive),
         classes=tuple(tuple(part.values) for part in columns),
         row_of_case=row_of_case,
         case_starts=starts,
         slot_of_event=slots,
+        cases=cases,
     )
 
 

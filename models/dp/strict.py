@@ -104,12 +104,19 @@ class StrictRelease:
 
 
 def release_variants(
-    log: EventLog, *, epsilon: Any, delta_dp: Any, cases_per_person: int = 1, draw: Source | None = None
+    log: EventLog,
+    *,
+    epsilon: Any,
+    delta_dp: Any,
+    cases_per_person: int = 1,
+    draw: Source | None = None,
+    cases: Ints | None = None,
 ) -> StrictRelease:
-    """dp-variants: a log whose variants have noisy frequencies, without times (ordinal, one event a second)."""
+    """dp-variants: a log whose variants have noisy frequencies, without times (ordinal, one event a second). `cases`:
+    int64[C], how many cases each one stands for (a table of variants); None: one each."""
     source = secure() if draw is None else draw
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
-    simple = SimpleLog.from_log(log)
+    simple = SimpleLog.from_log(log, cases=cases)
     true = _true_counts(simple)
     noisy = _noisy_counts(simple, true, terms, terms.epsilon, source)
     rows = [np.tile(ordinal(len(simple.variants[v])), (int(n), 1)) for v, n in _pairs(noisy)]
@@ -146,12 +153,18 @@ def release_log(
 
 
 def release_gaussian(
-    log: EventLog, *, rho: Any, delta_dp: Any, cases_per_person: int = 1, draw: Source | None = None
+    log: EventLog,
+    *,
+    rho: Any,
+    delta_dp: Any,
+    cases_per_person: int = 1,
+    draw: Source | None = None,
+    cases: Ints | None = None,
 ) -> StrictRelease:
     """`release_variants` with discrete Gaussian noise: delta_dp-approximately rho-zCDP (models.dp.zcdp)."""
     source = secure() if draw is None else draw
     terms = gaussian(rho, delta_dp, cases_per_person)
-    simple = SimpleLog.from_log(log)
+    simple = SimpleLog.from_log(log, cases=cases)
     true = _true_counts(simple)
     noisy = terms.counts(true, source)
     _refuse_too_many(simple, noisy)

@@ -35,6 +35,7 @@ from models.dp.synthesis import candidates, contexts, labels, times
 from models.dp.synthesis.table import Table, Variant, only
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints
+from models.variants import total
 
 STAGES = ("labels", "variants", "model", "weights", "times")
 
@@ -197,13 +198,16 @@ def release_synthetic(
     design: Design | None = None,
     cases_per_person: int = 1,
     draw: Source | None = None,
+    cases: Ints | None = None,
 ) -> StrictRelease:
     """dp-synthetic: drawn traces with noisy counts, and times where the design has bounds of them; else ordinal
-    ones."""
+    ones. `cases`: int64[C], how many cases each one stands for (a table of variants, for a design without times)."""
     source, plan = secure() if draw is None else draw, design or Design()
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
     budget = Budget.of(terms, plan)
-    alphabet, kept, table = chosen_labels(log, plan, budget, terms, source)
+    if cases is not None and plan.bounds is not None:
+        raise InputError("times of dp-synthetic are read off the cases themselves, not off their variants")
+    alphabet, kept, table = chosen_labels(log, plan, budget, terms, source, cases)
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, plan, budget, terms, source)
     listed, extended = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
@@ -214,23 +218,24 @@ def release_synthetic(
         raise BoundError(f"the noisy counts add up to {events} events: raise epsilon")
     rows = release_times(kept, extended, released, plan, budget, terms, source)
     out = assembled(extended, [variant for variant, _ in released], rows, source)
-    told = _operator(log, kept, table, frequent, released)
+    dropped = total(log.lengths, cases) - total(kept.lengths, cases)
+    told = _operator(total(log.lengths, cases), dropped, table, frequent, released)
     return StrictRelease(out, terms, budget.thresholds(terms, plan).get("threshold", 0), source.private, told)
 
 
 def chosen_labels(
-    log: EventLog, design: Design, budget: Budget, terms: Terms, draw: Source
+    log: EventLog, design: Design, budget: Budget, terms: Terms, draw: Source, cases: Ints | None = None
 ) -> tuple[tuple[str, ...], EventLog, Table]:
     """Stage 0: the public alphabet, the log without other labels, and its variants over that alphabet."""
     if design.activities is not None:
         alphabet = tuple(sorted(set(design.activities)))
     else:
-        whole = Table.of(only(log, (str(value) for value in log.activity.values)))
+        whole = Table.of(only(log, (str(value) for value in log.activity.values)), cases=cases)
         alphabet = labels.select(
             whole, budget.labels, budget.delta_labels, design.max_labels, draw, terms.cases_per_person
         )
     kept = only(log, alphabet)
-    return alphabet, kept, Table.of(kept, alphabet)
+    return alphabet, kept, Table.of(kept, alphabet, cases)
 
 
 def frequent_variants(table: Table, budget: Budget, terms: Terms, draw: Source) -> dict[Variant, int]:
@@ -295,23 +300,26 @@ def release_times(
 
 
 def _operator(
-    log: EventLog, kept: EventLog, table: Table, frequent: Mapping[Variant, int], released: list[tuple[Variant, int]]
+    events: int, dropped: int, table: Table, frequent: Mapping[Variant, int], released: list[tuple[Variant, int]]
 ) -> dict[str, Any]:
     """What only the operator may see: it is read off raw data."""
     counts = dict(zip(table.variants, table.counts.tolist(), strict=True))
     out = {variant for variant, _ in released}
-    dropped = log.n_events - kept.n_events
     warnings = []
-    if log.n_events and not kept.n_events:
+    if events and dropped == events:
         warnings.append("no event of the log has a label that may leave: declare activities, or raise epsilon")
     elif dropped:
         warnings.append(
-            f"{dropped} of {log.n_events} events have labels that are not declared or not frequent enough, and were "
+            f"{dropped} of {events} events have labels that are not declared or not frequent enough, and were "
             f"dropped: {len(table.alphabet)} labels may leave"
         )
     return {
         "variants": {"in": len(counts), "out": len(out), "invented": len(out - set(counts))},
-        "cases": {"in": log.n_cases, "frequent": sum(counts[v] for v in frequent), "out": sum(n for _, n in released)},
+        "cases": {
+            "in": int(table.counts.sum()),
+            "frequent": sum(counts[v] for v in frequent),
+            "out": sum(n for _, n in released),
+        },
         "labels": {"may_leave": len(table.alphabet), "dropped_events": dropped},
         "frequent_variants": len(frequent),
         "warnings": warnings,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import EventLog, Ints
+from models.variants import amounts, of_events, total
 
 FREQUENT = 0.05
 """Share of the cases from which on an activity should still be in a release."""
@@ -48,46 +49,55 @@ class Loss:
     cases_as_they_were: float | None
 
 
-def loss(source: EventLog, released: EventLog, origin: Ints | None = None) -> Loss:
+def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases: Ints | None = None) -> Loss:
     """The loss of `released` against `source` (which has events). `origin`: int64[released cases], case of the
-    source or -1."""
+    source or -1. `cases`: int64[cases of the source], how many each stands for (a table of variants; every released
+    case then has an origin); None: one each."""
     names = list(source.activity.values)
     size = len(names)
-    events = np.bincount(source.activity.codes, minlength=size)
-    cases = _cases_with(source, size)
+    stands = None if cases is None or origin is None else cases[origin]
+    events = amounts(source.activity.codes, of_events(cases, source.starts), size)
+    holding = _cases_with(source, size, cases)
     place = {name: code for code, name in enumerate(names)}
     there: Counter[str] = Counter()
-    counts = np.bincount(released.activity.codes[released.activity.codes >= 0], minlength=len(released.activity.values))
+    known = released.activity.codes >= 0
+    each = of_events(stands, released.starts)
+    counts = amounts(
+        released.activity.codes[known], None if each is None else each[known], len(released.activity.values)
+    )
     for name, count in zip(released.activity.values, counts.tolist(), strict=True):
         if name in place:
             there[name] += count
     rows = tuple(
-        ActivityLoss(str(name), int(cases[code]), int(events[code]), there[name])
-        for code, name in sorted(enumerate(names), key=lambda one: (-int(cases[one[0]]), str(one[1])))
+        ActivityLoss(str(name), int(holding[code]), int(events[code]), there[name])
+        for code, name in sorted(enumerate(names), key=lambda one: (-int(holding[one[0]]), str(one[1])))
         if events[code]
     )
-    often = [row for row in rows if row.cases >= FREQUENT * source.n_cases]
+    often = [row for row in rows if row.cases >= FREQUENT * total(source.lengths >= 0, cases)]
     labels: dict[Any, int] = {}
     before, after = source.trace_keys(labels), released.trace_keys(labels)
     return Loss(
-        kept=released.n_events / source.n_events,
+        kept=total(released.lengths, stands) / total(source.lengths, cases),
         activities=rows,
         frequent=len(often),
         lost=tuple(row.activity for row in often if not row.released),
         variants_in=len(set(before)),
         variants_kept=len(set(before) & set(after)),
-        cases_as_they_were=_unchanged(before, after, origin),
+        cases_as_they_were=_unchanged(before, after, origin, cases),
     )
 
 
-def _cases_with(log: EventLog, size: int) -> Ints:
+def _cases_with(log: EventLog, size: int, cases: Ints | None) -> Ints:
     """Cases that show each activity."""
     pairs = np.unique(log.case_of_event * size + log.activity.codes)
-    return np.bincount(pairs % size, minlength=size).astype(np.int64)
+    return amounts(pairs % size, None if cases is None else cases[pairs // size], size)
 
 
-def _unchanged(before: Sequence[bytes], after: Sequence[bytes], origin: Ints | None) -> float | None:
+def _unchanged(
+    before: Sequence[bytes], after: Sequence[bytes], origin: Ints | None, cases: Ints | None
+) -> float | None:
     if origin is None or not len(before) or (len(origin) and int(origin.min()) < 0):
         return None
-    same = sum(1 for case, trace in zip(origin.tolist(), after, strict=True) if before[case] == trace)
-    return same / len(before)
+    each = np.ones(len(before), dtype=np.int64) if cases is None else cases
+    same = sum(int(each[case]) for case, trace in zip(origin.tolist(), after, strict=True) if before[case] == trace)
+    return same / int(each.sum())

@@ -70,7 +70,8 @@ def main(arguments: list[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: a label that the locale lacks ends no command
     code = execute(arguments)
-    gc.freeze()  # else Python looks for cycles among all that the libraries have made, a quarter of a second at the end
+    if "duckdb" not in sys.modules:  # which takes what is frozen for a leak, and says so on stderr
+        gc.freeze()  # else Python looks for cycles among all that the libraries have made, a quarter of a second long
     sys.exit(code)
 
 

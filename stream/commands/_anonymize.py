@@ -16,8 +16,9 @@ from models.anonymize.sensitive import refuse_identifying
 from models.anonymize.tlkc import Problem
 from models.anonymize.values import written
 from models.errors import InputError
-from models.eventlog import EventLog
+from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, perspective
+from models.variants import total
 from stream.release.attributes import with_attributes
 from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
@@ -118,11 +119,11 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
 
 def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float) -> Mapping[str, Any]:
     """The documented JSON. `satisfied` is null for mechanisms that bound no counts (dp)."""
-    operator = dict(build.operator)
+    operator, stands = dict(build.operator), stands_for(exposure, build)
     result = {
         "mechanism": mechanism_.model_dump(mode="json"),
-        "events": {"in": exposure.log.n_events, "out": build.log.n_events},
-        "cases": {"in": exposure.log.n_cases, "out": build.log.n_cases},
+        "events": {"in": total(exposure.log.lengths, exposure.cases), "out": total(build.log.lengths, stands)},
+        "cases": {"in": total(exposure.log.lengths >= 0, exposure.cases), "out": total(build.log.lengths >= 0, stands)},
         "variants": {"in": _variants_in(exposure.log, build), "out": _variants_out(build)},
         "suppressed": operator.pop("suppressed", []),
         "n_actual": build.n_actual,
@@ -132,8 +133,15 @@ def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: fl
         "promise": promise(mechanism_, build, sensitive=bool(exposure.sensitive)),
     }
     if mechanism_.reads_data_in_gate:  # of a dp release this would tell what its noise hides
-        result["loss"] = LossAudit().measured(exposure.log, build, build.origin)
+        result["loss"] = LossAudit().measured(exposure.log, build, build.origin, cases=exposure.cases)
     return {**result, **({"details": operator} if operator else {})}
+
+
+def stands_for(exposure: Exposure, build: Build) -> Ints | None:
+    """How many cases leave for each case of a build: on a table of variants those of its row, else one."""
+    if exposure.cases is None or (len(build.origin) and int(build.origin.min()) < 0):
+        return None
+    return exposure.cases[build.origin]
 
 
 def _variants_in(log: EventLog, build: Build) -> int:

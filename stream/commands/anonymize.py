@@ -11,6 +11,7 @@ import typer
 
 from connectors.reading import Reading
 from models.errors import InputError
+from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, tables
 
@@ -23,7 +24,9 @@ DP = "Differential privacy and Amun"
 class Output:
     """What is written, and how."""
 
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="OUT", help="The released log.")] = None
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT", help="The released log, or a new folder.")
+    ] = None
     keep_resources: Annotated[bool, typer.Option("--keep-resources", help="Release the names of resources.")] = False
     form: Annotated[
         str,
@@ -115,6 +118,7 @@ def command(
     ] = None,
     attributes: options.Attributes = options.Attributes(),  # noqa: B008 - frozen
     reading: Reading = Reading(),  # noqa: B008 - frozen
+    engine: _engine.Options = _engine.IN_MEMORY,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search of `local`.")] = None,
     json: options.Json = False,
 ) -> None:
@@ -123,14 +127,23 @@ def command(
     if output.output is None and not list_violations:
         raise InputError("name the released log with -o OUT")
     given = {**asdict(tlkc), "bins": _bins(tlkc.bins), **asdict(dp), "seed": seed, **_further(option)}
+    sensitive, released = options.split(attributes.sensitive), options.split(attributes.release_attributes)
 
     from connectors import read_log
     from stream.commands import _anonymize as once
 
     chosen = once.chosen(mechanism, given)
-    released = options.split(attributes.release_attributes)
+    if engine.writes_folder(output.output):
+        asked = _engine.Release(
+            chosen, sensitive, released, output.keep_resources, output.form == "duration", list_violations,
+            output.output,
+        )  # fmt: skip
+        found = _engine.anonymize(asked, engine.engine, engine.memory, log, reading)
+        emit_json(found) if json else _print(found)
+        return
+    engine.refuse("anonymize")
     source = read_log(log, reading=reading)
-    exposure = once.exposure_of(source, options.split(attributes.sensitive), released, chosen)
+    exposure = once.exposure_of(source, sensitive, released, chosen)
     chosen.check_log(exposure.log)
     problem = once.tlkc_problem(chosen, exposure)
     result: Mapping[str, Any] = {}

@@ -11,12 +11,13 @@ import typer
 
 from connectors.reading import Reading
 from models.errors import InputError
+from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
     from models.attacks.outcome import Anonymity, Method, Minimum
-    from models.eventlog import EventLog, SimpleLog
+    from models.eventlog import EventLog, Ints, SimpleLog
 
 PANEL = "Measure"
 
@@ -59,6 +60,7 @@ def command(
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
     asked: Asked = Asked(),
+    engine: _engine.Options = _engine.IN_MEMORY,
     enumerate_to: Annotated[
         Path | None, typer.Option("--all", metavar="FILE", help="Every candidate of two releases to a Parquet file.")
     ] = None,
@@ -70,8 +72,9 @@ def command(
     if enumerate_to is not None:
         _check_target(enumerate_to, len(releases))
     question = _Question(asked)
-    logs = _read(releases, reading)
-    simple = question.simple(logs, releases, options.split(sensitive))
+    held = options.split(sensitive)
+    logs = question.counted(releases, reading, engine, held)
+    simple = question.simple(logs, releases, held)
     pairs = []
     with progress() as bar:
         task = bar.add_task("pairs of releases", total=len(simple) * (len(simple) - 1) // 2)
@@ -93,6 +96,18 @@ def command(
     _show(pairs, body)
 
 
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A release: its log, or one case of each variant and how many cases each stands for (None: one each)."""
+
+    log: EventLog
+    cases: Ints | None
+
+    @property
+    def n_cases(self) -> int:
+        return self.log.n_cases if self.cases is None else int(self.cases.sum())
+
+
 class _Question:
     """The options, checked and turned into arguments of models.attacks."""
 
@@ -108,7 +123,7 @@ class _Question:
             raise InputError("--bk names no activity")
         if asked.joint and not asked.bk:
             raise InputError("--joint is about named candidates: give them by --bk")
-        self.joint, self.foreign = asked.joint, asked.foreign
+        self.joint, self.foreign, self.attribute = asked.joint, asked.foreign, asked.attribute
         if asked.attribute not in ("ac", "re"):
             raise InputError(f"--attribute {asked.attribute!r} is not one of ac, re")
         if asked.T not in NANOSECONDS:
@@ -126,11 +141,31 @@ class _Question:
         known = self._known if len(self.carries) > 1 else None
         return {"known": known, "taxonomy": self.taxonomy, "foreign": self.foreign}
 
-    def simple(self, logs: list[EventLog], paths: list[Path], sensitive: list[str]) -> list[SimpleLog]:
+    def counted(
+        self, paths: list[Path], reading: Reading, engine: _engine.Options, sensitive: list[str]
+    ) -> list[_Counted]:
+        """The releases, in memory or as an engine counts their variants."""
+        if engine.engine == _engine.EMBEDDED:
+            engine.refuse("attack")
+            return [_Counted(log, None) for log in _read(paths, reading)]
+        from models.knowledge import Knowledge
+        from stream.engine.contract import Asked as Wanted
+
+        known = "ar" if {"activity", "resource"} <= set(self.carries) else self.attribute
+        wanted = Wanted(
+            Knowledge("rel" if "relative_time" in self.carries else "seq", known, self.T),  # type: ignore[arg-type]
+            tuple(sensitive),
+            classes=False,
+            written=False,
+        )
+        tables = [_engine.table(engine.engine, path, reading, engine.memory, wanted) for path in paths]
+        return [_Counted(table.log, table.count) for table in tables]
+
+    def simple(self, logs: list[_Counted], paths: list[Path], sensitive: list[str]) -> list[SimpleLog]:
         """The releases as simple logs; InputError where they cannot be compared."""
-        for log, path in zip(logs, paths, strict=True):
+        for one, path in zip(logs, paths, strict=True):
             for name in sensitive:
-                if name not in log.case_attributes and name not in log.event_attributes:
+                if name not in one.log.case_attributes and name not in one.log.event_attributes:
                     raise InputError(f"{path}: no attribute {name!r}; releases are compared on the same sensitive ones")
         for place in range(1, len(logs)):
             if logs[place].n_cases < logs[place - 1].n_cases:
@@ -138,19 +173,19 @@ class _Question:
                     f"{paths[place]} has {logs[place].n_cases} cases, fewer than the {logs[place - 1].n_cases} of "
                     f"{paths[place - 1]}: give releases in order of publication; the attacks assume that no case leaves"
                 )
-        releases = [self._one(log, path, sensitive) for log, path in zip(logs, paths, strict=True)]
+        releases = [self._one(one, path, sensitive) for one, path in zip(logs, paths, strict=True)]
         self._check_shown([{self._known(item) for item in release.alphabet} for release in releases])
         return releases
 
-    def _one(self, log: EventLog, path: Path, sensitive: list[str]) -> SimpleLog:
+    def _one(self, one: _Counted, path: Path, sensitive: list[str]) -> SimpleLog:
         from models.eventlog import SimpleLog
         from models.knowledge import perspective
 
         try:
-            items = perspective(log, self.carries, self.T)
+            items = perspective(one.log, self.carries, self.T)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
-        return SimpleLog.from_items(log.starts, items, log.sensitive(sensitive))
+        return SimpleLog.from_items(one.log.starts, items, one.log.sensitive(sensitive), one.cases)
 
     def _known(self, item: Any) -> Any:
         """What background knowledge can be about, of a carried item."""

@@ -13,6 +13,7 @@ import typer
 
 from connectors.reading import Reading
 from models.errors import InputError
+from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
 
@@ -48,10 +49,12 @@ def command(
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figure (png, pdf, svg).")] = None,
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
+    engine: _engine.Options = _engine.IN_MEMORY,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
     """Measure how many cases a little knowledge singles out, in the log or in a population."""
+    engine.refuse("risk reads the points of each case")
     from connectors import read_log
     from models.risk.table import ALL, as_json
     from models.risk.uniqueness import checked, trace_uniqueness

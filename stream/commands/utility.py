@@ -12,6 +12,7 @@ import typer
 
 from connectors.reading import Reading
 from models.errors import InputError
+from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, tables
 
@@ -33,9 +34,11 @@ def command(
         str, typer.Option(help="Of the discovered model: alignment, replay (fast) or none.")
     ] = "alignment",
     reading: Reading = Reading(),  # noqa: B008 - frozen
+    engine: _engine.Options = _engine.IN_MEMORY,
     json: options.Json = False,
 ) -> None:
     """Compare a release with its original: variants, graphs, times, bottlenecks, and the discovered model."""
+    engine.refuse("utility compares the times of events")
     from connectors import read_log
     from models.knowledge import NANOSECONDS
 

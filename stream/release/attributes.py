@@ -39,7 +39,7 @@ def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mech
         if name in exposure.sensitive:
             column = common(_classes(name, build, exposure, bins), least, cohorts)
         shown[name] = column
-    return replace(build, attributes=shown, not_guaranteed=(*build.not_guaranteed, _beside(names)))
+    return replace(build, attributes=shown, not_guaranteed=(*build.not_guaranteed, beside(names)))
 
 
 def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Sequence[float]]) -> Column:
@@ -49,7 +49,8 @@ def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Seq
     return class_columns(exposure.log, [name])[name].take(build.origin)
 
 
-def _beside(names: Sequence[str]) -> str:
+def beside(names: Sequence[str]) -> str:
+    """What a release with attributes does not guarantee."""
     return f"what the released attributes ({', '.join(names)}) tell together with the events of a case"
 
 

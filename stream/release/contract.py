@@ -22,6 +22,7 @@ from models.dp.accumulation import Shape
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
+from models.knowledge import Knowledge
 from stream.release.documents import AuditDocument
 from stream.release.once import OncePerCase
 from stream.release.reason import Reason, texts
@@ -51,7 +52,9 @@ class Exposure:
     case-level sensitive attributes (read them with `log.case_values(name)` or `log.sensitive(names)`);
     `time_ns`: time of the cut; `public`: names of the public attributes that the publication releases;
     `publication`: which one releases; `last`: the log ends here, no other cut is to come; `roles`: those that the log
-    shows in the place of its resources (None: it has the resources themselves).
+    shows in the place of its resources (None: it has the resources themselves); `cases`: int64[C], where the log is a
+    table of variants (`models.variants`), how many cases each of its cases stands for, and its sensitive attributes are
+    classes then.
     """
 
     log: EventLog
@@ -62,6 +65,7 @@ class Exposure:
     publication: str = ""
     last: bool = False
     roles: tuple[str, ...] | None = None
+    cases: Ints | None = None
 
     @property
     def linked(self) -> tuple[str, ...]:
@@ -220,6 +224,12 @@ class Mechanism(BaseModel, ABC):
         Raises BoundError where no release can satisfy the parameters: the attempt is then withheld, with the reason.
         """
 
+    def variants_by(self) -> Knowledge:
+        """Through which knowledge a table of variants must be counted for `build` to give the same on it as on the log
+        (`Exposure.cases`), so that any engine can count and apply (stream.engine). A kind that reads more of a case
+        than its variant and its sensitive classes does not override this: InputError says which engine can."""
+        raise InputError(f"{self.kind} reads more of each case than its variant; only --engine embedded can")
+
     def build_series(self, exposure: Exposure, memory: Any, shape: Shape, number: int) -> Build:
         """`build` of release `number`, with the log over everything published so far beside it (`Build.accumulated`).
         A kind that `accumulates` overrides it."""
@@ -272,6 +282,9 @@ class Mechanism(BaseModel, ABC):
 
     def check_log(self, log: EventLog) -> None:
         """InputError where a whole log lacks what the parameters ask for (a stream is not known as a whole)."""
+
+    def check_unit(self, unit: str | None) -> None:
+        """InputError where the parameters ask for times more finely than the log has them: whole `unit` apart."""
 
     def check(self, settings: Mapping[str, Any]) -> list[str]:
         """Warnings of check-config that need more than this table (the whole publication table is given)."""

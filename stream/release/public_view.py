@@ -52,23 +52,29 @@ def shuffled(build: Build) -> tuple[EventLog, Ints]:
     readers need a time column.
     """
     order = np.asarray(_shuffled(build.log.n_cases), dtype=np.int64)
-    log = build.log.select_cases(order)
+    log = carried(build).select_cases(order)
     drawn = secrets.token_hex(8 * log.n_cases)
     ids = tuple(drawn[at : at + 16] for at in range(0, 16 * log.n_cases, 16))
+    attributes = {name: column.take(order) for name, column in build.attributes.items()}
+    row = np.arange(log.n_events, dtype=np.int64)
+    return replace(log, case_ids=ids, row=row, case_attributes=attributes), order
+
+
+def carried(build: Build) -> EventLog:
+    """The cases of a build as they leave, in their own order, under their own ids and without attributes."""
+    log = build.log
     hidden = Column(np.full(log.n_events, -1, dtype=np.int32), ())
     resource = log.resource if "resource" in build.carries else hidden
     activity = log.activity if "activity" in build.carries else _named_by(resource)
     within = np.arange(log.n_events) - np.repeat(log.starts[:-1], log.lengths)
-    shown = EventLog(
-        case_ids=ids,
+    return EventLog(
+        case_ids=log.case_ids,
         starts=log.starts,
         activity=activity,
         time=within * SECOND if build.time_basis == "ordinal" else log.time,
         resource=resource,
         row=np.arange(log.n_events, dtype=np.int64),
-        case_attributes={name: column.take(order) for name, column in build.attributes.items()},
     )
-    return shown, order
 
 
 def _named_by(resource: Column) -> Column:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.eventlog import EventLog, Ints, SimpleLog
+from models.variants import amounts
 
 Variant = tuple[int, ...]
 """Labels of a trace, as places in the alphabet."""
@@ -23,16 +24,15 @@ class Table:
     counts: Ints
 
     @classmethod
-    def of(cls, log: EventLog, alphabet: Sequence[str] | None = None) -> Table:
+    def of(cls, log: EventLog, alphabet: Sequence[str] | None = None, cases: Ints | None = None) -> Table:
         """Every case of the log, by its activities. `alphabet`: public labels, those of the log and others; without it
-        the labels of the log, which are data."""
-        simple = SimpleLog.from_log(log)
+        the labels of the log, which are data. `cases`: int64[C], how many cases each one stands for; None: one each."""
+        simple = SimpleLog.from_log(log, cases=cases)
         names = sorted({str(value) for value in simple.alphabet}) if alphabet is None else list(alphabet)
         place = {name: rank for rank, name in enumerate(names)}
         code = [place[str(value)] for value in simple.alphabet]
         variants = tuple(tuple(code[label] for label in variant) for variant in simple.variants)
-        of_case = simple.variant[simple.row_of_case].astype(np.int64)
-        return cls(tuple(names), variants, np.bincount(of_case, minlength=len(variants)).astype(np.int64))
+        return cls(tuple(names), variants, amounts(simple.variant, simple.count, len(variants)))
 
     def without(self, taken: Collection[Variant]) -> tuple[list[Variant], Ints]:
         """The variants that are not in `taken`, and their counts."""

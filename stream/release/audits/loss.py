@@ -43,11 +43,14 @@ class LossAudit(Audit):
         variants_kept, cases_as_they_were, warnings}; `kept` counts cases that wait for their cohort as lost so far."""
         return self.measured(context.exposure.log, context.candidate, context.build.origin, context.build.held[1])
 
-    def measured(self, source: EventLog, released: Released, origin: Ints, waiting: int = 0) -> dict[str, Any]:
-        """The same for one release outside any series. `waiting`: events kept back for a later one."""
+    def measured(
+        self, source: EventLog, released: Released, origin: Ints, waiting: int = 0, cases: Ints | None = None
+    ) -> dict[str, Any]:
+        """The same for one release outside any series. `waiting`: events kept back for a later one; `cases`: how many
+        each case of the source stands for (a table of variants)."""
         if not source.n_events or "activity" not in released.carries:
             return {"status": "not_measured", "reason": "nothing is exposed, or no activity leaves"}
-        found = loss(source, released.log, origin)
+        found = loss(source, released.log, origin, cases)
         body = asdict(found)
         body["activities"] = [asdict(row) | {"kept": row.kept} for row in found.activities]
         body["lost"] = list(found.lost)

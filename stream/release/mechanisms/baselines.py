@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from models.anonymize.baselines import baseline_1, baseline_2, pretsa
+from models.anonymize.baselines import CONTROL_FLOW, baseline_1, baseline_2, pretsa
 from models.eventlog import EventLog
+from models.knowledge import Knowledge
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.suppression import removed
 from stream.storage.release_record import Record
@@ -36,8 +37,11 @@ class Baseline1(Mechanism):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        result = baseline_1(exposure.log, self.K)
+        result = baseline_1(exposure.log, self.K, cases=exposure.cases)
         return removed(result, exposure.linked)
+
+    def variants_by(self) -> Knowledge:
+        return CONTROL_FLOW
 
     def broken(self, released: Record, exposure: Exposure) -> list[str]:
         return _shared(released.log, self.K)
@@ -57,8 +61,11 @@ class Baseline2(Mechanism):
         return _shortening(self.K)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        result = baseline_2(exposure.log, self.K)
+        result = baseline_2(exposure.log, self.K, cases=exposure.cases)
         return removed(result, exposure.linked)
+
+    def variants_by(self) -> Knowledge:
+        return CONTROL_FLOW
 
     def broken(self, released: Record, exposure: Exposure) -> list[str]:
         return _shared(released.log, self.K)
@@ -82,8 +89,11 @@ class Pretsa(Mechanism):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        result = pretsa(exposure.log, self.K)
+        result = pretsa(exposure.log, self.K, cases=exposure.cases)
         return removed(result, exposure.linked)
+
+    def variants_by(self) -> Knowledge:
+        return CONTROL_FLOW
 
     def broken(self, released: Record, exposure: Exposure) -> list[str]:
         return _shared(released.log, self.K, prefixes=True)

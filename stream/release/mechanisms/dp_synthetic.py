@@ -18,6 +18,7 @@ from models.dp.strict import Terms
 from models.dp.synthesis import series
 from models.dp.synthesis.times import Bounds
 from models.errors import InputError
+from models.knowledge import Knowledge
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.dp_log import milliseconds
 from stream.release.mechanisms.dp_variants import large_delta, series_build, strict_build, strict_promise
@@ -152,8 +153,14 @@ class DpSynthetic(Mechanism):
             delta_dp=self.delta_dp,
             design=design,
             cases_per_person=self.cases_per_person,
+            cases=exposure.cases,
         )
         return strict_build(result, "ordinal" if design.bounds is None else "noised", self._public(design))
+
+    def variants_by(self) -> Knowledge:
+        if self.max_duration is not None:
+            raise InputError("max_duration: times are read off single cases; only --engine embedded can")
+        return Knowledge("seq", "ac")
 
     def series_design(self) -> synthetic.Design:
         """The design where releases add up: nothing is selected, unless shares say so (which is then refused)."""

@@ -14,6 +14,7 @@ from models.dp import series, strict
 from models.dp.accumulation import Shape
 from models.dp.budget import Charge
 from models.errors import InputError
+from models.knowledge import Knowledge
 from stream.release.contract import Applicability, Build, Exposure, Mechanism
 from stream.release.once import OncePerCase
 from stream.values.exact import Exact
@@ -83,14 +84,17 @@ class DpVariants(Mechanism):
         person = self.cases_per_person
         if self.rho is not None:
             result = strict.release_gaussian(
-                exposure.log, rho=self.rho, delta_dp=self.delta_dp, cases_per_person=person
+                exposure.log, rho=self.rho, delta_dp=self.delta_dp, cases_per_person=person, cases=exposure.cases
             )
             scale = strict.gaussian(self.rho, self.delta_dp, person).scale
             return strict_build(result, "ordinal", {"threshold": self.threshold(), "noise": "gaussian", "scale": scale})
         result = strict.release_variants(
-            exposure.log, epsilon=self._pure, delta_dp=self.delta_dp, cases_per_person=person
+            exposure.log, epsilon=self._pure, delta_dp=self.delta_dp, cases_per_person=person, cases=exposure.cases
         )
         return strict_build(result, "ordinal", {"threshold": self.threshold()})
+
+    def variants_by(self) -> Knowledge:
+        return Knowledge("seq", "ac")
 
     def terms(self) -> strict.Terms:
         """Exact epsilon and delta, and the cap of cases."""

@@ -36,6 +36,9 @@ class Identity(Mechanism):
             "not_guaranteed": "anonymity: a rare trace singles out its case",
         }
 
+    def variants_by(self) -> Knowledge:
+        return Knowledge(self.knowledge, self.attribute, self.T)
+
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         knowledge = Knowledge(self.knowledge, self.attribute, self.T)
         log = exposure.log

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NotRequired, TypedDict
 
-import numpy as np
-
 from models.anonymize.microaggregation import microaggregated
 from models.anonymize.result import Anonymized
 from models.errors import BoundError
@@ -66,11 +64,6 @@ def timed(build: Build, K: int, unit: Unit) -> Build:
     )
 
 
-def cases_dropped(result: Anonymized) -> int:
-    """Cases that lost every event; one that never had any is none of them."""
-    return len(result.dropped) - int(np.count_nonzero(result.source.lengths == 0))
-
-
 class Suppressed(TypedDict):
     """How much a removal took; `why`: how many sets broke a bound, where they were counted."""
 
@@ -93,8 +86,8 @@ def manifest_section(result: Anonymized) -> ManifestSection:
     """What the manifest says of a removal."""
     suppressed: Suppressed = {
         "items": len(result.suppressed),
-        "events": result.source.n_events - result.events,
-        "cases": cases_dropped(result),
+        "events": result.source_events - result.events,
+        "cases": result.cases_dropped,
     }
     if "violations" in result.details:
         suppressed["why"] = result.details["violations"]
@@ -113,7 +106,7 @@ def operator_view(result: Anonymized) -> Mapping[str, Any]:
 def removed(result: Anonymized, sensitive: Sequence[str], **more: Any) -> Build:
     """The build of a removal: dropped cases end the incremental premise, and are said so."""
     origin = result.origin
-    dropped = cases_dropped(result)
+    dropped = result.cases_dropped
     ticks = None
     if result.knowledge.structure == "rel":
         ticks = result.relative_ns // NANOSECONDS[result.knowledge.T]

@@ -12,7 +12,8 @@ from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import InfeasibleError, class_columns
 from models.anonymize.shown import Shown
 from models.anonymize.tlkc import Problem
-from models.errors import BoundError
+from models.errors import BoundError, InputError
+from models.knowledge import Knowledge
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.suppression import removed, timed
 from stream.release.mechanisms.tlkc_parameters import TlkcMechanism, values_words
@@ -33,8 +34,18 @@ class Tlkc(TlkcMechanism):
 
     def problem(self, exposure: Exposure) -> Problem:
         """The log of a cut with these bounds, as the model takes it."""
-        classes = class_columns(exposure.log, exposure.sensitive, self.bins)
-        return Problem(exposure.log, self.known, self.bounds, classes, also=self.also)
+        if exposure.cases is None:
+            classes = class_columns(exposure.log, exposure.sensitive, self.bins)
+        else:
+            classes = {name: exposure.log.case_values(name) for name in exposure.sensitive}
+        return Problem(exposure.log, self.known, self.bounds, classes, also=self.also, cases=exposure.cases)
+
+    def variants_by(self) -> Knowledge:
+        if self.value_aware:
+            raise InputError("value_aware tells cases of one variant apart; only --engine embedded can")
+        if self.times != "ordinal":
+            raise InputError(f"times = {self.times!r} needs the times of each case; only --engine embedded can")
+        return self.known
 
     def promise(self) -> Mapping[str, Any]:
         return {

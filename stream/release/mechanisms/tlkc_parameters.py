@@ -158,7 +158,9 @@ class TlkcMechanism(Mechanism):
         return faults(released, exposure, (self.knowledge, *self.also), self.bounds, self.bins)
 
     def check_log(self, log: EventLog) -> None:
-        unit = coarser_unit(log, self.T) if self.knowledge == "rel" else None
+        self.check_unit(coarser_unit(log, self.T) if self.knowledge == "rel" else None)
+
+    def check_unit(self, unit: str | None) -> None:
         if unit:
             raise InputError(f"T = {self.T} is finer than the log, whose times are whole {unit} apart")
 

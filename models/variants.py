@@ -1,0 +1,191 @@
+"""A log as its variants, and a release as a plan on them: what mechanisms and attacks need of a log that is too large.
+
+The variant table has one row for each distinct (variant, sensitive classes), with the number of its cases; a variant is
+the sequence of items that an adversary sees (`models.knowledge`). It adds up: parts of a log, counted apart, give the
+table of the whole. A mechanism builds on the table as on a log whose cases count more than once, and what it builds is
+a plan: which released traces the cases of a row get, and how many get each. Which case gets which is drawn where the
+cases are (`Plan.assigned`).
+
+Rows stand in the order in which their first cases begin in the source: where a mechanism breaks a tie by the order of
+variants, it breaks it as on the log itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from models.eventlog import MISSING, Codes, Column, EventLog, Ints
+from models.knowledge import NANOSECONDS, Knowledge, items
+
+GONE = -1
+"""In a plan: the released trace of cases that do not leave. In its `row`: records that are no one's case."""
+
+
+def amounts(codes: npt.NDArray[Any], cases: Ints | None, size: int = 0) -> Ints:
+    """How often each code occurs, each time counted as often as `cases` says (None: once)."""
+    # floats hold whole numbers up to 2^53, more than any log has cases
+    return np.bincount(codes, cases, minlength=size).astype(np.int64)
+
+
+def of_events(cases: Ints | None, starts: Ints) -> Ints | None:
+    """`cases` (one number a case) for each event."""
+    return None if cases is None else np.repeat(cases, np.diff(starts))
+
+
+def total(each: npt.NDArray[Any], cases: Ints | None) -> int:
+    """The sum over all cases, each counted as often as `cases` says (None: once)."""
+    return int(each.sum() if cases is None else (each * cases).sum())
+
+
+@dataclass(frozen=True)
+class VariantTable:
+    """`log`: one case for each row, with its classes as case attributes; `count`: int64[rows], cases of each row;
+    `knowledge`: through which the variants are seen."""
+
+    log: EventLog
+    count: Ints
+    knowledge: Knowledge
+
+    @property
+    def n_cases(self) -> int:
+        return int(self.count.sum())
+
+    @property
+    def n_events(self) -> int:
+        return total(self.log.lengths, self.count)
+
+    def decoded(self) -> dict[tuple[Any, ...], int]:
+        """{(items of the variant, class by attribute): cases}, for tests and small logs."""
+        column = items(self.log, self.knowledge).decode()
+        traces = [tuple(column[a:b]) for a, b in itertools.pairwise(self.log.starts.tolist())]
+        names = sorted(self.log.case_attributes)
+        classes = zip(*(self.log.case_attributes[name].decode() for name in names), strict=True)
+        joint = list(classes) if names else [()] * len(traces)
+        return {(trace, own): int(n) for trace, own, n in zip(traces, joint, self.count, strict=True)}
+
+
+def table_of(
+    knowledge: Knowledge,
+    alphabet: tuple[Any, ...],
+    starts: Ints,
+    codes: Codes,
+    classes: Mapping[str, Column],
+    count: Ints,
+) -> VariantTable:
+    """The table of variants that are given as items: `alphabet[codes[starts[r] : starts[r + 1]]]` of row r."""
+    parts = {
+        name: Column.encode(item if len(knowledge.carries) == 1 else item[place] for item in alphabet)
+        for place, name in enumerate(knowledge.carries)
+    }
+    nothing = Column(np.full(len(codes), MISSING, dtype=np.int32), ())
+    time = np.zeros(len(codes), dtype=np.int64)
+    if "relative_time" in parts:
+        ticks = np.asarray(parts["relative_time"].decode(), dtype=np.int64)
+        time = ticks[codes] * NANOSECONDS[knowledge.T]
+    spread = {name: Column(part.codes[codes], part.values) for name, part in parts.items() if name != "relative_time"}
+    log = EventLog(
+        case_ids=tuple(map(str, range(len(count)))),
+        starts=starts,
+        activity=spread.get("activity", nothing),
+        time=time,
+        resource=spread.get("resource", nothing),
+        row=np.arange(len(codes), dtype=np.int64),
+        case_attributes=dict(classes),
+    )
+    return VariantTable(log, count, knowledge)
+
+
+def variant_table(log: EventLog, knowledge: Knowledge, classes: Mapping[str, Column]) -> tuple[VariantTable, Ints]:
+    """The table of a log in memory, and the row of each of its cases, int64[C]. `classes`: the class of each case by
+    sensitive attribute."""
+    column = items(log, knowledge)
+    width = column.codes.itemsize
+    written = column.codes.astype(np.int32, copy=False).tobytes()
+    own: Iterable[tuple[int, ...]] = itertools.repeat(())
+    if classes:
+        own = zip(*(part.codes.tolist() for part in classes.values()), strict=True)
+    index: dict[tuple[bytes, tuple[int, ...]], int] = {}
+    bounds = itertools.pairwise((log.starts * width).tolist())
+    rows = [index.setdefault((written[a:b], held), len(index)) for (a, b), held in zip(bounds, own, strict=False)]
+    row_of_case = np.asarray(rows, dtype=np.int64)
+    _, first = np.unique(row_of_case, return_index=True)
+    lengths = log.lengths[first]
+    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    codes = np.frombuffer(b"".join(trace for trace, _ in index), dtype=np.int32)
+    held = {name: part.take(first) for name, part in classes.items()}
+    count = np.bincount(row_of_case, minlength=len(index)).astype(np.int64)
+    return table_of(knowledge, column.values, starts, codes, held, count), row_of_case
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which released traces the cases of each row of a table get.
+
+    * `traces`: the distinct released traces, one case each, times as they leave;
+    * `row`, `trace`, `count`: int64[parts]; `count` cases of `row` get `trace`. Rows ascend; the counts of a row add up
+      to its cases, those included that do not leave (`trace` is GONE). `row` is GONE where what leaves is no one's
+      case: a noisy count, drawn where the plan was made.
+    """
+
+    traces: EventLog
+    row: Ints
+    trace: Ints
+    count: Ints
+
+    @classmethod
+    def of(cls, released: EventLog, origin: Ints, count: Ints) -> Plan:
+        """The plan behind a build on a table. `released`: its cases; `origin`: the row of each, or -1; `count`:
+        int64[rows]."""
+        index: dict[bytes, int] = {}
+        parts = np.stack([released.activity.codes, released.resource.codes, released.time], axis=1).astype(np.int64)
+        written, width = parts.tobytes(), parts.itemsize * 3
+        bounds = itertools.pairwise((released.starts * width).tolist())
+        trace = np.asarray([index.setdefault(written[a:b], len(index)) for a, b in bounds], dtype=np.int64)
+        _, first = np.unique(trace, return_index=True)
+        traces = released.with_columns(case={}, event={}).select_cases(first)
+        if len(origin) and int(origin.min()) < 0:
+            made = np.bincount(trace, minlength=len(index)).astype(np.int64)
+            return cls(traces, np.full(len(index), GONE, dtype=np.int64), np.arange(len(index)), made)
+        of_row = np.full(len(count), GONE, dtype=np.int64)
+        of_row[origin] = trace
+        return cls(traces, np.arange(len(count), dtype=np.int64), of_row, count)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether what leaves is no one's case."""
+        return bool(len(self.row)) and bool((self.row == GONE).any())
+
+    @property
+    def cases(self) -> int:
+        """Cases that leave."""
+        return int(self.count[self.trace != GONE].sum())
+
+    @property
+    def events(self) -> int:
+        """Events that leave."""
+        leaving = self.trace != GONE
+        return int((self.traces.lengths[self.trace[leaving]] * self.count[leaving]).sum())
+
+    def assigned(self, row: Ints, draw: npt.NDArray[Any]) -> Ints:
+        """The released trace of each case, int64[cases], GONE for none. `row`: of each case; `draw`: what each case
+        drew, distinct within a row and unknown outside: the cases of a row are taken in the order of their draws."""
+        first = np.searchsorted(self.row, np.arange(int(row.max(initial=-1)) + 2))
+        if (np.diff(first) == 1).all():
+            return self.trace[first[row]]
+        order = np.lexsort((draw, row))
+        place = np.arange(len(row)) - np.searchsorted(row[order], row[order])
+        ends = np.cumsum(self.count)
+        before = np.concatenate(([0], ends))[first[row[order]]]
+        result = np.empty(len(row), dtype=np.int64)
+        result[order] = self.trace[np.searchsorted(ends, before + place, side="right")]
+        return result
+
+    def made(self) -> Ints:
+        """The trace of each record of a plan without rows, int64[records]."""
+        return np.repeat(self.trace, self.count)

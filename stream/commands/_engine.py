@@ -1,0 +1,262 @@
+"""`--engine` and `--memory`, and what the commands that have them share."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from connectors.reading import Reading
+from models.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.progress import Progress
+
+    from connectors.store.base import FileEntry
+    from models.variants import VariantTable
+    from stream.engine import Engine
+    from stream.engine.contract import Asked
+    from stream.release.contract import Build, Exposure, Mechanism
+
+PANEL = "Engine"
+
+EMBEDDED = "embedded"
+
+Chosen = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="embedded|duckdb|spark",
+        help="Where cases are counted and written: in memory, on one host out of memory, on a cluster (docs/scale.md).",
+        rich_help_panel=PANEL,
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory", metavar="2GB", help="Most that duckdb, or an executor of spark, may use.", rich_help_panel=PANEL
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which engine, and how much memory it may use."""
+
+    engine: Chosen = EMBEDDED
+    memory: Memory = None
+
+    def writes_folder(self, output: Path | None) -> bool:
+        """Whether a release goes into a folder of Parquet files: what engines write, and what a name without the suffix
+        of a log asks for."""
+        from connectors.logs import SUFFIXES
+
+        return self.engine != EMBEDDED or (output is not None and not output.name.lower().endswith(SUFFIXES))
+
+    def refuse(self, what: str) -> None:
+        """InputError where an engine was named for what only the embedded one can."""
+        from stream.engine.contract import KINDS
+
+        if self.engine not in KINDS:
+            raise InputError(f"--engine {self.engine!r} is not one of {', '.join(KINDS)}")
+        if self.engine != EMBEDDED:
+            raise InputError(f"{what}; only --engine embedded can")
+        if self.memory is not None:
+            raise InputError("--memory is for --engine duckdb and spark")
+
+
+IN_MEMORY = Options()
+
+
+@contextmanager
+def opened(kind: str, path: Path, reading: Reading, work: Path, memory: str | None) -> Iterator[Engine]:
+    """The engine, closed at the end."""
+    from stream.engine import open_engine
+
+    engine = open_engine(kind, path, reading, work, memory)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def table(kind: str, path: Path, reading: Reading, memory: str | None, asked: Asked) -> VariantTable:
+    """The table of variants of a data set."""
+    from stream.commands._output import progress
+    from stream.engine.source import url_of
+    from stream.engine.work import workspace
+
+    with (
+        workspace(f"work://{url_of(path)}") as work,
+        progress() as bar,
+        opened(kind, path, reading, work, memory) as engine,
+    ):
+        task = bar.add_task(f"{path}: reading", total=None)
+        return engine.count(asked, lambda what: bar.update(task, description=f"{path}: {what}")).table
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What a release of one data set is asked for: by which mechanism, of what, and to where (None: nowhere)."""
+
+    mechanism: Mechanism
+    sensitive: Sequence[str]
+    released: Sequence[str]
+    keep_resources: bool
+    durations: bool
+    list_violations: bool
+    output: Path | None
+
+
+def anonymize(asked: Release, kind: str, memory: str | None, log: Path, reading: Reading) -> Mapping[str, Any]:
+    """Count, plan, apply and write; the documented JSON of `anonymize`."""
+    from stream.commands._output import progress
+    from stream.engine import dataset
+    from stream.engine.source import url_of
+    from stream.engine.work import workspace
+
+    asked.mechanism.variants_by()
+    if asked.durations:
+        raise InputError("--format duration: a data set has timestamps; name a .csv or .parquet file with -o")
+    target = None if asked.output is None else _folder(url_of(asked.output))
+    if target is not None:
+        dataset.refuse_existing(target)
+    place = target or url_of(log)
+    with (
+        workspace(place if target else f"work://{place}") as work,
+        progress() as bar,
+        opened(kind, log, reading, work, memory) as engine,
+    ):
+        return _Run(asked, engine, work, bar).result(target)
+
+
+def _folder(target: str) -> str:
+    from connectors.logs import SUFFIXES
+
+    if target.lower().endswith(SUFFIXES):
+        raise InputError(f"-o {target}: an engine writes a folder of Parquet files; name a folder")
+    return target.rstrip("/")
+
+
+class _Run:
+    """One release by an engine."""
+
+    def __init__(self, asked: Release, engine: Engine, work: Path, bar: Progress) -> None:
+        self._asked, self._engine, self._work, self._bar = asked, engine, work, bar
+        self._task = bar.add_task("reading", total=None)
+
+    def _tell(self, what: str) -> None:
+        self._bar.update(self._task, description=what)
+
+    def result(self, target: str | None) -> Mapping[str, Any]:
+        """Count and plan; write where there is a target."""
+        from stream.commands import _anonymize as once
+
+        mechanism = self._asked.mechanism
+        exposure = self._counted()
+        problem = once.tlkc_problem(mechanism, exposure)
+        found: Mapping[str, Any] = {}
+        if self._asked.list_violations:
+            if problem is None:
+                raise InputError(f"--list-violations is for --mechanism tlkc, not {mechanism.kind}")
+            found = {"violations": once.listed(problem)}
+        if target is None:
+            return found
+        self._tell("mechanism")
+        build, seconds = once.release_once(mechanism, exposure, keep_resources=self._asked.keep_resources)
+        if self._asked.released:
+            from stream.release.attributes import beside
+
+            build = replace(build, not_guaranteed=(*build.not_guaranteed, beside(self._asked.released)))
+        self._write(target, exposure, build)
+        return {**once.summary(mechanism, exposure, build, seconds), **found}
+
+    def _counted(self) -> Exposure:
+        """The table of variants as a mechanism takes it."""
+        import numpy as np
+
+        from stream.engine.contract import Asked
+        from stream.release.contract import Exposure
+
+        mechanism, sensitive = self._asked.mechanism, tuple(self._asked.sensitive)
+        if self._asked.released and not mechanism.releases_attributes:
+            raise InputError(f"--release-attributes: {mechanism.kind} releases no attributes of cases")
+        public = tuple(name for name in self._asked.released if name not in sensitive)
+        if not mechanism.releases_attributes:
+            sensitive = ()
+        counted = self._engine.count(
+            Asked(mechanism.variants_by(), sensitive, public, bins=getattr(mechanism, "bins", {})), self._tell
+        )
+        mechanism.check_unit(counted.unit)
+        log = counted.table.log
+        return Exposure(log, np.ones(log.n_cases, dtype=np.bool_), sensitive, 0, cases=counted.table.count)
+
+    def _write(self, target: str, exposure: Exposure, build: Build) -> None:
+        import numpy as np
+
+        from models.variants import Plan
+        from stream.engine import dataset
+        from stream.engine.contract import ID_DIGITS, Draws
+        from stream.engine.values import common_values
+        from stream.release.attributes import GROUP
+        from stream.release.public_view import carried
+
+        mechanism = self._asked.mechanism
+        assert exposure.cases is not None  # noqa: S101 - a table has them
+        plan = Plan.of(carried(build), build.origin, exposure.cases)
+        leaving = (
+            dataset.made(plan, lambda size: [secrets.token_hex(ID_DIGITS // 2) for _ in range(size)])
+            if plan.is_made
+            else self._engine.leaving(plan, Draws(), self._tell)
+        )
+        leave = np.zeros(exposure.log.n_cases, dtype=np.int64)
+        leave[build.origin[build.origin >= 0]] = exposure.cases[build.origin[build.origin >= 0]]
+        classes, least = exposure.log.case_attributes, getattr(mechanism, "K", GROUP)
+        held = [name for name in self._asked.released if name in exposure.sensitive]
+        shown = dataset.Shown(
+            {name: self._engine.values(name).values for name in self._asked.released if name not in held},
+            {name: common_values(classes[name], leave, least) for name in held},
+        )
+        parameters = mechanism.model_dump(mode="json", exclude={"kind"})
+        privacy = {"mechanism": mechanism.kind, "parameters": parameters, "time_basis": build.time_basis}
+        self._bar.update(self._task, total=plan.cases)
+        dataset.write(
+            target, self._work, plan, leaving, shown,
+            lambda files: _manifest(mechanism, exposure, build, plan, self._asked.released, files),
+            privacy={"anonymizations": privacy, "time_basis": build.time_basis},
+            tell=lambda done: self._bar.update(self._task, completed=done),
+        )  # fmt: skip
+
+
+def _manifest(
+    mechanism: Mechanism, exposure: Exposure, build: Build, plan: Any, released: Sequence[str], files: list[FileEntry]
+) -> Mapping[str, Any]:
+    """The public manifest of a data set: for a dp release nothing in it is read off the data."""
+    from stream.release.manifest import VERSION, promise, software
+
+    parameters = mechanism.model_dump(mode="json", exclude={"kind"})
+    body: dict[str, Any] = {
+        "version": VERSION,
+        "published": datetime.now(UTC).isoformat(timespec="seconds"),
+        "mechanism": {"kind": mechanism.kind, "parameters": parameters, **build.public},
+        "promise": promise(mechanism, build, sensitive=bool(exposure.sensitive)),
+        "time_basis": build.time_basis,
+        "carries": [*build.carries, *released],
+        "software": software(),
+    }
+    if mechanism.reads_data_in_gate:
+        body["counts"] = {"cases": plan.cases, "events": plan.events, "variants": _variants(plan)}
+    return {**body, "files": files}
+
+
+def _variants(plan: Any) -> int:
+    """Distinct sequences of activities among the traces that leave."""
+    return len(set(plan.traces.trace_keys({})))

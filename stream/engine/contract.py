@@ -1,0 +1,123 @@
+"""What an engine is: it counts the variants of a data set, and says which released trace each case gets.
+
+What is drawn for a case (its released id, its place among the cases of its variant) comes from HMAC-SHA256 of its id
+under a key that is made for one release and thrown away: a task that an engine runs again draws the same, and nobody
+outside draws it at all. Noise is drawn where the plan is made, never by an engine.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from models.anonymize.sensitive import Edges
+from models.eventlog import Codes, Column, Ints
+from models.knowledge import Knowledge
+from models.variants import Plan, VariantTable
+
+KINDS = ("embedded", "duckdb", "spark")
+
+ID_DIGITS = 20
+"""Hexadecimal digits of a released case id: of 10^9 cases two get the same one with probability 4 in 10^7."""
+
+BLOCK = 64
+"""Bytes of a block of SHA-256: HMAC pads its key to it."""
+
+Tell = Callable[[str], None]
+"""Called with what an engine does next, in a word or two."""
+
+
+def silent(_: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be counted.
+
+    * `knowledge`: whose items make a variant;
+    * `sensitive`: attributes of a case, each a column of the table; `classes`: as the classes that C bounds,
+      numbers cut by `bins` or at their quartiles, else as they are;
+    * `public`: attributes that leave as they are: not in the table, but with the case when a plan is applied;
+    * `written`: labels and values in the form that any file can hold (`models.anonymize.values`), as releases need it.
+    """
+
+    knowledge: Knowledge
+    sensitive: tuple[str, ...] = ()
+    public: tuple[str, ...] = ()
+    bins: Mapping[str, Edges] = field(default_factory=dict)
+    classes: bool = True
+    written: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """`table`: the variants; `unit`: the coarsest unit of which all times are whole multiples apart, where that is
+    coarser than the knowledge asks for."""
+
+    table: VariantTable
+    unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """Some of the cases that leave, in the order of their ids. `ids`: of each; `trace`: int64, its trace in the plan;
+    `row`: int64, its row in the table; `attributes`: codes of its public attributes, by name."""
+
+    ids: Sequence[str]
+    trace: Ints
+    row: Ints
+    attributes: Mapping[str, Codes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The key of one release: what its cases draw."""
+
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def pads(self, purpose: str) -> tuple[bytes, bytes]:
+        """Inner and outer block of HMAC-SHA256 under the key of a purpose: HMAC(key, text) is
+        sha256(outer + sha256(inner + text))."""
+        import hashlib
+        import hmac
+
+        own = hmac.new(self.key, purpose.encode(), hashlib.sha256).digest().ljust(BLOCK, b"\0")
+        return bytes(byte ^ 0x36 for byte in own), bytes(byte ^ 0x5C for byte in own)
+
+    def of(self, purpose: str, case: str) -> str:
+        """What a case draws, 64 hexadecimal digits."""
+        import hashlib
+
+        inner, outer = self.pads(purpose)
+        text = case.encode("utf-8", "surrogatepass")
+        return hashlib.sha256(outer + hashlib.sha256(inner + text).digest()).hexdigest()
+
+
+class Engine(Protocol):
+    """One data set, opened. `count` comes before `leaving`."""
+
+    @property
+    def cases(self) -> int: ...
+    def count(self, asked: Asked, tell: Tell = silent) -> Counted: ...
+    def values(self, name: str) -> Column:
+        """The distinct values of a public attribute: what the codes of `Leaving` stand for."""
+        ...
+
+    def leaving(self, plan: Plan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+        """The cases that leave, ascending by released id."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def sql_text(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_name(name: str) -> str:
+    """A name of a column as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,68 @@
+"""The engine `embedded`: the log in memory, read as every command reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from connectors import read_log
+from connectors.reading import Reading
+from models.anonymize.accuracy import coarser_unit
+from models.anonymize.sensitive import class_columns, refuse_identifying
+from models.anonymize.values import written
+from models.eventlog import Column, EventLog, Ints
+from models.variants import GONE, Plan, variant_table
+from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent
+
+BATCH = 50_000
+"""Cases that are handed on at once."""
+
+
+class Embedded:
+    """A log in memory."""
+
+    def __init__(self, source: Path | EventLog, reading: Reading = Reading()) -> None:  # noqa: B008 - frozen
+        self._log = source if isinstance(source, EventLog) else read_log(source, reading=reading)
+        self._row: Ints = np.empty(0, dtype=np.int64)
+        self._public: dict[str, Column] = {}
+
+    @property
+    def cases(self) -> int:
+        return self._log.n_cases
+
+    def count(self, asked: Asked, tell: Tell = silent) -> Counted:
+        """The table of the log. InputError for an attribute that it lacks or that names cases."""
+        tell("variants")
+        known = asked.knowledge
+        unit = coarser_unit(self._log, known.T) if known.structure == "rel" else None
+        names = tuple(dict.fromkeys((*asked.sensitive, *asked.public)))
+        log = self._log
+        if asked.written:
+            refuse_identifying(log, names, asked.bins)
+            log = written(log, names)
+        own = {name: log.case_values(name) for name in asked.sensitive}
+        classes = class_columns(log, asked.sensitive, asked.bins) if asked.classes and asked.written else own
+        table, self._row = variant_table(log, known, classes)
+        self._public = {name: log.case_values(name) for name in asked.public}
+        return Counted(table, unit)
+
+    def values(self, name: str) -> Column:
+        return self._public[name]
+
+    def leaving(self, plan: Plan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+        tell("cases")
+        drawn = np.asarray([draws.of("place", case) for case in self._log.case_ids])
+        trace = plan.assigned(self._row, drawn)
+        chosen = np.flatnonzero(trace != GONE)
+        ids = np.asarray([draws.of("id", self._log.case_ids[case])[:ID_DIGITS] for case in chosen.tolist()])
+        order = np.argsort(ids)
+        for begin in range(0, len(order), BATCH):
+            part = order[begin : begin + BATCH]
+            cases = chosen[part]
+            attributes = {name: column.codes[cases] for name, column in self._public.items()}
+            yield Leaving(ids[part].tolist(), trace[cases], self._row[cases], attributes)
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,188 @@
+"""A data set that an engine reads: Parquet or CSV files by name, folder, partitioned folder, pattern or fsspec URL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from connectors.columns import CASE_PREFIX, Names
+from connectors.frame import check_columns
+from connectors.headers import resolved, said
+from connectors.reading import Reading
+from connectors.times import zone
+from models.errors import InputError
+
+PARQUET, CSV = ".parquet", ".csv"
+_SUFFIXES = {".parquet": PARQUET, ".csv": CSV, ".csv.gz": CSV, ".tsv": CSV, ".tsv.gz": CSV}
+_URL = re.compile(r"([a-z][a-z0-9+.-]+):/+(?=[^/])")
+
+
+def url_of(path: Path | str) -> str:
+    """The path as text; a URL that a path has taken a slash from (`s3:/bucket/x`) as a URL again."""
+    text = str(path)
+    found = _URL.match(text)
+    if found is None or "://" in text[: found.end()]:
+        return text
+    return f"{found[1]}://{text[found.end() :]}"
+
+
+def is_url(text: str) -> bool:
+    """Whether the text names something that is no file of this machine."""
+    return "://" in text and not text.startswith("file://")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The files of a data set, of one kind, in the order in which their rows count (by name), and their columns.
+
+    `types`: Arrow types by column (texts for CSV); `partitions`: columns that stand in the names of folders.
+    """
+
+    name: str
+    kind: str
+    files: tuple[str, ...]
+    names: Names
+    types: dict[str, Any]
+    partitions: tuple[str, ...]
+    reading: Reading
+    dialect: Any = None
+
+    @property
+    def header(self) -> list[str]:
+        return [*self.types, *self.partitions]
+
+    @property
+    def zone(self) -> str | None:
+        """The zone of times that carry none. InputError where it is unknown."""
+        if self.reading.timezone is None:
+            return None
+        zone(self.reading.timezone)
+        return self.reading.timezone
+
+    @property
+    def times_are_texts(self) -> bool:
+        import pyarrow as pa
+
+        kind = self.types.get(self.names.time, pa.string())
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+    def column(self, attribute: str) -> tuple[str | None, str | None]:
+        """The columns of an attribute: the case's own, and that of events. InputError where there is neither."""
+        taken = {self.names.case, self.names.activity, self.names.time, self.names.resource}
+        own, of_events = f"{CASE_PREFIX}{attribute}", attribute
+        found = tuple(name if name in self.header and name not in taken else None for name in (own, of_events))
+        if found == (None, None):
+            known = sorted({name.removeprefix(CASE_PREFIX) for name in self.header if name not in taken})
+            raise InputError(f"attribute {attribute!r} is not in the log; it has {', '.join(known) or 'none'}")
+        return found[0], found[1]
+
+
+def opened(path: Path | str, reading: Reading) -> Source:
+    """The data set at a path, pattern or URL. InputError where it is none, or has no case, activity or time."""
+    text = url_of(path)
+    system, files = _listed(text)
+    kinds = {kind for file in files if (kind := _kind(file))}
+    if len(kinds) != 1:
+        what = "no such file, or no Parquet or CSV" if not kinds else "both Parquet and CSV files"
+        raise InputError(f"{text}: {what}; engines read Parquet or CSV files, other logs only --engine embedded")
+    kind = kinds.pop()
+    partitions = _partitions(files, text)
+    dialect = None
+    if kind == PARQUET:
+        types = _parquet_types(system, files, text)
+    else:
+        types, dialect = _csv_types(files, reading, text)
+    header = [*types, *partitions]
+    names = resolved(header, reading.columns)
+    check_columns(header, names, text)
+    note = said(header, reading.columns, names)
+    if note:
+        reading.say(note)
+    whole = [f"{text.split('://')[0]}://{file}" if is_url(text) else file for file in files]
+    return Source(text, kind, tuple(whole), names, types, partitions, reading, dialect)
+
+
+def _listed(text: str) -> tuple[Any, list[str]]:
+    """The file system, and the files, by name; hidden ones are left out."""
+    import fsspec
+
+    try:
+        system, root = fsspec.core.url_to_fs(text)
+        if any(sign in root for sign in "*?["):
+            found = system.glob(root)
+        elif system.isdir(root):
+            found = system.find(root)
+        else:
+            found = [root] if system.exists(root) else []
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{text}: this kind of URL needs a client of fsspec that is not installed") from error
+    except OSError as error:
+        raise InputError(
+            f"{text}: cannot be listed ({type(error).__name__}); look at the address and its rights"
+        ) from error
+    stem = root.rstrip("/")
+    shown = [file for file in found if not _hidden(file.removeprefix(stem)) and _kind(file)]
+    return system, sorted(shown)
+
+
+def _hidden(inside: str) -> bool:
+    return any(part.startswith((".", "_")) for part in inside.split("/") if part)
+
+
+def _kind(file: str) -> str | None:
+    return next((kind for suffix, kind in _SUFFIXES.items() if file.lower().endswith(suffix)), None)
+
+
+def _partitions(files: Iterable[str], text: str) -> tuple[str, ...]:
+    """The columns in the names of folders (`year=2024/`), which every file must have."""
+    found = {tuple(part.partition("=")[0] for part in file.split("/")[:-1] if "=" in part) for file in files}
+    if len(found) > 1:
+        raise InputError(f"{text}: files lie in folders of other partitions than the first; name one data set")
+    return found.pop() if found else ()
+
+
+def _parquet_types(system: Any, files: list[str], text: str) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types: dict[str, Any] = {}
+    for place, file in enumerate(files):
+        try:
+            with system.open(file, "rb") as stream:
+                schema = pq.ParquetFile(stream).schema_arrow
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{file}: not a readable Parquet file; fetch it again") from error
+        own = {name: _plain(schema.field(name).type) for name in schema.names}
+        if place and own != types:
+            raise InputError(f"{file}: other columns than the first file of {text}; write them alike")
+        types = own
+    return types
+
+
+def _plain(kind: Any) -> Any:
+    import pyarrow as pa
+
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _csv_types(files: list[str], reading: Reading, text: str) -> tuple[dict[str, Any], Any]:
+    """All columns of CSV are texts; every file must be written as the first one is."""
+    import pyarrow as pa
+
+    from connectors.csv import dialect_of
+
+    if is_url(text):
+        raise InputError(f"{text}: CSV is read from files of this machine only; store Parquet, or fetch it")
+    found = [dialect_of(Path(file), reading) for file in files]
+    first = found[0]
+    for file, own in zip(files, found, strict=True):
+        if own != first:
+            raise InputError(f"{file}: written otherwise than the first file of {text}; only --engine embedded can")
+    if not first.encoding.lower().startswith(("utf-8", "utf8", "ascii")) or first.blank:
+        raise InputError(f"{text}: written in {first.encoding}, or with blanks; only --engine embedded can")
+    if first.named != list(first.header):
+        raise InputError(f"{text}: a column has no name; only --engine embedded can")
+    return {name: pa.string() for name in first.header}, first

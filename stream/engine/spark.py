@@ -1,0 +1,465 @@
+"""The engine `spark`: a cluster that exists, or `local[*]`. Needs the extra `spark` and Java 17.
+
+Executors read, sort, group and count; labels, times of other zones and classes are decided on distinct values in the
+driver, by the same functions as for a log in memory. Nothing of ours runs on an executor, so the cluster needs no
+veilstream. What a case draws is a function of its id and the key of the release: a task that is run again, or twice at
+once, draws the same. The key stands in the plan of the query, which those who run the cluster can see, as they can see
+the data.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from connectors.frame import plain, zoneless
+from connectors.times import FIRST_YEAR, LAST_YEAR, SECOND
+from models.errors import InputError, NoEventsError, VeilstreamError
+from models.eventlog import MISSING, Column
+from models.knowledge import NANOSECONDS, Knowledge, Unit
+from models.variants import GONE, Plan, VariantTable, table_of
+from stream.engine import values
+from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent
+from stream.engine.items import alphabet_of, floor_sql, item_sql
+from stream.engine.moments import MINUTE, local_minutes, units_coarser_than
+from stream.engine.source import CSV, Source, is_url
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BATCH = 50_000
+"""Cases that are handed on at once."""
+
+ROW_BITS = 40
+"""As for duckdb: a row's place in the data set is one number."""
+
+
+class Spark:
+    """A data set under Spark. `work`: where `local[*]` keeps what does not fit into memory."""
+
+    def __init__(self, source: Source, work: Path, memory: str | None = None) -> None:
+        self._source = _readable(source)
+        self._session = session(work, memory)
+        self._asked = Asked(Knowledge())
+        self._cases = 0
+        self._public: dict[str, Column] = {}
+        self._kept: list[DataFrame] = []
+        self._variants: DataFrame | None = None
+        self._held: DataFrame | None = None
+        self._firsts = np.empty(0, dtype=np.int64)
+
+    @property
+    def cases(self) -> int:
+        return self._cases
+
+    def close(self) -> None:
+        for frame in self._kept:
+            frame.unpersist()
+        self._session.stop()
+
+    def values(self, name: str) -> Column:
+        return self._public[name]
+
+    def count(self, asked: Asked, tell: Tell = silent) -> Counted:
+        """The table of the data set. InputError as the readers of a log in memory, with file and row."""
+        with _Said(self._source):
+            self._asked = asked
+            values.check_bins(asked)
+            known = asked.knowledge
+            if known.structure == "rel" and known.clock == "log" and known.T in ("hours", "days"):
+                raise InputError('clock = "log": this log does not say by which clock it was written; use "utc"')
+            tell("reading")
+            rows = self._timed(self._placed())
+            tell("labels")
+            items, rows = self._items(known, rows)
+            tell("cases")
+            gathered = self._gathered(known, items, rows)
+            tell("variants")
+            table = self._table(known, items, gathered, rows)
+            return Counted(table, self._unit(known.T, rows) if known.structure == "rel" else None)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self._asked.sensitive, *self._asked.public)))
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        from pyspark import StorageLevel
+
+        self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return self._kept[-1]
+
+    # Rows
+
+    def _placed(self) -> DataFrame:
+        """Case c, activity a, resource r, time t (ns), whether it is in UTC z, file f and row n, attributes x0, y0
+        (own, of events) ..."""
+        source, names = self._source, self._source.names
+        reader = self._session.read.option("mergeSchema", "false")
+        if source.partitions:
+            reader = reader.option("basePath", source.name)
+        files = [file if is_url(file) else Path(file).absolute().as_uri() for file in source.files]
+        raw = reader.parquet(*files)
+        time, zoned = _time(source)
+        columns = [
+            f"{_text(source, names.case, 'case')} AS c",
+            f"{_text(source, names.activity, 'activity')} AS a",
+            f"{_text(source, names.resource, 'resource')} AS r" if names.resource in source.header else "'' AS r",
+            f"{time} AS t",
+            f"{zoned} AS z",
+            "regexp_replace(_metadata.file_path, '^file:/+', 'file:///') AS path",
+            "_metadata.row_index AS n",
+        ]
+        for place, name in enumerate(self._names):
+            own, of_events = source.column(name)
+            columns += [f"{_attribute(source, own)} AS x{place}", f"{_attribute(source, of_events)} AS y{place}"]
+        if names.resource not in source.header:
+            columns[2] = "CAST(NULL AS STRING) AS r"
+        places = self._session.createDataFrame(
+            list(zip(files, range(len(files)), strict=True)), "path STRING, f BIGINT"
+        )
+        rows = raw.selectExpr(*columns).join(places.hint("broadcast"), "path", "left").drop("path")
+        self._check(rows)
+        return rows
+
+    def _check(self, rows: DataFrame) -> None:
+        source = self._source
+        tests = {"c": "c IS NULL OR c = ''", "a": "a IS NULL OR a = ''", "t": "t IS NULL", "f": "f IS NULL"}
+        found = rows.selectExpr(
+            "count(*) AS rows", *(f"count_if({test}) AS bad_{name}" for name, test in tests.items())
+        )
+        counts = found.collect()[0]
+        if not counts["rows"]:
+            raise NoEventsError(f"{source.name}: the log holds no events")
+        if counts["bad_f"]:
+            raise VeilstreamError(f"{source.name}: spark names its files otherwise than they were listed")
+        for name, role in (("c", "case"), ("a", "activity"), ("t", "time")):
+            if counts[f"bad_{name}"]:
+                where, column = self._first(rows, tests[name]), getattr(source.names, role)
+                raise InputError(f"{where}: no {column}; every event needs one (another column: --columns {role}=...)")
+
+    def _first(self, rows: DataFrame, test: str) -> str:
+        file, row = rows.where(test).orderBy("f", "n").select("f", "n").first()
+        return f"{self._source.files[file]}: row {row + 1}"
+
+    def _timed(self, rows: DataFrame) -> DataFrame:
+        """The rows with all times in UTC."""
+        local = rows.where("NOT z").selectExpr(f"floor(t / {MINUTE}D) AS m").distinct().toArrow()["m"].to_numpy()
+        if len(local):
+            if self._source.zone is None:
+                raise zoneless(self._first(rows, "NOT z"), self._source.names.time)
+            minute, moment, still = local_minutes(local, self._source.zone, self._source.name, texts=False)
+            small = self._small({"m": minute, "moment": moment, "still": still})
+            shift = f"CASE WHEN z THEN t WHEN still THEN moment ELSE moment + (t - m * {MINUTE}L) END AS t"
+            others = [f"rows.{name}" for name in rows.columns if name not in ("t", "z")]
+            rows = rows.alias("rows").join(small.hint("broadcast"), _condition(f"NOT z AND t div {MINUTE} = m"), "left")
+            rows = rows.selectExpr(*others, shift)
+        begin, end = rows.selectExpr("min(t)", "max(t)").collect()[0]
+        years = [int(np.datetime64(moment, "ns").astype("datetime64[Y]").astype(int)) + 1970 for moment in (begin, end)]
+        if years[0] < FIRST_YEAR or years[1] > LAST_YEAR:
+            name = self._source.names.time
+            raise InputError(f"{self._source.name}: {name} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
+        return rows
+
+    def _small(self, columns: dict[str, Any]) -> DataFrame:
+        import pyarrow as pa
+
+        return self._session.createDataFrame(pa.table(columns))
+
+    # Items
+
+    def _items(self, known: Knowledge, rows: DataFrame) -> tuple[dict[str, Column], DataFrame]:
+        """Labels of activities and resources, and the rows with their codes `ka`, `kr`."""
+        import pyarrow as pa
+
+        found = {}
+        for role, column in (("activity", "a"), ("resource", "r")):
+            if role not in known.carries:
+                continue
+            texts = sorted(row[0] for row in rows.select(column).distinct().collect() if row[0] is not None)
+            labels = values.labels(texts, self._asked, resource=role == "resource")
+            codes = self._small(
+                {column: pa.array(texts, pa.string()), f"k{column}": pa.array(labels.codes, pa.int64())}
+            )
+            rows = rows.join(codes.hint("broadcast"), column, "left")
+            found[role] = labels
+        if "resource" in found and not (found["resource"].codes >= 0).any():
+            raise InputError("the log has no resource; attribute re and ar need one (XES key org:resource)")
+        return found, rows
+
+    def _gathered(self, known: Knowledge, items: dict[str, Column], rows: DataFrame) -> DataFrame:
+        """Of each case its items in order, its first row, its attributes."""
+        if known.structure == "rel":
+            rows = rows.join(rows.groupBy("c").agg({"t": "min"}).withColumnRenamed("min(t)", "begin"), "c")
+            unit = NANOSECONDS[known.T]
+            rows = rows.selectExpr("*", f"{floor_sql('t', unit, 'div')} - {floor_sql('begin', unit, 'div')} AS tick")
+        item = item_sql(known, items, "ka", "coalesce(kr, -1) + 1", "tick")
+        attributes = [
+            text
+            for place in range(len(self._names))
+            for text in (
+                f"max(x{place}) AS x{place}",
+                f"coalesce(min(x{place}) <> max(x{place}), false) AS v{place}",
+                f"max(IF(y{place} IS NULL, NULL, struct(t, f, n, y{place}))).y{place} AS y{place}",
+            )
+        ]
+        rows.createOrReplaceTempView("veilstream_rows")
+        trace = f"transform(array_sort(collect_list(struct(t, f, n, CAST({item} AS BIGINT) AS k))), one -> one.k)"
+        first = f"min(shiftleft(f, {ROW_BITS}) + n)"
+        listed = ", ".join([f"{trace} AS trace", f"{first} AS first", *attributes])
+        gathered = self._keep(self._session.sql(f"SELECT c, {listed} FROM veilstream_rows GROUP BY c"))  # noqa: S608
+        self._cases = gathered.count()
+        return gathered
+
+    # Attributes and the table
+
+    def _classes(self, place: int, name: str, gathered: DataFrame, rows: DataFrame) -> tuple[Column, DataFrame]:
+        """The class or value of each kind of case by an attribute, and the kinds with their codes."""
+        from pyspark.sql.types import IntegerType, StructField, StructType
+
+        varying = gathered.where(f"v{place}").agg({"first": "min"}).collect()[0][0]
+        if varying is not None:
+            file, row = varying >> ROW_BITS, varying & ((1 << ROW_BITS) - 1)
+            raise InputError(
+                f"{self._source.files[file]}: row {row + 1}: the case that begins here has two values of "
+                f"'case:{name}'; a column that varies in a case may not be called case:..."
+            )
+        own_name, last_name = self._source.column(name)
+        kinds = gathered.groupBy(f"x{place}", f"y{place}")
+        found = sorted(kinds.agg({"*": "count", "first": "min"}).collect(), key=lambda row: row["min(first)"])
+        cases = np.asarray([row["count(1)"] for row in found], dtype=np.int64)
+        own = self._coded([row[f"x{place}"] for row in found], f"x{place}", rows) if own_name else None
+        last = self._coded([row[f"y{place}"] for row in found], f"y{place}", rows) if last_name else None
+        column = values.attribute(name, own, last, cases, self._asked)
+        types = {field.name: field.dataType for field in gathered.schema}
+        lines = [
+            (row[f"x{place}"], row[f"y{place}"], code) for row, code in zip(found, column.codes.tolist(), strict=True)
+        ]
+        schema = StructType(
+            [
+                StructField(f"x{place}", types[f"x{place}"]),
+                StructField(f"y{place}", types[f"y{place}"]),
+                StructField(f"k{place}", IntegerType()),
+            ]
+        )
+        return column, self._session.createDataFrame(lines, schema)
+
+    def _coded(self, found: list[Any], column: str, rows: DataFrame) -> Column:
+        """The values of kinds, over all values of the column in order of first appearance."""
+        known = rows.where(f"{column} IS NOT NULL").groupBy(column)
+        every = known.agg(_expression(f"min(shiftleft(f, {ROW_BITS}) + n) AS first")).collect()
+        order = [row[column] for row in sorted(every, key=lambda row: row["first"])]
+        code = {value: place for place, value in enumerate(order)}
+        codes = [MISSING if value is None else code[value] for value in found]
+        return Column(np.asarray(codes, dtype=np.int32), tuple(plain(value) for value in order))
+
+    def _table(self, known: Knowledge, items: dict[str, Column], gathered: DataFrame, rows: DataFrame) -> VariantTable:
+        held, classes = gathered, []
+        for place, name in enumerate(self._names):
+            column, kinds = self._classes(place, name, gathered, rows)
+            self._public[name] = column
+            classes.append(column)
+            same = f"held.x{place} <=> own.x{place} AND held.y{place} <=> own.y{place}"
+            joined = held.alias("held").join(kinds.alias("own").hint("broadcast"), _condition(same))
+            held = joined.selectExpr("held.*", f"own.k{place}")
+        keys = [f"k{place}" for place, name in enumerate(self._names) if name in self._asked.sensitive]
+        self._held = held
+        grouped = held.groupBy("trace", *keys).agg(_expression("count(*) AS cases"), _expression("min(first) AS first"))
+        self._variants = self._keep(grouped)
+        found = self._variants.orderBy("first").toArrow().combine_chunks()
+        self._firsts = found["first"].to_numpy()
+        trace = found["trace"].chunk(0)
+        offsets = trace.offsets.to_numpy().astype(np.int64)
+        flat, codes = np.unique(trace.values.to_numpy()[offsets[0] : offsets[-1]], return_inverse=True)
+        own = {
+            self._names[place]: Column(found[f"k{place}"].to_numpy().astype(np.int32), column.values).take(slice(None))
+            for place, column in enumerate(classes)
+            if f"k{place}" in keys
+        }
+        count = found["cases"].to_numpy().astype(np.int64)
+        alphabet = alphabet_of(flat.astype(np.int64), known, items)
+        return table_of(known, alphabet, offsets - offsets[0], codes.astype(np.int32), own, count)
+
+    def _unit(self, T: Unit, rows: DataFrame) -> str | None:
+        begin, end = rows.selectExpr("min(t)", "max(t)").collect()[0]
+        units = units_coarser_than(T)
+        if end == begin or not units:
+            return None
+        fits = rows.selectExpr(*(f"bool_and((t - {begin}) % {size} = 0)" for _, size in units)).collect()[0]
+        fitting = [unit for (unit, _), fit in zip(units, fits, strict=True) if fit]
+        return fitting[-1] if fitting else None
+
+    # What leaves
+
+    def leaving(self, plan: Plan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+        tell("cases")
+        names = self._asked.public
+        with _Said(self._source):
+            lines = self._leaving(plan, draws).toLocalIterator(prefetchPartitions=True)
+            while batch := list(islice(lines, BATCH)):
+                ids, trace, row, *codes = zip(*batch, strict=True)
+                attributes = {name: np.asarray(own, dtype=np.int32) for name, own in zip(names, codes, strict=True)}
+                yield Leaving(ids, np.asarray(trace, dtype=np.int64), np.asarray(row, dtype=np.int64), attributes)
+
+    def _leaving(self, plan: Plan, draws: Draws) -> DataFrame:
+        """Released id, trace, row and public attributes of each case that leaves, by id."""
+        if self._held is None or self._variants is None:
+            raise AssertionError("count comes before leaving")
+        ends = np.cumsum(plan.count)
+        before = np.concatenate(([0], ends))[np.searchsorted(plan.row, plan.row)]
+        parts = self._small(
+            {
+                "first_of_row": self._firsts[plan.row],
+                "v": plan.row.astype(np.int64),
+                "leaves": plan.trace.astype(np.int64),
+                "low": (ends - plan.count - before).astype(np.int64),
+                "high": (ends - before).astype(np.int64),
+            }
+        )
+        keys = ["trace", *(f"k{place}" for place, name in enumerate(self._names) if name in self._asked.sensitive)]
+        same = " AND ".join(f"held.{key} <=> variants.{key}" for key in keys)
+        rows = self._variants.selectExpr("first AS first_of_row", *keys)
+        cases = self._held.alias("held").join(rows.alias("variants"), _condition(same))
+        parted = len(np.unique(plan.row)) < len(plan.row)
+        rank = f"row_number() OVER (PARTITION BY first_of_row ORDER BY {_drawn(draws, 'place')}) - 1" if parted else "0"
+        codes = [f"k{self._names.index(name)} AS p{place}" for place, name in enumerate(self._asked.public)]
+        shown = [code.replace("k", "held.k", 1) for code in codes]
+        placed = cases.selectExpr(
+            f"substr({_drawn(draws, 'id')}, 1, {ID_DIGITS}) AS id", "first_of_row", f"{rank} AS place", *shown
+        )
+        chosen = placed.join(parts, "first_of_row").where(f"leaves <> {GONE}")
+        if parted:
+            chosen = chosen.where("place >= low AND place < high")
+        return chosen.select("id", "leaves", "v", *(f"p{k}" for k in range(len(codes)))).orderBy("id")
+
+
+def session(work: Path, memory: str | None) -> SparkSession:
+    """The session of spark-submit where there is one, else a local one."""
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise InputError('--engine spark needs pyspark: install "veilstream[spark]"') from error
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")  # of pandas' next version
+    builder = SparkSession.builder.appName("veilstream")
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.legacy.parquet.nanosAsLong": "true",
+        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+        "spark.sql.ansi.enabled": "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(work),
+    }
+    if memory is not None:
+        settings |= {"spark.driver.memory": memory, "spark.executor.memory": memory}
+    if not {"PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"} & os.environ.keys():  # else told elsewhere
+        settings |= {"spark.master": "local[*]", "spark.sql.shuffle.partitions": "8"}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        made: SparkSession = builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise VeilstreamError(f"--engine spark: no session ({type(error).__name__}); is Java 17 installed?") from None
+    made.sparkContext.setLogLevel("OFF")
+    return made
+
+
+def _readable(source: Source) -> Source:
+    """The data set, or InputError with the engine that reads it."""
+    import pyarrow as pa
+
+    if source.kind == CSV:
+        raise InputError(f"{source.name}: CSV is no data set for spark; write Parquet, or use --engine duckdb")
+    kind = source.types.get(source.names.time, pa.string())
+    if not (pa.types.is_timestamp(kind) or (pa.types.is_integer(kind) and source.reading.unit is not None)):
+        raise InputError(f"{source.name}: times of type {kind} are read by --engine duckdb or embedded")
+    if source.reading.time_format is not None:
+        raise InputError(f"{source.name}: --time-format is read by --engine embedded only")
+    return source
+
+
+def _name(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _text(source: Source, column: str, role: str) -> str:
+    import pyarrow as pa
+
+    kind = source.types.get(column, pa.string())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind):
+        return f"CAST({_name(column)} AS STRING)"
+    raise InputError(f"{source.name}: column {column!r} ({role}) is {kind}; only --engine embedded reads it")
+
+
+def _attribute(source: Source, column: str | None) -> str:
+    import pyarrow as pa
+
+    if column is None:
+        return "CAST(NULL AS INT)"
+    kind = source.types.get(column, pa.string())
+    if pa.types.is_floating(kind):
+        return f"IF(isnan({_name(column)}), NULL, {_name(column)})"
+    if (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+    ):
+        return _name(column)
+    raise InputError(f"{source.name}: column {column!r} is {kind}; --engine duckdb or embedded reads it")
+
+
+def _time(source: Source) -> tuple[str, str]:
+    """Nanoseconds since 1970, and whether they are in UTC."""
+    import pyarrow as pa
+
+    from connectors.times import UNITS
+
+    kind, name = source.types[source.names.time], _name(source.names.time)
+    if pa.types.is_integer(kind):
+        return f"{name} * {UNITS[str(source.reading.unit)]}L", "true"
+    zoned = "true" if kind.tz is not None else "false"
+    if kind.unit == "ns":  # read as a number (nanosAsLong): Spark's own times end at the microsecond
+        return name, zoned
+    return f"unix_micros(CAST({name} AS TIMESTAMP)) * {SECOND // 1_000_000}L", zoned
+
+
+def _drawn(draws: Draws, purpose: str) -> str:
+    """HMAC-SHA256 of the case in SQL."""
+    inner, outer = draws.pads(purpose)
+    inside = f"sha2(concat(unhex('{inner.hex()}'), encode(c, 'utf-8')), 256)"
+    return f"sha2(concat(unhex('{outer.hex()}'), unhex({inside})), 256)"
+
+
+def _expression(text: str) -> Any:
+    from pyspark.sql.functions import expr
+
+    return expr(text)
+
+
+_condition = _expression
+
+
+class _Said:
+    """Errors of Spark as one clear line without content: its messages quote values."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        if isinstance(error, (PySparkException, Py4JError)):
+            raise VeilstreamError(
+                f"{self._source.name}: spark failed ({type(error).__name__}); its own log says where"
+            ) from None

@@ -1,0 +1,67 @@
+"""Folders for what an engine keeps while it works: one run at a time, and nothing left of a run that was killed."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from models.errors import RefusedError, kind_of
+from stream.engine.source import is_url
+
+
+@contextmanager
+def workspace(target: str) -> Iterator[Path]:
+    """A new folder `.NAME.<random>.tmp` beside the target, for this user only; of a URL, in the system's folder for
+    temporary files. It is removed at the end; what a killed run left is removed here. RefusedError where another run
+    works on the same target."""
+    parent, name = _place(target)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        with _alone(parent / f".{name}.lock", target):
+            for left in parent.glob(f".{_literal(name)}.*.tmp"):
+                shutil.rmtree(left, ignore_errors=True)
+            folder = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".tmp", dir=parent))
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+    except OSError as error:
+        raise kind_of(error)(f"{parent}: cannot be written ({error.strerror})") from error
+
+
+def _place(target: str) -> tuple[Path, str]:
+    if not is_url(target):
+        path = Path(target.removeprefix("file://")).absolute()
+        return path.parent, path.name
+    digest = hashlib.sha256(target.encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()), f"veilstream-{os.getuid()}-{digest}"
+
+
+def _literal(name: str) -> str:
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in name)
+
+
+@contextmanager
+def _alone(lock: Path, target: str) -> Iterator[None]:
+    """The lock of a target: held by one process, and given back by the system when that is killed."""
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise RefusedError(f"{target}: another run is just writing this; wait for it, or name another") from None
+        if lock.exists() and os.fstat(handle).st_ino == lock.stat().st_ino:
+            break
+        os.close(handle)  # its last holder has removed it since
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(handle)

@@ -1,0 +1,157 @@
+"""Spark on this machine: the same tables and the same draws as in memory, also where tasks fail and are run again."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from connectors.reading import Reading
+from stream.engine.contract import Draws
+from stream.engine.embedded import Embedded
+from stream.engine.source import opened
+from tests.conftest import missing
+from tests.property.test_engines_agree import ASKED, cases_of, random_plan, random_rows, written_as
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+
+
+@pytest.fixture(autouse=True)
+def master(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads of this machine; a task may fail three times."""
+    if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
+        missing("spark", 'pyspark or Java is not installed (extra "spark", Java 17)')
+    monkeypatch.setenv(
+        "PYSPARK_SUBMIT_ARGS",
+        "--master local[2,4] --conf spark.sql.shuffle.partitions=2 --driver-memory 512m pyspark-shell",
+    )
+
+
+@pytest.mark.parametrize(("asked", "zoned"), [(ASKED[0], True), (ASKED[2], False)], ids=["zoned", "local"])
+def test_the_same_table_and_the_same_cases(asked: Any, zoned: bool, tmp_path: Path) -> None:
+    """Row by row, in the same order; ids and traces case by case, where every task of the last step fails once."""
+
+    def fail(batches: Any) -> Any:
+        """The batches as they are, in the second attempt of a task."""
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        if task is not None and task.attemptNumber() == 0:
+            raise RuntimeError("the first attempt fails")
+        yield from batches
+
+    same(asked, zoned, tmp_path, fail)
+
+
+def same(asked: Any, zoned: bool, tmp_path: Path, faulty: Any) -> None:
+    """Both engines count and draw the same; what leaves spark goes through `faulty`. It is an inner function of its
+    test: a worker of Spark has no tests to import it from."""
+    from stream.engine.spark import Spark
+
+    class Faulty(Spark):
+        def _leaving(self, plan: Any, draws: Any) -> Any:
+            whole = super()._leaving(plan, draws)
+            return whole.mapInArrow(faulty, whole.schema)
+
+    generator = np.random.default_rng(7)
+    data = written_as("parquet", random_rows(generator, zoned), tmp_path / "data", zoned)
+    reading = Reading() if zoned else Reading(timezone="Europe/Berlin")
+    (tmp_path / "work").mkdir()
+    one, other = Embedded(data, reading), Faulty(opened(data, reading), tmp_path / "work")
+    try:
+        wanted, found = one.count(asked), other.count(asked)
+        assert list(found.table.decoded().items()) == list(wanted.table.decoded().items())
+        assert found.unit == wanted.unit
+        plan, draws = random_plan(generator, wanted.table.log, wanted.table.count), Draws()
+        assert cases_of(other, plan, draws, asked) == cases_of(one, plan, draws, asked)
+    finally:
+        other.close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A standalone master and two workers on this machine."""
+    import pyspark
+
+    run = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
+    room = "org.apache.spark.deploy"
+    log = tmp_path / "master.log"
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(tmp_path / "apps")}
+    environment.pop("PYSPARK_SUBMIT_ARGS")
+    processes = []
+    try:
+        with log.open("wb") as written:
+            master = [*run, f"{room}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+            processes.append(subprocess.Popen(master, stdout=written, stderr=written, env=environment))
+            url = _announced(log, processes[0])
+            worker = [*run, f"{room}.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+            worker += ["--host", "127.0.0.1", url]
+            processes += [subprocess.Popen(worker, stdout=written, stderr=written, env=environment) for _ in range(2)]
+        settings = {
+            "spark.sql.shuffle.partitions": 4, "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1",
+            "spark.sql.adaptive.coalescePartitions.enabled": "false", "spark.pyspark.python": sys.executable,
+        }  # fmt: skip
+        told = " ".join(f"--conf {name}={value}" for name, value in settings.items())
+        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--master {url} {told} --driver-memory 512m pyspark-shell")
+        monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        yield
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def _announced(log: Path, process: subprocess.Popen[bytes]) -> str:
+    for _look in range(1200):
+        found = re.search(r"Starting Spark master at (spark://\S+)", log.read_text())
+        if found:
+            return found[1]
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+def test_a_killed_executor_changes_nothing(cluster: None, tmp_path: Path) -> None:
+    """A task kills the executor that runs it; another executor draws the same for its cases."""
+    marker = tmp_path / "killed"
+
+    def kill(batches: Any) -> Any:
+        """Kill the JVM above this worker of Python, once."""
+        import os
+        import signal
+        from pathlib import Path
+
+        try:
+            marker.touch(exist_ok=False)
+        except FileExistsError:
+            yield from batches
+            return
+        process = os.getpid()
+        while b"java" not in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[0]:
+            process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(process, signal.SIGKILL)
+        yield from batches
+
+    same(ASKED[0], True, tmp_path, kill)
+    assert marker.exists()
+
+
+def test_csv_is_refused_with_the_engine_that_reads_it(tmp_path: Path) -> None:
+    """Before a JVM is started."""
+    from models.errors import InputError
+    from stream.engine.spark import Spark
+
+    (tmp_path / "log.csv").write_text("case:concept:name,concept:name,time:timestamp\n1,a,2024-01-01T00:00:00Z\n")
+    with pytest.raises(InputError, match="--engine duckdb"):
+        Spark(opened(tmp_path / "log.csv", Reading()), tmp_path)

@@ -77,7 +77,9 @@ def leader_epoch(message: Any) -> int:
     return -1 if epoch is None else int(epoch)
 
 
-class _Thread(driver.AIOKafkaConsumerThread):
+class SeekingThread(driver.AIOKafkaConsumerThread):
+    """The thread of Faust's consumer, with a client that reads committed records only."""
+
     def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> Any:
         consumer = super()._create_consumer(loop)
         consumer._isolation_level = ISOLATION  # taken at its start; Faust has no setting for it
@@ -120,7 +122,7 @@ class SeekingConsumer(driver.Consumer):
         return offset if generation == self.app.consumer_generation_id else None
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
-        return _Thread(self, loop=self.loop, beacon=self.beacon)
+        return SeekingThread(self, loop=self.loop, beacon=self.beacon)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Every assigned partition to where its group is; the committed offsets, None where there is none."""

@@ -25,8 +25,8 @@ def acknowledge_before_durable() -> None:
     from stream.daemon.ingest import Ingest
     from tests.kafka.driver import die
 
-    async def batch(self: Any, events: Any) -> None:
-        self.app.consumer.acknowledge(event.message for event in events)
+    async def batch(self: Any, fetch: Any) -> None:
+        self.app.consumer.acknowledge([fetch])
         await asyncio.sleep(3)
         die()
 
@@ -42,10 +42,10 @@ def acknowledge_early() -> None:
 
     batch = Ingest.batch
 
-    async def early(self: Any, events: Any) -> None:
-        self.app.consumer.acknowledge(event.message for event in events)
+    async def early(self: Any, fetch: Any) -> None:
+        self.app.consumer.acknowledge([fetch])
         await asyncio.sleep(2)
-        await batch(self, events)
+        await batch(self, fetch)
 
     Ingest.batch = early  # type: ignore[method-assign]
 

@@ -14,6 +14,7 @@ from connectors.kafka.events import Schema, decoder
 from connectors.kafka.lineage import Leader, Lineage
 from connectors.kafka.source import Source
 from stream.daemon import ingest as ingest_module
+from stream.daemon.batch_consumer import FetchMessage
 from stream.daemon.deltas import DeltaWriter
 from stream.daemon.ingest import Ingest
 from stream.values.pseudonym import Pseudonyms
@@ -62,7 +63,9 @@ class App:
             _thread=thread,
             highwaters=ends,
             assignment=lambda: {PLACE},
-            acknowledge=lambda messages: self.acknowledged.extend(one.offset for one in messages),
+            acknowledge=lambda fetches: self.acknowledged.extend(
+                one.offset for fetch in fetches for records in fetch.records.values() for one in records
+            ),
         )
 
     def add_future(self, task: asyncio.Future[None]) -> None:
@@ -72,21 +75,14 @@ class App:
 
         task.add_done_callback(done)
 
-    def events(self, first: int, count: int) -> list[Any]:
+    def events(self, first: int, count: int) -> FetchMessage:
         def event(offset: int) -> Any:
             body = {"case:concept:name": "c", "concept:name": "a", "time:timestamp": "2024-01-01T00:00:00Z"}
-            message = SimpleNamespace(
-                tp=PLACE,
-                offset=offset,
-                generation_id=1,
-                value=msgspec.json.encode(body),
-                headers=(),
-                timestamp=1.0,
-                timestamp_type=0,
+            return SimpleNamespace(
+                offset=offset, value=msgspec.json.encode(body), headers=(), timestamp=1000, timestamp_type=0
             )
-            return SimpleNamespace(message=message)
 
-        return [event(offset) for offset in range(first, first + count)]
+        return FetchMessage({PLACE: [event(offset) for offset in range(first, first + count)]}, 1)
 
 
 def worker(app: App) -> Ingest:

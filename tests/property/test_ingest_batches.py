@@ -1,0 +1,193 @@
+"""The fast way of ingest against the clear one: the same deltas byte for byte, and the same dead letters, whatever
+the records hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from connectors.columns import Names
+from connectors.kafka.event_batches import batch_decoder
+from connectors.kafka.events import Schema, decoder
+from stream.daemon.deltas import DeltaWriter, LogState, SourceBatch, SourceRecord
+from stream.values.pseudonym import Pseudonyms
+
+NOW = 1_735_689_600_000_000_000
+"""2025-01-01, UTC."""
+
+CASE, ACTIVITY, TIME, RESOURCE = "case:concept:name", "concept:name", "time:timestamp", "org:resource"
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.sampled_from([2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 10**40]),
+    st.floats(),
+    st.text(max_size=4),
+)
+anything = st.one_of(
+    st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)),
+    st.sampled_from(["[" * 33 + "]" * 33, "9" * 400, "1e999", '"\\ud800"', '"' + "x" * 900 + '"']).map(
+        lambda one: msgspec.Raw(one.encode())
+    ),
+)
+times = st.one_of(
+    st.sampled_from(
+        [
+            "2025-01-01T00:00:00Z",
+            "2025-01-01T00:00:00+01:00",
+            "2024-12-31 23:00:00.123456789Z",
+            "2025-01-01T00:01:00Z",
+            "2025-01-01T00:01:00.001Z",
+            "2025-01-01T00:00:00",
+            "1969-01-01",
+            "1500-01-01T00:00:00Z",
+            "9999-12-31T23:59:59Z",
+            "20250101T000000.1234567Z",
+            "",
+            "yesterday",
+        ]
+    ),
+    anything,
+)
+fields = st.fixed_dictionaries(
+    {},
+    optional={
+        CASE: st.one_of(st.sampled_from(["a", "b", "", 7]), anything),
+        ACTIVITY: st.one_of(st.sampled_from(["x", "y", ""]), anything),
+        TIME: times,
+        RESOURCE: st.one_of(st.sampled_from(["Ann", "", 3]), anything),
+        "id": st.one_of(st.sampled_from(["1", 2]), anything),
+        "last": st.one_of(st.booleans(), anything),
+        "who": anything,
+        "case:who": anything,
+        "note": anything,
+        "case:note": anything,
+        "specversion": st.sampled_from(["1.0", "2.0", 1]),
+        "data": anything,
+    },
+)
+good = st.fixed_dictionaries(
+    {CASE: st.sampled_from(["a", "b", 7]), ACTIVITY: st.sampled_from(["x", "y"]), TIME: st.just("2025-01-01T00:00:00Z")},
+    optional={RESOURCE: st.sampled_from(["Ann", 3]), "who": st.text(max_size=3), "last": st.booleans()},
+)
+
+
+def text(fields: dict[str, Any]) -> bytes:
+    """As a producer writes it, with a raw value as it stands."""
+    members = []
+    for name, value in fields.items():
+        raw = bytes(value).decode() if isinstance(value, msgspec.Raw) else json.dumps(value)
+        members.append(f"{json.dumps(name)}: {raw}")
+    return ("{" + ", ".join(members) + "}").encode()
+
+
+def structured(fields: dict[str, Any], version: str) -> bytes:
+    """The event in a CloudEvent."""
+    return b'{"specversion": "' + version.encode() + b'", "id": "e1", "data": ' + text(fields) + b"}"
+
+
+bodies = st.one_of(
+    good.map(text),
+    good.map(text),
+    good.map(text),
+    fields.map(text),
+    st.builds(structured, good, st.sampled_from(["1.0", "2.0"])),
+    st.none(),
+    st.binary(max_size=8),
+    st.sampled_from([b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"case:concept:name": "\xff"}', b"[" * 5000]),
+    st.builds(lambda one, two: one + b"," + two, good.map(text), good.map(text)),
+)
+headers = st.one_of(
+    st.just(()),
+    st.just((("trace", b"1"),)),
+    st.just((("ce_specversion", b"1.0"), ("ce_id", b"e9"))),
+    st.just((("ce_specversion", None), ("content-type", b"application/cloudevents+json; charset=utf-8"))),
+    st.just((("ce_specversion", b"3"),)),
+)
+schemas = st.builds(
+    Schema,
+    names=st.just(Names()),
+    attributes=st.sampled_from([(), ("who",), ("who", "note"), ("note", "who", "missing")]),
+    timezone=st.sampled_from([None, "UTC", "Europe/Berlin"]),
+    event_id=st.sampled_from([None, "id", "ce:id"]),
+    end=st.sampled_from([None, "last"]),
+    format=st.sampled_from(["auto", "auto", "json", "cloudevents"]),
+)
+
+
+def writer(schema: Schema, **more: Any) -> DeltaWriter:
+    """The clear way: no batch decoder, so that each record is decoded alone."""
+    return DeltaWriter(decoder(schema), Pseudonyms(bytes(32)), 60_000_000_000, **more)
+
+
+@given(
+    schemas,
+    st.lists(st.tuples(bodies, headers), min_size=1, max_size=12),
+    st.sampled_from([1200, 2600, 524_288]),
+    st.sampled_from([None, NOW]),
+    st.sampled_from([None, "who"]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
+@example(Schema(), [(b"[" * 5000, ()), (None, ())], 1200, None, None, False, True, False)
+def test_the_fast_way_makes_the_bytes_of_the_clear_one(
+    schema: Schema,
+    records: list[tuple[bytes | None, Any]],
+    limit: int,
+    earliest: int | None,
+    person: str | None,
+    raw: bool,
+    stamped: bool,
+    payload: bool,
+) -> None:
+    """Rows, splits, refusals with their offsets and classes, and what a second batch makes of remembered names."""
+    slow = writer(schema, limit=limit, earliest=earliest, person=person, raw_resources=raw, dlq_payload=payload)
+    fast = replace(slow, decode_batch=batch_decoder(schema), _names={}, _cases={})
+    values, tops = [value for value, _ in records], [top for _, top in records]
+    offsets = [3 + 2 * place for place in range(len(records))]
+    clocks: int | list[int] = [NOW - place * 1_000_000 for place in range(len(records))] if stamped else NOW
+    batch = SourceBatch(offsets, values, tops, clocks)
+    for prev in (2, 0):
+        single = [batch.record(place) for place in range(len(records))]
+        assert [one.value for one in single] == values
+        log = LogState("topic id", 4, ((4, 0),))
+        assert fast.write_batch("t", 1, prev, batch, log) == slow.write("t", 1, prev, single, log)
+
+
+def test_the_fast_way_is_taken() -> None:
+    """A batch of plain events in one delta is never decoded one by one: else the comparison above would say nothing."""
+
+    def alone(*_: Any) -> Any:
+        raise AssertionError("a plain event was decoded alone")
+
+    fast = DeltaWriter(alone, Pseudonyms(bytes(32)), 0, 524_288, decode_batch=batch_decoder(Schema(attributes=("who",))))
+    value = text({CASE: "a", ACTIVITY: "x", TIME: "2025-01-01T00:00:00Z", "who": "Ann"})
+    batch = SourceBatch([5, 6, 9], [value] * 3, [(("trace", b"1"),), (), ()], NOW)
+    (encoded,), letters = fast.write_batch("t", 0, 4, batch)
+    assert letters == []
+    body = msgspec.json.decode(encoded)
+    assert [row[0] for row in body["rows"]] == [5, 6, 9]
+    assert (body["prev"], body["last"], body["n"], body["wm"]) == (4, 9, 3, NOW)
+
+
+def test_remembered_names_are_bounded(monkeypatch: Any) -> None:
+    """Pseudonyms of cases and resources stay the same when the memory of them begins again."""
+    monkeypatch.setattr("stream.daemon.deltas.MOST_NAMES", 2)
+    schema = Schema()
+    slow = writer(schema, limit=524_288)
+    fast = replace(slow, decode_batch=batch_decoder(schema), _names={}, _cases={})
+    values = [
+        text({CASE: f"c{place % 5}", ACTIVITY: "x", TIME: "2025-01-01T00:00:00Z", RESOURCE: f"r{place % 4}"})
+        for place in range(20)
+    ]
+    batch = SourceBatch(list(range(20)), values, [()] * 20, NOW)
+    assert fast.write_batch("t", 0, -1, batch) == slow.write("t", 0, -1, [batch.record(i) for i in range(20)])
+    assert len(fast._cases) <= 2
+    assert len(fast._names) <= 2

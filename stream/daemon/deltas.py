@@ -209,11 +209,7 @@ class DeltaWriter:
             return found
         timed = enumerate(zip(found.places, found.time_ns, strict=True))
         return found.without(
-            {
-                index
-                for index, (place, when) in timed
-                if when > batch.clock(place) + self.max_skew_ns or when < first
-            }
+            {index for index, (place, when) in timed if when > batch.clock(place) + self.max_skew_ns or when < first}
         )
 
     def _rows(self, batch: SourceBatch, found: Columns) -> list[AnyRow]:

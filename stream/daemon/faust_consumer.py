@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import faust
+from aiokafka import ConsumerRecord
 from aiokafka.consumer import fetcher
 from aiokafka.record.memory_records import MemoryRecords
 from faust.transport.drivers import aiokafka as driver
@@ -62,9 +63,21 @@ class _Records:
 
 class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]  # the library has no types
     def _consumer_record(self, tp: Any, record: Any) -> Any:
-        found = super()._consumer_record(tp, record)
-        found.checksum = self._records.epoch
-        return found
+        """As the client makes it, for bytes that nobody deserializes: one call for each record."""
+        key, value = record.key, record.value
+        return ConsumerRecord(
+            tp.topic,
+            tp.partition,
+            record.offset,
+            record.timestamp,
+            record.timestamp_type,
+            key,
+            value,
+            self._records.epoch,
+            -1 if key is None else len(key),
+            -1 if value is None else len(value),
+            tuple(record.headers),
+        )
 
 
 fetcher.MemoryRecords = _Records

@@ -7,7 +7,7 @@ a process that is not measured.
 * two workers: CPU seconds of one on four partitions over those of the busier of two;
 * end to end: ingest and coordinator together (no cut) beside the bare consumer;
 * publish: `publish_log` beside a bare aiokafka producer that does `json.dumps` of each event;
-* latency: from the acknowledgement of a produced event to the end of the fold that took it, at `--rate` events a second;
+* latency: from the acknowledgement of a produced event to the end of its fold, at `--rate` events a second;
 * fold: events a CPU second of the coordinator's fold over the recorded delta topic, decoding included;
 * cut to published: from the operator's `release` to the record on the releases topic, for a log of Sepsis' size.
 """

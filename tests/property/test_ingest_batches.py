@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from connectors.columns import Names
 from connectors.kafka.event_batches import batch_decoder
 from connectors.kafka.events import Schema, decoder
-from stream.daemon.deltas import DeltaWriter, LogState, SourceBatch, SourceRecord
+from stream.daemon.deltas import DeltaWriter, LogState, SourceBatch
 from stream.values.pseudonym import Pseudonyms
 
 NOW = 1_735_689_600_000_000_000

@@ -113,7 +113,8 @@ class BatchConsumer(SeekingConsumer):
 
     async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, FetchMessage]]:
         """The next fetch as a message, if there is one. As in Faust: where the flow was stopped meanwhile, all goes
-        back to the committed offsets, and a record below what was read is dropped."""
+        back to the committed offsets, and a record below what was read is dropped. A fetch of an earlier generation is
+        left out: its partitions have gone back already."""
         parts, active = await self._wait_next_records(timeout)
         if not parts or self.should_stop:
             return
@@ -128,7 +129,7 @@ class BatchConsumer(SeekingConsumer):
             tp = TP(place.topic, place.partition)
             if (active is None or tp in active) and (mine := self._unread(tp, found)):
                 records[tp] = mine
-        if not records:
+        if not records or parts.generation != int(self.app.consumer_generation_id):
             return
         message = FetchMessage(records, parts.generation)
         yield message.tp, message

@@ -26,8 +26,9 @@ from connectors.kafka.topics import topic
 from models.errors import InputError, UnavailableError, VeilstreamError
 from stream.daemon.batch_consumer import FetchMessage
 from stream.daemon.broker_clock import BrokerClock
+from stream.daemon.delta_batches import BatchWriter, SourceBatch
 from stream.daemon.delta_reader import seen_in_delta_topic
-from stream.daemon.deltas import DeltaWriter, LogState, SourceBatch
+from stream.daemon.deltas import LogState
 from stream.daemon.faust_consumer import first_record, leader_epoch, log_begins
 from stream.daemon.progress import ProgressCheck, patience
 from stream.fold.records import Heartbeat, Tick
@@ -60,9 +61,10 @@ class Ingest:
     """One worker: the batches of whatever partitions its group membership gives it."""
 
     def __init__(
-        self, app: faust.App, process: str, source: Source, writer: DeltaWriter, metrics: Metrics | None = None
+        self, app: faust.App, process: str, source: Source, batches: BatchWriter, metrics: Metrics | None = None
     ) -> None:
-        self.app, self.process, self.source, self.writer = app, process, source, writer
+        self.app, self.process, self.source = app, process, source
+        self.batches, self.writer = batches, batches.writer
         self.delta, self.dlq = topic(process, "delta"), topic(process, "dlq")
         self.progress = Progress()
         self.check = ProgressCheck(patience(source.session_timeout, source.heartbeat))
@@ -147,7 +149,7 @@ class Ingest:
     def _write(self, tp: TP, prev: int, records: Sequence[Any]) -> list[Any]:
         """Coroutines that hand the partition's deltas and dead letters to the producer, in order."""
         log = self._tell_log(tp, leader_epoch(records[-1]))
-        deltas, letters = self.writer.write_batch(tp.topic, tp.partition, prev, self._columns(records), log)
+        deltas, letters = self.batches.write(tp.topic, tp.partition, prev, self._batch(records), log)
         self.progress.events += len(records) - len(letters)
         self.progress.deltas += len(deltas)
         for letter in letters:
@@ -155,18 +157,14 @@ class Ingest:
         sends = [self._send(self.dlq, letter.encode(tp.topic, tp.partition)) for letter in letters]
         return sends + [self._send(self.delta, delta) for delta in deltas]
 
-    def _columns(self, records: Sequence[Any]) -> SourceBatch:
-        clock, types = self.clock.now(), {record.timestamp_type for record in records}
-        clocks: int | list[int] = clock
-        if APPEND_TIME in types:
-            clocks = [
-                record.timestamp * 1_000_000 if record.timestamp_type == APPEND_TIME else clock for record in records
-            ]
+    def _batch(self, records: Sequence[Any]) -> SourceBatch:
+        """With the broker's stamps as clocks, where it stamps records; else with the clock of this moment."""
+        clock = self.clock.now()
+        if APPEND_TIME not in {record.timestamp_type for record in records}:
+            return SourceBatch(records, clock)
+        stamped = (record.timestamp_type == APPEND_TIME for record in records)
         return SourceBatch(
-            [record.offset for record in records],
-            [record.value for record in records],
-            [record.headers for record in records],
-            clocks,
+            records, [one.timestamp * 1_000_000 if own else clock for one, own in zip(records, stamped, strict=True)]
         )
 
     def _send(self, name: str, value: bytes) -> Any:

@@ -14,6 +14,7 @@ from connectors.kafka.source import Source
 from connectors.times import nanoseconds
 from stream.config.settings import Settings
 from stream.daemon.batch_consumer import WAITING, BatchApp
+from stream.daemon.delta_batches import BatchWriter
 from stream.daemon.deltas import DeltaWriter
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.ingest import Ingest
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from stream.metrics.exporter import Metrics
 
 
-def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
+def delta_writer(settings: Settings, source: Source, key: bytes) -> BatchWriter:
     """Make the delta writer of a configuration. Attributes that nobody needs are not decoded."""
     process = settings.process
     schema = Schema(
@@ -34,9 +35,8 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
         end=source.end,
         format=source.format,
     )
-    return DeltaWriter(
+    writer = DeltaWriter(
         decode=decoder(schema),
-        decode_batch=batch_decoder(schema),
         pseudonyms=Pseudonyms(key),
         max_skew_ns=int(source.max_skew * 1_000_000_000),
         limit=source.delta_batch_bytes,
@@ -45,6 +45,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
         raw_resources=process.raw_resources,
         person=process.person,
     )
+    return BatchWriter(writer, batch_decoder(schema))
 
 
 def ingest_app(

@@ -10,11 +10,13 @@ import msgspec
 import pytest
 from faust.types import TP
 
+from connectors.kafka.event_batches import batch_decoder
 from connectors.kafka.events import Schema, decoder
 from connectors.kafka.lineage import Leader, Lineage
 from connectors.kafka.source import Source
 from stream.daemon import ingest as ingest_module
 from stream.daemon.batch_consumer import FetchMessage
+from stream.daemon.delta_batches import BatchWriter
 from stream.daemon.deltas import DeltaWriter
 from stream.daemon.ingest import Ingest
 from stream.values.pseudonym import Pseudonyms
@@ -87,7 +89,7 @@ class App:
 
 def worker(app: App) -> Ingest:
     writer = DeltaWriter(decoder(Schema()), Pseudonyms(bytes(32)), 300 * 10**9, 512 * 1024)
-    return Ingest(app, "p", Source(topics=("orders",)), writer)  # type: ignore[arg-type]
+    return Ingest(app, "p", Source(topics=("orders",)), BatchWriter(writer, batch_decoder(Schema())))  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)

@@ -93,11 +93,13 @@ class BatchWriter:
         writer = self.writer
         resources, attributes, event_ids = found.resource, found.attributes, found.event_id
         if not writer.raw_resources and resources.count(None) < len(resources):
-            resources = [None if name is None else writer.named(name) for name in resources]
+            names = {name: None if name is None else writer.named(name) for name in set(resources)}
+            resources = [*map(names.__getitem__, resources)]
         if writer.person is not None:
             attributes = [writer.attributes(one) for one in attributes]
         if event_ids.count(None) < len(event_ids):
             event_ids = [None if one is None else writer.pseudonyms.event(one) for one in event_ids]
-        cases = [writer.case(case) for case in found.case]
-        columns = offsets, cases, found.activity, found.time_ns, resources, attributes, event_ids, found.end
+        cases = {case: writer.case(case) for case in set(found.case)}
+        whose = map(cases.__getitem__, found.case)
+        columns = offsets, whose, found.activity, found.time_ns, resources, attributes, event_ids, found.end
         return list(zip(*columns, strict=True))

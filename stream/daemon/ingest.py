@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import lt
 from typing import TYPE_CHECKING, Any
 
 import faust
@@ -357,6 +358,9 @@ class Ingest:
 def _runs(records: Sequence[Any]) -> Iterator[Sequence[Any]]:
     """The records of a partition, split where offsets begin again (the log did) or another leader wrote them."""
     offsets, epochs = [record.offset for record in records], list(map(leader_epoch, records))
+    if len(set(epochs)) == 1 and all(map(lt, offsets, offsets[1:])):
+        yield records
+        return
     begin = 0
     for i in range(1, len(records)):
         if offsets[i] <= offsets[i - 1] or epochs[i] != epochs[i - 1]:

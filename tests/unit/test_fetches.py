@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from stream.daemon import batch_consumer
 from stream.daemon.batch_consumer import MOST, TAKE, BatchConsumer, FetchMessage, _Parts, _Thread
 from stream.daemon.faust_consumer import SeekingThread
+from stream.daemon.ingest import _runs
 
 ONE, TWO = TP("orders", 1), TP("orders", 2)
 
@@ -153,3 +155,15 @@ def test_what_an_earlier_generation_brought_is_left_out(monkeypatch: pytest.Monk
     assert fetches.taken() == (2, {ONE: [[0]]})
     fetches = Fetches(monkeypatch, {ONE: records([1])}, None)
     assert fetches.taken() == (2, {})
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), min_size=1, max_size=12))
+def test_a_run_ends_where_offsets_begin_again_or_another_leader_wrote(given: list[tuple[int, int]]) -> None:
+    """Every record in one run, in order; a run has rising offsets and one epoch, and the next could not join it."""
+    records = [SimpleNamespace(offset=offset, checksum=epoch) for offset, epoch in given]
+    runs = [[(one.offset, one.checksum) for one in run] for run in _runs(records)]
+    assert [pair for run in runs for pair in run] == given
+    for run in runs:
+        assert all(one[0] < two[0] and one[1] == two[1] for one, two in pairwise(run))
+    for run, following in pairwise(runs):
+        assert run[-1][0] >= following[0][0] or run[-1][1] != following[0][1]

@@ -61,7 +61,8 @@ def batch_decoder(schema: Schema) -> BatchDecoder | None:
     others = {name for name in names if name.rpartition("_")[0] not in ("case", "event")} | {"event_id"} & set(names)
     if schema.format not in ("auto", "json") or not others <= PARTS:
         return None
-    read, parse = msgspec.json.Decoder(struct).decode, parser(schema.timezone)
+    read: Callable[[Any], Any] = msgspec.json.Decoder(struct).decode
+    parse = parser(schema.timezone)
     split = attrgetter(*names)
     attributes = _attribute_columns(schema.attributes, names)
 

@@ -132,7 +132,8 @@ def _as_kafka_python(error: Exception) -> Exception:
     from kafka import errors
 
     kind = getattr(errors, type(error).__name__, errors.KafkaError)
-    return kind() if issubclass(kind, errors.KafkaError) else errors.KafkaError()
+    found: Exception = kind() if issubclass(kind, errors.KafkaError) else errors.KafkaError()
+    return found
 
 
 def _send_in_time(

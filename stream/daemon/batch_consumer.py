@@ -36,7 +36,7 @@ Records = Mapping[TP, Sequence[Any]]
 `value`, and the leader epoch in `checksum`."""
 
 
-class FetchMessage(ConsumerMessage):  # type: ignore[misc]  # the library has no types
+class FetchMessage(ConsumerMessage):
     """A fetch as a message. Its coordinates are those of the last record of its first partition."""
 
     records: Records
@@ -115,6 +115,7 @@ class BatchConsumer(SeekingConsumer):
         """The next fetch as a message, if there is one. As in Faust: where the flow was stopped meanwhile, all goes
         back to the committed offsets, and a record below what was read is dropped. A fetch of an earlier generation is
         left out: its partitions have gone back already."""
+        parts: Any
         parts, active = await self._wait_next_records(timeout)
         if not parts or self.should_stop:
             return
@@ -138,7 +139,8 @@ class BatchConsumer(SeekingConsumer):
 
     def _unread(self, tp: TP, parts: Sequence[Sequence[Any]]) -> list[Any]:
         """The records that are not below the one that was read last; offsets rise within a part."""
-        read, kept = self._read_offset[tp], []
+        read = self._read_offset[tp]
+        kept: list[Any] = []
         for part in parts:
             mine = part
             if read is not None and part[0].offset < read:

@@ -177,8 +177,12 @@ def _coordinate(config: Path, output: Path, meter: Meter) -> None:
     fold = Coordinator._fold
 
     def folded(self: Any, records: Any) -> None:
-        meter.first()
+        events = any(b'"rows":[[' in (value or b"") for _, value, _ in records)  # ticks and heartbeats come before
+        if events:
+            meter.first()
         fold(self, records)
+        if not events:
+            return
         now = time.time()
         found = [decode_record(offset, value) for offset, value, _ in records] if meter.total < 0 else []
         for one in found:

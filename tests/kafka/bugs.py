@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -67,7 +69,7 @@ def drop_dead_letters() -> None:
         import asyncio
 
         future = asyncio.get_running_loop().create_future()
-        future.set_result(None)
+        future.set_result(SimpleNamespace(timestamp=time.time_ns() // 1_000_000))  # as if the broker had it
         return future
 
     def sent(self: Any, name: str, value: bytes) -> Any:

@@ -1,7 +1,13 @@
-"""The daemon against bare Faust: `python -m benchmarks.kafka --json` (needs Java and Maven, or VEILSTREAM_KAFKA).
+"""The daemon against a bare client: `python -m benchmarks.kafka --json` (needs Java and Maven, or VEILSTREAM_KAFKA).
 
-* ingest: events a second beside a Faust agent that only takes raw bytes and acknowledges, with the same take and
-  acknowledgement settings, in interleaved pairs; CPU seconds of the worker from its first batch to its last;
+CPU seconds of each process, from its first batch to its last acknowledgement, in interleaved pairs. The load comes from
+a process that is not measured.
+
+* ingest: a worker beside a bare aiokafka consumer that does `json.loads` of each record; ratio of events a CPU second;
+* two workers: CPU seconds of one on four partitions over those of the busier of two;
+* end to end: ingest and coordinator together (no cut) beside the bare consumer;
+* publish: `publish_log` beside a bare aiokafka producer that does `json.dumps` of each event;
+* latency: from the acknowledgement of a produced event to the end of its fold, at `--rate` events a second;
 * fold: events a CPU second of the coordinator's fold over the recorded delta topic, decoding included;
 * cut to published: from the operator's `release` to the record on the releases topic, for a log of Sepsis' size.
 """
@@ -9,6 +15,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import secrets
@@ -19,9 +26,14 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from connectors.kafka.source import Source
+    from stream.config.settings import Settings
+    from stream.fold.records import AnyRecord
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,67 +42,156 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class Meter:
-    """Counts events; at the last one it prints what they cost and ends the process."""
+    """What a worker has done: printed when it ends, which it does itself where it was told how many events there
+    are."""
 
     def __init__(self, total: int) -> None:
-        self.total, self.seen = total, 0
+        self.total, self.events, self.wall, self.cpu = total, 0, 0.0, 0.0
         self.begin: tuple[float, float] | None = None
 
     def first(self) -> None:
         self.begin = self.begin or (time.monotonic(), time.process_time())
 
     def count(self, events: int) -> None:
-        self.seen += events
-        if self.seen < self.total or self.begin is None:
-            return
-        wall, cpu = time.monotonic() - self.begin[0], time.process_time() - self.begin[1]
-        print(json.dumps({"events": self.seen, "wall": wall, "cpu": cpu}), flush=True)
-        self.begin = None
-        os.kill(os.getpid(), signal.SIGTERM)
+        assert self.begin is not None
+        self.events += events
+        self.wall, self.cpu = time.monotonic() - self.begin[0], time.process_time() - self.begin[1]
+        if 0 < self.total <= self.events:
+            self.total = 0
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def tell(self) -> None:
+        print(json.dumps({"events": self.events, "wall": self.wall, "cpu": self.cpu}), flush=True)
 
 
 def work(kind: str, config: str, output: str, total: int) -> None:
-    """One worker in a consumer group of its own: `bare` acknowledges, `ingest` is the daemon's."""
+    """One worker: `bare` and `bare-publish` are the client alone, `ingest` and `coordinator` are the daemon's."""
     from stream.daemon import start
-    from stream.daemon.faust_app import CrashingSupervisor, application, run
-    from stream.daemon.ingest import TAKE, WITHIN, Ingest
-    from stream.daemon.ingest_app import ingest_app
 
     settings, source = start.daemon_settings(Path(config))
     meter = Meter(total)
-    if kind == "ingest":
-        _measure(Ingest, meter)
-        key = start.pseudonym_key(settings, Path(output))
-        app, _ = ingest_app(settings, source, key, Path(output) / "faust")
+    if kind == "bare":
+        asyncio.run(_consume(source, settings.process.name, meter))
+    elif kind == "bare-publish":
+        asyncio.run(_produce(source, Path(output), total, meter))
+    elif kind == "publish":
+        _publish(source, Path(output), total, meter)
+    elif kind == "ingest":
+        _ingest(settings, source, Path(output), meter)
     else:
-        app = application(settings.process.name, "bare", source, Path(output) / "bare")
-        topic = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
+        _coordinate(Path(config), Path(output), meter)
+    meter.tell()
 
-        @app.agent(topic, name="bare", supervisor_strategy=CrashingSupervisor)
-        async def take(stream: Any) -> None:
-            async for batch in stream.noack_take(TAKE, within=WITHIN):
-                meter.first()
-                for event in batch:
-                    event.ack()
-                meter.count(len(batch))
 
+async def _consume(source: Source, name: str, meter: Meter) -> None:
+    from aiokafka import AIOKafkaConsumer
+
+    consumer = AIOKafkaConsumer(
+        *source.topics,
+        bootstrap_servers=source.servers,
+        group_id=f"veilstream.{name}.bare",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
+    await consumer.start()
+    while meter.events < meter.total:
+        for records in (await consumer.getmany(timeout_ms=500)).values():
+            meter.first()
+            for record in records:
+                json.loads(record.value)
+            meter.events += len(records)
+    meter.total = 0
+    meter.count(0)
+    await consumer.stop()
+
+
+def _events(log: Path) -> list[tuple[bytes, dict[str, Any]]]:
+    """Keys and bodies of the log's events, as an information system has them."""
+    from connectors import read_log
+    from connectors.columns import Names
+    from connectors.kafka.producing import source_events
+
+    events = read_log(log)
+    columns = {"case": Names().case, "activity": Names().activity, "time": Names().time, "resource": Names().resource}
+    return [(key, json.loads(value)) for _, key, value in source_events(events, columns)]
+
+
+async def _produce(source: Source, log: Path, repeat: int, meter: Meter) -> None:
+    from aiokafka import AIOKafkaProducer
+
+    events = _events(log) * repeat
+    meter.total = 0
+    producer = AIOKafkaProducer(bootstrap_servers=source.servers, acks="all", linger_ms=20)
+    await producer.start()
+    meter.first()
+    pending = []
+    for key, body in events:
+        pending.append(await producer.send(source.topics[0], json.dumps(body).encode(), key=key))
+    await asyncio.gather(*pending)
+    meter.count(len(events))
+    await producer.stop()
+
+
+def _publish(source: Source, log: Path, repeat: int, meter: Meter) -> None:
+    from connectors import read_log
+    from connectors.columns import Names
+    from connectors.kafka.producing import publish_log
+
+    events = read_log(log)
+    columns = {"case": Names().case, "activity": Names().activity, "time": Names().time, "resource": Names().resource}
+    meter.total = 0
+    meter.first()
+    for _ in range(repeat):
+        meter.count(publish_log(events, source, source.topics[0], columns).events)
+
+
+def _ingest(settings: Settings, source: Source, output: Path, meter: Meter) -> None:
+    from stream.daemon import start
+    from stream.daemon.faust_app import run
+    from stream.daemon.ingest import Ingest
+    from stream.daemon.ingest_app import ingest_app
+
+    batch, acknowledge = Ingest.batch, Ingest.acknowledge
+
+    async def taken(self: Any, fetch: Any) -> None:
+        meter.first()
+        await batch(self, fetch)
+
+    async def acknowledged(self: Any, sent: Any, fetch: Any) -> None:
+        await acknowledge(self, sent, fetch)
+        meter.count(sum(map(len, fetch.records.values())))
+
+    Ingest.batch, Ingest.acknowledge = taken, acknowledged  # type: ignore[method-assign]
+    key = start.pseudonym_key(settings, output)
+    app, _ = ingest_app(settings, source, key, output / "faust")
     run(app)
 
 
-def _measure(ingest: Any, meter: Meter) -> None:
-    """From the first batch taken to the last event acknowledged: what is sent and not durable does not count."""
-    batch: Callable[[Any, Sequence[Any]], Awaitable[None]] = ingest.batch
-    acknowledge: Callable[[Any, Any, Mapping[Any, Sequence[Any]]], Awaitable[None]] = ingest.acknowledge
+def _coordinate(config: Path, output: Path, meter: Meter) -> None:
+    """Beside the meter, a line for each delta: partition, last offset, and when it was folded."""
+    from stream.daemon import roles
+    from stream.daemon.coordinator import Coordinator
+    from stream.daemon.delta_records import decode_record
+    from stream.fold.records import Delta
 
-    async def taken(self: Any, events: Sequence[Any]) -> None:
-        meter.first()
-        await batch(self, events)
+    fold = Coordinator._fold
 
-    async def acknowledged(self: Any, sent: Any, by_partition: Mapping[Any, Sequence[Any]]) -> None:
-        await acknowledge(self, sent, by_partition)
-        meter.count(sum(map(len, by_partition.values())))
+    def folded(self: Any, records: Any) -> None:
+        events = any(b'"rows":[[' in (value or b"") for _, value, _ in records)  # ticks and heartbeats come before
+        if events:
+            meter.first()
+        fold(self, records)
+        if not events:
+            return
+        now = time.time()
+        found = [decode_record(offset, value) for offset, value, _ in records] if meter.total < 0 else []
+        for one in found:
+            if isinstance(one, Delta):
+                print(json.dumps({"p": one.p, "last": one.last, "at": now}), flush=True)
+        meter.count(0)
 
-    ingest.batch, ingest.acknowledge = taken, acknowledged
+    Coordinator._fold = folded  # type: ignore[method-assign]
+    roles.run_coordinator(config, output)
 
 
 # the bench
@@ -129,26 +230,40 @@ class Bench:
         self.config = folder / "bench.toml"
 
     def prepare(self) -> None:
-        """Fresh names, topics and events."""
+        """Fresh names, topics and no events."""
         self.name = f"bench-{uuid.uuid4().hex[:8]}"
         self.config.write_text(CONFIG.format(name=self.name, bootstrap=self.bootstrap, key=secrets.token_hex(32)))
+        self.events = 0
         self.veilstream("topics", "create", "-c", str(self.config), "--source-partitions", "4")
-        for _ in range(self.repeat):
-            told = json.loads(self.veilstream("publish", str(self.log), "-c", str(self.config), "--json"))
-            self.events += int(told["events"])
+
+    def send(self) -> dict[str, float]:
+        """The log into the source topic, `repeat` times."""
+        done = self.worker("publish", self.log, self.repeat)
+        self.events += int(done["events"])
+        return done
 
     def veilstream(self, *arguments: str) -> str:
         command = [sys.executable, "-m", "stream.commands", *arguments]
         return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
-    def worker(self, kind: str, output: Path) -> dict[str, float]:
-        """Run one worker over all events; the group starts from the begin each time."""
+    def start(self, kind: str, output: Path, total: int) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "benchmarks.kafka", "--worker", kind, str(self.config), str(output)]
-        command.append(str(self.events))
-        outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=True)
-        line = next(line for line in outcome.stdout.splitlines() if line.startswith("{"))
-        self._rewind("bare" if kind == "bare" else "ingest")
-        return dict(json.loads(line))
+        errors = (self.folder / f"{kind}.log").open("a")
+        return subprocess.Popen([*command, str(total)], cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
+
+    def worker(self, kind: str, output: Path, total: int) -> dict[str, float]:
+        """Run one worker until it has done `total`."""
+        return self.outcome(self.start(kind, output, total))[-1]
+
+    def outcome(self, process: subprocess.Popen[str], *, stop: bool = False) -> list[dict[str, float]]:
+        """The lines that a worker printed; `stop` ends it first."""
+        if stop:
+            process.terminate()
+        printed, _ = process.communicate(timeout=280)
+        lines = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+        if not lines:
+            raise RuntimeError("".join(path.read_text()[-2000:] for path in self.folder.glob("*.log")))
+        return lines
 
     def _rewind(self, role: str) -> None:
         from kafka.admin import KafkaAdminClient
@@ -157,34 +272,113 @@ class Bench:
         admin.delete_groups([f"veilstream.{self.name}.{role}"])
         admin.close()
 
-    def ingest(self, pairs: int) -> dict[str, Any]:
-        """Interleaved pairs: the ratio of each pair, and the median ratio."""
-        found = []
+    def pairs(self, kind: str, pairs: int) -> dict[str, Any]:
+        """Interleaved pairs of a worker and the bare client: the ratio of each pair, and the median ratio."""
+        bare, found = "bare" if kind == "ingest" else "bare-publish", []
         for pair in range(pairs):
-            order = ("bare", "ingest") if pair % 2 else ("ingest", "bare")
-            done = {kind: self.worker(kind, self.folder / f"pair-{pair}") for kind in order}
-            found.append(done)
-            print(json.dumps(done), file=sys.stderr, flush=True)
-        ratios = [one["bare"]["cpu"] / one["ingest"]["cpu"] for one in found]
-        walls = [one["bare"]["wall"] / one["ingest"]["wall"] for one in found]
+            done = {}
+            for one in (bare, kind) if pair % 2 else (kind, bare):
+                if kind == "ingest":
+                    done[one] = self.worker(one, self.folder / f"pair-{pair}", self.events)
+                    self._rewind(one)
+                else:
+                    done[one] = self.worker(one, self.log, self.repeat)
+            found.append({"ours": done[kind], "bare": done[bare]})
+            print(json.dumps({kind: found[-1]}), file=sys.stderr, flush=True)
+        speeds = [{who: one["events"] / one["cpu"] for who, one in pair.items()} for pair in found]
+        ratios = [pair["ours"] / pair["bare"] for pair in speeds]
         return {
-            "events": self.events,
-            "bare_events_per_cpu_second": statistics.median(self.events / one["bare"]["cpu"] for one in found),
-            "ingest_events_per_cpu_second": statistics.median(self.events / one["ingest"]["cpu"] for one in found),
+            "events": int(found[0]["ours"]["events"]),
+            "bare_events_per_cpu_second": statistics.median(pair["bare"] for pair in speeds),
+            f"{kind}_events_per_cpu_second": statistics.median(pair["ours"] for pair in speeds),
             "ratios_cpu": ratios,
-            "ratios_wall": walls,
+            "ratios_wall": [pair["bare"]["wall"] / pair["ours"]["wall"] for pair in found],
             "median_ratio_cpu": statistics.median(ratios),
-            "median_ratio_wall": statistics.median(walls),
         }
 
-    def deltas(self) -> list[tuple[int, bytes]]:
+    def together(self, kinds: Sequence[str]) -> list[dict[str, float]]:
+        """Workers that are in their groups before the load comes, until all of it is covered (and folded)."""
+        self.prepare()
+        running = [self.start(kind, self.folder / f"{self.name}-{number}", 0) for number, kind in enumerate(kinds)]
+        time.sleep(20)  # all have joined, and the group is at rest
+        self.send()
+        deadline = time.monotonic() + 120
+        while self.covered() < self.events:
+            if time.monotonic() > deadline:
+                raise RuntimeError("the load was not taken: " + (self.folder / "ingest.log").read_text()[-2000:])
+            time.sleep(0.5)
+        time.sleep(3)  # the last is acknowledged and folded
+        return [self.outcome(process, stop=True)[-1] for process in running]
+
+    def covered(self) -> int:
+        """Events in the delta topic."""
+        from stream.fold.records import Delta
+
+        return sum(one.n for one in self.records() if isinstance(one, Delta))
+
+    def scaling(self, rounds: int) -> dict[str, Any]:
+        """Two workers on four partitions against one."""
+        found = []
+        for _ in range(rounds):
+            (one,), two = self.together(["ingest"]), self.together(["ingest", "ingest"])
+            found.append({"one": one, "two": two})
+            print(json.dumps({"two workers": found[-1]}), file=sys.stderr, flush=True)
+        ratios = [pair["one"]["cpu"] / max(one["cpu"] for one in pair["two"]) for pair in found]
+        return {"ratios_cpu": ratios, "median": statistics.median(ratios), "runs": found}
+
+    def end_to_end(self, rounds: int) -> dict[str, Any]:
+        """Ingest and coordinator at once, and the bare consumer on the same topic."""
+        found = []
+        for _ in range(rounds):
+            ingest, coordinator = self.together(["ingest", "coordinator"])
+            bare = self.worker("bare", self.folder, self.events)
+            cpu = ingest["cpu"] + coordinator["cpu"]
+            speeds = {"bare": self.events / bare["cpu"], "ours": self.events / cpu}
+            found.append(speeds | {"ratio": speeds["ours"] / speeds["bare"], "coordinator_cpu": coordinator["cpu"]})
+            print(json.dumps({"end to end": found[-1]}), file=sys.stderr, flush=True)
+        return {"runs": found, "median_ratio_cpu": statistics.median(one["ratio"] for one in found)}
+
+    def latency(self, rate: int, seconds: int) -> dict[str, float]:
+        """Seconds from the acknowledgement of an event to the end of its fold."""
+        from connectors.kafka.producing import producer
+        from connectors.kafka.source import Source
+
+        self.prepare()
+        kinds = [("ingest", 0), ("coordinator", -1)]
+        running = [self.start(kind, self.folder / f"{self.name}-{kind}", total) for kind, total in kinds]
+        time.sleep(20)
+        body = {"case:concept:name": "c", "concept:name": "a", "time:timestamp": "2024-01-01T00:00:00Z"}
+        sent: dict[tuple[int, int], float] = {}
+        with producer(Source(topics=("x",), bootstrap=self.bootstrap), linger_ms=0) as client:
+            begin = time.monotonic()
+            for number in range(rate * seconds):
+                time.sleep(max(0.0, begin + number / rate - time.monotonic()))
+                future = client.send(f"{self.name}.events", json.dumps(body).encode(), partition=number % 4)
+                future.add_callback(lambda told: sent.setdefault((told.partition, told.offset), time.time()))
+            client.flush()
+        time.sleep(5)
+        lines = [self.outcome(process, stop=True) for process in running][1]
+        folded = sorted((one["p"], one["last"], one["at"]) for one in lines if "last" in one)
+        waits = []
+        for (partition, offset), at in sent.items():
+            waits.append(next(when for p, last, when in folded if p == partition and last >= offset) - at)
+        waits.sort()
+        return {"events": len(waits), "median": waits[len(waits) // 2], "p95": waits[len(waits) * 95 // 100]}
+
+    def records(self) -> list[AnyRecord]:
         """The recorded delta topic."""
+        from stream.daemon.delta_records import decode_record
+
+        return [decode_record(offset, value) for offset, value in self.deltas()]
+
+    def deltas(self) -> list[tuple[int, bytes]]:
+        """The recorded delta topic, not decoded."""
         from connectors.kafka.source import Source
         from stream.daemon.delta_reader import DeltaReader
 
         reader = DeltaReader(self.name, Source(topics=("x",), bootstrap=self.bootstrap))
         try:
-            return [(offset, value or b"") for offset, value in reader.read(0, reader.end())]
+            return [(offset, value or b"") for offset, value, _epoch in reader.read(0, reader.end())]
         finally:
             reader.close()
 
@@ -243,25 +437,47 @@ class Bench:
         return time.monotonic() - begin
 
 
-def bench(pairs: int, log: Path, repeat: int) -> dict[str, Any]:
-    """All three figures on one broker."""
+PARTS = ("ingest", "publish", "fold", "cut", "scaling", "end", "latency")
+
+
+def bench(options: argparse.Namespace, log: Path) -> dict[str, Any]:
+    """The figures that are asked for, on one broker."""
     import warnings
 
     from tests.kafka.broker import shared_broker
 
     warnings.simplefilter("ignore")
+    parts = options.part or PARTS
     with tempfile.TemporaryDirectory() as folder:
-        one = Bench(shared_broker().bootstrap, Path(folder), log, repeat)
+        one = Bench(shared_broker().bootstrap, Path(folder), log, options.repeat)
         one.prepare()
-        ingest = one.ingest(pairs)
-        return {"log": log.name, "ingest": ingest, "fold": one.fold(), "cut_to_published": one.cut_to_published(4)}
+        one.send()
+        found: dict[str, Any] = {"log": log.name, "repeat": options.repeat, "load": os.getloadavg()}
+        if "ingest" in parts or "fold" in parts or "cut" in parts:
+            found["ingest"] = one.pairs("ingest", options.pairs)
+        if "fold" in parts:
+            found["fold"] = one.fold()
+        if "cut" in parts:
+            found["cut_to_published"] = one.cut_to_published(4)
+        if "publish" in parts:
+            found["publish"] = one.pairs("publish", options.pairs)
+        if "scaling" in parts:
+            found["two_workers"] = one.scaling(options.rounds)
+        if "end" in parts:
+            found["end_to_end"] = one.end_to_end(options.rounds)
+        if "latency" in parts:
+            found["latency_seconds"] = one.latency(options.rate, 20)
+        return found | {"load_after": os.getloadavg()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON (the only form)")
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--repeat", type=int, default=1, help="how often the log is published")
+    parser.add_argument("--rounds", type=int, default=3, help="of two workers against one, and of end to end")
+    parser.add_argument("--repeat", type=int, default=4, help="how often the log is published")
+    parser.add_argument("--rate", type=int, default=200, help="events a second where latency is measured")
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this figure; repeatable")
     parser.add_argument("--worker", nargs=4, metavar=("KIND", "CONFIG", "OUTPUT", "EVENTS"))
     parser.add_argument("--log", type=Path, default=None)
     options = parser.parse_args()
@@ -270,7 +486,7 @@ def main() -> None:
         work(kind, config, output, int(total))
         return
     logs = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
-    print(json.dumps(bench(options.pairs, options.log or logs / "sepsis.xes.gz", options.repeat), indent=2))
+    print(json.dumps(bench(options, options.log or logs / "sepsis.xes.gz"), indent=2))
 
 
 if __name__ == "__main__":

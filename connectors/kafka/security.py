@@ -91,6 +91,13 @@ class Security(BaseModel):
             settings["sasl_oauth_token_provider"] = _synchronous_tokens(self)
         return settings if not self.tls else settings | {"ssl_context": self.ssl_context()}
 
+    def aiokafka(self) -> dict[str, Any]:
+        """Keyword arguments of every aiokafka client."""
+        settings: dict[str, Any] = {"security_protocol": self.protocol.upper(), **self._sasl()}
+        if self.mechanism == "OAUTHBEARER":
+            settings["sasl_oauth_token_provider"] = _tokens(self)
+        return settings if not self.tls else settings | {"ssl_context": self.ssl_context()}
+
     def _sasl(self) -> dict[str, Any]:
         if self.mechanism is None:
             return {}

@@ -16,11 +16,11 @@ import msgspec
 
 from connectors.kafka.events import Event, Headers, LeftOut, Message, Poison
 from connectors.kafka.formats import Formats
-from stream.fold.records import VERSION, Delta, Row, with_person
+from stream.fold.records import VERSION, Attributes, Delta, Row, with_person
 from stream.values.pseudonym import Pseudonyms
 
 MOST_NAMES = 100_000
-"""Pseudonyms of resources that are remembered; a log that has more of them forgets and starts again."""
+"""Pseudonyms of resources, and of cases, that are remembered; a log that has more forgets and starts again."""
 
 OVERHEAD = 1024
 """Room for the fields around the rows, so that a split record stays below the limit as a whole."""
@@ -67,8 +67,10 @@ UNKNOWN = LogState()
 
 
 @dataclass(slots=True)
-class _Chunk:
-    rows: list[msgspec.Raw]
+class Chunk:
+    """What one delta holds; rows are encoded, or tuples of the values of a `Row`."""
+
+    rows: list[Any]
     dead: list[int]
     size: int = 0
     last: int = -1
@@ -96,6 +98,7 @@ class DeltaWriter:
     """Records that became no event because the configuration says so, by kind: counted, since nothing else shows them.
     """
     _names: dict[str, str] = field(default_factory=dict)
+    _cases: dict[str, str] = field(default_factory=dict)
 
     def write(
         self, source: str, partition: int, prev: int, records: Iterable[SourceRecord], log: LogState = UNKNOWN
@@ -105,17 +108,17 @@ class DeltaWriter:
         letters: list[DeadLetter] = []
         encoded = []
         for chunk in self._chunks(source, records, letters):
-            encoded.append(self._encode(source, partition, prev, chunk, log))
+            encoded.append(self.encode(source, partition, prev, chunk, log))
             prev, log = chunk.last, LogState(log.log, log.epoch)
         return encoded, letters
 
     def opening(self, source: str, partition: int, prev: int, last: int, log: LogState = UNKNOWN) -> bytes:
         """A delta without an event: what lies up to `last` is gone from the log, or was never asked for. With -1 and -1
         it only says what the log is."""
-        return self._encode(source, partition, prev, _Chunk([], [], last=last), log)
+        return self.encode(source, partition, prev, Chunk([], [], last=last), log)
 
-    def _chunks(self, source: str, records: Iterable[SourceRecord], letters: list[DeadLetter]) -> Iterator[_Chunk]:
-        chunk = _Chunk([], [])
+    def _chunks(self, source: str, records: Iterable[SourceRecord], letters: list[DeadLetter]) -> Iterator[Chunk]:
+        chunk = Chunk([], [])
         for record in records:
             try:
                 rows, time_ns = self._rows(source, record)
@@ -129,7 +132,7 @@ class DeltaWriter:
                 size = sum(map(len, rows)) + len(rows)
                 if chunk.rows and chunk.size + size + OVERHEAD > self.limit:
                     yield chunk
-                    chunk = _Chunk([], [])
+                    chunk = Chunk([], [])
                 chunk.rows += map(msgspec.Raw, rows)  # of one record in one delta: the next begins behind its offset
                 chunk.size += size
                 chunk.several = chunk.several or len(rows) > 1
@@ -157,11 +160,11 @@ class DeltaWriter:
         event_id = None if event.event_id is None else self.pseudonyms.event(event.event_id)
         row = Row(
             offset=record.offset,
-            case=self.pseudonyms.case(event.case),
+            case=self.case(event.case),
             activity=event.activity,
             time_ns=event.time_ns,
-            resource=None if event.resource is None else self._named(event.resource),
-            attributes=self._attributes(event),
+            resource=None if event.resource is None else self.named(event.resource),
+            attributes=self.attributes(event.attributes),
             event_id=event_id,
             end=event.end,
         )
@@ -170,12 +173,20 @@ class DeltaWriter:
             raise Poison("too_large")
         return encoded, event.time_ns
 
-    def _attributes(self, event: Event) -> dict[str, dict[str, Any]] | None:
-        if self.person is None:
-            return event.attributes
-        return with_person(event.attributes, self.person, self.pseudonyms.person)
+    def case(self, case: str) -> str:
+        """The pseudonym of a case."""
+        if case not in self._cases:
+            if len(self._cases) >= MOST_NAMES:
+                self._cases.clear()
+            self._cases[case] = self.pseudonyms.case(case)
+        return self._cases[case]
 
-    def _named(self, resource: str) -> str:
+    def attributes(self, attributes: Attributes | None) -> Attributes | None:
+        """The attributes of a row: the person of a case by pseudonym."""
+        return attributes if self.person is None else with_person(attributes, self.person, self.pseudonyms.person)
+
+    def named(self, resource: str) -> str:
+        """The pseudonym of a resource, or its name where names are kept."""
         if self.raw_resources:
             return resource
         if resource not in self._names:
@@ -184,7 +195,7 @@ class DeltaWriter:
             self._names[resource] = self.pseudonyms.resource(resource)
         return self._names[resource]
 
-    def _encode(self, source: str, partition: int, prev: int, chunk: _Chunk, log: LogState) -> bytes:
+    def encode(self, source: str, partition: int, prev: int, chunk: Chunk, log: LogState) -> bytes:
         delta = Delta(
             src=source,
             p=partition,
@@ -196,7 +207,7 @@ class DeltaWriter:
             key=self.pseudonyms.id,
             named=not self.raw_resources,
             several=chunk.several,
-            rows=chunk.rows,  # type: ignore[arg-type]  # encoded already: msgspec writes raw JSON as it stands
+            rows=chunk.rows,  # encoded already, as `msgspec.Raw`: it is written as it stands
             log=log.log,
             epoch=log.epoch,
             epochs=log.epochs,

@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import faust
+from aiokafka import ConsumerRecord
 from aiokafka.consumer import fetcher
 from aiokafka.record.memory_records import MemoryRecords
 from faust.transport.drivers import aiokafka as driver
@@ -62,9 +63,21 @@ class _Records:
 
 class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]  # the library has no types
     def _consumer_record(self, tp: Any, record: Any) -> Any:
-        found = super()._consumer_record(tp, record)
-        found.checksum = self._records.epoch
-        return found
+        """As the client makes it, for bytes that nobody deserializes: one call for each record."""
+        key, value = record.key, record.value
+        return ConsumerRecord(
+            tp.topic,
+            tp.partition,
+            record.offset,
+            record.timestamp,
+            record.timestamp_type,
+            key,
+            value,
+            self._records.epoch,
+            -1 if key is None else len(key),
+            -1 if value is None else len(value),
+            tuple(record.headers),
+        )
 
 
 fetcher.MemoryRecords = _Records
@@ -77,7 +90,9 @@ def leader_epoch(message: Any) -> int:
     return -1 if epoch is None else int(epoch)
 
 
-class _Thread(driver.AIOKafkaConsumerThread):
+class SeekingThread(driver.AIOKafkaConsumerThread):
+    """The thread of Faust's consumer, with a client that reads committed records only."""
+
     def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> Any:
         consumer = super()._create_consumer(loop)
         consumer._isolation_level = ISOLATION  # taken at its start; Faust has no setting for it
@@ -120,7 +135,7 @@ class SeekingConsumer(driver.Consumer):
         return offset if generation == self.app.consumer_generation_id else None
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
-        return _Thread(self, loop=self.loop, beacon=self.beacon)
+        return SeekingThread(self, loop=self.loop, beacon=self.beacon)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Every assigned partition to where its group is; the committed offsets, None where there is none."""

@@ -12,7 +12,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import lt
 from typing import TYPE_CHECKING, Any
 
 import faust
@@ -25,9 +26,11 @@ from connectors.kafka.lineage import Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import InputError, UnavailableError, VeilstreamError
+from stream.daemon.batch_consumer import FetchMessage
 from stream.daemon.broker_clock import BrokerClock
+from stream.daemon.delta_batches import BatchWriter, SourceBatch
 from stream.daemon.delta_reader import seen_in_delta_topic
-from stream.daemon.deltas import DeltaWriter, LogState, SourceRecord
+from stream.daemon.deltas import LogState
 from stream.daemon.faust_consumer import first_record, leader_epoch, log_begins
 from stream.daemon.progress import ProgressCheck, patience
 from stream.fold.records import Heartbeat, Tick
@@ -36,12 +39,6 @@ if TYPE_CHECKING:
     from stream.metrics.exporter import Metrics
 
 logger = logging.getLogger("veilstream")
-
-TAKE = 500
-"""Events of one batch. More would hold more unacknowledged events, less would pay more round trips an event."""
-
-WITHIN = 0.25
-"""Seconds that an incomplete batch waits: the price of latency where traffic is low."""
 
 LOOK_SECONDS = 1.0
 """How often a worker asks which logs its topics are, while events come. After a pause it asks before it sends anything;
@@ -66,9 +63,10 @@ class Ingest:
     """One worker: the batches of whatever partitions its group membership gives it."""
 
     def __init__(
-        self, app: faust.App, process: str, source: Source, writer: DeltaWriter, metrics: Metrics | None = None
+        self, app: faust.App, process: str, source: Source, batches: BatchWriter, metrics: Metrics | None = None
     ) -> None:
-        self.app, self.process, self.source, self.writer = app, process, source, writer
+        self.app, self.process, self.source = app, process, source
+        self.batches, self.writer = batches, batches.writer
         self.delta, self.dlq = topic(process, "delta"), topic(process, "dlq")
         self.progress = Progress()
         self.check = ProgressCheck(patience(source.session_timeout, source.heartbeat))
@@ -95,37 +93,33 @@ class Ingest:
         self._waiting: asyncio.Future[None] | None = None
         """The batch before this one, sent and not yet acknowledged; its failure is ours."""
 
-    async def batch(self, events: Sequence[Any]) -> None:
+    async def batch(self, fetch: FetchMessage) -> None:
         """Send one batch after the previous one; return when the previous one is durable and acknowledged."""
         generation = self._current_generation()
-        by_partition: dict[TP, list[Any]] = {}
-        for event in events:
-            # What was buffered before a rebalance is read again by whoever owns it now.
-            if event.message.generation_id == generation:
-                by_partition.setdefault(event.message.tp, []).append(event)
+        # What was buffered before a rebalance is read again by whoever owns it now.
+        by_partition = fetch.records if fetch.generation_id == generation else {}
         sends: list[Any] = []
         ends: dict[TP, int] = {}
         await self._look(by_partition)
         covered = await self._positions(by_partition)
         for tp, mine in by_partition.items():
-            await self._begin(tp, covered[tp] + 1, mine[0].message.offset)
+            await self._begin(tp, covered[tp] + 1, mine[0].offset)
             for run in _runs(mine):
                 sends += await self._write_run(tp, ends.get(tp, covered[tp]), run)
-                ends[tp] = run[-1].message.offset
+                ends[tp] = run[-1].offset
         sent = [await send for send in sends]  # in this order, also on the topic: the producer keeps it
         if self._current_generation() == generation:
             self._covered.update(ends)
         if self._waiting is not None:
             await self._waiting
-        self._waiting = asyncio.ensure_future(self.acknowledge(sent, by_partition))
+        self._waiting = asyncio.ensure_future(self.acknowledge(sent, fetch))
         self.app.add_future(self._waiting)  # ends the process where it fails and no batch follows
 
-    async def acknowledge(self, sent: Sequence[Any], by_partition: Mapping[TP, Sequence[Any]]) -> None:
-        """Wait until the broker has everything of a batch; then, and only then, acknowledge its events in order."""
+    async def acknowledge(self, sent: Sequence[Any], fetch: FetchMessage) -> None:
+        """Wait until the broker has everything of a batch; then, and only then, acknowledge its events."""
         await self._taken(sent)
         consumer: Any = self.app.consumer
-        for mine in by_partition.values():
-            consumer.acknowledge(event.message for event in mine)
+        consumer.acknowledge([fetch])
         self.check.moved()
         self._tell()
 
@@ -149,35 +143,35 @@ class Ingest:
         """Write the deltas of events with rising offsets under one leader. Where offsets begin again, or another leader
         wrote the events, ask the broker for the log first: the fold compares it with the one that it knows."""
         if self.writer.formats is not None and self.writer.formats.prepare is not None:
-            await self._asked(self.writer.formats.prepare, [_message(event.message) for event in run])
-        first, epoch = run[0].message.offset, leader_epoch(run[0].message)
+            await self._asked(self.writer.formats.prepare, [_message(record) for record in run])
+        first, epoch = run[0].offset, leader_epoch(run[0])
         back = first <= covered
         if back or (tp in self._logs and epoch > self._logs[tp].epoch):
             await self._ask([tp])
         return self._write(tp, first - 1 if back else covered, run)
 
-    def _write(self, tp: TP, prev: int, events: Sequence[Any]) -> list[Any]:
+    def _write(self, tp: TP, prev: int, records: Sequence[Any]) -> list[Any]:
         """Coroutines that hand the partition's deltas and dead letters to the producer, in order."""
-        log = self._tell_log(tp, leader_epoch(events[-1].message))
+        log = self._tell_log(tp, leader_epoch(records[-1]))
         before = self.writer.left_out.total()
-        deltas, letters = self.writer.write(tp.topic, tp.partition, prev, map(self._record, events), log)
+        deltas, letters = self.batches.write(tp.topic, tp.partition, prev, self._batch(records), log)
         left_out = self.writer.left_out.total() - before
-        self.progress.events += len(events) - len(letters) - left_out
+        self.progress.events += len(records) - len(letters) - left_out
         self.progress.deltas += len(deltas)
         for letter in letters:
             self.progress.dead[letter.error] = self.progress.dead.get(letter.error, 0) + 1
         sends = [self._send(self.dlq, letter.encode(tp.topic, tp.partition)) for letter in letters]
         return sends + [self._send(self.delta, delta) for delta in deltas]
 
-    def _record(self, event: Any) -> SourceRecord:
-        message = event.message
-        stamped = message.timestamp_type == APPEND_TIME
-        clock = int(message.timestamp * 1_000_000_000) if stamped else self.clock.now()
-        record = SourceRecord(message.offset, message.value, message.headers, clock)
-        if self.writer.formats is None:
-            return record
-        stamp = None if message.timestamp is None else round(message.timestamp * 1000)
-        return replace(record, key=message.key, timestamp_ms=stamp)
+    def _batch(self, records: Sequence[Any]) -> SourceBatch:
+        """With the broker's stamps as clocks, where it stamps records; else with the clock of this moment."""
+        clock = self.clock.now()
+        if APPEND_TIME not in {record.timestamp_type for record in records}:
+            return SourceBatch(records, clock)
+        stamped = (record.timestamp_type == APPEND_TIME for record in records)
+        return SourceBatch(
+            records, [one.timestamp * 1_000_000 if own else clock for one, own in zip(records, stamped, strict=True)]
+        )
 
     def _send(self, name: str, value: bytes) -> Any:
         return self.app.producer.send(name, None, value, 0, None, None)
@@ -366,16 +360,19 @@ class Ingest:
         return there == end
 
 
-def _message(message: Any) -> Message:
-    return Message(message.topic, message.key, message.value)
+def _message(record: Any) -> Message:
+    return Message(record.topic, record.key, record.value)
 
 
-def _runs(events: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """The events of a partition, split where offsets begin again (the log did) or another leader wrote them."""
+def _runs(records: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """The records of a partition, split where offsets begin again (the log did) or another leader wrote them."""
+    offsets, epochs = [record.offset for record in records], list(map(leader_epoch, records))
+    if len(set(epochs)) == 1 and all(map(lt, offsets, offsets[1:])):
+        yield records
+        return
     begin = 0
-    for i in range(1, len(events)):
-        one, before = events[i].message, events[i - 1].message
-        if one.offset <= before.offset or leader_epoch(one) != leader_epoch(before):
-            yield events[begin:i]
+    for i in range(1, len(records)):
+        if offsets[i] <= offsets[i - 1] or epochs[i] != epochs[i - 1]:
+            yield records[begin:i]
             begin = i
-    yield events[begin:]
+    yield records[begin:]

@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING, Any
 import faust
 
 from connectors.columns import Names
+from connectors.kafka.event_batches import batch_decoder
 from connectors.kafka.events import Schema, decoder
 from connectors.kafka.formats import formats
 from connectors.kafka.source import Source
 from connectors.times import nanoseconds
 from stream.config.settings import Settings
+from stream.daemon.batch_consumer import WAITING, BatchApp
+from stream.daemon.delta_batches import BatchWriter
 from stream.daemon.deltas import DeltaWriter
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
-from stream.daemon.ingest import TAKE, WITHIN, Ingest
+from stream.daemon.ingest import Ingest
 from stream.values.pseudonym import Pseudonyms
 
 if TYPE_CHECKING:
     from stream.metrics.exporter import Metrics
 
 
-def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
+def delta_writer(settings: Settings, source: Source, key: bytes) -> BatchWriter:
     """Make the delta writer of a configuration. Attributes that nobody needs are not decoded."""
     process = settings.process
     schema = Schema(
@@ -35,7 +38,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
         time_unit=source.time_unit,
         lifecycle=process.lifecycle,
     )
-    return DeltaWriter(
+    writer = DeltaWriter(
         decode=decoder(schema),
         pseudonyms=Pseudonyms(key),
         max_skew_ns=int(source.max_skew * 1_000_000_000),
@@ -52,6 +55,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> DeltaWriter:
             reader_schema=source.reader_schema,
         ),
     )
+    return BatchWriter(writer, batch_decoder(schema))
 
 
 def ingest_app(
@@ -59,14 +63,14 @@ def ingest_app(
 ) -> tuple[faust.App, Ingest]:
     """Make the Faust application and its worker."""
     process = settings.process.name
-    app = application(process, "ingest", source, folder)
+    app = application(process, "ingest", source, folder, kind=BatchApp, stream_buffer_maxsize=WAITING)
     worker = Ingest(app, process, source, delta_writer(settings, source, key), metrics)
     events = app.topic(*source.topics, key_serializer="raw", value_serializer="raw", allow_empty=True)
 
     @app.agent(events, name="ingest", supervisor_strategy=CrashingSupervisor)
     async def take(stream: Any) -> None:
-        async for batch in stream.noack_take(TAKE, within=WITHIN):
-            await worker.batch(batch)
+        async for fetch in stream.noack().events():
+            await worker.batch(fetch.message)
 
     @app.timer(interval=source.heartbeat)  # type: ignore[untyped-decorator]
     async def report() -> None:

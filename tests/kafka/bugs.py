@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -25,8 +27,8 @@ def acknowledge_before_durable() -> None:
     from stream.daemon.ingest import Ingest
     from tests.kafka.driver import die
 
-    async def batch(self: Any, events: Any) -> None:
-        self.app.consumer.acknowledge(event.message for event in events)
+    async def batch(self: Any, fetch: Any) -> None:
+        self.app.consumer.acknowledge([fetch])
         await asyncio.sleep(3)
         die()
 
@@ -42,10 +44,10 @@ def acknowledge_early() -> None:
 
     batch = Ingest.batch
 
-    async def early(self: Any, events: Any) -> None:
-        self.app.consumer.acknowledge(event.message for event in events)
+    async def early(self: Any, fetch: Any) -> None:
+        self.app.consumer.acknowledge([fetch])
         await asyncio.sleep(2)
-        await batch(self, events)
+        await batch(self, fetch)
 
     Ingest.batch = early  # type: ignore[method-assign]
 
@@ -67,7 +69,7 @@ def drop_dead_letters() -> None:
         import asyncio
 
         future = asyncio.get_running_loop().create_future()
-        future.set_result(None)
+        future.set_result(SimpleNamespace(timestamp=time.time_ns() // 1_000_000))  # as if the broker had it
         return future
 
     def sent(self: Any, name: str, value: bytes) -> Any:

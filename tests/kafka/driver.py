@@ -52,13 +52,13 @@ def widen_rebalance() -> None:
     from faust.tables.recovery import Recovery
     from faust.transport.consumer import Consumer
 
-    getmany, resume = Consumer.getmany, Recovery._resume_streams
+    wait, resume = Consumer._wait_next_records, Recovery._resume_streams
 
     async def late(self, generation_id=0):  # type: ignore[no-untyped-def]
         await asyncio.sleep(5.0)
         await resume(self, generation_id)
 
-    Consumer.getmany = lambda self, timeout: getmany(self, 60.0)
+    Consumer._wait_next_records = lambda self, _timeout: wait(self, 60.0)
     Recovery._resume_streams = late
 
 
@@ -125,20 +125,21 @@ def hook_ingest(at: Callable[[str], None]) -> None:
 
     write = ingest.Ingest._write
 
-    def writing(self, tp, prev, events):  # type: ignore[no-untyped-def]
+    def writing(self, tp, prev, records):  # type: ignore[no-untyped-def]
         at("taken")
-        return write(self, tp, prev, events)
+        return write(self, tp, prev, records)
 
     ingest.Ingest._write = writing
-    from stream.daemon.faust_consumer import SeekingConsumer
+    from stream.daemon.batch_consumer import BatchConsumer
 
-    acknowledge = SeekingConsumer.acknowledge
+    acknowledge = BatchConsumer.acknowledge
 
-    def acking(self, messages):  # type: ignore[no-untyped-def]
-        at("sent")
-        acknowledge(self, messages)
+    def acking(self, fetches):  # type: ignore[no-untyped-def]
+        for _event in range(sum(len(records) for fetch in fetches for records in fetch.records.values())):
+            at("sent")
+        acknowledge(self, fetches)
 
-    SeekingConsumer.acknowledge = acking
+    BatchConsumer.acknowledge = acking
 
 
 def set_clock(path: str) -> None:

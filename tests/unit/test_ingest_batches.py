@@ -10,10 +10,13 @@ import msgspec
 import pytest
 from faust.types import TP
 
+from connectors.kafka.event_batches import batch_decoder
 from connectors.kafka.events import Schema, decoder
 from connectors.kafka.lineage import Leader, Lineage
 from connectors.kafka.source import Source
 from stream.daemon import ingest as ingest_module
+from stream.daemon.batch_consumer import FetchMessage
+from stream.daemon.delta_batches import BatchWriter
 from stream.daemon.deltas import DeltaWriter
 from stream.daemon.ingest import Ingest
 from stream.values.pseudonym import Pseudonyms
@@ -62,7 +65,9 @@ class App:
             _thread=thread,
             highwaters=ends,
             assignment=lambda: {PLACE},
-            acknowledge=lambda messages: self.acknowledged.extend(one.offset for one in messages),
+            acknowledge=lambda fetches: self.acknowledged.extend(
+                one.offset for fetch in fetches for records in fetch.records.values() for one in records
+            ),
         )
 
     def add_future(self, task: asyncio.Future[None]) -> None:
@@ -72,26 +77,19 @@ class App:
 
         task.add_done_callback(done)
 
-    def events(self, first: int, count: int) -> list[Any]:
+    def events(self, first: int, count: int) -> FetchMessage:
         def event(offset: int) -> Any:
             body = {"case:concept:name": "c", "concept:name": "a", "time:timestamp": "2024-01-01T00:00:00Z"}
-            message = SimpleNamespace(
-                tp=PLACE,
-                offset=offset,
-                generation_id=1,
-                value=msgspec.json.encode(body),
-                headers=(),
-                timestamp=1.0,
-                timestamp_type=0,
+            return SimpleNamespace(
+                offset=offset, value=msgspec.json.encode(body), headers=(), timestamp=1000, timestamp_type=0
             )
-            return SimpleNamespace(message=message)
 
-        return [event(offset) for offset in range(first, first + count)]
+        return FetchMessage({PLACE: [event(offset) for offset in range(first, first + count)]}, 1)
 
 
 def worker(app: App) -> Ingest:
     writer = DeltaWriter(decoder(Schema()), Pseudonyms(bytes(32)), 300 * 10**9, 512 * 1024)
-    return Ingest(app, "p", Source(topics=("orders",)), writer)  # type: ignore[arg-type]
+    return Ingest(app, "p", Source(topics=("orders",)), BatchWriter(writer, batch_decoder(Schema())))  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)

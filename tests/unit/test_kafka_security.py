@@ -44,6 +44,7 @@ def test_both_clients_get_the_same_credentials(tmp_path: Path) -> None:
     assert (plain["sasl_plain_username"], plain["sasl_plain_password"]) == ("vera", "from-file")
     assert (faust.username, faust.password, faust.mechanism.value) == ("vera", "from-file", "SCRAM-SHA-512")
     assert faust.protocol.value == "SASL_SSL"
+    assert {**security.aiokafka(), "ssl_context": None} == {**plain, "ssl_context": None}
     assert plain["ssl_context"].check_hostname
     assert faust.ssl_context.verify_mode.name == "CERT_REQUIRED"
 
@@ -74,3 +75,4 @@ def test_no_tls_no_credentials_by_default() -> None:
     """Plain text is the default, and says so to both clients."""
     assert Security().kafka_python() == {"security_protocol": "PLAINTEXT"}
     assert Security().faust() == {}
+    assert Security().aiokafka() == {"security_protocol": "PLAINTEXT"}

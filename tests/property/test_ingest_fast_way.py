@@ -1,0 +1,231 @@
+"""The fast way of ingest against the clear one: the same deltas byte for byte, and the same dead letters, whatever
+the records hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from connectors.columns import Names
+from connectors.kafka import event_batches
+from connectors.kafka.event_batches import batch_decoder
+from connectors.kafka.events import Schema, decoder
+from stream.daemon.delta_batches import BatchWriter, SourceBatch
+from stream.daemon.deltas import DeltaWriter, LogState, SourceRecord
+from stream.values.pseudonym import Pseudonyms
+
+NOW = 1_735_689_600_000_000_000
+"""2025-01-01, UTC."""
+
+CASE, ACTIVITY, TIME, RESOURCE = "case:concept:name", "concept:name", "time:timestamp", "org:resource"
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 5),
+    st.sampled_from([2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 10**40]),
+    st.floats(),
+    st.text(max_size=4),
+)
+anything = st.one_of(
+    st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)),
+    st.sampled_from(["[" * 33 + "]" * 33, "9" * 400, "1e999", '"\\ud800"', '"' + "x" * 900 + '"']).map(
+        lambda one: msgspec.Raw(one.encode())
+    ),
+)
+times = st.one_of(
+    st.sampled_from(
+        [
+            "2025-01-01T00:00:00Z",
+            "2025-01-01T00:00:00+01:00",
+            "2024-12-31 23:00:00.123456789Z",
+            "2025-01-01T00:01:00Z",
+            "2025-01-01T00:01:00.001Z",
+            "2025-01-01T00:00:00",
+            "1969-01-01",
+            "1500-01-01T00:00:00Z",
+            "9999-12-31T23:59:59Z",
+            "20250101T000000.1234567Z",
+            "",
+            "yesterday",
+        ]
+    ),
+    anything,
+)
+fields = st.fixed_dictionaries(
+    {},
+    optional={
+        CASE: st.one_of(st.sampled_from(["a", "b", "", 7]), anything),
+        ACTIVITY: st.one_of(st.sampled_from(["x", "y", ""]), anything),
+        TIME: times,
+        RESOURCE: st.one_of(st.sampled_from(["Ann", "", 3]), anything),
+        "id": st.one_of(st.sampled_from(["1", 2]), anything),
+        "last": st.one_of(st.booleans(), anything),
+        "who": anything,
+        "case:who": anything,
+        "note": anything,
+        "case:note": anything,
+        "specversion": st.sampled_from(["1.0", "2.0", 1]),
+        "data": anything,
+    },
+)
+good = st.fixed_dictionaries(
+    {
+        CASE: st.sampled_from(["a", "b", 7]),
+        ACTIVITY: st.sampled_from(["x", "y"]),
+        TIME: st.just("2025-01-01T00:00:00Z"),
+    },
+    optional={RESOURCE: st.sampled_from(["Ann", 3]), "who": st.text(max_size=3), "last": st.booleans()},
+)
+
+
+NAMES = (CASE, ACTIVITY, RESOURCE, "id", "last", "who", "case:who", "note", "case:note", "specversion")
+nearly = st.one_of(
+    st.builds(lambda whole, name: {**whole, name: ""}, good, st.sampled_from([CASE, ACTIVITY, "specversion"])),
+    st.builds(lambda whole, name, value: {**whole, name: value}, good, st.sampled_from(NAMES), anything),
+    st.builds(lambda whole, when: {**whole, TIME: when}, good, times),
+)
+"""An event of which one field may be anything."""
+
+
+def text(fields: dict[str, Any]) -> bytes:
+    """As a producer writes it, with a raw value as it stands."""
+    members = []
+    for name, value in fields.items():
+        raw = bytes(value).decode() if isinstance(value, msgspec.Raw) else json.dumps(value)
+        members.append(f"{json.dumps(name)}: {raw}")
+    return ("{" + ", ".join(members) + "}").encode()
+
+
+def structured(fields: dict[str, Any], version: str) -> bytes:
+    """The event in a CloudEvent."""
+    return b'{"specversion": "' + version.encode() + b'", "id": "e1", "data": ' + text(fields) + b"}"
+
+
+bodies = st.one_of(
+    good.map(text),
+    good.map(text),
+    nearly.map(text),
+    nearly.map(text),
+    nearly.map(text),
+    fields.map(text),
+    st.builds(structured, good, st.sampled_from(["1.0", "2.0"])),
+    st.none(),
+    st.binary(max_size=8),
+    st.sampled_from([b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"case:concept:name": "\xff"}', b"[" * 5000]),
+    st.builds(lambda one, two: one + b"," + two, good.map(text), good.map(text)),
+)
+headers = st.one_of(
+    st.just(()),
+    st.just((("trace", b"1"),)),
+    st.just((("ce_specversion", b"1.0"), ("ce_id", b"e9"))),
+    st.just((("ce_specversion", None), ("content-type", b"application/cloudevents+json; charset=utf-8"))),
+    st.just((("ce_specversion", b"3"),)),
+)
+schemas = st.builds(
+    Schema,
+    names=st.just(Names()),
+    attributes=st.sampled_from([(), ("who",), ("who", "note"), ("note", "who", "missing")]),
+    timezone=st.sampled_from([None, "UTC", "Europe/Berlin"]),
+    event_id=st.sampled_from([None, "id", "ce:id"]),
+    end=st.sampled_from([None, "last"]),
+    format=st.sampled_from(["auto", "auto", "json", "cloudevents"]),
+)
+
+
+def writer(schema: Schema, **more: Any) -> DeltaWriter:
+    return DeltaWriter(decoder(schema), Pseudonyms(bytes(32)), 60_000_000_000, **more)
+
+
+def fetched(values: list[tuple[bytes | None, Any]], stamped: bool = False) -> SourceBatch:
+    """As the client gives them."""
+    records = [
+        SimpleNamespace(offset=3 + 2 * place, value=value, headers=top) for place, (value, top) in enumerate(values)
+    ]
+    return SourceBatch(records, [NOW - place * 1_000_000 for place in range(len(values))] if stamped else NOW)
+
+
+def alone(batch: SourceBatch) -> list[SourceRecord]:
+    return [batch.record(place) for place in range(len(batch.records))]
+
+
+@settings(max_examples=400)
+@given(
+    schemas,
+    st.lists(st.tuples(st.one_of(good.map(text), bodies), headers), min_size=1, max_size=5),
+    st.sampled_from([1200, 1300, 2600, 524_288]),
+    st.sampled_from([None, NOW]),
+    st.sampled_from([None, "who"]),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
+@example(Schema(), [(b"[" * 5000, ()), (None, ())], 1200, None, None, False, True, False)
+def test_the_fast_way_makes_the_bytes_of_the_clear_one(
+    schema: Schema,
+    values: list[tuple[bytes | None, Any]],
+    limit: int,
+    earliest: int | None,
+    person: str | None,
+    raw: bool,
+    stamped: bool,
+    payload: bool,
+) -> None:
+    """Rows, splits, refusals with their offsets and classes, and what a second batch makes of remembered names."""
+    slow = writer(schema, limit=limit, earliest=earliest, person=person, raw_resources=raw, dlq_payload=payload)
+    fast = BatchWriter(replace(slow, _names={}, _cases={}), batch_decoder(schema))
+    batch, log = fetched(values, stamped), LogState("topic id", 4, ((4, 0),))
+    for prev in (2, 0):
+        assert fast.write("t", 1, prev, batch, log) == slow.write("t", 1, prev, alone(batch), log)
+
+
+def test_the_fast_way_is_taken() -> None:
+    """Plain events are never decoded one by one, whether they fit into one delta or not: else the comparison above
+    would say nothing."""
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("a plain event was decoded alone")
+
+    schema = Schema(attributes=("who",), event_id="id", end="last")
+    value = text({CASE: "a", ACTIVITY: "x", TIME: "2025-01-01T00:00:00Z", "who": 2**63 - 1, "id": 4, "last": True})
+    batch = fetched([(value, (("trace", b"1"),)), (value, ()), (value, ())])
+    for limit, last in ((524_288, [7]), (1200, [3, 5, 7])):
+        plain = DeltaWriter(refuse, Pseudonyms(bytes(32)), 0, limit)
+        encoded, letters = BatchWriter(plain, batch_decoder(schema)).write("t", 0, 2, batch)
+        assert letters == []
+        deltas = [msgspec.json.decode(one) for one in encoded]
+        assert [one["last"] for one in deltas] == last
+        assert [one["prev"] for one in deltas] == [2, *last[:-1]]
+        assert [row[0] for one in deltas for row in one["rows"]] == [3, 5, 7]
+        assert {one["wm"] for one in deltas} == {NOW}
+
+
+def test_a_schema_that_asks_for_more_has_no_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A field that a later decoder reads and this one does not know: what it means would be missed."""
+    assert batch_decoder(Schema(attributes=("who", "note"), event_id="id", end="last")) is not None
+    assert batch_decoder(Schema(format="cloudevents")) is None
+    later = msgspec.defstruct("Later", [(name, str) for name in ("case", "activity", "time", "resource", "transition")])
+    monkeypatch.setattr(event_batches, "_struct", lambda _schema: later)
+    assert batch_decoder(Schema()) is None
+
+
+def test_remembered_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pseudonyms of cases and resources stay the same when the memory of them begins again."""
+    monkeypatch.setattr("stream.daemon.deltas.MOST_NAMES", 2)
+    fast = BatchWriter(writer(Schema(), limit=524_288), batch_decoder(Schema()))
+    event = {ACTIVITY: "x", TIME: "2025-01-01T00:00:00Z"}
+    values = [text({**event, CASE: f"c{place % 5}", RESOURCE: f"r{place % 4}"}) for place in range(20)]
+    (encoded,), _ = fast.write("t", 0, -1, fetched([(value, ()) for value in values]))
+    names = Pseudonyms(bytes(32))
+    rows = msgspec.json.decode(encoded)["rows"]
+    assert [row[1] for row in rows] == [names.case(f"c{place % 5}") for place in range(20)]
+    assert [row[4] for row in rows] == [names.resource(f"r{place % 4}") for place in range(20)]
+    assert len(fast.writer._cases) <= 2
+    assert len(fast.writer._names) <= 2

@@ -90,7 +90,7 @@ class Guard:
             return response
         except VeilstreamError as error:
             return self.refusal(request, STATUS_OF_EXIT.get(error.exit_code, 503), str(error))
-        except Exception as error:  # one page must not end the console
+        except Exception as error:  # noqa: BLE001 - one page must not end the console
             # where and what kind, since a message could hold what a record holds
             place = traceback.extract_tb(error.__traceback__)[-1]
             log.error("%s in %s line %s, at %s", type(error).__name__, place.name, place.lineno, visible(request.path))

@@ -42,7 +42,10 @@ class Orders:
             self.settings, self.source, Command(name=order, publication=publication or None)
         )
         whom = publication or "all publications"
-        return f"The order to {order} {whom} stands at offset {offset} of the delta topic; the daemon obeys when it has read so far."
+        return (
+            f"The order to {order} {whom} stands at offset {offset} of the delta topic. The daemon obeys when it has read "
+            "so far."
+        )
 
 
 def orders_from(config: Path) -> Orders:

@@ -29,12 +29,8 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.globals |= {
-            "software": software(),
-            "where": where,
-            "signs": report_page.SIGNS,
-            "counts": COUNTS,
-        }
+        self._environment.globals |= {"software": software(), "where": where, "counts": COUNTS}
+        self._environment.globals |= {"signs": report_page.SIGNS}
         self._environment.filters |= {
             "number": report_page.number,
             "moment": report_page.moment,
@@ -53,5 +49,5 @@ class Pages:
 
     def error(self, status: int, why: str, *, session: Session | None) -> str:
         """The page of an error: what went wrong, and where to go on."""
-        phrase = HTTPStatus(status).phrase if status in HTTPStatus else "Error"
+        phrase = HTTPStatus(status).phrase if status in list(HTTPStatus) else "Error"
         return self.render("error", session, status=status, phrase=phrase, why=why, page="")

@@ -27,6 +27,8 @@ from connectors.files import FileOps, Writer
 from models.errors import InputError, RefusedError
 
 MANIFEST = "manifest.json"
+HELD = "held"
+"""Folder of a publication, in the operator's part, with the files of releases that a person has not yet approved."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _RELEASE = re.compile(r"release-(\d{6,})")
@@ -71,13 +73,23 @@ class Store(Protocol):
     """What the release pipeline asks of the place where releases lie (see LocalStore for each)."""
 
     def prepare(
-        self, publication: str, candidate: int, files: Mapping[str, Writer], manifest: Mapping[str, Any]
+        self,
+        publication: str,
+        candidate: int,
+        files: Mapping[str, Writer],
+        manifest: Mapping[str, Any],
+        *,
+        held: bool = False,
     ) -> Prepared: ...
     def commit(self, prepared: Prepared, sequence: int) -> str: ...
     def resume(
         self, publication: str, sequence: int, temporary: str, manifest_sha256: str, moment: int | None = None
     ) -> bool: ...
     def holds(self, publication: str, temporary: str, manifest_sha256: str) -> bool: ...
+    def keeps(self, publication: str, temporary: str, manifest_sha256: str) -> bool: ...
+    def keep(self, publication: str, temporary: str, files: Mapping[str, bytes]) -> None: ...
+    def let_go(self, publication: str, temporary: str) -> None: ...
+    def drop(self, publication: str, temporary: str) -> None: ...
     def location(self, publication: str, sequence: int) -> str: ...
     def exists(self, publication: str, sequence: int) -> bool: ...
     def releases(self, publication: str) -> list[int]: ...
@@ -109,7 +121,7 @@ def write_release(
 
     On any error nothing of them stays; OSError of the disk passes through.
     """
-    _make_durable_folder(folder, ops)
+    make_durable_folder(folder, ops)
     tmp = folder / f".{candidate:06d}.{uuid.uuid4().hex}.tmp"
     tmp.mkdir(mode=0o700)  # it may wait here for its moment, in a folder that recipients read
     try:
@@ -124,7 +136,8 @@ def write_release(
     return Prepared(publication, candidate, tmp, listed, own["sha256"])
 
 
-def _make_durable_folder(folder: Path, ops: FileOps) -> None:
+def make_durable_folder(folder: Path, ops: FileOps) -> None:
+    """Make a folder and those above it, durably."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in missing:

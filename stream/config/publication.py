@@ -75,6 +75,12 @@ class Publication(Table):
     publish_after: Duration | None = None
     """dp: a release is published this long after its cut; a build that takes longer is withheld. By default 15m, the
     longest build that a daemon allows."""
+    approval: Literal["none", "required"] = "none"
+    """`required`: a release that passes the gate is charged, sealed and held, out of the public folder; it leaves when
+    a person approves it (`veilstream approve`)."""
+    hold: Literal["block", "supersede"] = "block"
+    """While a release is held: `block`, later cuts are not released; `supersede`, the next candidate takes its
+    place."""
 
     _moment = field_validator("start")(kept_moment)
 

@@ -28,7 +28,7 @@ from stream.config.publication import Publication, refuse_impossible_audience
 from stream.release.gate import GatePolicy
 from stream.release.spec import PublicationSpec
 from stream.storage.envelope import Keys
-from stream.values.duration import Duration
+from stream.values.duration import AS_WRITTEN, Duration
 
 __all__ = [
     "Attributes",
@@ -164,6 +164,8 @@ class Settings(Table):
             min_free_bytes=self.min_free_bytes,
             once=publication.once(person=self.process.person is not None),
             accumulation=publication.accumulation,
+            approval=publication.approval == "required",
+            hold=publication.hold,
         )
 
     def _check_identifiers(self) -> None:
@@ -210,6 +212,10 @@ class Settings(Table):
         current, former = (None if one is None else bytes.fromhex(one.get_secret_value().strip()) for one in given)
         return Keys(current, former)
 
+    def written(self) -> dict[str, Any]:
+        """What was set, without secrets, as `stream.config.sources` reads it again."""
+        return _without_secrets(self, self.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN))
+
     @property
     def digest(self) -> str:
         """sha256 of the configuration's meaning: names what a release was made with."""
@@ -230,6 +236,15 @@ DIGESTED: Mapping[type[BaseModel], frozenset[str]] = {
 }
 """The keys that the first version knew: they are always in the digest. A later key is in it only where it is not at its
 default, so that a new program reads an old configuration as the same one."""
+
+
+def _without_secrets(model: BaseModel, body: dict[str, Any]) -> dict[str, Any]:
+    kept = {}
+    for name, value in body.items():
+        own = getattr(model, name)
+        if not isinstance(own, SecretStr):
+            kept[name] = _without_secrets(own, value) if isinstance(own, BaseModel) else value
+    return kept
 
 
 def _meaning(model: BaseModel) -> dict[str, Any]:

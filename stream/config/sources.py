@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from models.errors import InputError
 from stream.config.faults import explain
 from stream.config.settings import Settings
-from stream.storage.folder import refuse_writable
+from stream.storage.folder import configuration_in, refuse_writable
 
 PREFIX = "VEILSTREAM_"
 FILE = "_file"
@@ -27,7 +27,23 @@ TEST_NAMES = {"VEILSTREAM_REQUIRE", "VEILSTREAM_KAFKA", "VEILSTREAM_LOGS"}
 def read(path: Path | None, overrides: Mapping[str, Any]) -> Settings:
     """Merge file < environment < flags and validate once."""
     body = _read_toml(path) if path else {}
-    where = str(path) if path else "configuration"
+    return _validated(body, str(path) if path else "configuration", overrides)
+
+
+def of_folder(output: Path) -> Settings:
+    """The configuration that an output folder was made with, with the secrets of the environment. InputError where the
+    folder does not say it."""
+    path = configuration_in(output)
+    try:
+        body = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"{output}: does not say with which configuration it was made; give it with -c") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); give the configuration with -c") from None
+    return _validated(body, str(path), {})
+
+
+def _validated(body: Mapping[str, Any], where: str, overrides: Mapping[str, Any]) -> Settings:
     merged = _merge(_merge(body, _environment()), overrides)
     try:
         return Settings.model_validate(merged)

@@ -34,6 +34,7 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Config, Tick
 from stream.fold.rules import FoldRules, SourcePartition
+from stream.release.approval import Order
 from stream.release.erasure import apply_tombstones, erase, tombstones
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.schedule import RealClock
@@ -218,6 +219,24 @@ class Engine:
             missing = self.gaps(command.arguments.get("src"), command.arguments.get("p"))
             for pipeline in self.service.pipelines.values() if missing else ():
                 pipeline.accept_gap(position, missing)
+        elif command.name in ("approve", "reject"):
+            self._rule(command, "approve" if command.name == "approve" else "reject")
+
+    def _rule(self, command: Command, order: Order) -> None:
+        """Obey a person's decision on a held release."""
+        given = command.arguments
+        number = given.get("number")
+        if command.publication is None or not isinstance(number, int):
+            raise InputError("it names no publication and no number")
+        by, why = str(given.get("by", "")), str(given.get("why", ""))
+        ruled = self.service.rule(command.publication, number, order, by=by, why=why)
+        if ruled.ruling == "refused":
+            log.error(
+                "release %d of %s is not published, and stays held: the gate no longer passes (%s)",
+                *(number, command.publication, "; ".join(ruled.reasons)),
+            )
+        else:
+            log.info("release %d of %s is %s", number, command.publication, ruled.ruling)
 
     def _refuse_other_key(self, command: Command) -> None:
         used = self.fold.key or self.fold.rules.key
@@ -236,9 +255,14 @@ class Engine:
             "cut %s: %s%s in %.2f s",
             cut.id,
             decision.status,
-            f" as release {decision.sequence}" if decision.status == "sealed" else "",
+            f" as release {decision.sequence}" if decision.status in ("sealed", "held") else "",
             time.monotonic() - started,
         )
+        if decision.status == "held":
+            log.warning(
+                "release %d of %s is held: veilstream approve or reject %s %d",
+                *(decision.sequence, cut.publication, cut.publication, decision.sequence),
+            )
 
     def settled(self) -> None:
         """Send late events to the dlq where a publication asks for it: before anything of this record is

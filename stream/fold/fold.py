@@ -296,8 +296,9 @@ class Fold:
             self.erase([str(case) for case in command.arguments.get("cases", ())])
         elif name == "gap":
             yield from self._mend(command.arguments)
-        else:
-            raise InputError(f"command {name!r} is unknown; known are release, pause, resume, erase, gap")
+        elif name not in ("approve", "reject"):  # they bear on what was cut, and move nothing
+            known = "release, pause, resume, erase, gap, approve, reject"
+            raise InputError(f"command {name!r} is unknown; known are {known}")
         yield from self._cutter.evaluate()
 
     def _mend(self, arguments: Mapping[str, Any]) -> Iterator[Cut]:

@@ -121,7 +121,7 @@ class Tick(Record, tag="tick", frozen=True, kw_only=True):
 
 
 class Command(Record, tag="cmd", frozen=True, kw_only=True):
-    """An operator's command: release, pause, resume, erase, gap."""
+    """An operator's command: release, pause, resume, erase, gap, approve, reject."""
 
     name: str
     publication: str | None = None

@@ -33,6 +33,7 @@ OWN = ("audit.json", "memory.json", "variants.parquet")
 """The operator's files of a release."""
 
 BESIDE = {"ledger.sqlite", "key", "lock", "checkpoints", "quarantine", "status.json", "status.tmp", ".faust"}
+BESIDE.add(".configuration.json")
 """What else stands in the operator's folder."""
 
 

@@ -18,7 +18,7 @@ from stream.release.documents import AuditDocument
 from stream.release.mechanisms import kinds
 from stream.release.prior_releases import Earlier, Key
 from stream.storage import variants
-from stream.storage.entries import BurnedEntry, Entry, SealEntry
+from stream.storage.entries import ApprovalEntry, BurnedEntry, Entry, SealEntry
 from stream.storage.folder import OperatorFolder, replace_with, write_json
 from stream.storage.ledger import Ledger
 from stream.storage.mirror import Mirror
@@ -70,9 +70,13 @@ class Audience:
             replace_with(self.folder.ops, folder / "memory.json", write_json(rest))
 
     def _read(self, key: Key) -> Record:
+        return self.record(key, self.seals[key])
+
+    def record(self, key: Key, seal: SealEntry) -> Record:
+        """A sealed release as audits see it, also one that is held and no part of the series."""
         folder = self.folder.release(*key)
         if self.mirror is not None and not folder.exists():  # of a publication that is configured no more
-            self.mirror.bring(*key, self.seals[key].body.operator, self.folder)
+            self.mirror.bring(*key, seal.body.operator, self.folder)
         record = variants.read(folder / "variants.parquet")
         record.publication = key[0]
         record.audit = self.audit_of(key)
@@ -80,16 +84,21 @@ class Audience:
 
 
 def _standing(entries: Iterable[Entry], name: str | None, members: Collection[str]) -> dict[Key, SealEntry]:
-    """Seals of the audience's releases that exist, in the order of the ledger.
+    """Seals of the audience's releases that exist, in the order of the ledger; one that was held stands where it was
+    approved.
 
     A seal from before there were audiences belongs to the one that the configuration names for its publication.
     RefusedError where a publication has released to another audience: its releases lie in one folder.
     """
     found: dict[Key, SealEntry] = {}
+    held: dict[Key, SealEntry] = {}
     for entry in entries:
         key = (entry.publication, entry.sequence)
         if isinstance(entry, BurnedEntry):
             found.pop(key, None)
+        elif isinstance(entry, ApprovalEntry):
+            if entry.body.decision == "approved" and key in held:
+                found[key] = held[key]
         elif isinstance(entry, SealEntry):
             audience = entry.body.audience
             if entry.publication in members and name is not None and audience not in (None, name):
@@ -98,7 +107,7 @@ def _standing(entries: Iterable[Entry], name: str | None, members: Collection[st
                     f"configuration says {name}; set it back, or give the publication another name"
                 )
             if entry.publication in members or (name is not None and audience == name):
-                found[key] = entry
+                (found if entry.body.held_at is None else held)[key] = entry
     return found
 
 

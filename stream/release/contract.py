@@ -82,11 +82,12 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a cut. `audit` is the operator's document (empty where a withheld attempt was never built).
+    """What became of a cut: a release, none, or one that a person has yet to decide on, or has rejected. `audit` is the
+    operator's document (empty where a withheld attempt was never built).
     `because`: what the gate has against it, also against a release that left in spite of it or was repaired."""
 
     cut: str
-    status: Literal["sealed", "withheld"]
+    status: Literal["sealed", "withheld", "held", "rejected"]
     sequence: int = 0
     because: Sequence[Reason] = ()
     audit: AuditDocument = field(default_factory=AuditDocument)
@@ -94,7 +95,12 @@ class Decision:
     @property
     def reasons(self) -> list[str]:
         """Why the cut was refused, for people; none of a release."""
-        return texts(self.because) if self.status == "withheld" else []
+        return texts(self.because) if self.status in ("withheld", "rejected") else []
+
+    @property
+    def waits(self) -> bool:
+        """Whether the cut was refused for no other reason than that a person has yet to decide on an earlier one."""
+        return self.status == "withheld" and {reason.code for reason in self.because} == {"held"}
 
 
 class ReleaseObserver(Protocol):

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from stream.fold.cases import digest
+from stream.release.approval import reject_erased
 from stream.release.audience import Audience
 from stream.release.pipeline import Pipeline
 from stream.storage import variants
@@ -85,6 +86,8 @@ def apply_tombstones(service: Releases, fold: Fold) -> None:
 def finish(service: Releases) -> None:
     """Take erased cases out of what is kept of earlier releases, as far as that is not done yet; the mirror last."""
     gone = tombstones(service)
+    for pipeline in service.pipelines.values() if gone else ():
+        reject_erased(pipeline)
     for audience in service.audiences if gone else ():
         held = [{case for case in record.log.case_ids if case and digest(case) in gone} for record in audience.earlier]
         known = set().union(*held)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Failpoint(StrEnum):
-    """A point that was just passed, in the order of a release; the last three are beside it."""
+    """A point that was just passed, in the order of a release; those behind `published` are beside it."""
 
     OPENED = "opened"
     CHARGED = "charged"
@@ -16,6 +16,16 @@ class Failpoint(StrEnum):
     SEALED = "sealed"
     RENAMED = "renamed"
     PUBLISHED = "published"
+    HELD = "held"
+    """The operator's files of a held release have their number."""
+    APPROVED = "approved"
+    """The approval is in the ledger; the bytes are still the operator's."""
+    LET_GO = "let_go"
+    """The bytes of an approved release left the operator's folder, and nobody can see them yet."""
+    REJECTED = "rejected"
+    """The rejection is in the ledger; the bytes are still there."""
+    DROPPED = "dropped"
+    """The bytes of a rejected release are gone."""
     WITHHELD = "withheld"
     CHECKPOINTED = "checkpointed"
     """The state of a replay was saved."""

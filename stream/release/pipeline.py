@@ -1,5 +1,7 @@
 """One cut's way: budget -> charge -> build -> audit -> gate -> files -> seal -> rename -> publish.
 
+With `approval = "required"` the way ends at the seal, and a person's decision continues it (stream.release.approval).
+
 The order is the guarantee (docs/guarantees.md). What is published can never be published twice with other bytes,
 nor uncharged: the charge is durable before any noise is drawn, the seal before anybody can see the bytes, and a cut
 that has a decision is never decided again.
@@ -13,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from connectors.store.base import Prepared, Store
 from models.dp.budget import Charge
@@ -31,7 +33,7 @@ from stream.release.manifest import ProcessAccount, chain, manifest
 from stream.release.once import refuse_other_terms
 from stream.release.prior_releases import Earlier
 from stream.release.public_view import shuffled
-from stream.release.reason import Reason, of_record, texts
+from stream.release.reason import Reason, of_record, ruled, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
 from stream.storage import variants
@@ -129,6 +131,8 @@ class Pipeline:
         known = self.decided(attempt.cut)
         if known is not None:
             return known
+        if self.account.held and self.spec.hold == "block":
+            return self._blocked(attempt, self.account.held[0])
         self._check_space()
         self.at(Failpoint.OPENED)
         try:
@@ -142,6 +146,8 @@ class Pipeline:
         except _WithheldError as refusal:
             return self._withhold(attempt, refusal.reasons, refusal.audit)
         seal = self._seal(attempt, written)
+        if self.spec.approval:
+            return self._hold(attempt, written, found.reasons)
         if slot is not None and (self.waiting or not self.clock.due(slot.moment)):
             self._wait(written, seal)
         else:
@@ -300,7 +306,7 @@ class Pipeline:
         writers = documents.writers(self.spec.formats, released, build, mechanism)
         writers |= documents.accumulated_writers(self.spec.formats, build, mechanism)
         started = time.monotonic()
-        prepared = self.store.prepare(self.name, number, writers, public)
+        prepared = self.store.prepare(self.name, number, writers, public, held=self.spec.approval)
         prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
         self.stages["files"] = time.monotonic() - started
         faults = final_bytes.faults(
@@ -321,6 +327,8 @@ class Pipeline:
         public["files"] = list(prepared.files)
         document: AuditDocument = {**public, **audit}
         temporary = self._operator_files(candidate, build, document)
+        if self.spec.approval and self.mirror is not None:
+            self.mirror.put_held(self.name, prepared.name, prepared.tmp)
         self.at(Failpoint.FILES_WRITTEN)
         if slot is not None and slot.missed():
             self.store.quarantine(prepared)
@@ -365,6 +373,7 @@ class Pipeline:
             publish_at=prepared.moment,
             resources=self.account.resource_form,
             audience=self.audience.name,
+            held_at=self.clock.now() if self.spec.approval else None,
         )
         entry = SealEntry(publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
         standing = self.account.append(entry)
@@ -374,6 +383,13 @@ class Pipeline:
                 f"release {number} of {self.name} was sealed by another process; its bytes stand, ours are quarantined"
             )
         return standing
+
+    def _hold(self, attempt: Attempt, written: _Written, found: Sequence[Reason]) -> Decision:
+        """Leave a sealed release with the operator until a person decides. No audit looks back at it, and no build
+        continues its memory, since nobody has seen it."""
+        self.folder.commit(written.temporary.name, self.name, written.number)
+        self.at(Failpoint.HELD)
+        return Decision(attempt.cut, "held", written.number, tuple(found), written.document)
 
     def _wait(self, written: _Written, seal: SealEntry) -> None:
         """Keep a sealed release back until its moment (`stream.release.recovery.publish_due`)."""
@@ -409,10 +425,17 @@ class Pipeline:
 
     # withheld
 
-    def _withhold(self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument) -> Decision:
+    def _blocked(self, attempt: Attempt, held: int) -> Decision:
+        """Refuse the cut before any charge: an earlier release waits for a person."""
+        told = f"held: release {held} waits for a decision (veilstream approve or reject {self.name} {held})"
+        return self._withhold(attempt, [Reason("held", told)], AuditDocument(), waits_for=held)
+
+    def _withhold(
+        self, attempt: Attempt, reasons: Sequence[Reason], audit: AuditDocument, *, waits_for: int = 0
+    ) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
         shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
-        body = WithheldBody(texts(reasons), shown)
+        body = WithheldBody(texts(reasons), shown, waits_for)
         self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body))
         self.at(Failpoint.WITHHELD)
         return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=cast(AuditDocument, {**audit, **shown}))
@@ -432,9 +455,15 @@ class Pipeline:
         seal = self.account.sealed_cuts.get(cut)
         if seal is None:
             return None
+        if seal.sequence in self.account.rejected:
+            ruling = self.account.rulings[seal.sequence].body
+            there = self.folder.release(self.name, seal.sequence).exists()  # on the host that held it
+            kept = self.audit_of(seal.sequence) if there else AuditDocument()
+            return Decision(cut, "rejected", seal.sequence, [Reason("held", ruled(ruling))], kept)
         audit = self.audit_of(seal.sequence)
         told = audit.get("gate", {}).get("reasons", ())
-        return Decision(cut, "sealed", seal.sequence, [of_record(text) for text in told], audit)
+        status: Literal["held", "sealed"] = "held" if seal.sequence in self.account.held else "sealed"
+        return Decision(cut, status, seal.sequence, [of_record(text) for text in told], audit)
 
     def audit_of(self, sequence: int) -> AuditDocument:
         """audit.json of a sealed release."""

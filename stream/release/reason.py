@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
 
+from stream.storage.entries import ApprovalBody
+
 Code = Literal[
     "ka", "fa", "ca", "ba", "series", "uniqueness", "utility", "tpl", "epsilon", "delta", "process_budget",
-    "premise", "mechanism",
+    "premise", "mechanism", "held",
 ]  # fmt: skip
-"""`premise`: the audit's premise does not hold, or a bound could not be shown; `mechanism`: whatever else refuses."""
+"""`premise`: the audit's premise does not hold, or a bound could not be shown; `mechanism`: whatever else refuses; `held`:
+an earlier release waits for a person's decision, or this one was rejected."""
 
 CODES: tuple[Code, ...] = get_args(Code)
 
@@ -49,3 +52,8 @@ def of_record(text: str) -> Reason:
     begins with what the gate named."""
     start = next((start for start in _BEGINS if text.startswith((f"{start}:", f"{start} "))), None)
     return Reason("mechanism" if start is None else _BEGINS[start], text)
+
+
+def ruled(ruling: ApprovalBody) -> str:
+    """Why a held release is not published, as people read it."""
+    return f"held: {ruling.decision} by {ruling.by}: {ruling.why}"

@@ -4,19 +4,22 @@
 * seal row without bytes: the number is burned, its charge stays, and what is drawn in its place is charged anew, since
   nobody knows whether the bytes were seen before they went;
 * a folder without a seal row: somebody else's, or a restored ledger: refuse to release;
+* a seal row of a held release: its bytes stay with the operator until the ledger says what a person decided, and that is
+  then done;
 * a temporary folder that no seal speaks of: quarantined, since nobody has seen it;
 * a seal row and a release, but no files of the operator (a host that takes over): they come from the mirror.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from connectors.store.base import Store
 from models.errors import InputError, RefusedError
 from stream.release.failpoints import Failpoint
-from stream.storage.entries import BurnedEntry, NoteBody, NoteEntry, SealEntry
+from stream.storage.entries import ApprovalBody, ApprovalEntry, BurnedEntry, NoteBody, NoteEntry, Ruling, SealEntry
 from stream.storage.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -66,13 +69,84 @@ def recover(pipeline: Pipeline) -> None:
     for number, seal in sorted(account.seals.items()):
         if number in account.burned:
             continue
+        if number in account.rejected:
+            clear(pipeline, number)
+            continue
+        if number in account.held:
+            _keep_held(pipeline, number, seal)
+            continue
+        if seal.body.held_at is not None and number not in account.published:
+            let_go(pipeline, number, seal)
         if _waits(pipeline, number, seal):
             pipeline.waiting[number] = seal
             _bring_own(pipeline, number, seal)
         else:
             finish(pipeline, number, seal)
-    pipeline.store.clear_leftovers(pipeline.name, {seal.body.temporary for seal in pipeline.waiting.values()})
+    kept = [*pipeline.waiting.values(), *(account.seals[number] for number in account.held)]
+    pipeline.store.clear_leftovers(pipeline.name, {seal.body.temporary for seal in kept})
     pipeline.folder.discard(pipeline.name)
+    supersede(pipeline)
+
+
+def _keep_held(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
+    """A held release stays as it was sealed, with the mirror's copy of its bytes where this host has none; where they
+    are gone its number is burned."""
+    _bring_own(pipeline, number, seal)
+    _bring_held(pipeline, number, seal)
+    if not pipeline.store.keeps(pipeline.name, seal.body.temporary, seal.body.manifest):
+        pipeline.account.append(BurnedEntry(publication=pipeline.name, cut=seal.cut, sequence=number))
+
+
+def _bring_held(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
+    name, temporary, manifest = pipeline.name, seal.body.temporary, seal.body.manifest
+    if pipeline.mirror is None or pipeline.store.keeps(name, temporary, manifest):
+        return
+    files = pipeline.mirror.held(name, number, temporary)
+    if files is not None:
+        pipeline.store.keep(name, temporary, files)
+
+
+def let_go(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
+    """Move the bytes of an approved release from the operator's folder to where `finish` takes them."""
+    name, body = pipeline.name, seal.body
+    if not pipeline.store.exists(name, number) and not pipeline.store.holds(name, body.temporary, body.manifest):
+        _bring_held(pipeline, number, seal)
+        pipeline.store.let_go(name, body.temporary)
+    pipeline.at(Failpoint.LET_GO)
+
+
+def supersede(pipeline: Pipeline) -> None:
+    """Reject every held release of a publication but the last one, where newer candidates take the place of older
+    ones."""
+    if pipeline.spec.hold == "supersede":
+        for number in pipeline.account.held[:-1]:
+            newer = f"release {pipeline.account.held[-1]} took its place"
+            reject(pipeline, number, by="veilstream", why=newer, ruling="superseded")
+
+
+def reject(pipeline: Pipeline, number: int, *, by: str, why: str, ruling: Ruling = "rejected") -> ApprovalEntry:
+    """Decide, durably, that a held release is never published, and delete its bytes. Its number and its charge stay
+    used. Returns the decision that stands."""
+    body = ApprovalBody(decision=ruling, by=by, why=why, at=pipeline.clock.now())
+    entry = ApprovalEntry(publication=pipeline.name, sequence=number, owner=uuid.uuid4().hex, body=body)
+    standing = pipeline.account.append(entry)
+    if standing.body.decision != "approved":
+        pipeline.at(Failpoint.REJECTED)
+        clear(pipeline, number)
+    return standing
+
+
+def clear(pipeline: Pipeline, number: int) -> None:
+    """Delete what shows cases of a rejected release; its audit stays, which says why."""
+    name, seal = pipeline.name, pipeline.account.seals[number]
+    _bring_own(pipeline, number, seal)
+    pipeline.store.drop(name, seal.body.temporary)
+    for file in ("variants.parquet", "memory.json"):
+        (pipeline.folder.release(name, number) / file).unlink(missing_ok=True)
+    if pipeline.mirror is not None:
+        pipeline.mirror.drop(name, seal.body.temporary)
+        pipeline.mirror.drop(name, seal.body.operator)
+    pipeline.at(Failpoint.DROPPED)
 
 
 def _waits(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from models.dp.accumulation import Shape
 from stream.fold.window import Window
@@ -21,6 +22,7 @@ class PublicationSpec:
     * `accumulation`: how releases add up to a second log, None where they do not;
     * `delay`: nanoseconds from the cut to the publication of a dp release, None for the other kinds;
     * `formats`: of the public files; `attributes`: what leaves with the cases (`release_attributes`);
+    * `approval`: whether a person must approve each release; `hold`: what happens to later cuts while one is held;
     * `max_epsilon`, `max_delta`: caps over all publications of the process;
     * `sensitive`: whether the process names sensitive attributes;
     * `roles`: what resources leave as (an attribute of events, or the role of each resource), None: as themselves;
@@ -47,3 +49,5 @@ class PublicationSpec:
     min_free_bytes: int = 0
     once: OncePerCase | None = None
     accumulation: Shape | None = None
+    approval: bool = False
+    hold: Literal["block", "supersede"] = "block"

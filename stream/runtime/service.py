@@ -26,6 +26,7 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.release.approval import Order, Ruled, decide
 from stream.release.attributes import GROUP
 from stream.release.audience import Audience, refuse_apart
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
@@ -33,7 +34,7 @@ from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.prior_releases import reach
-from stream.release.recovery import compare, publish_due, recover
+from stream.release.recovery import compare, publish_due, recover, supersede
 from stream.release.resource_roles import with_roles
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.storage.checkpoints import Checkpoints, FileOperations
@@ -110,6 +111,8 @@ class ReleaseService:
                 recover(pipeline)
             self.audiences = self._audiences()
             finish(self)
+            if any(publication.approval == "required" for publication in settings.publication):
+                self.folder.keep_configuration(settings.written())
             self._opened = opened.pop_all()
 
     def close(self) -> None:
@@ -184,11 +187,20 @@ class ReleaseService:
         """Take the open cut through its pipeline; the fold goes on when the decision is durable."""
         started = time.monotonic()
         decision = self.pipelines[cut.publication].attempt(self.attempt(fold, cut))
+        supersede(self.pipelines[cut.publication])
+        # late events are counted since the last release: one that is held may never be one
         fold.decided(cut, decision.status == "sealed")
         if self.watch is not None:
             spent = self.pipelines[cut.publication].account.spent
             self.watch.decided(cut.publication, decision, spent, time.monotonic() - started)
         return decision
+
+    def rule(self, publication: str, number: int, order: Order, *, by: str, why: str) -> Ruled:
+        """Obey a person's decision on a held release. InputError where there is none of that number."""
+        if publication not in self.pipelines:
+            known = ", ".join(self.pipelines)
+            raise InputError(f"there is no publication {publication!r}; there are {known}")
+        return decide(self.pipelines[publication], number, order, by=by, why=why)
 
     def attempt(self, fold: Fold, cut: Cut) -> Attempt:
         """What the pipeline is told of a cut."""

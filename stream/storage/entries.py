@@ -6,7 +6,7 @@ Their JSON is a format of files and topics: fields are added with a default that
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 import msgspec
 
@@ -90,6 +90,8 @@ class SealBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What `Account.resource_form` was at that seal; absent in older ledgers."""
     audience: str | None = None
     """To whom it went; absent in older ledgers, and where the publication is a series of its own."""
+    held_at: int | None = None
+    """When it was held for a person's approval (ns), where it was: an `ApprovalEntry` then says what became of it."""
 
 
 class SealEntry(_Entry, tag="seal", frozen=True, kw_only=True):
@@ -98,11 +100,13 @@ class SealEntry(_Entry, tag="seal", frozen=True, kw_only=True):
     body: SealBody
 
 
-class WithheldBody(msgspec.Struct, frozen=True):
-    """Why a cut was refused, for people, and what the fold said of it."""
+class WithheldBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a cut was refused, for people, and what the fold said of it. `waits_for`: number of the held release that
+    had to be decided first."""
 
     reasons: list[str]
     audit: CutSection = {}
+    waits_for: int = 0
 
 
 class WithheldEntry(_Entry, tag="withheld", frozen=True, kw_only=True):
@@ -113,6 +117,27 @@ class WithheldEntry(_Entry, tag="withheld", frozen=True, kw_only=True):
 
 class BurnedEntry(_Entry, tag="burned", frozen=True, kw_only=True):
     """The bytes of a sealed number are gone: it is never used again, and its charge is kept."""
+
+
+Ruling = Literal["approved", "rejected", "superseded", "refused"]
+"""What became of a held release: it leaves; its number is never used; the same, since a newer one took its place; or an
+approval that the gate did not let pass, and it is still held."""
+
+
+class ApprovalBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who decided on a held release, why and when (ns). `reasons`: what the gate had against it."""
+
+    decision: Ruling
+    by: str
+    why: str
+    at: int
+    reasons: tuple[str, ...] = ()
+
+
+class ApprovalEntry(_Entry, tag="approval", frozen=True, kw_only=True):
+    """A person decided on a held release. The first decision stands; one that the gate refused is no decision."""
+
+    body: ApprovalBody
 
 
 class PublishedEntry(_Entry, tag="published", frozen=True, kw_only=True):
@@ -178,7 +203,17 @@ class NoteEntry(_Entry, tag="note", frozen=True, kw_only=True):
     body: NoteBody = NoteBody()
 
 
-Entry = ChargeEntry | SealEntry | WithheldEntry | BurnedEntry | PublishedEntry | ErasedEntry | ClaimEntry | NoteEntry
+Entry = (
+    ChargeEntry
+    | SealEntry
+    | WithheldEntry
+    | BurnedEntry
+    | ApprovalEntry
+    | PublishedEntry
+    | ErasedEntry
+    | ClaimEntry
+    | NoteEntry
+)
 """One line of the ledger."""
 
 
@@ -200,9 +235,9 @@ class _RawNote(_Entry, tag="note", frozen=True, kw_only=True):
 
 
 _DECODER: msgspec.json.Decoder[
-    ChargeEntry | SealEntry | WithheldEntry | BurnedEntry | PublishedEntry | ErasedEntry | _RawNote
+    ChargeEntry | SealEntry | WithheldEntry | BurnedEntry | ApprovalEntry | PublishedEntry | ErasedEntry | _RawNote
 ] = msgspec.json.Decoder(
-    ChargeEntry | SealEntry | WithheldEntry | BurnedEntry | PublishedEntry | ErasedEntry | _RawNote
+    ChargeEntry | SealEntry | WithheldEntry | BurnedEntry | ApprovalEntry | PublishedEntry | ErasedEntry | _RawNote
 )
 
 
@@ -226,7 +261,7 @@ def key_of(entry: Entry) -> str | None:
     """What makes an entry the only one of its kind; None for entries that may repeat.
 
     One charge a cut, and one more for each number that the cut lost (`charge_key`); one refusal per cut; one seal and
-    one publication per number.
+    one publication per number, and one decision on a held one.
     """
     match entry:
         case ChargeEntry():
@@ -237,6 +272,8 @@ def key_of(entry: Entry) -> str | None:
             return f"withheld/{entry.cut}"
         case PublishedEntry():
             return f"published/{entry.publication}/{entry.sequence}"
+        case ApprovalEntry() if entry.body.decision != "refused":
+            return f"approval/{entry.publication}/{entry.sequence}"
         case _:
             return None
 

@@ -39,6 +39,12 @@ def ledger_in(output: Path, whose: str = "a replay or daemon") -> Path:
     return path
 
 
+def configuration_in(output: Path) -> Path:
+    """Where an output folder keeps the configuration that it was made with, without secrets. No publication can be
+    named like it."""
+    return output / "operator" / ".configuration.json"
+
+
 class OperatorFolder:
     """`DIR/operator`, opened for writing and locked for as long as this object lives."""
 
@@ -64,6 +70,11 @@ class OperatorFolder:
     def close(self) -> None:
         """Give the folder free."""
         self._lock.close()
+
+    def keep_configuration(self, body: dict[str, Any]) -> None:
+        """Say under which configuration the folder is used, for commands that are given the folder alone."""
+        path, write = configuration_in(self.output), write_json(body)
+        replace_with(self.ops, path, write)
 
     @property
     def ledger(self) -> Path:

@@ -19,6 +19,7 @@ from models.dp.budget import Charge, parallel
 from models.errors import RefusedError, UnavailableError, VeilstreamError
 from stream.storage.entries import (
     CASES,
+    ApprovalEntry,
     BurnedEntry,
     ChargeBody,
     ChargeEntry,
@@ -216,6 +217,8 @@ class Account:
         self.streak = 0
         """Attempts withheld since the last seal."""
         self.burned: dict[int, BurnedEntry] = {}
+        self.rulings: dict[int, ApprovalEntry] = {}
+        """Decisions on held releases, by number."""
         self.published: set[int] = set()
         self.erased = 0
         self.erased_releases: set[int] = set()
@@ -238,12 +241,14 @@ class Account:
                 self.seals[entry.sequence] = entry
                 self.sealed_cuts[entry.cut] = entry
             case WithheldEntry():
-                self.streak += entry.cut not in self.withheld
+                self.streak += entry.cut not in self.withheld and not entry.body.waits_for
                 self.withheld[entry.cut] = entry
             case BurnedEntry():
                 self.burned[entry.sequence] = entry
                 self.sealed_cuts.pop(entry.cut, None)
                 self.redraws[entry.cut] += 1
+            case ApprovalEntry() if entry.body.decision != "refused":
+                self.rulings[entry.sequence] = entry
             case PublishedEntry():
                 self.published.add(entry.sequence)
             case ErasedEntry():
@@ -257,8 +262,22 @@ class Account:
 
     @property
     def standing(self) -> list[int]:
-        """Numbers of the releases that exist, in order."""
-        return sorted(set(self.seals) - set(self.burned))
+        """Numbers of the releases that exist, in order: not those that are held, nor those that were rejected."""
+        return sorted(set(self.seals) - set(self.burned) - set(self.held) - self.rejected)
+
+    @property
+    def held(self) -> list[int]:
+        """Numbers of the releases that wait for a person's approval, in order."""
+        return sorted(
+            number
+            for number, seal in self.seals.items()
+            if seal.body.held_at is not None and number not in self.rulings and number not in self.burned
+        )
+
+    @property
+    def rejected(self) -> set[int]:
+        """Numbers that were held and are never published: rejected, or superseded by a newer candidate."""
+        return {number for number, entry in self.rulings.items() if entry.body.decision != "approved"}
 
     def paid(self, cut: str) -> Charge:
         """What was charged for the draw of a cut that comes next, by an attempt that a crash ended before its seal.

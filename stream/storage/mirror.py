@@ -82,17 +82,33 @@ class Mirror:
         sealed = self.blobs.get(_name(publication, temporary))
         if sealed is None:
             return False
-        try:
-            body = self._opened(sealed)
-            files = msgspec.msgpack.decode(body, type=dict[str, bytes])
-        except (Damaged, msgspec.DecodeError) as damage:
-            raise RefusedError(
-                f"release {number} of {publication}: its file in the mirror {self.blobs.where} {damage}"
-            ) from None
+        files = self._read(publication, number, sealed)
         prepared = folder.prepare(publication, {name: _writer(data) for name, data in files.items()})
         (prepared / MARK).write_text(self._mark(files))
         folder.commit(prepared.name, publication, number)
         return True
+
+    def _read(self, publication: str, number: int, sealed: bytes) -> dict[str, bytes]:
+        try:
+            return msgspec.msgpack.decode(self._opened(sealed), type=dict[str, bytes])
+        except (Damaged, msgspec.DecodeError) as damage:
+            raise RefusedError(
+                f"release {number} of {publication}: its file in the mirror {self.blobs.where} {damage}"
+            ) from None
+
+    def put_held(self, publication: str, temporary: str, folder: Path) -> None:
+        """Mirror the files of a release that is held: a host that takes over can publish it."""
+        body = msgspec.msgpack.encode(_files(folder))
+        self.blobs.put(_name(publication, temporary), seal(body, self.keys, RELEASE, VERSION))
+
+    def held(self, publication: str, number: int, temporary: str) -> dict[str, bytes] | None:
+        """The files of a held release, None where the mirror has none."""
+        sealed = self.blobs.get(_name(publication, temporary))
+        return None if sealed is None else self._read(publication, number, sealed)
+
+    def drop(self, publication: str, temporary: str) -> None:
+        """Remove what a seal named: its release was rejected, or its bytes are in the store."""
+        self.blobs.delete(_name(publication, temporary))
 
     def _opened(self, sealed: bytes) -> bytes:
         found = unseal(sealed, self.keys, RELEASE)
@@ -104,9 +120,11 @@ class Mirror:
         """Bring the mirror of one publication to what this host has: put what is new, rewritten or under another
         storage key; remove what no seal speaks of."""
         wanted: dict[str, None] = {}
-        for number in account.standing:
+        for number in [*account.standing, *account.held]:
             temporary = account.seals[number].body.operator
             wanted[_name(name, temporary)] = None
+            if number in account.held:
+                wanted[_name(name, account.seals[number].body.temporary)] = None
             folder = operator.release(name, number)
             if _text(folder / MARK) != self._mark(_files(folder)):
                 self.put_release(name, temporary, folder)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, SerializationInfo, WrapSerializer
 
 from models.errors import InputError
 
@@ -43,5 +44,14 @@ def as_duration(value: Any) -> int:
     return length
 
 
-Duration = Annotated[int, BeforeValidator(as_duration)]
+AS_WRITTEN = {"durations": "as written"}
+"""Context of a dump that shall be read again as a configuration; without it durations are nanoseconds."""
+
+
+def _dumped(value: Any, plain: Callable[[Any], Any], info: SerializationInfo) -> Any:
+    written = value is not None and info.context == AS_WRITTEN
+    return f"{value // UNITS['ms']}ms" if written else plain(value)
+
+
+Duration = Annotated[int, BeforeValidator(as_duration), WrapSerializer(_dumped)]
 """Nanoseconds in the program, `7d` in the file."""

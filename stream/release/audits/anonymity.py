@@ -121,6 +121,13 @@ class CorrespondenceAudit(Audit):
         body["true_linker"] = [*(one.true for one in pairs), *others]
         return {"status": status, "reason": reason, **body}
 
+    def beside(self, candidate: Record, others: Sequence[Record]) -> list[TrueLinkerRow]:
+        """`true_linker` of a release against releases of other publications, whichever was cut first."""
+        for one in others:
+            _one_perspective(one, candidate)
+        known = self._known(candidate.carries)
+        return [self._other(one, candidate, known) for one in others]
+
     @property
     def looks_back(self) -> int | None:
         return None if self.against == "all" else 1 if self.against == "last" else int(self.against)

@@ -1,0 +1,211 @@
+"""A person's decision on a held release: the gate is asked again, the ledger learns it, and it is done.
+
+The candidate was audited when it was held, against everything that its audience had then. What left to that audience
+since is audited now; a release that no longer passes is not published. The order is that of a release: decision in the
+ledger, bytes out of the operator's folder, rename, announcement. A crash after the decision is finished at the next
+start (stream.release.recovery).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from models.errors import InputError
+from stream.fold.cases import digest
+from stream.release import gate
+from stream.release.audits.anonymity import CorrespondenceAudit
+from stream.release.failpoints import Failpoint
+from stream.release.reason import Reason, texts
+from stream.release.recovery import finish, let_go, reject
+from stream.storage.entries import ApprovalBody, ApprovalEntry, ErasedEntry, Ruling, SealEntry
+from stream.storage.folder import replace_with, write_json
+
+if TYPE_CHECKING:
+    from stream.release.documents import AuditDocument
+    from stream.release.pipeline import Pipeline
+    from stream.release.prior_releases import Key
+    from stream.storage.release_record import Record
+
+Order = Literal["approve", "reject"]
+
+LONGEST = 2000
+"""Characters of a name or a reason: it stands in a record of the delta topic and in the ledger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """What a decision came to. `reasons`: of the gate, where an approval was refused."""
+
+    publication: str
+    number: int
+    ruling: Ruling
+    reasons: tuple[str, ...] = ()
+
+
+def check_words(by: str, why: str) -> None:
+    """InputError where nobody decides, or for no reason."""
+    for name, text in (("--by", by), ("--why", why)):
+        if not text.strip():
+            raise InputError(f"{name} is empty: a decision has a name and a reason")
+        if len(text) > LONGEST:
+            raise InputError(f"{name} is longer than {LONGEST} characters")
+        if not text.isprintable():
+            raise InputError(f"{name} holds a line break or a control character; use one line")
+
+
+def decide(pipeline: Pipeline, number: int, order: Order, *, by: str, why: str) -> Ruled:
+    """Obey a person's decision, durably. InputError where the release is not held; one that was decided alike before is
+    finished, and answered as then."""
+    check_words(by, why)
+    account = pipeline.account
+    wanted: Ruling = "approved" if order == "approve" else "rejected"
+    before = account.rulings.get(number)
+    if before is not None and before.body.decision == wanted:
+        return Ruled(pipeline.name, number, wanted)
+    if number not in account.held:
+        raise InputError(f"release {number} of {pipeline.name} is not held: {_standing(pipeline, number)}")
+    if order == "reject":
+        standing = reject(pipeline, number, by=by, why=why)
+    else:
+        reasons = review(pipeline, number)
+        if reasons:
+            _append(pipeline, number, "refused", by, why, reasons)
+            return Ruled(pipeline.name, number, "refused", tuple(texts(reasons)))
+        standing = _append(pipeline, number, "approved", by, why)
+    if standing.body.decision != wanted:
+        raise InputError(f"release {number} of {pipeline.name} was decided meanwhile: {standing.body.decision}")
+    if wanted == "approved":
+        pipeline.at(Failpoint.APPROVED)
+        _release(pipeline, number, account.seals[number])
+    return Ruled(pipeline.name, number, wanted)
+
+
+def _standing(pipeline: Pipeline, number: int) -> str:
+    account = pipeline.account
+    if number in account.rulings:
+        ruling = account.rulings[number].body
+        return f"it was {ruling.decision} by {ruling.by}"
+    if number in account.published:
+        return "it is published"
+    if number in account.burned:
+        return "its number was burned"
+    held = ", ".join(str(one) for one in account.held)
+    return f"held are {held}" if held else "nothing is"
+
+
+def _append(
+    pipeline: Pipeline, number: int, ruling: Ruling, by: str, why: str, reasons: Iterable[Reason] = ()
+) -> ApprovalEntry:
+    body = ApprovalBody(decision=ruling, by=by, why=why, at=pipeline.clock.now(), reasons=tuple(texts(reasons)))
+    entry = ApprovalEntry(publication=pipeline.name, sequence=number, owner=uuid.uuid4().hex, body=body)
+    return pipeline.account.append(entry)
+
+
+def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
+    """Publish an approved release, or let it wait for its moment where that has not come."""
+    let_go(pipeline, number, seal)
+    moment = seal.body.publish_at
+    if moment is not None and (pipeline.waiting or not pipeline.clock.due(moment)):
+        pipeline.waiting[number] = seal
+    elif finish(pipeline, number, seal):
+        pipeline.at(Failpoint.PUBLISHED)
+    else:
+        raise InputError(f"release {number} of {pipeline.name}: its bytes are gone, so its number is burned")
+    if pipeline.mirror is not None:
+        pipeline.mirror.drop(pipeline.name, seal.body.temporary)
+    pipeline.audience.append(pipeline.audience.record((pipeline.name, number), seal), seal)
+
+
+# the gate, asked again
+
+
+def review(pipeline: Pipeline, number: int) -> list[Reason]:
+    """What the gate has against a held release now. Its audit.json then also says what was measured now."""
+    audit = pipeline.audit_of(number)
+    others = released_since(pipeline, number)
+    seal = pipeline.account.seals[number]
+    record = pipeline.audience.record((pipeline.name, number), seal)
+    reasons = _erased(pipeline, record, seal)
+    if others:
+        reasons += _beside(pipeline, audit, record, others)
+    policy = pipeline.spec.gate
+    if policy.on_violation != "warn":
+        reasons += gate.after_audit(policy, audit)
+    return reasons
+
+
+def released_since(pipeline: Pipeline, number: int) -> list[Record]:
+    """The releases that the audience has, and had not when this one was held."""
+    seen, found = False, []
+    own = (pipeline.name, number)
+    for entry in pipeline.ledger.entries():
+        key: Key = (entry.publication, entry.sequence)
+        if isinstance(entry, SealEntry) and key == own:
+            seen = True
+        elif seen and _leaves(entry) and key in pipeline.audience.seals:
+            found.append(key)
+    return [pipeline.audience.record(key, pipeline.audience.seals[key]) for key in found]
+
+
+def _leaves(entry: Any) -> bool:
+    if isinstance(entry, SealEntry):
+        return entry.body.held_at is None
+    return isinstance(entry, ApprovalEntry) and entry.body.decision == "approved"
+
+
+def _beside(pipeline: Pipeline, audit: AuditDocument, record: Record, others: list[Record]) -> list[Reason]:
+    """The attacks between a held release and what left since: of other publications, since its own waits for it."""
+    mechanism = pipeline.spec.mechanism
+    if mechanism.remembers or mechanism.shares_memory:
+        last = others[-1]
+        told = (
+            f"premise: release {last.sequence} of {last.publication} left since, and this one does not continue it; "
+            "reject it: the next one does"
+        )
+        return [Reason("premise", told)]
+    attacks = next((one for one in pipeline.spec.audits if isinstance(one, CorrespondenceAudit)), None)
+    anonymity = audit.get("anonymity")
+    if attacks is None or not anonymity or anonymity.get("status") == "not_applicable":
+        return []
+    known = {(row.get("publication"), row["earlier"]) for row in anonymity.get("true_linker") or []}
+    new = [one for one in others if (one.publication, one.sequence) not in known]
+    anonymity["true_linker"] = [*(anonymity.get("true_linker") or []), *attacks.beside(record, new)]
+    path = pipeline.folder.release(pipeline.name, record.sequence) / "audit.json"
+    replace_with(pipeline.folder.ops, path, write_json(audit))
+    return []
+
+
+def _erased(pipeline: Pipeline, record: Record, seal: SealEntry) -> list[Reason]:
+    if not holds_erased(pipeline, record, seal):
+        return []
+    return [Reason("premise", "premise: a case was erased since, which this release may show; reject it")]
+
+
+def holds_erased(pipeline: Pipeline, record: Record, seal: SealEntry) -> bool:
+    """Whether a held release shows, or may count, a case that was erased after its seal. Where its records are no cases
+    nobody can tell, and every erasure counts."""
+    stones: set[str] = set()
+    since = False
+    for entry in pipeline.ledger.entries(pipeline.name):
+        if isinstance(entry, SealEntry) and entry.sequence == seal.sequence:
+            since = True
+        elif since and isinstance(entry, ErasedEntry):
+            stones.update(entry.body.tombstones)
+    if not stones:
+        return False
+    named = [case for case in record.log.case_ids if case]
+    return not named or any(digest(case).hex() in stones for case in named)
+
+
+def reject_erased(pipeline: Pipeline) -> list[int]:
+    """Reject the held releases that an erasure concerns. Called after the erasure is in the ledger."""
+    gone = []
+    for number in list(pipeline.account.held):
+        seal = pipeline.account.seals[number]
+        if holds_erased(pipeline, cast("Any", pipeline.audience.record((pipeline.name, number), seal)), seal):
+            reject(pipeline, number, by="veilstream erase", why="a case was erased, which it may show")
+            gone.append(number)
+    return gone

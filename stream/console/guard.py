@@ -25,6 +25,7 @@ from stream.values.visible import visible
 log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
 
 MOST_BODY = 16 * 1024
 """Bytes of a form: a name and a reason. Nobody sends a file here."""
@@ -56,7 +57,7 @@ class Guard:
     pages: Pages
     cookie: str
 
-    def middlewares(self) -> list[Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]]:
+    def middlewares(self) -> list[Middleware]:
         """From the outside in."""
         return [self.answer, self.name, self.signed_in]
 

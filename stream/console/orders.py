@@ -43,8 +43,8 @@ class Orders:
         )
         whom = publication or "all publications"
         return (
-            f"The order to {order} {whom} stands at offset {offset} of the delta topic. The daemon obeys when it has read "
-            "so far."
+            f"The order to {order} {whom} stands at offset {offset} of the delta topic. The daemon obeys when it has "
+            "read so far."
         )
 
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from stream.console.releases import Held
 from stream.console.sessions import Session
 from stream.release.manifest import software
 from stream.report import page as report_page
@@ -16,6 +18,11 @@ from stream.report import page as report_page
 FOLDER = Path(__file__).parent
 COUNTS = ("seen", "exposed", "pending", "late", "cuts", "cases")
 """Of a publication, as `veilstream status` prints them."""
+
+
+def address_of(one: Held) -> str:
+    """The page of a held release."""
+    return f"/held/{quote(one.release.publication, safe='')}/{one.release.number}"
 
 
 class Pages:
@@ -35,6 +42,7 @@ class Pages:
             "number": report_page.number,
             "moment": report_page.moment,
             "sentence": report_page.sentence,
+            "address": address_of,
         }
         styles = (report_page.FOLDER / "style.css", FOLDER / "console.css")
         self.style = "\n".join(path.read_text(encoding="utf-8") for path in styles)
@@ -49,5 +57,5 @@ class Pages:
 
     def error(self, status: int, why: str, *, session: Session | None) -> str:
         """The page of an error: what went wrong, and where to go on."""
-        phrase = HTTPStatus(status).phrase if status in list(HTTPStatus) else "Error"
-        return self.render("error", session, status=status, phrase=phrase, why=why, page="")
+        phrases = {known.value: known.phrase for known in HTTPStatus}
+        return self.render("error", session, status=status, phrase=phrases.get(status, "Error"), why=why, page="")

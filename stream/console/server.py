@@ -8,19 +8,24 @@ import base64
 import hashlib
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 from aiohttp import web
 
 from models.errors import InputError
+from stream.console import releases
 from stream.console.guard import HEADERS, MOST_BODY, SIGN_IN, Guard, fields_of
 from stream.console.orders import ORDERS, Orders
 from stream.console.reading import Folder
+from stream.operations.approval import decide
+from stream.release.approval import Order
 from stream.report import page as report_page
 
 Got = TypeVar("Got")
+
+RELEASE = r"/held/{publication}/{number:[1-9]\d{0,8}}"
 
 
 class Console:
@@ -38,6 +43,10 @@ class Console:
                 web.get("/", self.overview),
                 web.get("/report", self.report),
                 web.get("/style.css", self.style),
+                web.get("/held", self.held),
+                web.get(RELEASE, self.release),
+                web.post(RELEASE, self.decide),
+                web.get("/decisions", self.decisions),
                 web.post("/sign-in", self.sign_in),
                 web.post("/sign-out", self.sign_out),
                 web.post("/order", self.order),
@@ -58,6 +67,63 @@ class Console:
             return self._page(request, "nothing", page="report")
         html = await _apart(self._folder.report)
         return web.Response(text=html, content_type="text/html", headers=self._report_policy)
+
+    async def held(self, request: web.Request) -> web.Response:
+        """`/held`: what waits for a decision."""
+        waiting = await _apart(partial(releases.queue, self._folder.output))
+        return self._page(request, "held", waiting=waiting)
+
+    async def release(self, request: web.Request) -> web.Response:
+        """`/held/PUBLICATION/N`: one of them, with the statement to sign and the form."""
+        one = await self._held(request)
+        return self._page(request, "release", page="held", one=one, wrong="", given=dict.fromkeys(FIELDS, ""))
+
+    async def decide(self, request: web.Request) -> web.Response:
+        """A decision on it, as `veilstream approve` and `veilstream reject` make it."""
+        session, fields = await self._guard.form(request)
+        one = await self._held(request)
+        given = {name: " ".join(fields.get(name, "").split()) for name in FIELDS}
+        if fields.get("seen") != one.seen:
+            raise web.HTTPConflict(text="The release is not the one that your page was about. Read it again.")
+        wrong = _wrong(given)
+        if wrong:
+            response = self._page(request, "release", page="held", one=one, wrong=wrong, given=given)
+            response.set_status(web.HTTPUnprocessableEntity.status_code)
+            return response
+        session.notice, where = await _apart(partial(self._decided, one, given))
+        return web.Response(status=303, headers={"Location": where})
+
+    async def decisions(self, request: web.Request) -> web.Response:
+        """`/decisions`: who decided what, and why."""
+        made = await _apart(partial(releases.decided, self._folder.output))
+        return self._page(request, "decisions", made=made)
+
+    async def _held(self, request: web.Request) -> releases.Held:
+        asked = request.match_info["publication"], int(request.match_info["number"])
+        one = await _apart(partial(releases.one_of, self._folder.output, *asked))
+        if one is None:
+            raise web.HTTPNotFound(text="No such release is held here. If it was, the decisions say what became of it.")
+        return one
+
+    def _decided(self, one: releases.Held, given: Mapping[str, str]) -> tuple[str, str]:
+        """What to tell, and the page to tell it on."""
+        output, release = self._folder.output, one.release
+        subject = output if self._orders is None else self._orders.settings
+        order: Order = "approve" if given["decision"] == "approve" else "reject"
+        made = decide(
+            subject, release.publication, release.number, order, by=given["by"], why=given["why"], output=output
+        )
+        name = f"Release {made.number} of {made.publication}"
+        match made.status:
+            case "ordered":
+                where = f"stands at offset {made.offset} of the delta topic"
+                return f"The order to {order} release {made.number} of {made.publication} {where}. {OBEYS}", "/held"
+            case "refused":
+                return f"{name} stays held: the gate no longer passes ({'; '.join(made.reasons)}).", "/held"
+            case "approved":
+                return f"{name} is approved.", "/decisions"
+            case _:
+                return f"{name} is rejected.", "/decisions"
 
     async def style(self, _request: web.Request) -> web.Response:
         """`/style.css`: the report's style and the console's."""
@@ -96,6 +162,21 @@ class Console:
     def _page(self, request: web.Request, template: str, **values: Any) -> web.Response:
         html = self._guard.pages.render(template, self._guard.session(request), **{"page": template, **values})
         return web.Response(text=html, content_type="text/html")
+
+
+FIELDS = ("by", "why", "decision")
+OBEYS = "The daemon obeys when it has read so far."
+
+
+def _wrong(given: Mapping[str, str]) -> str:
+    """What is missing in the form of a decision; empty where nothing is."""
+    missing = [text for name, text in ASKED.items() if not given[name]]
+    if missing:
+        return f"Nothing was recorded: {' and '.join(missing)} missing."
+    return "" if given["decision"] in ("approve", "reject") else "Nothing was recorded: approve or reject."
+
+
+ASKED = {"by": "your name", "why": "the reason", "decision": "the decision"}
 
 
 async def _apart(work: Callable[[], Got]) -> Got:

@@ -173,9 +173,9 @@ def _in_place(
     try:
         service = ReleaseService(settings, folder)
     except FolderLockedError:
-        raise RefusedError(f"{folder}: another veilstream process is using this folder; decide when it has ended") from (
-            None
-        )
+        raise RefusedError(
+            f"{folder}: another veilstream process is using this folder; decide when it has ended"
+        ) from (None)
     try:
         ruled = service.rule(publication, number, decision, by=by, why=why)
     finally:

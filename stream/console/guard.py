@@ -10,8 +10,9 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -22,10 +23,10 @@ from stream.console.pages import Pages
 from stream.console.sessions import Session, Sessions, same
 from stream.values.visible import visible
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler, Middleware
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
+log = logging.getLogger(__name__)
 
 MOST_BODY = 16 * 1024
 """Bytes of a form: a name and a reason. Nobody sends a file here."""

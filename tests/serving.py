@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from stream.commands import execute
 from tests.conftest import ROOT
 
 SECONDS = 120
@@ -90,6 +91,13 @@ class Console:
             return self.process.wait(SECONDS)
         finally:
             self.process.kill()
+            self.close()
+
+    def close(self) -> None:
+        """Give its stdout free; nothing stood there but the one line."""
+        assert self.process.stdout is not None
+        with self.process.stdout as more:
+            assert more.read() == ""
 
 
 def _read(response: HTTPResponse) -> Answer:
@@ -109,3 +117,44 @@ def start(output: Path, log: Path, *more: str) -> Console:
     assert line, log.read_text()
     told = json.loads(line)
     return Console(process, told["url"], told["port"], log)
+
+
+SCRIPT = "<script>console.error('ran')</script>"
+IMAGE = '"><img src="http://127.0.0.1:9/label.png" onerror="console.error(1)">'
+WARD = """
+[process]
+name = "ward"
+sensitive = ["diagnosis"]
+[[publication]]
+name = "research"
+audience = "university"
+approval = "required"
+window = { new_cases = 40 }
+mechanism = { kind = "identity", attribute = "ac" }
+audit = { bk_length = 1, n = [0] }
+gate = { min_ka = 40, on_violation = "warn" }
+[[publication]]
+name = "teaching"
+audience = "school"
+approval = "required"
+window = { new_cases = 60 }
+mechanism = { kind = "baseline-1", K = 5 }
+"""
+
+
+def held_folder(folder: Path) -> Path:
+    """An output folder with a release of `research` and one of `teaching` that wait for a person. Activities are
+    markup."""
+    value = IMAGE.replace('"', '""')
+    rows = [
+        f"c{case},{act},2025-01-{1 + case // 24:02}T{case % 24:02}:{minute:02}:00Z,{value}"
+        for case in range(90)
+        for minute, act in enumerate(("in", SCRIPT, "out") if case % 3 else ("in", "out"))
+    ]
+    rows = [",".join(part if part.isalnum() else f'"{part}"' for part in row.split(",")) for row in rows]
+    (folder / "ward.csv").write_text("\n".join(["case,act,time,diagnosis", *rows]) + "\n")
+    (folder / "ward.toml").write_text(WARD)
+    columns = ["--columns", "case=case,activity=act,time=time"]
+    command = ["replay", str(folder / "ward.csv"), "-c", str(folder / "ward.toml"), "-o", str(folder / "out"), *columns]
+    assert execute(command) in (0, 3)
+    return folder / "out"

@@ -144,12 +144,16 @@ def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> 
 HEAD = ("no", "time", "trigger", "cases", "events", "kept", "acts", "KA", "FA", "CA", "BA")
 
 
+SIGNS = {"withheld": "x", "rejected": "x", "held": "?"}
+"""In the place of a number: did not leave, waits for a person."""
+
+
 def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
     show_verdicts(outcome.verdicts())
     console = tables()
     lines = list(outcome.rows())
     for name in dict.fromkeys(line[0] for line in lines):
-        own = [("x" if line[1] == "withheld" else line[1], *line[2:-1]) for line in lines if line[0] == name]
+        own = [(SIGNS.get(line[1], line[1]), *line[2:-1]) for line in lines if line[0] == name]
         console.print(filled(HEAD, own, title=name, left=3))
         for publication, number, moment, *_, reasons in lines:
             if reasons and publication == name:
@@ -163,6 +167,11 @@ def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | No
         for line in rows:
             compared.add_row(*cells(line))
         console.print(compared)
+    for publication, number in outcome.held:
+        console.print(
+            f"release {number} of {publication} is held: look at it (veilstream releases {output}), then veilstream "
+            f"approve {publication} {number} -o {output} --by NAME --why TEXT, or reject"
+        )
     console.print(
         f"{outcome.events} events in {outcome.seconds:.1f} s; releases: {output}/public, audits: {output}/operator"
     )

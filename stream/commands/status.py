@@ -41,6 +41,9 @@ def command(
         for name, counts in status["publications"].items():
             table.add_row(name, *(str(counts[key]) for key in ("seen", "exposed", "pending", "late", "cuts", "cases")))
         console.print(table)
+        for held in status.get("held", ()):
+            days = (now - held["since"]) / 86400
+            console.print(f"release {held['number']} of {held['publication']} has been held for {days:.1f} days")
         if status["foreign"]:
             console.print(f"{status['foreign']} events under another pseudonym key were rejected")
         if (delta := status.get("delta")) and delta.get("lost"):

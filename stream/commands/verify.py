@@ -41,9 +41,11 @@ def command(
         for one in result.problems:
             wrong.add_row(one.publication, str(one.sequence or ""), one.kind, one.text)
         console.print(wrong)
-    table = grid("publication", "releases", "waiting", "burned", "withheld", "files", "epsilon", "delta")
+    table = grid(
+        "publication", "releases", "waiting", "burned", "withheld", "held", "rejected", "files", "epsilon", "delta"
+    )
     for row in result.publications:
-        counts = (row.releases, row.waiting, row.burned, row.withheld, row.files)
+        counts = (row.releases, row.waiting, row.burned, row.withheld, row.held, row.rejected, row.files)
         table.add_row(row.name, *(str(one) for one in counts), f"{row.epsilon:g}", f"{row.delta:g}")
     console.print(table)
     for note in result.notes:

@@ -28,7 +28,7 @@ from stream.daemon.delta_topic import DeltaTopic
 from stream.daemon.deltas import DeadLetter
 from stream.daemon.kafka_ledger import TopicLedger
 from stream.daemon.publisher import Announcer
-from stream.daemon.status import Standing, write_status
+from stream.daemon.status import HeldStatus, Standing, write_status
 from stream.fold.cases import digest
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
@@ -41,6 +41,7 @@ from stream.release.schedule import RealClock
 from stream.runtime.runner import Arrival, Runner
 from stream.runtime.service import ReleaseService
 from stream.storage.saved_state import SavedState
+from stream.values.duration import SECOND
 
 if TYPE_CHECKING:
     from stream.metrics.observer import MetricsObserver
@@ -174,7 +175,13 @@ class Engine:
     @property
     def standing(self) -> Standing:
         """Return what the status file shows."""
-        return Standing(self.fold, self.position, self.saved, self.delta.anchor, self.delta.lost)
+        accounts = {name: pipeline.account for name, pipeline in self.service.pipelines.items()}
+        held: list[HeldStatus] = [
+            {"publication": name, "number": number, "since": (account.seals[number].body.held_at or 0) / SECOND}
+            for name, account in accounts.items()
+            for number in account.held
+        ]
+        return Standing(self.fold, self.position, self.saved, self.delta.anchor, self.delta.lost, held)
 
     def check_delta(self, *, whole: bool = False) -> None:
         """LostDeltasError where the delta topic is not the one that is folded any more (`DeltaTopic.check`)."""

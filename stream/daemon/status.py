@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -30,6 +31,7 @@ class Standing:
     saved: int
     anchor: Anchor
     lost: LostDeltasError | None
+    held: Sequence[HeldStatus] = ()
 
 
 FILE = "status.json"
@@ -74,8 +76,17 @@ class Gap(TypedDict, total=False):
     fault: str | None
 
 
+class HeldStatus(TypedDict):
+    """A release that waits for a person's approval. `since`: seconds since 1970."""
+
+    publication: str
+    number: int
+    since: float
+
+
 class Status(TypedDict, total=False):
-    """status.json. Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`."""
+    """status.json. Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`,
+    `held`."""
 
     state: str
     at: float
@@ -88,6 +99,7 @@ class Status(TypedDict, total=False):
     key: str
     foreign: int
     publications: dict[str, dict[str, int]]
+    held: list[HeldStatus]
     heartbeat: float
     moved: float
     busy_seconds: float
@@ -172,6 +184,7 @@ def status(one: Standing, state: str) -> Status:
         "key": fold.key or fold.rules.key,
         "foreign": fold.state.foreign,
         "publications": {name: fold.accounting(name) for name in fold.publications},
+        "held": list(one.held),
     }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from prometheus_client import (
     CollectorRegistry,
@@ -35,6 +35,7 @@ from stream.release.documents import AnonymitySection, AuditDocument, LeakageSec
 from stream.release.gate import MEASURES, GatePolicy, worst_anonymity
 from stream.release.manifest import software
 from stream.release.reason import CODES, Reason
+from stream.storage.entries import Ruling
 
 HOST = "127.0.0.1"
 """Figures derive from source data: loopback unless told otherwise."""
@@ -57,6 +58,7 @@ class Metrics:
         self._every: dict[str, float] = {}
         self._sealed: dict[str, deque[float]] = {}
         self._due: dict[str, float | None] = {}
+        self._held: dict[str, float | None] = {}
         self._counted: dict[tuple[str, ...], float] = {}
         self._metrics: dict[str, Any] = {}
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the series of every counter
@@ -114,6 +116,11 @@ class Metrics:
             self._count("withheld_reasons_total", 0, publication=publication, reason=reason)
             self._count("warned_reasons_total", 0, publication=publication, reason=reason)
         self._set("withheld_streak_attempts", 0, publication=publication)
+        for ruling in get_args(Ruling):
+            self._count("rulings_total", 0, publication=publication, ruling=ruling)
+        self.held(publication, ())
+        age = self._metrics[PREFIX + "held_age_seconds"].labels(self.process, publication)
+        age.set_function(lambda: self._held_age(publication))
         if self.live:
             overdue = self._metrics[PREFIX + "waiting_overdue_seconds"].labels(self.process, publication)
             overdue.set_function(lambda: self._overdue(publication))
@@ -134,7 +141,7 @@ class Metrics:
         if decision.status == "withheld":
             self._count("withheld_total", publication=publication)
             self._reasons("withheld_reasons_total", publication, decision.because)
-        else:
+        elif decision.status == "sealed":
             self._release(publication, decision)
 
     def streak(self, publication: str, attempts: int) -> None:
@@ -146,12 +153,30 @@ class Metrics:
             self._count(name, publication=publication, reason=code)
 
     def _release(self, publication: str, decision: Decision) -> None:
-        audit = decision.audit
+        self._reasons("warned_reasons_total", publication, decision.because)
+        self._leaves(publication, decision.audit)
+
+    def _leaves(self, publication: str, audit: AuditDocument) -> None:
         mechanism = (audit.get("mechanism") or {}).get("kind", "")
         self._count("releases_total", publication=publication, mechanism=mechanism)
-        self._reasons("warned_reasons_total", publication, decision.because)
         self._sealed_at(publication, time.time())
         self._latest(publication, audit)
+
+    def held(self, publication: str, since: Sequence[float]) -> None:
+        """Since when (seconds since 1970) each release of a publication that waits for a person has waited."""
+        self._held[publication] = min(since, default=None)
+        self._set("held_releases", len(since), publication=publication)
+
+    def _held_age(self, publication: str) -> float:
+        """Asked at each scrape: nothing else has to happen while a release is held."""
+        since = self._held.get(publication)
+        return 0.0 if since is None else max(0.0, time.time() - since)
+
+    def ruled(self, publication: str, ruling: Ruling, audit: AuditDocument) -> None:
+        """A person's decision on a held release; one that leaves is the latest release from then on."""
+        self._count("rulings_total", publication=publication, ruling=ruling)
+        if ruling == "approved":
+            self._leaves(publication, audit)
 
     def resumed(self, publication: str, audit: AuditDocument) -> None:
         """The latest release of an earlier process: its figures, counted nowhere."""

@@ -12,6 +12,7 @@ from stream.metrics.exporter import RECENT, Metrics, published
 from stream.release.contract import Decision
 from stream.release.documents import AuditDocument
 from stream.release.gate import releases_left
+from stream.storage.entries import Ruling
 
 if TYPE_CHECKING:
     from stream.fold.fold import Fold
@@ -47,6 +48,19 @@ class MetricsObserver:
         if self._service is not None:
             self.metrics.streak(publication, self._service.pipelines[publication].account.streak)
         self._budgets()
+        self._held()
+
+    def ruled(self, publication: str, ruling: Ruling, audit: AuditDocument) -> None:
+        """A held release was decided on."""
+        self.metrics.ruled(publication, ruling, audit)
+        self._held()
+
+    def _held(self) -> None:
+        pipelines = {} if self._service is None else self._service.pipelines
+        for name, pipeline in pipelines.items():
+            account = pipeline.account
+            since = [(account.seals[number].body.held_at or 0) / NANOSECONDS for number in account.held]
+            self.metrics.held(name, since)
 
     def opened(self, service: ReleaseService) -> None:
         """Called when this process becomes active; the gauges then hold the figures of the latest earlier release."""
@@ -68,6 +82,7 @@ class MetricsObserver:
         if saved is not None:
             self.metrics.checkpoint(saved.st_size, saved.st_mtime)
         self._budgets()
+        self._held()
 
     def _begun(self, service: ReleaseService, name: str) -> float:
         """When a publication without a release began: where the ledger saw it first, else now."""
@@ -123,6 +138,7 @@ class MetricsObserver:
             due = (seal.body.publish_at for seal in pipeline.waiting.values())
             moments = [moment for moment in due if moment is not None]
             self.metrics.waiting(name, min(moments) / NANOSECONDS if moments else None)
+        self._held()
         saved = self._service.checkpoints.newest()
         if saved is not None:
             self.metrics.checkpoint(saved.st_size)

@@ -14,9 +14,9 @@ from stream.config.sources import of_folder
 from stream.operations.history import entries, read_json
 from stream.release.approval import Order, check_words
 from stream.runtime.service import ReleaseService
-from stream.storage.entries import ApprovalEntry, BurnedEntry, Entry, SealEntry
+from stream.storage.entries import ApprovalEntry, ClaimEntry, Entry, SealEntry
 from stream.storage.folder import FolderLockedError, ledger_in
-from stream.storage.ledger import owner_of
+from stream.storage.ledger import held_seals, is_copy, owner_of
 
 SECOND = 1_000_000_000
 
@@ -62,21 +62,6 @@ def held(folder: Path) -> list[HeldRelease]:
     found = entries(folder)
     process = owner_of(ledger_in(folder))
     return [_held(folder, process, seal, found) for seal in held_seals(found)]
-
-
-def held_seals(found: list[Entry]) -> list[SealEntry]:
-    """The seals of a ledger's entries whose releases wait for a decision."""
-    done = {
-        (entry.publication, entry.sequence)
-        for entry in found
-        if isinstance(entry, BurnedEntry) or (isinstance(entry, ApprovalEntry) and entry.body.decision != "refused")
-    }
-    waiting: dict[tuple[str, int], SealEntry] = {}
-    for entry in found:
-        key = (entry.publication, entry.sequence)
-        if isinstance(entry, SealEntry) and entry.body.held_at is not None and key not in done:
-            waiting.setdefault(key, entry)
-    return list(waiting.values())
 
 
 def _held(folder: Path, process: str, seal: SealEntry, found: list[Entry]) -> HeldRelease:
@@ -170,6 +155,8 @@ def _in_place(
             f"{folder}: the pseudonym key of this folder was given from outside; give the same one "
             "(VEILSTREAM_KEY_FILE)"
         )
+    if is_copy(ledger_in(folder)):
+        raise InputError(f"{folder}: is the folder of a daemon; give its configuration with -c")
     try:
         service = ReleaseService(settings, folder)
     except FolderLockedError:
@@ -177,6 +164,9 @@ def _in_place(
             f"{folder}: another veilstream process is using this folder; decide when it has ended"
         ) from (None)
     try:
+        claims = [entry.body.config for entry in service.ledger.entries("") if isinstance(entry, ClaimEntry)]
+        if claims and claims[0] not in (None, settings.digest):
+            raise InputError(f"{folder}: its replay began with another configuration; give that one with -c")
         ruled = service.rule(publication, number, decision, by=by, why=why)
     finally:
         service.close()

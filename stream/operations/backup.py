@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from connectors.output import replacing
+from connectors.store.base import HELD
 from connectors.store.open import open_store
 from models.errors import InputError, RefusedError
 from stream.storage.entries import BurnedEntry, ChargeEntry, Entry, SealEntry
 from stream.storage.folder import UNFINISHED, ledger_in
-from stream.storage.ledger import Account, SqliteLedger, open_readonly
+from stream.storage.ledger import Account, SqliteLedger, held_seals, open_readonly
 
 VERSION = 1
 PATIENCE = 5.0
@@ -73,7 +74,8 @@ def _take(tar: tarfile.TarFile, taken: set[Path], operator: Path, folder: Path, 
     written. Where they also come to stand in `as_well`, they are not to be taken there."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
-        unfinished = any(part.endswith((".tmp", UNFINISHED)) for part in name.parts)
+        # a held release has the name of an unfinished one until it is approved
+        unfinished = any(part.endswith((".tmp", UNFINISHED)) for part in name.parts) and HELD not in name.parts[:-2]
         if path in taken or unfinished or path.name in _LEFT_OUT or not path.is_file():
             continue
         with suppress(FileNotFoundError), path.open("rb") as file:  # replaced or renamed meanwhile
@@ -164,6 +166,7 @@ def _about(path: Path, source: Path) -> About:
 def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:
     entries = open_readonly(ledger)
     known = {(entry.publication, entry.sequence) for entry in entries if isinstance(entry, SealEntry)}
+    known -= {(seal.publication, seal.sequence) for seal in held_seals(entries)}  # decided on since
     names = {entry.publication for entry in entries} - {""}  # notes of the process belong to no publication
     public = output / "public"
     names |= {path.name for path in public.iterdir() if path.is_dir()} if public.is_dir() else set()

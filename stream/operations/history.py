@@ -11,9 +11,11 @@ from typing import Any, Literal, TypedDict, cast
 import msgspec
 
 from models.errors import InputError
+from stream.release.contract import WAITS
 from stream.release.documents import AuditDocument
+from stream.release.reason import ruled
 from stream.release.verdict import Verdict, verdicts
-from stream.storage.entries import BurnedEntry, Entry, PublishedEntry, SealEntry, WithheldEntry
+from stream.storage.entries import ApprovalEntry, BurnedEntry, Entry, PublishedEntry, SealEntry, WithheldEntry
 from stream.storage.folder import ledger_in
 from stream.storage.ledger import open_readonly
 
@@ -23,7 +25,7 @@ def entries(output: Path) -> list[Entry]:
     return open_readonly(ledger_in(output))
 
 
-Status = Literal["withheld", "sealed", "published", "burned"]
+Status = Literal["withheld", "sealed", "published", "burned", "held", "rejected", "superseded"]
 
 
 class HistoryRow(TypedDict):
@@ -64,7 +66,7 @@ class History:
         for row in self.rows:
             if row["status"] in ("published", "sealed"):
                 released[row["publication"]].append(self.audits[row["publication"], row["sequence"]])
-            elif row["status"] == "withheld":
+            elif row["status"] != "burned":
                 withheld[row["publication"]].append(row["reasons"])
         return verdicts(released, withheld)
 
@@ -129,6 +131,11 @@ def _rows(
     published: set[tuple[str, int]],
     known: dict[tuple[str, int], AuditDocument],
 ) -> Iterator[HistoryRow]:
+    rulings = {
+        (entry.publication, entry.sequence): entry
+        for entry in found
+        if isinstance(entry, ApprovalEntry) and entry.body.decision != "refused"
+    }
     for entry in found:
         number = (entry.publication, entry.sequence)
         if isinstance(entry, WithheldEntry):
@@ -136,7 +143,20 @@ def _rows(
         elif isinstance(entry, SealEntry):
             status: Status = "burned" if number in burned else "published" if number in published else "sealed"
             known[number] = _read_audit(output, *number, _Part)
-            yield _row(entry, status, known[number])
+            reasons: list[str] | None = None
+            if status == "sealed" and entry.body.held_at is not None:
+                status, reasons = _decided(rulings.get(number))
+            yield _row(entry, status, known[number], reasons)
+
+
+def _decided(ruling: ApprovalEntry | None) -> tuple[Status, list[str] | None]:
+    """The status of a held release, with the reason why it is not to be seen."""
+    if ruling is None:
+        return "held", [WAITS]
+    body = ruling.body
+    if body.decision == "approved":
+        return "sealed", None  # and about to be published
+    return ("superseded" if body.decision == "superseded" else "rejected"), [ruled(body)]
 
 
 def _row(entry: Entry, status: Status, shown: AuditDocument, reasons: list[str] | None = None) -> HistoryRow:

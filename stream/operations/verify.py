@@ -20,7 +20,7 @@ from typing import Any, Literal
 import msgspec
 from fsspec.core import url_to_fs
 
-from connectors.store.base import MANIFEST, release_name, release_number
+from connectors.store.base import HELD, MANIFEST, digest, release_name, release_number
 from connectors.store.reached import ReachedFileSystem, reaching
 from models.dp.budget import Charge, parallel, shown
 from models.errors import RefusedError
@@ -32,8 +32,10 @@ Kind = Literal["ledger", "number", "missing", "bytes", "manifest", "chain", "bud
 OWN = ("audit.json", "memory.json", "variants.parquet")
 """The operator's files of a release."""
 
-BESIDE = {"ledger.sqlite", "key", "lock", "checkpoints", "quarantine", "status.json", "status.tmp", ".faust"}
-BESIDE.add(".configuration.json")
+BESIDE = {
+    *("ledger.sqlite", "key", "lock", "checkpoints", "quarantine", "status.json", "status.tmp", ".faust"),
+    ".configuration.json",
+}
 """What else stands in the operator's folder."""
 
 
@@ -56,6 +58,8 @@ class Checked:
     waiting: int = 0
     burned: int = 0
     withheld: int = 0
+    held: int = 0
+    rejected: int = 0
     files: int = 0
     bytes: int = 0
     epsilon: float = 0.0
@@ -87,6 +91,8 @@ class _Series:
     seals: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     burned: set[int] = field(default_factory=set)
     published: set[int] = field(default_factory=set)
+    rulings: dict[int, str] = field(default_factory=dict)
+    """By number: what a person decided on a held release."""
     withheld: set[str] = field(default_factory=set)
     charged: dict[str, Charge] = field(default_factory=dict)
     """By cut, the last draw of each."""
@@ -96,6 +102,12 @@ class _Series:
     """Charges of releases whose cases are in no other: the largest of them is spent."""
     at_seal: dict[int, tuple[Charge, Charge, frozenset[int]]] = field(default_factory=dict)
     """By number: spent by the publication, by the process, and what `chain.releases` may say."""
+
+    def hidden(self, number: int) -> str:
+        """Why a sealed release is not to be seen: `held`, `rejected` or `superseded`; "" where it is to be seen."""
+        if self.seals[number]["body"].get("held_at") is None or self.rulings.get(number) == "approved":
+            return ""
+        return self.rulings.get(number, "held")
 
     @property
     def spent(self) -> Charge:
@@ -158,11 +170,18 @@ def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
             one.withheld.add(cut)
         elif kind == "burned":
             one.burned.add(number)
+        elif kind == "approval" and body["decision"] != "refused":
+            one.rulings.setdefault(number, body["decision"])
         elif kind == "published":
             one.published.add(number)
     for name, one in found.items():
-        for number in sorted((one.published | one.burned) - one.seals.keys()):
-            result.problems.append(Problem("ledger", "is published or burned, and was never sealed", name, number))
+        for number in sorted((one.published | one.burned | one.rulings.keys()) - one.seals.keys()):
+            told = "is published, burned or decided on, and was never sealed"
+            result.problems.append(Problem("ledger", told, name, number))
+        for number in sorted(one.published & one.seals.keys()):
+            if one.hidden(number):
+                told = f"is published, and was {one.hidden(number)}: no approval stands in the ledger"
+                result.problems.append(Problem("ledger", told, name, number))
     return found
 
 
@@ -185,8 +204,13 @@ class _Publication:
             if number not in self.series.burned:
                 if seal.get("cut", "") in self.series.withheld:
                     self._wrong("ledger", "is of a cut that was withheld", number)
-                self._release(number, seal["body"])
-                self.standing = number
+                if self.series.hidden(number) == "held":
+                    self._held(number, seal["body"])
+                elif self.series.hidden(number):
+                    self.checked.rejected += 1
+                else:
+                    self._release(number, seal["body"])
+                    self.standing = number
 
     def _wrong(self, kind: Kind, text: str, number: int) -> None:
         self.result.problems.append(Problem(kind, text, self.name, number))
@@ -210,6 +234,20 @@ class _Publication:
         self._budget(number, manifest)
         self._own(number, manifest)
 
+    def _held(self, number: int, seal: Mapping[str, Any]) -> None:
+        """A release that waits for a person: its bytes are with the operator, as they were sealed."""
+        self.checked.held += 1
+        folder = self.operator / self.name / HELD / seal["temporary"]
+        for name, right in [
+            (MANIFEST, seal["manifest"]),
+            *((str(one["path"]), one["sha256"]) for one in seal["files"]),
+        ]:
+            path = folder / name
+            if not path.is_file():
+                self._wrong("missing", f"is held, and its {name} is gone", number)
+            elif digest(path) != right:
+                self._wrong("bytes", f"is held, and its {name} is not what was sealed", number)
+
     def _hidden(self, number: int, seal: Mapping[str, Any], folder: str) -> None:
         """A sealed release that nobody can see: it waits, or its bytes are gone."""
         if number in self.series.published:
@@ -217,6 +255,9 @@ class _Publication:
             return
         if not self.tree.local:
             self.result.notes.append(f"{self.name} {number}: sealed and not yet published; its bytes are on its host")
+            return
+        if (self.operator / self.name / HELD / seal["temporary"]).is_dir():
+            self.result.notes.append(f"{self.name} {number}: was approved; the next start publishes it")
             return
         waiting = f"{self.name}/{seal['temporary']}"
         if not self.tree.exists(f"{waiting}/{MANIFEST}"):
@@ -234,10 +275,10 @@ class _Publication:
             if name not in present:
                 self._wrong("missing", f"{name} is gone", number)
                 continue
-            digest, size = self.tree.digest(f"{folder}/{name}")
+            found, size = self.tree.digest(f"{folder}/{name}")
             self.checked.files += 1
             self.checked.bytes += size
-            if (digest, size) != (file["sha256"], file["bytes"]):
+            if (found, size) != (file["sha256"], file["bytes"]):
                 self._wrong("bytes", f"{name} is not what was sealed", number)
         for name in sorted(present - {str(file["path"]) for file in sealed} - also):
             self._wrong("unknown", f"{name} is named by no seal", number)
@@ -311,10 +352,12 @@ def _unknown(
         temporary = {str(seal["body"]["temporary"]) for seal in one.seals.values()}
         for entry in entries:
             number = release_number(entry)
-            if number in one.seals and number not in one.burned:
+            hidden = one.hidden(number) if number in one.seals and number is not None else ""
+            if number in one.seals and number not in one.burned and not hidden:
                 continue
             if number is not None and number in one.seals:
-                result.problems.append(Problem("unknown", "was burned, and stands in the public folder", name, number))
+                told = f"was {hidden or 'burned'}, and stands in the public folder"
+                result.problems.append(Problem("unknown", told, name, number))
             elif entry.startswith(".") and entry.endswith(".tmp"):
                 if entry not in temporary:
                     result.notes.append(f"{name}/{entry}: never sealed; the next start sets it aside")
@@ -328,12 +371,24 @@ def _unknown(
         if not path.is_dir() or path.name not in series:
             result.notes.append(f"operator/{path.name}: not veilstream's, or of no entry of the ledger")
             continue
-        known = {f"{number:06d}" for number in series[path.name].seals}
+        known = {f"{number:06d}" for number in series[path.name].seals} | {HELD}
+        result.notes += _left_held(path, series[path.name])
         for entry in sorted(one.name for one in path.iterdir() if not one.name.startswith(".")):
             if entry not in known:
                 result.problems.append(
                     Problem("unknown", f"operator/{path.name}/{entry} is named by no seal", path.name)
                 )
+
+
+def _left_held(folder: Path, one: _Series) -> list[str]:
+    """Bytes among the held ones of which no release waits."""
+    waiting = {str(seal["body"]["temporary"]) for number, seal in one.seals.items() if one.hidden(number) != "rejected"}
+    found = sorted(path.name for path in (folder / HELD).iterdir()) if (folder / HELD).is_dir() else []
+    return [
+        f"operator/{folder.name}/{HELD}/{name}: of no held release; the next start sets it aside"
+        for name in found
+        if name not in waiting
+    ]
 
 
 class _Tree:

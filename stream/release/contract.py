@@ -25,11 +25,15 @@ from models.eventlog import Column, EventLog, Ints
 from stream.release.documents import AuditDocument
 from stream.release.once import OncePerCase
 from stream.release.reason import Reason, texts
+from stream.storage.entries import Ruling
 from stream.storage.release_record import Record
 
 Reads = Literal["ledger", "release", "raw"]
 """What a decision may rest on: the ledger alone; the candidate as it would be released; anything beside them (the
 source, its pseudonyms, what was measured against it)."""
+
+WAITS = "held: waits for a person's decision"
+"""Why a held release has not left."""
 
 AUDIENCE = "everyone"
 """The audience of a publication that names none: all of them together."""
@@ -94,7 +98,9 @@ class Decision:
 
     @property
     def reasons(self) -> list[str]:
-        """Why the cut was refused, for people; none of a release."""
+        """Why the cut has not left, for people; none of a release."""
+        if self.status == "held":
+            return [WAITS]
         return texts(self.because) if self.status in ("withheld", "rejected") else []
 
     @property
@@ -108,6 +114,9 @@ class ReleaseObserver(Protocol):
 
     def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
         """A cut has its durable decision; `spent`: charges of the publication so far; `seconds`: how long it took."""
+
+    def ruled(self, publication: str, ruling: Ruling, audit: AuditDocument) -> None:
+        """A held release was decided on; `audit`: of that release."""
 
     def late(self, letters: int) -> None:
         """Events too late for a publication were sent to the dead-letter queue."""

@@ -115,13 +115,15 @@ def let_go(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
     pipeline.at(Failpoint.LET_GO)
 
 
-def supersede(pipeline: Pipeline) -> None:
-    """Reject every held release of a publication but the last one, where newer candidates take the place of older
-    ones."""
-    if pipeline.spec.hold == "supersede":
-        for number in pipeline.account.held[:-1]:
-            newer = f"release {pipeline.account.held[-1]} took its place"
-            reject(pipeline, number, by="veilstream", why=newer, ruling="superseded")
+def supersede(pipeline: Pipeline) -> list[int]:
+    """Reject every held release of a publication but the newest, where newer candidates take the place of older ones;
+    return their numbers. A newer release that needed no approval takes the place of all."""
+    account = pipeline.account
+    newest = max((number for number in account.seals if number not in account.burned), default=0)
+    gone = [number for number in account.held if number < newest] if pipeline.spec.hold == "supersede" else []
+    for number in gone:
+        reject(pipeline, number, by="veilstream", why=f"release {newest} took its place", ruling="superseded")
+    return gone
 
 
 def reject(pipeline: Pipeline, number: int, *, by: str, why: str, ruling: Ruling = "rejected") -> ApprovalEntry:

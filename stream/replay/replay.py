@@ -57,8 +57,13 @@ class Outcome:
 
     @property
     def withheld(self) -> list[Decision]:
-        """Attempts that the gate or the mechanism refused."""
-        return [decision for _, decision in self.decisions if decision.status == "withheld"]
+        """Attempts that the gate or the mechanism refused; not those that wait for a person's decision."""
+        return [one for _, one in self.decisions if one.status == "withheld" and not one.waits]
+
+    @property
+    def held(self) -> list[tuple[str, int]]:
+        """Publication and number of the releases that wait for a person's decision."""
+        return [(name, decision.sequence) for name, decision in self.decisions if decision.status == "held"]
 
     def document(self) -> Mapping[str, Any]:
         """The stable JSON shape of `replay` (operator view)."""
@@ -67,8 +72,9 @@ class Outcome:
             "withheld": [
                 {**decision.audit, "publication": name, "cut_id": decision.cut, "reasons": list(decision.reasons)}
                 for name, decision in self.decisions
-                if decision.status == "withheld"
+                if decision.status in ("withheld", "rejected")
             ],
+            "held": [dict(decision.audit) for _, decision in self.decisions if decision.status == "held"],
             "verdicts": [one.as_json() for one in self.verdicts()],
             "tail": {**self.total(), "publications": self.tail},
             "events": self.events,
@@ -113,7 +119,7 @@ class Outcome:
             reasons = "; ".join(decision.reasons or gate.get("reasons", ()))
             if reasons and gate.get("decision") == "repaired":
                 reasons = f"repaired, since {reasons}"
-            number = decision.sequence if decision.status == "sealed" else "withheld"
+            number = decision.sequence if decision.status == "sealed" else decision.status
             moment = str(audit.get("cut", {}).get("time", ""))[:16]
             cases, events = counts.get("released_cases"), counts.get("released")
             yield (name, number, moment, audit.get("trigger"), cases, events, *_kept(audit), *worst, reasons)
@@ -172,12 +178,18 @@ class Replay:
                 self.watch.folded(fold, last=True)
             self.clock.reached = None
             self.service.publish_due()
-            outcome.decisions = [*resume.before(run.decisions), *run.decisions]
+            outcome.decisions = [*resume.before(run.decisions), *map(self._settled, run.decisions)]
             outcome.tail = {name: self.service.tail(fold, name) for name in fold.publications}
         finally:
             self.service.close()
         outcome.seconds = time.monotonic() - started
         return outcome
+
+    def _settled(self, decided: tuple[str, Decision]) -> tuple[str, Decision]:
+        """The decision as it stands at the end: a newer candidate may have taken the place of a held one."""
+        name, decision = decided
+        now = self.service.pipelines[name].decided(decision.cut) if decision.status == "held" else None
+        return name, now or decision
 
     def _records(self, log: EventLog) -> Iterator[tuple[int, Delta]]:
         pseudonyms, process = self.service.pseudonyms, self.settings.process

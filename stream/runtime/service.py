@@ -187,7 +187,9 @@ class ReleaseService:
         """Take the open cut through its pipeline; the fold goes on when the decision is durable."""
         started = time.monotonic()
         decision = self.pipelines[cut.publication].attempt(self.attempt(fold, cut))
-        supersede(self.pipelines[cut.publication])
+        for gone in supersede(self.pipelines[cut.publication]):
+            if self.watch is not None:
+                self.watch.ruled(cut.publication, "superseded", self.pipelines[cut.publication].audit_of(gone))
         # late events are counted since the last release: one that is held may never be one
         fold.decided(cut, decision.status == "sealed")
         if self.watch is not None:
@@ -200,7 +202,11 @@ class ReleaseService:
         if publication not in self.pipelines:
             known = ", ".join(self.pipelines)
             raise InputError(f"there is no publication {publication!r}; there are {known}")
-        return decide(self.pipelines[publication], number, order, by=by, why=why)
+        pipeline = self.pipelines[publication]
+        ruled = decide(pipeline, number, order, by=by, why=why)
+        if self.watch is not None:
+            self.watch.ruled(publication, ruled.ruling, pipeline.audit_of(number))
+        return ruled
 
     def attempt(self, fold: Fold, cut: Cut) -> Attempt:
         """What the pipeline is told of a cut."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar, cast
@@ -164,6 +164,12 @@ def open_readonly(path: Path, process: str | None = None) -> list[Entry]:
     return [read_entry(body) for body in _read(path, process)[1]]
 
 
+def is_copy(path: Path) -> bool:
+    """Whether a ledger file is the copy of a daemon's ledger topic: what is appended here is lost at its next start."""
+    ask = "SELECT COUNT(*) FROM sqlite_master WHERE name = 'topic'"
+    return bool(_asked(path, lambda db: db.execute(ask).fetchone()[0]))
+
+
 def version_of(path: Path) -> int:
     """The version of a ledger file, also of a newer one. RefusedError where it cannot be read."""
     row = _asked(path, lambda db: db.execute("SELECT version FROM about").fetchone())
@@ -196,6 +202,21 @@ def _asked(path: Path, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
             return _asked(path, ask)
         raise RefusedError(f"{path}: the ledger cannot be read ({error})") from error
     return _asked(path, ask) if alone and log.exists() else found
+
+
+def held_seals(found: Sequence[Entry]) -> list[SealEntry]:
+    """The seals of a ledger's entries whose releases wait for a decision."""
+    done = {
+        (entry.publication, entry.sequence)
+        for entry in found
+        if isinstance(entry, BurnedEntry) or (isinstance(entry, ApprovalEntry) and entry.body.decision != "refused")
+    }
+    waiting: dict[tuple[str, int], SealEntry] = {}
+    for entry in found:
+        key = (entry.publication, entry.sequence)
+        if isinstance(entry, SealEntry) and entry.body.held_at is not None and key not in done:
+            waiting.setdefault(key, entry)
+    return list(waiting.values())
 
 
 class Account:

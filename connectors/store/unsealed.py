@@ -63,9 +63,10 @@ class UnsealedReleases(ABC):
         folder = self.held(publication) if held else self.waiting(publication)
         return write_release(folder, publication, candidate, files, manifest, self.ops)
 
-    def keeps(self, publication: str, temporary: str, manifest_sha256: str) -> bool:
-        """Whether the bytes of a held release are in the operator's folder, to the byte."""
-        return is_sealed(self.held(publication) / temporary, manifest_sha256)
+    def keeps(self, publication: str, temporary: str, manifest_sha256: str | None = None) -> bool:
+        """Whether the bytes of a held release are in the operator's folder, to the byte; None: anything of them."""
+        folder = self.held(publication) / temporary
+        return folder.exists() if manifest_sha256 is None else is_sealed(folder, manifest_sha256)
 
     def keep(self, publication: str, temporary: str, files: Mapping[str, bytes]) -> None:
         """Put the files of a held release where this host has none, durably."""

@@ -75,6 +75,7 @@ class Manifest(TypedDict, total=False):
     software: Mapping[str, str]
     clock: str
     gaps_accepted: int
+    approval: str
     counts: Mapping[str, int | None]
     files: list[FileEntry]
 

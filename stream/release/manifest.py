@@ -26,6 +26,13 @@ def software() -> dict[str, str]:
         return {"name": "veilstream", "version": "unknown"}
 
 
+DECIDED = (
+    "whether and when a release leaves: a person decides it, who can see figures of the source data. What that "
+    "decision, its moment, and the numbers that are never used tell is not covered; what is in the files is"
+)
+"""What a dp promise does not cover where releases need an approval."""
+
+
 def manifest(
     spec: PublicationSpec,
     build: Build,
@@ -50,6 +57,8 @@ def manifest(
         promised["employees"] = employees(spec)
     if spec.gate.public_cut:
         promised["public_cut"] = "the moment of each release is treated as public and is not protected"
+    if spec.approval and not mechanism.reads_data_in_gate:
+        promised["not_guaranteed"] += f"; {DECIDED}"
     body: Manifest = {
         "version": VERSION,
         "process": spec.process,
@@ -71,6 +80,8 @@ def manifest(
         body["clock"] = "simulated"
     if accepted_gaps:
         body["gaps_accepted"] = accepted_gaps
+    if spec.approval:
+        body["approval"] = "required"
     if mechanism.reads_data_in_gate:
         body["counts"] = public_counts(build)
     return body

@@ -13,8 +13,8 @@ Code = Literal[
     "ka", "fa", "ca", "ba", "series", "uniqueness", "utility", "tpl", "epsilon", "delta", "process_budget",
     "premise", "mechanism", "held",
 ]  # fmt: skip
-"""`premise`: the audit's premise does not hold, or a bound could not be shown; `mechanism`: whatever else refuses; `held`:
-an earlier release waits for a person's decision, or this one was rejected."""
+"""`premise`: the audit's premise does not hold, or a bound could not be shown; `mechanism`: whatever else refuses;
+`held`: an earlier release waits for a person's decision, or this one was rejected."""
 
 CODES: tuple[Code, ...] = get_args(Code)
 

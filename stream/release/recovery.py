@@ -4,8 +4,8 @@
 * seal row without bytes: the number is burned, its charge stays, and what is drawn in its place is charged anew, since
   nobody knows whether the bytes were seen before they went;
 * a folder without a seal row: somebody else's, or a restored ledger: refuse to release;
-* a seal row of a held release: its bytes stay with the operator until the ledger says what a person decided, and that is
-  then done;
+* a seal row of a held release: its bytes stay with the operator until the ledger says what a person decided, and then
+  that is done;
 * a temporary folder that no seal speaks of: quarantined, since nobody has seen it;
 * a seal row and a release, but no files of the operator (a host that takes over): they come from the mirror.
 """
@@ -70,7 +70,8 @@ def recover(pipeline: Pipeline) -> None:
         if number in account.burned:
             continue
         if number in account.rejected:
-            clear(pipeline, number)
+            if _shows_cases(pipeline, number):
+                clear(pipeline, number)
             continue
         if number in account.held:
             _keep_held(pipeline, number, seal)
@@ -83,6 +84,8 @@ def recover(pipeline: Pipeline) -> None:
         else:
             finish(pipeline, number, seal)
     kept = [*pipeline.waiting.values(), *(account.seals[number] for number in account.held)]
+    if account.rejected and pipeline.mirror is not None:
+        pipeline.mirror.prune(pipeline.name, account)
     pipeline.store.clear_leftovers(pipeline.name, {seal.body.temporary for seal in kept})
     pipeline.folder.discard(pipeline.name)
     supersede(pipeline)
@@ -138,12 +141,24 @@ def reject(pipeline: Pipeline, number: int, *, by: str, why: str, ruling: Ruling
     return standing
 
 
+SHOWING = ("variants.parquet", "memory.json")
+"""The operator's files of a release that name cases."""
+
+
+def _shows_cases(pipeline: Pipeline, number: int) -> bool:
+    """Whether something of a rejected release is still here."""
+    name, seal = pipeline.name, pipeline.account.seals[number]
+    own, unnamed = pipeline.folder.release(name, number), pipeline.folder.path / name / seal.body.operator
+    left = any((own / file).exists() for file in SHOWING) or unnamed.exists()
+    return left or pipeline.store.keeps(name, seal.body.temporary)
+
+
 def clear(pipeline: Pipeline, number: int) -> None:
     """Delete what shows cases of a rejected release; its audit stays, which says why."""
     name, seal = pipeline.name, pipeline.account.seals[number]
     _bring_own(pipeline, number, seal)
     pipeline.store.drop(name, seal.body.temporary)
-    for file in ("variants.parquet", "memory.json"):
+    for file in SHOWING:
         (pipeline.folder.release(name, number) / file).unlink(missing_ok=True)
     if pipeline.mirror is not None:
         pipeline.mirror.drop(name, seal.body.temporary)

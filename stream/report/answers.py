@@ -25,7 +25,7 @@ from stream.report.document import (
     WorstRow,
 )
 from stream.report.knowledge import Names
-from stream.storage.entries import Entry, ErasedEntry, NoteEntry, SealEntry, WithheldEntry
+from stream.storage.entries import ApprovalEntry, Entry, ErasedEntry, NoteEntry, SealEntry, WithheldEntry
 
 MEANING: Mapping[Word, str] = {
     "SAFE": "Every bound that this word asks for was set, was checked over all releases together, and holds.",
@@ -184,6 +184,11 @@ def _happened(entry: Entry, attempts: Mapping[str, Iterator[AttemptRow]]) -> Hap
         if row["repaired"]:
             what, why = "released after a repair", f"more events were removed, since {why}"
         return _line(what, entry.publication, row["label"], row["time"], row["cases"], why)
+    if isinstance(entry, ApprovalEntry) and entry.body.decision in ("approved", "refused"):
+        body, label = entry.body, str(entry.sequence)
+        what = "approved" if body.decision == "approved" else "approval refused by the gate"
+        why = f"by {body.by}: {body.why}" + (f" ({'; '.join(body.reasons)})" if body.reasons else "")
+        return _line(what, entry.publication, label, None, None, why)
     if isinstance(entry, ErasedEntry):
         many, held = entry.body.cases, ", ".join(map(str, entry.body.releases))
         why = f"{many} case{'s' * (many != 1)} erased; " + (f"held by release {held}" if held else "in no release")
@@ -193,7 +198,14 @@ def _happened(entry: Entry, attempts: Mapping[str, Iterator[AttemptRow]]) -> Hap
     return None
 
 
-_WHAT = {"withheld": "withheld", "sealed": "sealed, not yet public", "published": "released"}
+_WHAT = {
+    "withheld": "withheld",
+    "sealed": "sealed, not yet public",
+    "published": "released",
+    "held": "held for approval",
+    "rejected": "rejected",
+    "superseded": "superseded",
+}
 _BURNED = "a crash came between sealing and publishing; the number is not used again"
 _GAP = "source events are missing; the operator went on without them"
 

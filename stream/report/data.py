@@ -108,7 +108,7 @@ def _publication(
         "anonymity": anonymity,
         "series": series,
         "leakage": _leakage(last),
-        "budget": _budget(name, found, last),
+        "budget": _budget(name, found, last, attempts),
         "risk": _measured("risk", audits),
         "utility": _measured("utility", audits),
         "graphs": _graphs(flows, labels),
@@ -234,7 +234,9 @@ def _leakage(last: AuditDocument) -> Mapping[str, Any]:
     return {key: value for key, value in measured.items() if key not in hidden}
 
 
-def _budget(name: str, found: Sequence[Entry], last: AuditDocument) -> BudgetSection | None:
+def _budget(
+    name: str, found: Sequence[Entry], last: AuditDocument, rows: Sequence[LabelledRow]
+) -> BudgetSection | None:
     """Every charge of the ledger in order, with what became of its attempt; None where nothing is ever spent."""
     account = [one for one in found if one.publication == name]
     charged = [one for one in account if isinstance(one, ChargeEntry)]
@@ -242,9 +244,11 @@ def _budget(name: str, found: Sequence[Entry], last: AuditDocument) -> BudgetSec
         return None
     redraws: Counter[str] = Counter()
     outcome: dict[tuple[str, int], str] = {}
+    hidden = {row["sequence"]: row["status"] for row in rows if row["status"] in ("held", "rejected", "superseded")}
     for one in account:
         if isinstance(one, SealEntry | WithheldEntry | BurnedEntry):
-            outcome[one.cut, redraws[one.cut]] = _BECAME[one.kind]
+            became = _BECAME[one.kind] if one.sequence not in hidden else hidden[one.sequence]
+            outcome[one.cut, redraws[one.cut]] = became
         redraws[one.cut] += isinstance(one, BurnedEntry)
     charges = [_charge(entry, outcome.get((entry.cut, entry.body.redraw), "not finished")) for entry in charged]
     stated = last.get("budget") or Budget()

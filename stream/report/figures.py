@@ -24,6 +24,9 @@ HAPPENED = {
     "released after a repair": 4,
     "released, with a warning": 1,
     "sealed, not yet public": 2,
+    "held for approval": 2,
+    "rejected": 3,
+    "superseded": 3,
     "withheld": 3,
     "number lost": 5,
 }

@@ -143,6 +143,11 @@ def _released(series: Sequence[Released]) -> Section:
         notes.append("“Not said”: the manifest of a release with noise tells nothing that was counted in the data.")
     if any(one.manifest.get("clock") == "simulated" for one in series):
         notes.append("These releases were made from a recorded log; their moments are those of a simulated clock.")
+    if any(one.manifest.get("approval") for one in series):
+        notes.append(
+            "A person approved each of these releases before it left. “Published” is when it was ready for that; it "
+            "left at that time or later."
+        )
     gaps = series[-1].manifest.get("gaps_accepted")
     if gaps:
         notes.append(f"Source events are missing: the operator accepted {gaps} gap(s) in the source and went on.")

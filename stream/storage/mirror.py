@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -119,18 +119,17 @@ class Mirror:
     def renew(self, name: str, account: Account, operator: OperatorFolder) -> None:
         """Bring the mirror of one publication to what this host has: put what is new, rewritten or under another
         storage key; remove what no seal speaks of."""
-        wanted: dict[str, None] = {}
         for number in [*account.standing, *account.held]:
-            temporary = account.seals[number].body.operator
-            wanted[_name(name, temporary)] = None
-            if number in account.held:
-                wanted[_name(name, account.seals[number].body.temporary)] = None
             folder = operator.release(name, number)
             if _text(folder / MARK) != self._mark(_files(folder)):
-                self.put_release(name, temporary, folder)
-        self._keep(name, wanted)
+                self.put_release(name, account.seals[number].body.operator, folder)
+        self.prune(name, account)
 
-    def _keep(self, publication: str, wanted: Collection[str]) -> None:
+    def prune(self, publication: str, account: Account) -> None:
+        """Remove what no release speaks of that stands or is held."""
+        seals = account.seals
+        wanted = {_name(publication, seals[number].body.operator) for number in (*account.standing, *account.held)}
+        wanted |= {_name(publication, seals[number].body.temporary) for number in account.held}
         for name in self.blobs.names(publication):
             if name not in wanted:
                 self.blobs.delete(name)

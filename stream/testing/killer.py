@@ -12,8 +12,10 @@ from pathlib import Path
 from connectors import read_log
 from connectors.files import FileOps
 from stream.config import sources
+from stream.release.approval import Order
 from stream.release.failpoints import BOUNDARIES, Failpoint
 from stream.replay.replay import Outcome, Replay
+from stream.runtime.service import ReleaseService
 from stream.testing.faults import FaultyDisk, at_nth, kill
 
 BATCH = 40
@@ -29,6 +31,26 @@ def replay(log: Path, config: Path, output: Path, *, at: str = "", nth: int = 1,
     return Replay(loaded, output, at=hook, ops=ops, batch=BATCH).run(
         read_log(log, process.columns.changed, process.timezone)
     )
+
+
+def decide(
+    config: Path,
+    output: Path,
+    order: Order,
+    publication: str,
+    number: int,
+    *,
+    at: str = "",
+    nth: int = 1,
+    operation: int = 0,
+) -> None:
+    """Approve or reject a held release with a death planned as in `replay`."""
+    ops = FaultyDisk(operation, act=kill) if operation else FileOps()
+    service = ReleaseService(sources.load(config), output, at=at_nth(at, nth, kill) if at else _nothing, ops=ops)
+    try:
+        service.rule(publication, number, order, by="Ann", why="crash test")
+    finally:
+        service.close()
 
 
 def _nothing(_name: str) -> None:

@@ -37,15 +37,24 @@ class Left:
 
     @property
     def standing(self) -> list[dict[str, Any]]:
-        """Seals whose number was not burned, in order."""
-        return [seal for seal in self.of("seal") if (seal["publication"], seal["sequence"]) not in self.burned]
+        """Seals of releases that are to be seen, in order: not burned, and approved where that was asked for."""
+        sealed = [seal for seal in self.of("seal") if (seal["publication"], seal["sequence"]) not in self.burned]
+        return [seal for seal in sealed if self.ruling(seal) in ("", "approved")]
+
+    def ruling(self, seal: dict[str, Any]) -> str:
+        """ "" for a release that needs no approval, `held` for one that waits for it, else what was decided first."""
+        if seal["body"].get("held_at") is None:
+            return ""
+        key = (seal["publication"], seal["sequence"])
+        said = [one["body"]["decision"] for one in self.of("approval") if (one["publication"], one["sequence"]) == key]
+        return next((word for word in said if word != "refused"), "held")
 
 
 def verify(output: Path, *, finished: bool = True) -> list[str]:
     """List every broken promise, one line each; empty where all hold. `finished`: the run ended by itself, so nothing
     may be left unfinished."""
     left = Left(output)
-    faults = [*_unique(left), *_bytes(left), *_charges(left), *_unknown(left)]
+    faults = [*_unique(left), *_bytes(left), *_charges(left), *_unknown(left), *_held(left)]
     return faults + (list(_half_way(left)) if finished else [])
 
 
@@ -60,10 +69,11 @@ def contents(output: Path) -> dict[str, Counter[tuple[Any, ...]]]:
 
 
 def decisions(output: Path) -> dict[str, str]:
-    """Cut id -> "sealed" or "withheld"."""
+    """Cut id -> "sealed" or "withheld"; of a release that needs an approval: "held", "rejected" or "superseded"."""
     left = Left(output)
     sealed = {seal["cut"]: "sealed" for seal in left.standing}
-    return {**{entry["cut"]: "withheld" for entry in left.of("withheld")}, **sealed}
+    hidden = {seal["cut"]: left.ruling(seal) for seal in left.of("seal") if left.ruling(seal) not in ("", "approved")}
+    return {**hidden, **{entry["cut"]: "withheld" for entry in left.of("withheld")}, **sealed}
 
 
 def digests(output: Path) -> dict[tuple[str, int], dict[str, str]]:
@@ -152,6 +162,24 @@ def _unknown(left: Left) -> Iterator[str]:
             yield f"release {key} is visible and was burned"
 
 
+def _held(left: Left) -> Iterator[str]:
+    """Nothing is visible that a person has not approved; what waits for that is there, to the byte; what was rejected
+    is gone."""
+    for seal in left.of("seal"):
+        key, ruling = (seal["publication"], seal["sequence"]), left.ruling(seal)
+        if ruling in ("", "approved") or key in left.burned:
+            continue
+        if key in left.releases:
+            yield f"release {key} is visible, and {ruling}"
+        folder = left.output / "operator" / key[0] / "held" / seal["body"]["temporary"]
+        if ruling != "held":
+            continue
+        for name, sealed in [(one["path"], one["sha256"]) for one in seal["body"]["files"]]:
+            path = folder / name
+            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sealed:
+                yield f"release {key} is held, and {name} is not what was sealed"
+
+
 def _half_way(left: Left) -> Iterator[str]:
     published = {(entry["publication"], entry["sequence"]) for entry in left.of("published")}
     for seal in left.standing:
@@ -166,6 +194,14 @@ def _half_way(left: Left) -> Iterator[str]:
                 yield f"{own / name} is missing"
     for folder in left.output.glob("public/*/.*.tmp"):
         yield f"{folder} was left behind"
+    waiting = {seal["body"]["temporary"] for seal in left.of("seal") if left.ruling(seal) == "held"}
+    for folder in left.output.glob("operator/*/held/*"):
+        if folder.name not in waiting:
+            yield f"{folder} was left behind"
+    for seal in left.of("seal"):
+        own = left.output / "operator" / seal["publication"] / f"{seal['sequence']:06d}"
+        if left.ruling(seal) in ("rejected", "superseded") and (own / "variants.parquet").exists():
+            yield f"{own} still names the cases of a rejected release"
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from stream.console.releases import Held
 from stream.console.sessions import Session
+from stream.operations.approval import HeldRelease
 from stream.release.manifest import software
 from stream.report import page as report_page
 
@@ -20,9 +20,9 @@ COUNTS = ("seen", "exposed", "pending", "late", "cuts", "cases")
 """Of a publication, as `veilstream status` prints them."""
 
 
-def address_of(one: Held) -> str:
+def address_of(one: HeldRelease) -> str:
     """The page of a held release."""
-    return f"/held/{quote(one.release.publication, safe='')}/{one.release.number}"
+    return f"/held/{quote(one.publication, safe='')}/{one.number}"
 
 
 class Pages:

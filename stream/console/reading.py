@@ -11,6 +11,7 @@ from pathlib import Path
 
 from models.errors import InputError
 from stream.daemon.status import Status, read_status, standstill
+from stream.operations.approval import HeldRelease, held
 from stream.operations.history import entries, verdicts_of
 from stream.release.verdict import Verdict
 from stream.report.data import collect
@@ -29,11 +30,12 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The first page. `daemon`: None where none has run in this folder (a replay made it)."""
+    """The first page. `daemon`: None where none has run in this folder (a replay made it); `waiting`: what is held."""
 
     read_at: str
     daemon: Daemon | None
     verdicts: tuple[Verdict, ...]
+    waiting: tuple[HeldRelease, ...]
 
 
 class Folder:
@@ -46,7 +48,7 @@ class Folder:
 
     def overview(self) -> Overview:
         """Verdicts of the publications, and the daemon."""
-        return Overview(_now(), _daemon(self.output), tuple(verdicts_of(self.output)))
+        return Overview(_now(), _daemon(self.output), tuple(verdicts_of(self.output)), tuple(held(self.output)))
 
     def report(self) -> str:
         """The report as it stands now. It takes seconds where there are many releases: one is made at a time, and kept

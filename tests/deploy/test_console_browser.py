@@ -64,7 +64,7 @@ def test_the_sign_in_page_is_clean(console: Console, pictures: Path | None) -> N
 
 
 def test_a_release_is_approved_by_the_keyboard_alone(tmp_path: Path) -> None:
-    """From the printed address to the log of decisions; Enter in a field decides nothing before a decision is chosen."""
+    """From the printed address to the log of decisions; Enter in a field decides nothing before a choice is made."""
     running = start(held_folder(tmp_path), tmp_path / "log")
     try:
         steps = [

@@ -368,7 +368,7 @@ def test_the_queue_shows_what_waits_and_why(console: Console) -> None:
     shown = console.ask("/held").shown
     assert "research, release 1" in shown
     assert "teaching, release 1" in shown
-    assert "LIMITED with this release" in shown
+    assert "LIMITED If it leaves, the verdict reads" in shown
     assert "ka" in shown
     page = console.ask("/held/research/1").shown
     (research,) = [one for one in held(Path(str(console.log)).parent / "out") if one.publication == "research"]

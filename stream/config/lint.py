@@ -12,7 +12,7 @@ from stream.config.settings import Completion, Publication, Settings
 
 def warnings(settings: Settings) -> list[str]:
     """One line each; an empty list says that nothing was found, not that nothing is wrong."""
-    found = (_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _own)
+    found = (_none, _daemon, _voided, _releases, _starts, _cohorts, _employees, _held, _own)
     return [warning for each in found for warning in each(settings)]
 
 
@@ -157,6 +157,31 @@ def _employees(settings: Settings) -> Iterator[str]:
             yield (
                 f"publication {publication.name!r} releases {leaves}, the same in all releases: who recognises one "
                 'event of a person knows them all; resources = "roles" shows roles of at least K resources instead'
+            )
+
+
+def _held(settings: Settings) -> Iterator[str]:
+    """What a person's approval costs where it comes late."""
+    for one in settings.publication:
+        if one.approval == "required" and one.cases == "completed":
+            lost = (
+                'while a release is held, each later cut is refused (hold = "block")'
+                if one.hold == "block"
+                else 'a held release that a newer one replaces (hold = "supersede")'
+            )
+            yield (
+                f"publication {one.name!r}: {lost}, and the cases that completed in it are lost: with "
+                'cases = "completed" no later release shows them'
+            )
+        shared = [
+            other.name
+            for other in settings.publication
+            if other is not one and other.audience == one.audience and other.build_mechanism.shares_memory
+        ]
+        if one.approval == "required" and one.build_mechanism.shares_memory and shared:
+            yield (
+                f"publication {one.name!r} shares its cohorts with {', '.join(shared)}: what these release while one "
+                "is held for approval makes that one impossible to approve"
             )
 
 

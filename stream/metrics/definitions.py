@@ -21,7 +21,6 @@ LABELS = {
     "attack": "ka, fa, ca, ba (proportion cracked: fa, ca, ba)",
     "direction": "leakage: backward, forward, total; uniqueness: source, release",
     "mechanism": "`mechanism.kind` of the publication",
-    "ruling": "approved, rejected, superseded, refused (an approval that the gate did not let pass)",
     "reason": "a closed list: what the gate or the dead-letter queue names",
     "partition": "`topic/number` of a source partition; `log/0` in a replay",
     "n": "`audit.n` of the publication (a handful)",
@@ -107,9 +106,6 @@ def _releases() -> Iterator[Definition]:
     yield row("waiting_overdue_seconds", "seconds", "How long a sealed release waits past its moment (daemon).")
     yield row("held_releases", "releases", "Sealed releases that wait for a person's approval.")
     yield row("held_age_seconds", "seconds", "How long the oldest of them has waited; 0 where none does.")
-    yield row(
-        "rulings_total", "decisions", "Decisions on held releases since this process started.", "counter", ("ruling",)
-    )
     yield row("decision_seconds", "seconds", "From a cut to its durable decision.", "histogram")
     yield row("stage_seconds", "seconds", "Duration of a stage of the latest release.", more=("stage",))
     yield row("released_cases", "cases", "Cases in the latest release (not told of dp releases).")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -116,8 +116,6 @@ class Metrics:
             self._count("withheld_reasons_total", 0, publication=publication, reason=reason)
             self._count("warned_reasons_total", 0, publication=publication, reason=reason)
         self._set("withheld_streak_attempts", 0, publication=publication)
-        for ruling in get_args(Ruling):
-            self._count("rulings_total", 0, publication=publication, ruling=ruling)
         self.held(publication, ())
         age = self._metrics[PREFIX + "held_age_seconds"].labels(self.process, publication)
         age.set_function(lambda: self._held_age(publication))
@@ -174,7 +172,6 @@ class Metrics:
 
     def ruled(self, publication: str, ruling: Ruling, audit: AuditDocument) -> None:
         """A person's decision on a held release; one that leaves is the latest release from then on."""
-        self._count("rulings_total", publication=publication, ruling=ruling)
         if ruling == "approved":
             self._leaves(publication, audit)
 

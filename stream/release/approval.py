@@ -11,11 +11,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
 from stream.fold.cases import digest
 from stream.release import gate
+from stream.release.audit_document import KEPT_WHOLE
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.failpoints import Failpoint
 from stream.release.reason import Reason, texts
@@ -117,6 +118,7 @@ def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
     if pipeline.mirror is not None:
         pipeline.mirror.drop(pipeline.name, seal.body.temporary)
     pipeline.audience.append(pipeline.audience.record((pipeline.name, number), seal), seal)
+    pipeline.thin(number - KEPT_WHOLE)
 
 
 # the gate, asked again
@@ -175,6 +177,9 @@ def _beside(pipeline: Pipeline, audit: AuditDocument, record: Record, others: li
     anonymity["true_linker"] = [*(anonymity.get("true_linker") or []), *attacks.beside(record, new)]
     path = pipeline.folder.release(pipeline.name, record.sequence) / "audit.json"
     replace_with(pipeline.folder.ops, path, write_json(audit))
+    if pipeline.mirror is not None:
+        operator = pipeline.account.seals[record.sequence].body.operator
+        pipeline.mirror.put_release(pipeline.name, operator, path.parent)
     return []
 
 
@@ -205,7 +210,7 @@ def reject_erased(pipeline: Pipeline) -> list[int]:
     gone = []
     for number in list(pipeline.account.held):
         seal = pipeline.account.seals[number]
-        if holds_erased(pipeline, cast("Any", pipeline.audience.record((pipeline.name, number), seal)), seal):
+        if holds_erased(pipeline, pipeline.audience.record((pipeline.name, number), seal), seal):
             reject(pipeline, number, by="veilstream erase", why="a case was erased, which it may show")
             gone.append(number)
     return gone

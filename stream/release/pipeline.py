@@ -155,7 +155,7 @@ class Pipeline:
             self._publish(written)
         judged.candidate.audit = written.document
         self.audience.append(judged.candidate, seal)
-        self._thin(seal.sequence - documents.KEPT_WHOLE)
+        self.thin(seal.sequence - documents.KEPT_WHOLE)
         return Decision(attempt.cut, "sealed", seal.sequence, tuple(found.reasons), written.document)
 
     # before anything is drawn
@@ -413,7 +413,7 @@ class Pipeline:
             self.publish(self.name, number, public, self.store.location(self.name, number))
         self.account.append(PublishedEntry(publication=self.name, sequence=number))
 
-    def _thin(self, number: int) -> None:
+    def thin(self, number: int) -> None:
         """Shorten the audit of a release that was published long ago. A crash here leaves it as it was."""
         published = self.account.published
         if number not in published or max(published) == number:  # behind a later published one nothing goes back
@@ -435,8 +435,8 @@ class Pipeline:
     ) -> Decision:
         """Refuse the cut, on the record. The ledger entry holds reasons and counts, nothing of the data."""
         shown: CutSection = {**documents.cut_section(attempt), "counts": dict(attempt.counts)}
-        body = WithheldBody(texts(reasons), shown, waits_for)
-        self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body))
+        body = WithheldBody(texts(reasons), shown)
+        self.account.append(WithheldEntry(publication=self.name, cut=attempt.cut, body=body, waits_for=waits_for))
         self.at(Failpoint.WITHHELD)
         return Decision(attempt.cut, "withheld", because=tuple(reasons), audit=cast(AuditDocument, {**audit, **shown}))
 

@@ -100,19 +100,19 @@ class SealEntry(_Entry, tag="seal", frozen=True, kw_only=True):
     body: SealBody
 
 
-class WithheldBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why a cut was refused, for people, and what the fold said of it. `waits_for`: number of the held release that
-    had to be decided first."""
+class WithheldBody(msgspec.Struct, frozen=True):
+    """Why a cut was refused, for people, and what the fold said of it."""
 
     reasons: list[str]
     audit: CutSection = {}
-    waits_for: int = 0
 
 
 class WithheldEntry(_Entry, tag="withheld", frozen=True, kw_only=True):
     """A cut is refused, and never decided again."""
 
     body: WithheldBody
+    waits_for: int = 0
+    """Number of the held release that had to be decided first, where that was the reason."""
 
 
 class BurnedEntry(_Entry, tag="burned", frozen=True, kw_only=True):

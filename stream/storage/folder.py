@@ -73,8 +73,9 @@ class OperatorFolder:
 
     def keep_configuration(self, body: dict[str, Any]) -> None:
         """Say under which configuration the folder is used, for commands that are given the folder alone."""
-        path, write = configuration_in(self.output), write_json(body)
-        replace_with(self.ops, path, write)
+        path, told = configuration_in(self.output), json_bytes(body)
+        if not path.is_file() or path.read_bytes() != told:
+            replace_with(self.ops, path, lambda target: _write(target, told))
 
     @property
     def ledger(self) -> Path:
@@ -199,8 +200,13 @@ def read_key(path: Path) -> bytes:
 
 def write_json(value: Any) -> Callable[[Path], None]:
     """A writer of one JSON document, indented for people."""
-    body = msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2) + b"\n"
+    body = json_bytes(value)
     return lambda path: _write(path, body)
+
+
+def json_bytes(value: Any) -> bytes:
+    """One JSON document, indented for people."""
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=_plain), indent=2) + b"\n"
 
 
 def _plain(value: Any) -> Any:

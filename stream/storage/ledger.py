@@ -262,7 +262,7 @@ class Account:
                 self.seals[entry.sequence] = entry
                 self.sealed_cuts[entry.cut] = entry
             case WithheldEntry():
-                self.streak += entry.cut not in self.withheld and not entry.body.waits_for
+                self.streak += entry.cut not in self.withheld and not entry.waits_for
                 self.withheld[entry.cut] = entry
             case BurnedEntry():
                 self.burned[entry.sequence] = entry

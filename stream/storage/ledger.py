@@ -240,6 +240,9 @@ class Account:
         self.burned: dict[int, BurnedEntry] = {}
         self.rulings: dict[int, ApprovalEntry] = {}
         """Decisions on held releases, by number."""
+        self.rejected: set[int] = set()
+        """Numbers that were held and are never published: rejected, or superseded by a newer candidate."""
+        self._held: set[int] = set()
         self.published: set[int] = set()
         self.erased = 0
         self.erased_releases: set[int] = set()
@@ -261,15 +264,22 @@ class Account:
                 self.streak = self.streak if entry.sequence in self.seals else 0  # one may be folded again
                 self.seals[entry.sequence] = entry
                 self.sealed_cuts[entry.cut] = entry
+                decided = entry.sequence in self.rulings or entry.sequence in self.burned
+                if entry.body.held_at is not None and not decided:
+                    self._held.add(entry.sequence)
             case WithheldEntry():
                 self.streak += entry.cut not in self.withheld and not entry.waits_for
                 self.withheld[entry.cut] = entry
             case BurnedEntry():
                 self.burned[entry.sequence] = entry
+                self._held.discard(entry.sequence)
                 self.sealed_cuts.pop(entry.cut, None)
                 self.redraws[entry.cut] += 1
             case ApprovalEntry() if entry.body.decision != "refused":
                 self.rulings[entry.sequence] = entry
+                self._held.discard(entry.sequence)
+                if entry.body.decision != "approved":
+                    self.rejected.add(entry.sequence)
             case PublishedEntry():
                 self.published.add(entry.sequence)
             case ErasedEntry():
@@ -284,21 +294,12 @@ class Account:
     @property
     def standing(self) -> list[int]:
         """Numbers of the releases that exist, in order: not those that are held, nor those that were rejected."""
-        return sorted(set(self.seals) - set(self.burned) - set(self.held) - self.rejected)
+        return sorted(set(self.seals) - set(self.burned) - self._held - self.rejected)
 
     @property
     def held(self) -> list[int]:
         """Numbers of the releases that wait for a person's approval, in order."""
-        return sorted(
-            number
-            for number, seal in self.seals.items()
-            if seal.body.held_at is not None and number not in self.rulings and number not in self.burned
-        )
-
-    @property
-    def rejected(self) -> set[int]:
-        """Numbers that were held and are never published: rejected, or superseded by a newer candidate."""
-        return {number for number, entry in self.rulings.items() if entry.body.decision != "approved"}
+        return sorted(self._held)
 
     def paid(self, cut: str) -> Charge:
         """What was charged for the draw of a cut that comes next, by an attempt that a crash ended before its seal.

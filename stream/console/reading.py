@@ -16,6 +16,8 @@ from stream.operations.history import entries, verdicts_of
 from stream.release.verdict import Verdict
 from stream.report.data import collect
 from stream.report.page import render
+from stream.storage.entries import SealEntry, WithheldEntry
+from stream.storage.folder import ledger_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,9 @@ class Folder:
                 self._report = (stamp, page)
             return self._report[1]
 
-    def has_releases(self) -> bool:
-        """Whether the ledger holds anything."""
-        return bool(entries(self.output))
+    def has_attempts(self) -> bool:
+        """Whether a release was ever tried: without one there is nothing to report."""
+        return any(isinstance(entry, SealEntry | WithheldEntry) for entry in entries(self.output))
 
     def _stamp(self) -> tuple[object, ...]:
         """Another one whenever the ledger was written."""
@@ -104,8 +106,6 @@ def _gaps(status: Status) -> list[str]:
 
 def folder(output: Path, *, show_values: bool) -> Folder:
     """An output folder, checked. InputError where it is none."""
-    from stream.storage.folder import ledger_in
-
     ledger_in(output)
     if not os.access(output / "operator", os.R_OK | os.X_OK):
         raise InputError(f"{output}/operator: cannot be read; run the console as the user who runs the daemon")

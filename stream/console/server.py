@@ -20,7 +20,7 @@ from stream.console.guard import HEADERS, MOST_BODY, SIGN_IN, Guard, fields_of
 from stream.console.orders import ORDERS, Orders
 from stream.console.reading import Folder
 from stream.operations.approval import decide
-from stream.release.approval import Order
+from stream.release.approval import LONGEST, Order
 from stream.report import page as report_page
 
 Got = TypeVar("Got")
@@ -63,7 +63,7 @@ class Console:
 
     async def report(self, request: web.Request) -> web.Response:
         """`/report`: what `veilstream report` writes, as the folder stands now."""
-        if not await _apart(self._folder.has_releases):
+        if not await _apart(self._folder.has_attempts):
             return self._page(request, "nothing", page="report")
         html = await _apart(self._folder.report)
         return web.Response(text=html, content_type="text/html", headers=self._report_policy)
@@ -169,10 +169,15 @@ OBEYS = "The daemon obeys when it has read so far."
 
 
 def _wrong(given: Mapping[str, str]) -> str:
-    """What is missing in the form of a decision; empty where nothing is."""
+    """What is missing or wrong in the form of a decision; empty where nothing is."""
     missing = [text for name, text in ASKED.items() if not given[name]]
     if missing:
         return f"Nothing was recorded: {' and '.join(missing)} missing."
+    for name in ("by", "why"):
+        if len(given[name]) > LONGEST:
+            return f"Nothing was recorded: {ASKED[name]} is longer than {LONGEST} characters."
+        if not given[name].isprintable():
+            return f"Nothing was recorded: {ASKED[name]} holds a control character."
     return "" if given["decision"] in ("approve", "reject") else "Nothing was recorded: approve or reject."
 
 

@@ -19,6 +19,8 @@ from stream.report.statement import Released, Statement, statement
 from stream.storage.entries import ApprovalEntry
 
 NANOSECONDS = 1_000_000_000
+SMALL = ("TPL", "epsilon")
+"""Figures whose bound is a largest value; of the others it is a least one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Figure:
         """Whether it is on the wrong side."""
         if self.value is None or self.bound is None:
             return False
-        return self.value > self.bound if self.name in ("TPL", "epsilon") else self.value < self.bound
+        return self.value > self.bound if self.name in SMALL else self.value < self.bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,11 @@ class Held:
     facts: tuple[tuple[str, str], ...]
     paper: Statement | None
     seen: str
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a figure is one that has to stay small."""
+        return any(figure.name in SMALL for figure in self.figures)
 
 
 @dataclass(frozen=True, slots=True)

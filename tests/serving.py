@@ -139,12 +139,20 @@ audience = "school"
 approval = "required"
 window = { new_cases = 60 }
 mechanism = { kind = "baseline-1", K = 5 }
+[[publication]]
+name = "statistics"
+audience = "public"
+approval = "required"
+start = 2025-01-01T00:00:00Z
+window = { every = "2d", time = "event" }
+mechanism = { kind = "dp-variants", epsilon = 0.5, delta_dp = 1e-3 }
+gate = { max_epsilon = 2 }
 """
 
 
 def held_folder(folder: Path) -> Path:
-    """An output folder with a release of `research` and one of `teaching` that wait for a person. Activities are
-    markup."""
+    """An output folder with a release of `research`, one of `teaching` and one of `statistics` that wait for a person.
+    Activities are markup."""
     value = IMAGE.replace('"', '""')
     rows = [
         f"c{case},{act},2025-01-{1 + case // 24:02}T{case % 24:02}:{minute:02}:00Z,{value}"

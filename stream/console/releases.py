@@ -137,8 +137,8 @@ def _facts(audit: AuditDocument) -> Iterator[tuple[str, str]]:
     counts, lost = audit.get("counts") or {}, audit.get("loss") or {}
     if counts.get("released_cases") is not None:
         yield "Cases and events", f"{counts['released_cases']} cases, {counts.get('released', 0)} events"
-    if lost.get("kept") is not None:
-        yield "Kept", f"{100 * lost['kept']:.3g} % of the events seen so far"
+        if lost.get("kept") is not None:  # of records with noise a share can pass 100 %, and tells nothing
+            yield "Kept", f"{100 * lost['kept']:.3g} % of the events seen so far"
     mechanism = audit.get("mechanism")
     if mechanism:
         yield "Mechanism", str(mechanism.get("kind", ""))

@@ -24,7 +24,7 @@ LOOKS = "light,tablet,phone-dark,print"
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
-    """A console with two held releases, signed in."""
+    """A console with three held releases, signed in."""
     folder = tmp_path_factory.mktemp("console")
     running = start(held_folder(folder), folder / "log")
     running.sign_in()
@@ -90,7 +90,7 @@ def test_a_release_is_approved_by_the_keyboard_alone(tmp_path: Path) -> None:
     assert "Dr. A. Officer" in found["text"]
     assert found["messages"] == []
     assert found["cookies"] == [{"name": f"veilstream-{running.port}", "httpOnly": True, "sameSite": "Strict"}]
-    assert [one.publication for one in held(tmp_path / "out")] == ["teaching"]
+    assert [one.publication for one in held(tmp_path / "out")] == ["statistics", "teaching"]
     assert (tmp_path / "out" / "public" / "research" / "release-000001" / "manifest.json").is_file()
 
 
@@ -132,4 +132,4 @@ def test_a_strangers_page_can_neither_frame_it_nor_send_its_form(console: Consol
     assert any("frame" in message.lower() for message in found["messages"]), found["messages"]
     assert "Record the decision" not in found["text"]
     assert "another site" in found["text"] or "Sign in first" in found["text"]
-    assert len(held(console.log.parent / "out")) == 2
+    assert len(held(console.log.parent / "out")) == 3

@@ -30,7 +30,7 @@ DECISION = {"by": "Dr. A. Officer", "why": "read and fine", "decision": "approve
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two held releases, that no test changes."""
+    """A folder with three held releases, that no test changes."""
     return held_folder(tmp_path_factory.mktemp("held"))
 
 
@@ -220,7 +220,7 @@ def test_a_form_without_its_sessions_secret_changes_nothing(console: Console, ma
     assert answer.status == 403
     assert "nothing was changed" in answer.shown
     assert console.ask("/").status == 200, "still signed in"
-    assert len(held(made)) == 2
+    assert len(held(made)) == 3
     console.cookie = before
 
 
@@ -367,7 +367,7 @@ def _decide(running: Console, page: str = "/held/research/1", **fields: str) -> 
 
 
 def test_the_queue_shows_what_waits_and_why(console: Console) -> None:
-    """Both, each with its verdict, the gate's reasons, and a page with the statement of its manifest."""
+    """All, each with its verdict, the gate's reasons, and a page with the statement of its manifest."""
     shown = console.ask("/held").shown
     assert "research, release 1" in shown
     assert "teaching, release 1" in shown
@@ -377,6 +377,19 @@ def test_the_queue_shows_what_waits_and_why(console: Console) -> None:
     (research,) = [one for one in held(Path(str(console.log)).parent / "out") if one.publication == "research"]
     for text in ("What is not promised", research.manifest["config_digest"], research.manifest["files"][0]["sha256"]):
         assert text in page
+
+
+def test_figures_stand_beside_their_bounds(console: Console) -> None:
+    """Groups that are too small are marked; of releases with noise the budget stands there, and no share of events."""
+    page = console.ask("/held/research/1")
+    assert "KA 26 40" in page.shown
+    assert '<tr class="below">' in page.text
+    assert "Kept 100 %" in page.shown
+    page = console.ask("/held/statistics/1")
+    assert "epsilon 0.5 2" in page.shown
+    assert "SAFE" in page.shown
+    assert '<tr class="below">' not in page.text
+    assert "Kept" not in page.shown
 
 
 def test_an_approved_release_is_published_and_logged(own: Console, tmp_path: Path) -> None:
@@ -429,7 +442,7 @@ def test_a_form_that_is_not_filled_in_decides_nothing(
     assert told in answer.shown
     if "why" not in fields:
         assert "read and fine" in answer.text
-    assert len(held(made)) == 2
+    assert len(held(made)) == 3
     assert not [one for one in entries(made) if isinstance(one, ApprovalEntry)]
 
 
@@ -439,7 +452,7 @@ def test_a_page_about_other_bytes_decides_nothing(console: Console, made: Path) 
         answer = _decide(console, seen=seen)
         assert answer.status == 409
         assert "Read it again" in answer.shown
-    assert len(held(made)) == 2
+    assert len(held(made)) == 3
 
 
 def test_name_and_reason_that_are_markup_stand_as_text(own: Console) -> None:

@@ -97,8 +97,8 @@ soak: $(VENV)/.checked ## ten minutes under a steady stream, memory and descript
 	$(BIN)/python -m tests.kafka.soak --minutes $(or $(MINUTES),10)
 
 .PHONY: screenshots
-screenshots: $(VENV)/.checked ## the report in Chromium: light, dark, tablet, phone, paper; pictures in out/
-	SCREENSHOTS=$(CURDIR)/out $(BIN)/pytest tests/deploy/test_report_browser.py -q
+screenshots: $(VENV)/.checked ## report and console in Chromium: light, dark, tablet, phone, paper; pictures in out/
+	SCREENSHOTS=$(CURDIR)/out $(BIN)/pytest tests/deploy/test_report_browser.py tests/deploy/test_console_browser.py -q
 
 CHART ?= deploy/helm/veilstream
 .PHONY: chart

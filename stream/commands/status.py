@@ -41,6 +41,8 @@ def command(
         for name, counts in status["publications"].items():
             table.add_row(name, *(str(counts[key]) for key in ("seen", "exposed", "pending", "late", "cuts", "cases")))
         console.print(table)
+        if status.get("paused"):
+            console.print(f"paused: {', '.join(status['paused'])}")
         for held in status.get("held", ()):
             days = (now - held["since"]) / 86400
             console.print(f"release {held['number']} of {held['publication']} has been held for {days:.1f} days")

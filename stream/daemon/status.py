@@ -86,7 +86,7 @@ class HeldStatus(TypedDict):
 
 class Status(TypedDict, total=False):
     """status.json. Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`,
-    `held`."""
+    `held`, `paused`."""
 
     state: str
     at: float
@@ -100,6 +100,7 @@ class Status(TypedDict, total=False):
     foreign: int
     publications: dict[str, dict[str, int]]
     held: list[HeldStatus]
+    paused: list[str]
     heartbeat: float
     moved: float
     busy_seconds: float
@@ -184,6 +185,7 @@ def status(one: Standing, state: str) -> Status:
         "key": fold.key or fold.rules.key,
         "foreign": fold.state.foreign,
         "publications": {name: fold.accounting(name) for name in fold.publications},
+        "paused": [name for name, one in fold.publications.items() if one.paused],
         "held": list(one.held),
     }
 

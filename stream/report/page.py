@@ -34,8 +34,8 @@ MOST_RELEASES = 3
 """Releases that get a plot by n of their own; every release is in the tables."""
 
 
-def render(data: Report) -> str:
-    """HTML of the report for `data` (see stream.report.data.collect)."""
+def render(data: Report, *, home: str | None = None) -> str:
+    """HTML of the report for `data` (see stream.report.data.collect). `home`: a page to go back to."""
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -43,11 +43,12 @@ def render(data: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"number": number, "pretty": _pretty, "moment": _moment, "swatch": plots.swatch}
+    environment.filters |= {"number": number, "pretty": _pretty, "moment": moment, "swatch": plots.swatch}
     environment.filters |= {"share": share, "sentence": sentence}
     style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
     return environment.get_template("page.html").render(
         report=data,
+        home=home,
         style=style,
         software=software(),
         compared=figures.comparison(data["comparison"]),
@@ -166,7 +167,7 @@ def number(value: Any) -> str:
     return f"{value:.4g}"
 
 
-def _moment(text: str | None) -> str:
+def moment(text: str | None) -> str:
     """2025-03-19T08:42:19.000+00:00 -> 2025-03-19 08:42."""
     return "–" if not text else text[:16].replace("T", " ")
 

@@ -1,5 +1,6 @@
 // Opens a page in headless Chromium in every appearance and prints what was found as JSON.
-// usage: node browse.mjs CHROMIUM FILE.html [PICTURES]; PICTURES: a folder for screenshots
+// usage: node browse.mjs CHROMIUM FILE.html|URL [PICTURES|-] [NAME=VALUE] [LOOKS]; PICTURES: a folder for screenshots, then a
+// cookie; LOOKS: names of appearances, all without
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -7,8 +8,11 @@ import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf-8");
-const [program, file, pictures] = process.argv.slice(2);
-const url = pathToFileURL(file).href;
+const [program, file, folder, cookie, looks] = process.argv.slice(2);
+const pictures = folder === "-" ? undefined : folder;
+const served = file.startsWith("http:");
+const url = served ? file : pathToFileURL(file).href;
+const own = served ? `${new URL(url).origin}/` : url;
 const appearances = [
   { name: "light", colorScheme: "light", width: 1280 },
   { name: "dark", colorScheme: "dark", width: 1280 },
@@ -16,7 +20,7 @@ const appearances = [
   { name: "phone-light", colorScheme: "light", width: 390 },
   { name: "phone-dark", colorScheme: "dark", width: 390 },
   { name: "print", colorScheme: "light", width: 794, media: "print" },
-];
+].filter((one) => !looks || looks.split(",").includes(one.name));
 
 function inspect() {
   const root = document.documentElement;
@@ -60,7 +64,10 @@ function thin() {
 // What somebody without a mouse cannot reach, or reaches without seeing where they are: Tab from the top to the end.
 async function keyboard(page) {
   const stops = await page.evaluate(() => {
-    const all = [...document.querySelectorAll("a[href], summary, [tabindex='0']")].filter((one) => one.checkVisibility());
+    const radios = new Set(); // one stop a group
+    const all = [...document.querySelectorAll(`a[href], summary, [tabindex='0'], button, select, textarea, input`)]
+      .filter((one) => one.checkVisibility() && one.type !== "hidden")
+      .filter((one) => one.type !== "radio" || (!radios.has(one.name) && radios.add(one.name)));
     all.forEach((one, index) => one.setAttribute("data-stop", index));
     return all.length;
   });
@@ -89,6 +96,10 @@ for (const look of appearances) {
     colorScheme: look.colorScheme,
     bypassCSP: false,
   });
+  if (cookie) {
+    const [name, value] = cookie.split("=");
+    await context.addCookies([{ name, value, url }]);
+  }
   const page = await context.newPage();
   const messages = [];
   const requests = [];
@@ -115,7 +126,7 @@ for (const look of appearances) {
     ...shut,
     overflow: Math.max(shut.overflow, open.overflow),
     messages,
-    requests: requests.filter((one) => one !== url && !one.startsWith("data:")),
+    requests: requests.filter((one) => one !== url && !one.startsWith("data:") && !(served && one.startsWith(own))),
     text,
     keys,
     faults,

@@ -24,14 +24,26 @@ def chromium() -> str:
     return str(found)
 
 
-def open_page(page: Path, pictures: Path | None = None) -> dict[str, dict[str, Any]]:
-    """What browse.mjs found, by appearance."""
-    program = chromium()
-    command = [node(), str(HERE / "browse.mjs"), program, str(page)]
+def open_page(
+    page: Path | str, pictures: Path | None = None, *, cookie: str = "", looks: str = ""
+) -> dict[str, dict[str, Any]]:
+    """What browse.mjs found, by appearance: of a file, or of an address with a cookie (`name=value`); `looks`: these
+    appearances only, `light` among them."""
     if pictures is not None:
         pictures.mkdir(parents=True, exist_ok=True)
-        command.append(str(pictures))
+    found: dict[str, dict[str, Any]] = _run("browse.mjs", str(page), str(pictures or "-"), cookie, looks)
+    return found
+
+
+def press(address: str, steps: list[dict[str, str]]) -> dict[str, Any]:
+    """What press.mjs found after `steps` on the keyboard: no mouse is moved."""
+    found: dict[str, Any] = _run("press.mjs", address, json.dumps(steps))
+    return found
+
+
+def _run(script: str, *arguments: str) -> Any:
+    program = chromium()
+    command = [node(), str(HERE / script), program, *arguments]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)

@@ -1,0 +1,82 @@
+"""`veilstream serve DIR`: the operator's console in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stream.commands import _options as options
+from stream.commands._output import emit_json
+
+PANEL = "Operate"
+PORT = 8765
+
+
+def command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The output folder of a replay or daemon.", show_default=False)
+    ],
+    config: Annotated[
+        Path | None,
+        typer.Option("-c", "--config", help="Of the running daemon: orders reach it.", show_default=False),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0 chooses a port.")] = PORT,
+    host: Annotated[str, typer.Option("--host", help="Loopback addresses only, unless behind a proxy.")] = "127.0.0.1",
+    behind_proxy: Annotated[
+        str | None,
+        typer.Option(
+            "--behind-proxy",
+            metavar="https://NAME",
+            help="A proxy with TLS shows the console under this address, and no other.",
+            show_default=False,
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            metavar="FILE",
+            help="Token for signing in (mode 600); without it a new one is made and printed.",
+            show_default=False,
+        ),
+    ] = None,
+    show_values: Annotated[
+        bool,
+        typer.Option(
+            "--show-values/--hide-values",
+            help="Name activities (the default), or number them (where others look on).",
+        ),
+    ] = True,
+    json: options.Json = False,
+) -> None:
+    """Serve the operator's console: the report live, what is held, approve, reject, pause, resume; until SIGTERM."""
+    from stream.console.address import address
+    from stream.console.guard import Guard
+    from stream.console.orders import orders_from
+    from stream.console.pages import Pages
+    from stream.console.reading import folder as output_folder
+    from stream.console.server import Console, listen, serve
+    from stream.console.sessions import Sessions, new_token, read_token
+    from stream.daemon import logs
+
+    where = address(host, behind_proxy)
+    found = output_folder(folder, show_values=show_values)
+    token = read_token(token_file) if token_file else new_token()
+    orders = orders_from(config) if config else None
+    with listen(where.host, port) as listening:
+        taken = int(listening.getsockname()[1])
+        # browsers send the cookies of a host to each of its ports: two consoles need two names
+        guard = Guard(where, Sessions(token), Pages(str(folder)), f"veilstream-{taken}")
+        url = where.url(taken)
+        shown = url if token_file else f"{url}?token={token}"
+        logs.configure()
+        serve(Console(found, guard, orders), listening, lambda: _ready(shown, taken, json=json))
+
+
+def _ready(url: str, port: int, *, json: bool) -> None:
+    if json:
+        emit_json({"url": url, "port": port})
+    else:
+        typer.echo(url)

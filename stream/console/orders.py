@@ -1,0 +1,53 @@
+"""Pause and resume, as orders to a running daemon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from connectors.kafka.source import Source
+from models.errors import InputError
+from stream.config.settings import Settings
+from stream.daemon import operator_commands
+from stream.daemon.start import daemon_settings
+from stream.fold.records import Command
+
+ORDERS: Mapping[Literal["pause", "resume"], str] = {
+    "pause": "Pause: release nothing, take events in",
+    "resume": "Resume: release again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """Where orders go: the delta topic of the daemon that this configuration is of."""
+
+    settings: Settings
+    source: Source
+
+    @property
+    def publications(self) -> list[str]:
+        """What an order can be about."""
+        return [one.name for one in self.settings.publication]
+
+    def give(self, name: str | None, publication: str | None) -> str:
+        """Put the order on the delta topic; what to tell the operator. InputError where there is no such order or
+        publication; an empty publication means all of them."""
+        order = next((known for known in ORDERS if known == name), None)
+        if order is None:
+            raise InputError(f"the console gives no such order; it gives {', '.join(ORDERS)}")
+        offset = operator_commands.send(
+            self.settings, self.source, Command(name=order, publication=publication or None)
+        )
+        whom = publication or "all publications"
+        return (
+            f"The order to {order} {whom} stands at offset {offset} of the delta topic. The daemon obeys when it has "
+            "read so far."
+        )
+
+
+def orders_from(config: Path) -> Orders:
+    """The orders that reach the daemon of a configuration. InputError where it is not one of a daemon."""
+    return Orders(*daemon_settings(config))

@@ -1,0 +1,100 @@
+"""Who may use the console: one token for signing in, and a session with its own secrets for each browser."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from models.errors import InputError, kind_of
+
+TOKEN_BYTES = 32
+LEAST_TOKEN = 32
+"""Characters of a token from a file: nobody guesses it, so that tries need no counting."""
+
+IDLE_SECONDS = 8 * 3600.0
+"""A working day: a browser that asks for nothing for so long signs in again."""
+
+MOST_SESSIONS = 64
+"""A browser that signs in again and again fills no memory: the session that was quiet for longest ends."""
+
+
+def new_token() -> str:
+    """A token for one run of the console."""
+    return secrets.token_urlsafe(TOKEN_BYTES)
+
+
+def read_token(path: Path) -> str:
+    """The token of a file. InputError where others than its owner can read it, or it can be guessed."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text(encoding="ascii").strip() if stat.S_ISREG(mode) else ""
+    except OSError as error:
+        raise kind_of(error)(f"{path}: the token cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        text = ""
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise InputError(f"{path}: others than its owner can use the token; chmod 600, and make a new one")
+    if len(text) < LEAST_TOKEN or not text.isprintable() or " " in text:
+        raise InputError(f"{path}: no token of at least {LEAST_TOKEN} characters in one word; openssl rand -hex 32")
+    return text
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two secrets are equal, in a time that tells neither where they differ nor how long they are."""
+    return hmac.compare_digest(_digest(one), _digest(other))
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+@dataclass(slots=True)
+class Session:
+    """One browser. `csrf` stands in each form, which no other site can read; `notice`: what the next page says."""
+
+    csrf: str
+    used: float
+    notice: str = ""
+
+
+@dataclass(slots=True)
+class Sessions:
+    """The token and the browsers that have shown it."""
+
+    token: str
+    clock: Callable[[], float] = time.monotonic
+    _found: dict[bytes, Session] = field(default_factory=dict)
+
+    def enter(self, token: str) -> str | None:
+        """The name of a new session, for the cookie; None where the token is wrong."""
+        if not same(token, self.token):
+            return None
+        name = secrets.token_urlsafe(TOKEN_BYTES)
+        self._forget()
+        while len(self._found) >= MOST_SESSIONS:
+            del self._found[min(self._found, key=lambda one: self._found[one].used)]
+        self._found[_digest(name)] = Session(secrets.token_urlsafe(TOKEN_BYTES), self.clock())
+        return name
+
+    def of(self, name: str) -> Session | None:
+        """The session of a cookie; None where there is none, or it has been idle too long."""
+        self._forget()
+        found = self._found.get(_digest(name))
+        if found is not None:
+            found.used = self.clock()
+        return found
+
+    def leave(self, name: str) -> None:
+        """End a session."""
+        self._found.pop(_digest(name), None)
+
+    def _forget(self) -> None:
+        oldest = self.clock() - IDLE_SECONDS
+        for name in [name for name, one in self._found.items() if one.used < oldest]:
+            del self._found[name]

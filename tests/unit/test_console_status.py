@@ -1,0 +1,84 @@
+"""The daemon on the console's first page, from status files as coordinators write them, of today and of before."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.commands import execute
+from stream.console.pages import Pages
+from stream.console.reading import Overview, _daemon
+from stream.console.sessions import Session
+from stream.daemon.delta_log import Anchor
+from stream.daemon.status import FILE, Standing, write_status
+from stream.fold.fold import Fold
+from stream.fold.records import Command
+from stream.fold.rules import FoldRules, PublicationRules
+
+
+def written(folder: Path, *commands: str) -> Path:
+    """The status of a coordinator that has obeyed these orders on publication `a`."""
+    from stream.config.window import window_of
+
+    rules = [PublicationRules(name, window_of({"manual": True})) for name in ("a", "b")]
+    fold = Fold(FoldRules(tuple(rules)))
+    for name in commands:
+        assert list(fold.apply(fold.position + 1, Command(name=name, publication="a"))) == []
+    (folder / "operator").mkdir(exist_ok=True)
+    write_status(folder, Standing(fold, fold.position, 0, Anchor("log"), None), "active")
+    return folder
+
+
+def changed(folder: Path, **values: Any) -> Path:
+    """The same with other values; None takes a key away, as in files of earlier programs."""
+    file = folder / "operator" / FILE
+    told = {**json.loads(file.read_text()), **values}
+    file.write_text(json.dumps({name: value for name, value in told.items() if value is not None}))
+    return folder
+
+
+def page(folder: Path) -> str:
+    """The overview of a folder in which nothing was released."""
+    shown = Overview("2026-01-01T00:00:00+00:00", _daemon(folder), (), ())
+    return Pages("DIR").render("overview", Session("c", 0.0), page="overview", shown=shown, orders=None, words={})
+
+
+def test_a_pause_is_told_until_the_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the page and by `status`, with the publication's name."""
+    assert "<strong>Paused</strong>: a." in page(written(tmp_path, "pause"))
+    execute(["status", "-o", str(tmp_path)])
+    assert "paused: a\n" in capsys.readouterr().out
+    assert "Paused" not in page(written(tmp_path, "pause", "resume"))
+    execute(["status", "-o", str(tmp_path)])
+    assert "paused" not in capsys.readouterr().out
+
+
+def test_a_status_of_before_is_shown(tmp_path: Path) -> None:
+    """It lacks what later programs write."""
+    later = dict.fromkeys(("host", "delta", "key", "heartbeat", "moved", "busy_seconds", "held", "paused"))
+    assert "<strong>Active</strong>" in page(changed(written(tmp_path), **later))
+
+
+def test_a_gap_and_a_standstill_are_told(tmp_path: Path) -> None:
+    """Where, since when, and what to do."""
+    missing = {"src": "ward", "p": 3, "last": 9, "missing": [10, 14], "fault": "lost"}
+    found = page(changed(written(tmp_path), partitions=[missing], state="gap"))
+    assert "ward/3 misses offsets 10 to 14 (lost)" in found
+    assert "veilstream gap rewind" in found
+    found = page(changed(written(tmp_path), delta={"log": "x", "lost": {"log": "y", "first": 4}}))
+    assert "the delta topic is not the one that the state was folded from" in found
+    found = page(changed(written(tmp_path), at=time.time() - 600, host="elsewhere"))
+    assert "has not been heard of since" in found
+
+
+def test_names_of_a_status_that_are_markup_stand_as_text(tmp_path: Path) -> None:
+    """A topic and a host are names that somebody else chose."""
+    mark = "<script>1</script>"
+    missing = {"src": mark, "p": 0, "last": 9, "missing": [10, 14], "fault": mark}
+    found = page(changed(written(tmp_path), partitions=[missing], paused=[mark], state=mark))
+    assert mark not in found
+    assert "&lt;script&gt;1" in found

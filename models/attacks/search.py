@@ -133,8 +133,8 @@ def _shared(
         part.symbols.astype(np.int64),
         columns,
         *(np.stack([one[at] for one in totals]) for at in (1, 2, 3)),
-        leaving=out,
-        core_leaving=core_out,
+        out,
+        core_out,
     )
     room = SharedRoom(
         nodes=np.zeros((length + 1, symbols, 10), dtype=np.int64),

@@ -27,6 +27,7 @@ _EVENT, _EVENT_END = b"\t\t<event>\n", b"\t\t</event>\n"
 _TRACE, _TRACE_END = b"\t<trace>\n", b"\t</trace>\n"
 _TAIL = _TRACE_END + b"</log>\n"
 _TIME, _TIME_END = b'\t\t\t<date key="time:timestamp" value="', b'"/>\n'
+_NAME, _NAME_END = b'\t\t<string key="concept:name" value="', b'"/>\n'
 _FORM = b"0000-00-00T00:00:00."
 """How a time begins, each 0 a digit; 3, 6 or 9 digits and the offset of UTC follow."""
 _UTC = b"+00:00"
@@ -67,7 +68,11 @@ class _Pieces(dict[bytes, int]):
             raise _OtherLayoutError
         if not self.traces:
             expat.ParserCreate("utf-8").Parse(before + b"</log>\n", True)
-        self.traces.append(self._attributes(own))
+        name = own[len(_NAME) : -len(_NAME_END)]
+        if own.startswith(_NAME) and own.endswith(_NAME_END) and name.isalnum():  # in ASCII, so written as it is
+            self.traces.append({"concept:name": name.decode("ascii")})
+        else:
+            self.traces.append(self._attributes(own))
         self.first.append(self[begin + body])
         return -len(self.traces)
 

@@ -47,7 +47,7 @@ class Against:
         self, numbering: Numbering, later: Known, earlier: Sequence[Known], cap: int,
         known: Callable[[Any], Any] | None = None,
     ) -> None:  # fmt: skip
-        self.numbering, self.later, self.cap = numbering, later, cap
+        self.numbering, self.later, self.cap, self._known = numbering, later, cap, known
         every = [later.numbered, *(one.numbered for one in earlier)]
         self.earlier = list(earlier)
         items = tuple(numbering.items)
@@ -78,7 +78,8 @@ class Against:
 
     @cached_property
     def _lacking(self) -> Lacking:
-        return Lacking(self._walk)
+        kept = self.numbering.lacking.setdefault(self._known, {})
+        return Lacking(self._walk, self._seen.numbers, kept)
 
     def _after(self, alphabet: Codes) -> npt.NDArray[np.int16]:
         """The tables of next occurrences in all that is known, with a column for each symbol of an alphabet."""
@@ -194,13 +195,14 @@ def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """Variants as background knowledge sees them: `symbols`, `symbol` of each item, distinct sequences `known`, which
-    of them each linked variant is, and where each begins in the tables of next occurrences. `itself`: nothing is
-    hidden."""
+    of them each linked variant is, their numbers, and where each begins in the tables of next occurrences. `itself`:
+    nothing is hidden."""
 
     symbols: tuple[Any, ...]
     symbol: Codes
     known: Sequences
     known_of: Codes
+    numbers: Ints
     first: Ints
     itself: bool
 
@@ -209,18 +211,19 @@ class _Seen:
         """`variants`: numbers of the sequences `linked`. InputError where the tables would not fit."""
         if known is None:
             symbols, symbol = tuple(numbering.items), np.arange(len(numbering.items), dtype=np.int32)
-            sequences, place = linked, np.arange(len(linked))
+            sequences, place, numbers = linked, np.arange(len(linked)), variants
         else:
             projected = numbering.seen_as(known)
             symbols, symbol = tuple(projected.symbols), projected.symbol
             used, place = np.unique(projected.variant[variants], return_inverse=True)
-            sequences = projected.sequences(used.astype(np.int64))
+            numbers = used.astype(np.int64)
+            sequences = projected.sequences(numbers)
         lengths = np.diff(sequences.start)
         positions = int(lengths.sum() + len(lengths))
         if positions * max(1, len(symbols)) > CELLS or int(lengths.max(initial=0)) > LONGEST:
             raise InputError("the variants of all releases together need more than fit")
         first = (sequences.start[:-1] + np.arange(len(lengths))).astype(np.int64)
-        return cls(symbols, symbol, sequences, place.astype(np.int32), first, known is None)
+        return cls(symbols, symbol, sequences, place.astype(np.int32), numbers, first, known is None)
 
 
 def _itself(size: int) -> tuple[Ints, Codes]:

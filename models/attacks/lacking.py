@@ -25,8 +25,8 @@ Table = npt.NDArray[np.uint8]
 MOST_COLUMNS = 1 << 13
 """Background knowledge that is looked up for every variant; of more, a search meets a part only."""
 
-MOST_CELLS = 1 << 28
-"""Cells of one table, a byte each."""
+MOST_CELLS = 1 << 27
+"""Cells of one table, a byte each; there are two while one takes over from the other."""
 
 
 class Totals(NamedTuple):
@@ -46,11 +46,23 @@ def columns_of(symbols: int, length: int) -> Ints:
     return np.cumsum([0, *(symbols**long for long in range(1, length + 1))], dtype=np.int64)
 
 
+class Kept(NamedTuple):
+    """A table, over how many symbols it is, and the number of the variant of each row: a number stands for the same
+    variant, and a symbol keeps its place, from one candidate to the next."""
+
+    table: Table
+    symbols: int
+    numbers: Ints
+
+
 @dataclass
 class Lacking:
-    """Over the variants and symbols of `walk`. Everything is made when it is asked for."""
+    """Over the variants and symbols of `walk`. Everything is made when it is asked for. `numbers`: of the variants;
+    `kept`: by length, the tables of the candidate before, whose rows are taken over; they make room for this one's."""
 
     walk: Walk
+    numbers: Ints
+    kept: dict[int, Kept] = field(default_factory=dict)
     _tables: dict[int, Table] = field(default_factory=dict)
     _totals: dict[Hashable, Totals] = field(default_factory=dict)
 
@@ -65,9 +77,24 @@ class Lacking:
                 return None
             table = np.empty((variants, columns[-1]), dtype=np.uint8)
             reached = np.zeros((2, max(1, symbols ** (length - 1)), length + 1), dtype=np.int64)
-            _look_up(self.walk.first, self.walk.after, columns, reached, table)
+            fresh = self._taken_over(length, symbols, table)
+            if len(fresh):
+                _look_up(self.walk.first, self.walk.after, columns, reached, fresh, table)
             self._tables[length] = table
+            self.kept[length] = Kept(table, symbols, self.numbers)
         return self._tables[length]
+
+    def _taken_over(self, length: int, symbols: int, table: Table) -> Ints:
+        """Fill the rows that are known; returns the others."""
+        before = self.kept.pop(length, None)
+        if before is None or before.symbols != symbols:
+            return np.arange(len(table))
+        place = np.full(max(int(before.numbers.max(initial=-1)), int(self.numbers.max(initial=-1))) + 1, -1)
+        place[before.numbers] = np.arange(len(before.numbers))
+        row = place[self.numbers]
+        known = np.flatnonzero(row >= 0)
+        table[known] = before.table[row[known]]
+        return np.flatnonzero(row < 0)
 
     def totals(self, kind: Hashable, weights: Ints, n: int, length: int) -> Totals:
         """The totals of `weights` (int64[variants]), from those that were asked for last under the same kind. Hold them
@@ -83,10 +110,10 @@ class Lacking:
 
 
 @kernel
-def _look_up(first, after, columns, reached, table):  # type: ignore[no-untyped-def]
-    """`reached`: positions after each bk of one length, and of the next one."""
+def _look_up(first, after, columns, reached, rows, table):  # type: ignore[no-untyped-def]
+    """Fill some rows. `reached`: positions after each bk of one length, and of the next one."""
     symbols, length = after.shape[1], len(columns) - 1
-    for v in range(len(first)):
+    for v in rows:
         reached[0, 0] = 0
         known, here = 1, 0
         position = np.zeros(length + 1, dtype=np.int64)

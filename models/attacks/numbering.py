@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from models.attacks.kept_links import KeptLinks
+from models.attacks.lacking import Kept
 from models.attacks.pairs import Sequences
 from models.eventlog import Codes, Ints, SimpleLog
 
@@ -47,6 +48,8 @@ class Numbering:
     projections: dict[Callable[[Any], Any], Projection] = field(default_factory=dict)
     links: dict[int, KeptLinks] = field(default_factory=dict)
     """Links between classes of earlier releases and of the last candidate, by the largest n."""
+    lacking: dict[Callable[[Any], Any] | None, dict[int, Kept]] = field(default_factory=dict)
+    """What each variant lacks, of the last candidate and the releases before it, by what knowledge is about."""
 
     def number(self, log: SimpleLog, case_ids: Sequence[str]) -> Numbered:
         """Number a release."""

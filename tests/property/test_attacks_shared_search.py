@@ -47,17 +47,20 @@ def test_shared_totals_give_what_each_pair_adds_up_for_itself(length: int, minim
         records.append(series.release(number, hidden=hidden, leaves=leaves))
     numbering, logs = Numbering(), [one.simple() for one in records]
     numbered = [Known(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)]
-    against = Against(numbering, numbered[-1], numbered[:-1], 2, parts((0,)) if seed == 3 else None)
-    place = {case: at for at, case in enumerate(records[-1].log.case_ids)}
-    order = list(range(5))
-    for at in [*order, *rng.sample(order, 3)]:  # some come again, after others
-        given, table = against.pair(numbered[at])
-        assert table.whole is not None
-        assert table.whole.shared.table(length) is not None
-        partner = np.asarray([place.get(case, -1) for case in records[at].log.case_ids], dtype=np.int64)
-        alone = walk(given)
-        assert alone.whole is None
-        assert found(given, table, length, minimum, partner) == found(given, alone, length, minimum, partner)
+    for last in (3, 5):  # the second candidate takes over what was looked up for the first one
+        first = rng.choice([0, 2])  # releases that nobody looks back at any more
+        seen_as = parts((0,)) if seed == 3 else None
+        against = Against(numbering, numbered[last], numbered[first:last], 2, seen_as)
+        place = {case: at for at, case in enumerate(records[last].log.case_ids)}
+        order = list(range(first, last))
+        for at in [*order, *rng.sample(order, 1)]:  # one comes again, after others
+            given, table = against.pair(numbered[at])
+            assert table.whole is not None
+            assert table.whole.shared.table(length) is not None
+            partner = np.asarray([place.get(case, -1) for case in records[at].log.case_ids], dtype=np.int64)
+            alone = walk(given)
+            assert alone.whole is None
+            assert found(given, table, length, minimum, partner) == found(given, alone, length, minimum, partner)
 
 
 def test_each_column_says_what_is_unmatched() -> None:
@@ -92,6 +95,6 @@ def test_what_is_too_much_to_look_up_is_searched_by_each_pair(monkeypatch: pytes
     expected = found(given, table, 2, "realisable", partner)
     monkeypatch.setattr(lacking, "MOST_COLUMNS", 3)
     assert table.whole is not None
-    without = replace(table.whole, shared=Lacking(table.whole.walk))
+    without = replace(table.whole, shared=Lacking(table.whole.walk, np.arange(len(table.whole.walk.first))))
     assert without.shared.table(2) is None
     assert found(given, replace(table, whole=without), 2, "realisable", partner) == expected

@@ -91,6 +91,8 @@ good = st.fixed_dictionaries(
         "id": st.just(1),
     },
 )
+AROUND = ("2024-12-31T23:59:59.999999Z", "2025-01-01T00:01:00Z", "2025-01-01T00:01:00.000001Z")
+"""Before the earliest, at the end of what may run ahead of the clock, and behind it."""
 NAMES = (CASE, ACTIVITY, RESOURCE, "id", "last", "who", "case:who", "note", "case:note", "specversion")
 nearly = st.one_of(
     st.builds(lambda whole, name: {**whole, name: ""}, good, st.sampled_from([CASE, ACTIVITY, "specversion"])),
@@ -98,6 +100,7 @@ nearly = st.one_of(
     st.builds(lambda whole, value: {**whole, "who": value}, good, st.sampled_from([*EDGES, [], {"a": 2**70}])),
     st.builds(lambda whole, size: {**whole, "who": "w" * size}, good, st.integers(0, 200)),
     st.builds(lambda whole, when: {**whole, TIME: when}, good, times),
+    st.builds(lambda whole, when: {**whole, TIME: when}, good, st.sampled_from(AROUND)),
 )
 """An event of which one field may be anything."""
 

@@ -490,8 +490,8 @@ def _measurements(asked: argparse.Namespace, tools: list[Tool], *, all_of: bool)
     if not asked.guarantees:
         for name in asked.log or LOGS:
             log = held(name)
-            for epsilon in (asked.epsilon or EPSILONS) if log is not None else ():
-                for tool in tools:
+            for tool in tools if log is not None else ():
+                for epsilon in asked.epsilon or EPSILONS:
                     yield _key(name, epsilon, tool), partial(measured, log, tool, epsilon, model=name != "bpic2012")
     if asked.guarantees or all_of:
         for tool in tools:

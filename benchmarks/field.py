@@ -263,9 +263,9 @@ def guarantees(tool: Tool, epsilon: float = 1.0) -> list[dict[str, Any]]:
     rows = []
     for name, (one, other, steps) in NEIGHBOURS.items():
         timed = name == "a time of one case"
-        if timed and tool.peer != "pripel":
+        if timed != (tool.peer == "pripel"):  # its variants are those of its query
             continue
-        runs = AUDIT_RUNS // 10 if tool.peer == "pripel" else AUDIT_RUNS
+        runs = AUDIT_RUNS // 20 if timed else AUDIT_RUNS
         try:
             pair = Pair(name, _outcomes(tool, one, epsilon, runs), _outcomes(tool, other, epsilon, runs), steps)
             claimed = 0.0 if "delta" not in tool.claim else AUDIT_DELTA
@@ -432,7 +432,7 @@ some of the programs do not keep what they claim. The control keeps nothing at a
 once, is more like a log of many variants than most releases. Likeness alone shows no protection."""
 
 KEPT = f"""\
-Each program {AUDIT_RUNS} times (PRIPEL {AUDIT_RUNS // 10} times) at the parameter epsilon = 1,
+Each program {AUDIT_RUNS} times (PRIPEL {AUDIT_RUNS // 20} times) at the parameter epsilon = 1,
 delta 1e-3 where it has one, on two small logs that differ in one case: lower bounds of epsilon,
 found as `audit-epsilon` finds them (Clopper and Pearson, error {ALPHA} over all pairs of a program;
 half of the runs choose what is looked at, half count it). `no epsilon`: the release shows what the
@@ -490,8 +490,8 @@ def _measurements(asked: argparse.Namespace, tools: list[Tool], *, all_of: bool)
     if not asked.guarantees:
         for name in asked.log or LOGS:
             log = held(name)
-            for epsilon in (asked.epsilon or EPSILONS) if log is not None else ():
-                for tool in tools:
+            for tool in tools if log is not None else ():
+                for epsilon in asked.epsilon or EPSILONS:
                     yield _key(name, epsilon, tool), partial(measured, log, tool, epsilon, model=name != "bpic2012")
     if asked.guarantees or all_of:
         for tool in tools:

@@ -67,6 +67,11 @@ def _decimal(value: Fraction) -> Decimal:
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
+MOST_STEPS = 700.0
+"""At a larger epsilon a step of truncated noise has delta e^-700 of all: it lets nothing more through, and that number
+would leave the arithmetic."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Which counts leave: those whose noisy one is at least `least`. `reach`: of truncated noise (models.dp.truncated),
@@ -86,6 +91,8 @@ class Rule:
 def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1) -> Rule:
     """The rule that lets more through: truncated noise where its least count is below that of `endless` noise of the
     same scale. It reads public terms alone."""
+    if cases / scale > MOST_STEPS:
+        return Rule(scale, endless, None)
     reach = truncated.reach(scale, delta, cases, cells)
     return Rule(scale, reach + 1, reach) if reach + 1 < endless else Rule(scale, endless, None)
 

@@ -172,6 +172,13 @@ def test_terms_that_are_none_are_refused(terms: tuple[float, Fraction, int, int]
         truncated.reach(*terms)
 
 
+def test_an_epsilon_beyond_all_sense_has_endless_noise() -> None:
+    """As before, where the steps of many cases would leave the arithmetic of exact numbers."""
+    found = rule_of(Fraction(10**7), Fraction(1, 2), 10**4)
+    assert found.reach is None
+    assert found.least == threshold(Fraction(10**7), Fraction(1, 2), 10**4)
+
+
 def test_the_least_count_of_a_release_is_the_one_that_is_published() -> None:
     """Operators and recipients read one number, and it is the rule's."""
     log = EventLog.from_traces([(("A", "B"), None)] * 300)

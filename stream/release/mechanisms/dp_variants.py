@@ -42,9 +42,7 @@ class DpVariants(Mechanism):
     @model_validator(mode="after")
     def _terms_can_be_kept(self) -> DpVariants:
         if (self.epsilon is None) == (self.rho is None):
-            raise ValueError(
-                'give epsilon (noise of a ledger that adds up epsilon), or rho (process.budget.accounting = "zcdp")'
-            )
+            raise ValueError('give epsilon (--epsilon), or rho where process.budget.accounting = "zcdp"; not both')
         self.threshold()
         return self
 

@@ -119,6 +119,7 @@ def _run(modules: list[str], tests: list[str], fresh: bool, part: range | None =
         chosen[path] = []
         found = _known(path)
         noted = set(_kept().get(path, ()))
+        original = compile(text, path, "exec", dont_inherit=True)
         for mutant in mutants(text):
             key = _key(text, mutant)
             keys[id(mutant)] = key
@@ -127,7 +128,7 @@ def _run(modules: list[str], tests: list[str], fresh: bool, part: range | None =
                 known[path][key] = {**found[key], "line": mutant.line}
             elif key in noted and key not in found and not (again and fresh):
                 known[path][key] = _record(path, "", mutant, "killed", 0.0)
-            else:
+            elif _changes(original, mutant.source):
                 known[path][key] = _record(path, "", mutant, NOT_RUN, 0.0)
                 if again:
                     chosen[path].append(mutant)
@@ -176,6 +177,16 @@ def _run(modules: list[str], tests: list[str], fresh: bool, part: range | None =
     for path, mutant, reached, took in late:
         outcome, seconds = at_import(path, mutant, reached, took)
         note(path, "", mutant, outcome, seconds)
+
+
+def _changes(original: Any, source: str) -> bool:
+    """Whether the text is another program, and one at all: annotations alone are none."""
+    from tests.mutants import planting
+
+    try:
+        return bool(planting.places(original, compile(source, original.co_filename, "exec", dont_inherit=True)))
+    except SyntaxError:
+        return False
 
 
 def _record(path: str, function: str, mutant: Any, outcome: str, seconds: float) -> dict[str, Any]:

@@ -124,12 +124,13 @@ def _run(modules: list[str], tests: list[str], fresh: bool, part: range | None =
             key = _key(text, mutant)
             keys[id(mutant)] = key
             again = part is None or mutant.line in part
-            if key in found and not (again and (fresh or found[key]["outcome"] not in DEAD)):
-                known[path][key] = {**found[key], "line": mutant.line}
-            elif key in noted and key not in found and not (again and fresh):
-                known[path][key] = _record(path, "", mutant, "killed", 0.0)
+            dead = found[key]["outcome"] in DEAD if key in found else key in noted
+            if dead and not (again and fresh):
+                known[path][key] = found.get(key) or _record(path, "", mutant, "killed", 0.0)
+                known[path][key]["line"] = mutant.line
             elif _changes(original, mutant.source):
-                known[path][key] = _record(path, "", mutant, NOT_RUN, 0.0)
+                before = None if again else found.get(key)
+                known[path][key] = before or _record(path, "", mutant, NOT_RUN, 0.0)
                 if again:
                     chosen[path].append(mutant)
         rest = len(known[path]) - len(chosen[path])

@@ -119,16 +119,18 @@ def _run(modules: list[str], tests: list[str], fresh: bool, part: range | None =
         chosen[path] = []
         found = _known(path)
         noted = set(_kept().get(path, ()))
+        original = compile(text, path, "exec", dont_inherit=True)
         for mutant in mutants(text):
             key = _key(text, mutant)
             keys[id(mutant)] = key
             again = part is None or mutant.line in part
-            if key in found and not (again and (fresh or found[key]["outcome"] not in DEAD)):
-                known[path][key] = {**found[key], "line": mutant.line}
-            elif key in noted and key not in found and not (again and fresh):
-                known[path][key] = _record(path, "", mutant, "killed", 0.0)
-            else:
-                known[path][key] = _record(path, "", mutant, NOT_RUN, 0.0)
+            dead = found[key]["outcome"] in DEAD if key in found else key in noted
+            if dead and not (again and fresh):
+                known[path][key] = found.get(key) or _record(path, "", mutant, "killed", 0.0)
+                known[path][key]["line"] = mutant.line
+            elif _changes(original, mutant.source):
+                before = None if again else found.get(key)
+                known[path][key] = before or _record(path, "", mutant, NOT_RUN, 0.0)
                 if again:
                     chosen[path].append(mutant)
         rest = len(known[path]) - len(chosen[path])
@@ -176,6 +178,16 @@ def _run(modules: list[str], tests: list[str], fresh: bool, part: range | None =
     for path, mutant, reached, took in late:
         outcome, seconds = at_import(path, mutant, reached, took)
         note(path, "", mutant, outcome, seconds)
+
+
+def _changes(original: Any, source: str) -> bool:
+    """Whether the text is another program, and one at all: annotations alone are none."""
+    from tests.mutants import planting
+
+    try:
+        return bool(planting.places(original, compile(source, original.co_filename, "exec", dont_inherit=True)))
+    except SyntaxError:
+        return False
 
 
 def _record(path: str, function: str, mutant: Any, outcome: str, seconds: float) -> dict[str, Any]:

@@ -172,3 +172,9 @@ def test_what_is_not_said_is_not_written() -> None:
     assert write_entry(NoteEntry(publication="p", cut="", sequence=0, owner="", body=NoteBody(gap=7))) == (
         b'{"kind":"note","publication":"p","body":{"gap":7}}'
     )
+
+
+def test_a_charge_of_earlier_programs_has_no_terms_of_a_series() -> None:
+    """Nobody's number of cases was declared under it."""
+    body = msgspec.json.decode(b'{"epsilon":"1","delta":"0"}', type=entries.ChargeBody)
+    assert (body.redraw, body.scope, body.cases_per_person, body.enforced) == (0, "", 0, False)

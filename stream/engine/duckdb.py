@@ -85,7 +85,8 @@ class DuckDb:
         return tuple(dict.fromkeys((*asked.sensitive, *asked.public)))
 
     def _sql(self, text: str) -> list[Any]:
-        return self._connection.execute(text).fetchall()
+        found: list[Any] = self._connection.execute(text).fetchall()
+        return found
 
     def _arrow(self, text: str) -> Any:
         return self._connection.sql(text).to_arrow_table()

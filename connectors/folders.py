@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def parts(path: Path, suffixes: Sequence[str]) -> list[Path]:
-    """The file itself, or the files of the folder with one of the suffixes, by name; hidden ones are left out, and
-    so is the manifest of a release."""
+    """The file itself, or the files of the folder with one of the suffixes, by name; hidden ones are left out, and so
+    is the manifest of a release."""
     if not path.is_dir():
         return [path]
     return sorted(

@@ -453,15 +453,10 @@ def _time(source: Source) -> tuple[str, str]:
     import pyarrow as pa
 
     name, kind = sql_name(source.names.time), source.types.get(source.names.time, pa.string())
-    unit = source.reading.unit
-    if source.reading.time_format is not None or (unit is not None and not pa.types.is_integer(kind)):
-        raise InputError(f"{source.name}: --time-format is read by --engine embedded only")
+    if source.unit is not None:
+        return f"{name}::BIGINT * {source.unit}", "true"
     if pa.types.is_timestamp(kind):
         return f"epoch_ns({name})", "true" if kind.tz is not None else "false"
-    if pa.types.is_integer(kind) and unit is not None:
-        from connectors.times import UNITS
-
-        return f"{name}::BIGINT * {UNITS[unit]}", "true"
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise InputError(f"{source.name}: times of type {kind} are read by --engine embedded only")
     text = f"trim({name})"

@@ -12,7 +12,7 @@ from connectors.columns import CASE_PREFIX, Names
 from connectors.frame import check_columns
 from connectors.headers import resolved, said
 from connectors.reading import Reading
-from connectors.times import zone
+from connectors.times import UNITS, zone
 from models.errors import InputError
 
 PARQUET, CSV = ".parquet", ".csv"
@@ -61,6 +61,21 @@ class Source:
             return None
         zone(self.reading.timezone)
         return self.reading.timezone
+
+    @property
+    def unit(self) -> int | None:
+        """Nanoseconds of the unit in which the time column counts; None where it holds times. InputError for another
+        format, which engines do not read."""
+        told = self.reading.time_format or self.reading.unit
+        if told is not None and (told not in UNITS or not self._counts):
+            raise InputError(f"{self.name}: --time-format {told} of these times is read by --engine embedded only")
+        return None if told is None else UNITS[told]
+
+    @property
+    def _counts(self) -> bool:
+        import pyarrow as pa
+
+        return bool(pa.types.is_integer(self.types.get(self.names.time, pa.string())))
 
     @property
     def times_are_texts(self) -> bool:

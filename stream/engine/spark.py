@@ -377,10 +377,8 @@ def _readable(source: Source) -> Source:
     if source.kind == CSV:
         raise InputError(f"{source.name}: CSV is no data set for spark; write Parquet, or use --engine duckdb")
     kind = source.types.get(source.names.time, pa.string())
-    if not (pa.types.is_timestamp(kind) or (pa.types.is_integer(kind) and source.reading.unit is not None)):
+    if source.unit is None and not pa.types.is_timestamp(kind):
         raise InputError(f"{source.name}: times of type {kind} are read by --engine duckdb or embedded")
-    if source.reading.time_format is not None:
-        raise InputError(f"{source.name}: --time-format is read by --engine embedded only")
     return source
 
 
@@ -417,13 +415,9 @@ def _attribute(source: Source, column: str | None) -> str:
 
 def _time(source: Source) -> tuple[str, str]:
     """Nanoseconds since 1970, and whether they are in UTC."""
-    import pyarrow as pa
-
-    from connectors.times import UNITS
-
     kind, name = source.types[source.names.time], _name(source.names.time)
-    if pa.types.is_integer(kind):
-        return f"{name} * {UNITS[str(source.reading.unit)]}L", "true"
+    if source.unit is not None:
+        return f"{name} * {source.unit}L", "true"
     zoned = "true" if kind.tz is not None else "false"
     if kind.unit == "ns":  # read as a number (nanosAsLong): Spark's own times end at the microsecond
         return name, zoned

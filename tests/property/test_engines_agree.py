@@ -134,6 +134,26 @@ def cases_of(engine: Engine, plan: Plan, draws: Draws, asked: Asked) -> list[tup
     return found
 
 
+def test_times_that_count_since_1970(tmp_path: Path) -> None:
+    """Whole numbers of a unit, also before 1970, in files of other order of columns, with equal times across files."""
+    import pandas as pd
+
+    (tmp_path / "data").mkdir()
+    moments = [-90_000, 0, 59_999, 60_000, 60_000, -1]
+    rows = pd.DataFrame(
+        {"time:timestamp": moments, "case:concept:name": [1, 1, 2, 2, 1, 2], "concept:name": list("abcabc")}
+    )
+    rows[:4].to_parquet(tmp_path / "data" / "a.parquet", index=False)
+    rows[4:].to_parquet(tmp_path / "data" / "b.parquet", index=False)
+    asked = Asked(Knowledge("rel", "ac", "minutes"))
+    reading = Reading(time_format="ms")
+    one, other = (engines(name, tmp_path / "data", reading, tmp_path / "work") for name in ("embedded", "duckdb"))
+    found = other.count(asked)
+    other.close()
+    assert found.table.decoded() == one.count(asked).table.decoded()
+    assert (("a", 0), ("b", 2), ("b", 3)) in {trace for trace, _ in found.table.decoded()}
+
+
 def test_what_a_case_draws_is_hmac_of_its_id() -> None:
     """By the standard library; another key or purpose draws otherwise."""
     import hashlib

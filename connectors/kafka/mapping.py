@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from connectors.columns import CASE_PREFIX
 from connectors.kafka import debezium
 from connectors.kafka.events import Event, LeftOut, Message, Poison, check_value
-from connectors.kafka.paths import ABSENT, UNIT_OF, Template, as_text, find, getter, nanoseconds, plain
+from connectors.kafka.paths import ABSENT, Template, as_text, find, getter, nanoseconds, plain, unit_of
 from connectors.times import ZonelessError
 from models.errors import InputError
 
@@ -242,8 +242,7 @@ class _Rule:
     def _unit_at(self, path: str) -> str | None:
         if self.mapping.time_unit is not None:
             return self.mapping.time_unit
-        known = "ms" if path == "@timestamp" else UNIT_OF.get(path.rpartition(".")[2])
-        return known or self.unit
+        return unit_of(path) or self.unit
 
     def _attributes(self, get: Callable[[str], Any]) -> dict[str, dict[str, Any]] | None:
         result: dict[str, dict[str, Any]] = {}

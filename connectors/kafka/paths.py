@@ -122,8 +122,15 @@ def plain(value: Any) -> Any:
     raise ValueError(f"a value of type {type(value).__name__}")
 
 
-UNIT_OF: Final = {"ts_s": "s", "ts_ms": "ms", "ts_us": "us", "ts_ns": "ns"}
-"""Debezium's names of times say their unit."""
+_DEBEZIUM = re.compile(r"(?:^|[._])ts_(ms|us|ns)$")
+
+
+def unit_of(path: str) -> str | None:
+    """The unit that the name of a time says: Kafka's `@timestamp`, Debezium's `ts_ms` and `__source_ts_ms`."""
+    if path == "@timestamp":
+        return "ms"
+    found = _DEBEZIUM.search(path)
+    return None if found is None else found[1]
 
 
 def nanoseconds(value: Any, parse: Callable[[str], int], unit: str | None) -> int:

@@ -73,11 +73,13 @@ def _descriptors(schema: str, references: Mapping[str, str]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="veilstream-proto-") as name:
         folder = Path(name)
         for file, text in {**references, MAIN: schema}.items():
-            path = folder / file
             if ".." in Path(file).parts or Path(file).is_absolute():
                 raise Poison("bad_schema")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            try:
+                (folder / file).parent.mkdir(parents=True, exist_ok=True)
+                (folder / file).write_text(text, encoding="utf-8")
+            except (OSError, ValueError):  # a name that is no file's, or also a folder's
+                raise Poison("bad_schema") from None
         out = folder / "out.bin"
         command = [sys.executable, "-c", _PROTOC, str(folder), str(out), MAIN]
         try:

@@ -26,6 +26,12 @@ UNKNOWN_SECONDS: Final = 60.0
 """An id that the registry does not know is asked for again after this long: a wrong id in every record of a topic must
 not become a request for each, and one that was registered late must become known."""
 
+UNKNOWN: Final = "unknown_schema"
+
+LATE_SECONDS: Final = 1.0
+"""Unknown ids are asked for once more after this long, together: a registry of several nodes may learn of a schema a
+moment after its first record was written, and what is in the dlq is no event."""
+
 MOST_REFERENCES: Final = 256
 """Schemas that one schema may pull in; a registry that answers in a circle ends here."""
 
@@ -163,12 +169,22 @@ class Schemas:
         say: nothing is decided then, and the records must wait."""
         if len(self._refused) > MOST_REFUSED:
             self._refused.clear()
-        for number in {number for value in values if (number := _id_or_none(value)) is not None}:
-            if number not in self._readers and self._refusal(number) is None:
-                try:
-                    self._readers[number] = self._compile(number)
-                except Poison as poison:
-                    self._refused[number] = (poison.kind, time.monotonic() + UNKNOWN_SECONDS)
+        asked = {number for value in values if (number := _id_or_none(value)) is not None}
+        new = [number for number in sorted(asked - self._readers.keys()) if self._refusal(number) is None]
+        unknown = [number for number in new if self._learn(number) == UNKNOWN]
+        if unknown:
+            time.sleep(LATE_SECONDS)
+            for number in unknown:
+                self._learn(number)
+
+    def _learn(self, number: int) -> str | None:
+        """Ask for one schema; why it cannot be used, None where it can."""
+        try:
+            self._readers[number] = self._compile(number)
+        except Poison as poison:
+            self._refused[number] = (poison.kind, time.monotonic() + UNKNOWN_SECONDS)
+            return poison.kind
+        return None
 
     def read(self, value: bytes) -> Any:
         """The decoded body. Poison for what is none; UnavailableError where `fetch` was not asked for its schema."""
@@ -186,7 +202,7 @@ class Schemas:
         return kind if time.monotonic() < until else None
 
     def _compile(self, number: int) -> Read:
-        schema = self._asked(partial(self._client.get_schema, number), "unknown_schema")
+        schema = self._asked(partial(self._client.get_schema, number), UNKNOWN)
         references: dict[str, str] = {}
         self._collect(schema.references or (), references)
         compiler = self._compilers.get(schema.schema_type or "AVRO")

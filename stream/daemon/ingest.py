@@ -89,6 +89,8 @@ class Ingest:
         """Where a log ends that ends before what was read of it, where no delta has said so yet."""
         self._ended: dict[TP, Lineage] = {}
         """Logs whose early end was told."""
+        self._told: set[str] = set()
+        """Kinds of left out records that the log has named."""
         self._looked = float("-inf")
         self._waiting: asyncio.Future[None] | None = None
         """The batch before this one, sent and not yet acknowledged; its failure is ours."""
@@ -131,7 +133,12 @@ class Ingest:
 
     def probe(self) -> Mapping[str, Any]:
         """Return what the health endpoints report."""
-        counts = {"events": self.progress.events, "dead": dict(self.progress.dead), "deltas": self.progress.deltas}
+        counts: dict[str, Any] = {
+            "events": self.progress.events,
+            "dead": dict(self.progress.dead),
+            "deltas": self.progress.deltas,
+        }
+        counts["left_out"] = dict(self.writer.left_out)
         return {"role": "ingest", "state": "rebalancing" if self.app.rebalancing else "ingesting", **counts}
 
     def _tell(self) -> None:
@@ -156,6 +163,9 @@ class Ingest:
         before = self.writer.left_out.total()
         deltas, letters = self.batches.write(tp.topic, tp.partition, prev, self._batch(records), log)
         left_out = self.writer.left_out.total() - before
+        for kind in sorted(self.writer.left_out.keys() - self._told):
+            self._told.add(kind)
+            logger.info("%s/%d: records become no event: %s; from now on they are only counted", *tp, kind)
         self.progress.events += len(records) - len(letters) - left_out
         self.progress.deltas += len(deltas)
         for letter in letters:

@@ -221,6 +221,8 @@ def test_from_a_topic_to_a_release(
     finally:
         one.close()
         registry.stop()
+    kinds = ("tombstone", "snapshot", "no_mapping", "unchanged") if feed.left_out else ()
+    assert [kind for kind in kinds if f"records become no event: {kind};" not in one.logs()] == []
     letters = Counter(record["error"] for _, record in one.json("dlq"))
     assert letters == Counter(feed.bad.values())
     rows = [row for _, record in one.json("delta") if record["t"] == "delta" for row in record["rows"]]

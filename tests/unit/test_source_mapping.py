@@ -259,6 +259,23 @@ def test_plain_json_by_paths_and_conditions() -> None:
             read_json(bad, placed, paid)
 
 
+def test_flattened_changes_are_plain_json() -> None:
+    """What Debezium's extraction of the new state leaves: fields beside the columns say what happened, and when."""
+    mapping = {
+        "activity": "status {status}",
+        "case": "id",
+        "time": "__source_ts_ms",
+        "where": {"__table": "customers", "__op": ["c", "u"]},
+    }
+    added = {"__op": "u", "__table": "customers", "__source_ts_ms": 1589362330904, "__deleted": "false"}
+    (event,) = read_json({**customer(), **added}, mapping)
+    assert event[:3] == ("1", "status new", 1_589_362_330_904_000_000)
+    with pytest.raises(LeftOut, match="no_mapping"):
+        read_json({**customer(), **added, "__op": "d"}, mapping)
+    with pytest.raises(Poison, match="time"):
+        read_json({**customer(), **added, "counts_ms": 5}, {**mapping, "time": "counts_ms"})
+
+
 def test_keys_are_json_or_text() -> None:
     """A key that only looks like a number stays the text that it is."""
     mapping = {"activity": "a", "case": "@key", "time": "at", "time_unit": "s"}

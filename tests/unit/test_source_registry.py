@@ -38,6 +38,15 @@ def registry() -> Iterator[SchemaRegistry]:
         yield one
 
 
+@pytest.fixture(autouse=True)
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long somebody waited for the registry; no time passes."""
+    slept: list[float] = []
+    clock = SimpleNamespace(sleep=slept.append, monotonic=time.monotonic)
+    monkeypatch.setattr("connectors.kafka.registry.time", clock)
+    return slept
+
+
 def reader(registry: SchemaRegistry, kind: str, **options: Any) -> Formats:
     """What reads records of a kind."""
     schema = Schema(names=NAMES, attributes=("amount", "channel"), format=kind, event_id="id")
@@ -252,9 +261,11 @@ def test_bad_protobuf_records_have_a_reason_each(registry: SchemaRegistry, tmp_p
     assert refusal(source, framed(number, b"\x02\x02" + b"\xff" * 9)) == "body"
     broken = registry.register("broken", PROTO.replace("int64 order", "int65 order"), "PROTOBUF")
     assert refusal(source, framed(broken, b"\x00")) == "bad_schema"
-    outside = {"name": "../../outside.proto", "subject": "shop/clerk.proto", "version": 1}
-    climbing = registry.register("climbing", PROTO, "PROTOBUF", (outside,))
-    assert refusal(source, framed(climbing, b"\x00")) == "bad_schema"
+    for name in ("../../outside.proto", "/outside.proto", "a\0b.proto", "shop"):
+        known = {"name": "shop/clerk.proto", "subject": "shop/clerk.proto", "version": 1}
+        reference = {"name": name, "subject": "shop/clerk.proto", "version": 1}
+        odd = registry.register("odd", PROTO, "PROTOBUF", (known, reference))
+        assert refusal(source, framed(odd, b"\x00")) == "bad_schema"
 
 
 def test_protobuf_as_confluents_serializer_writes_it(registry: SchemaRegistry, tmp_path: Path) -> None:
@@ -382,16 +393,38 @@ def test_an_outage_is_no_reason_for_the_dlq(registry: SchemaRegistry) -> None:
     assert event(source, value).case == "7"  # known by now
 
 
-def test_an_id_that_is_registered_late_becomes_known(registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unknown id is not asked for with every record, and not refused for ever."""
+def test_an_id_that_is_registered_late_becomes_known(
+    registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch, naps: list[float]
+) -> None:
+    """An unknown id is asked for twice, not with every record, and not refused for ever."""
     source, value = reader(registry, "avro"), framed(1, avro(FIRST, ORDER))
     for _ in range(4):
         assert refusal(source, value) == "unknown_schema"
-    assert len(registry.requests) == 1
+    assert (len(registry.requests), naps) == (2, [1.0])
     registry.register("orders-value", json.dumps(FIRST))
     later = time.monotonic() + 61
     monkeypatch.setattr("connectors.kafka.registry.time", SimpleNamespace(monotonic=lambda: later))
     assert event(source, value).case == "7"
+
+
+def test_a_schema_that_comes_a_moment_after_its_record_is_waited_for(
+    registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes of a registry agree a moment late: one short wait for all unknown ids of a batch, and no dead letter."""
+    source, naps = reader(registry, "avro"), []
+
+    def registered(seconds: float) -> None:
+        naps.append(seconds)
+        registry.register("orders-value", json.dumps(FIRST))
+        registry.register("orders-value", json.dumps(SECOND))
+
+    monkeypatch.setattr("connectors.kafka.registry.time", SimpleNamespace(sleep=registered, monotonic=time.monotonic))
+    values = [framed(1, avro(FIRST, ORDER)), framed(2, avro(SECOND, {**ORDER, "channel": "web"}))]
+    messages = [Message("orders", None, value) for value in values]
+    assert source.prepare is not None
+    source.prepare(messages)
+    assert [found.case for message in messages for found in source.events(message)] == ["7", "7"]
+    assert naps == [1.0]
 
 
 def test_references_in_a_circle_end(registry: SchemaRegistry) -> None:

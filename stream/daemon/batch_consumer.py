@@ -45,9 +45,18 @@ class FetchMessage(ConsumerMessage):
         tp = next(iter(records))
         last = records[tp][-1]
         super().__init__(
-            tp.topic, tp.partition, last.offset, 0.0, last.timestamp_type, None, None, None, None, tp=tp,
+            tp.topic,
+            tp.partition,
+            last.offset,
+            0.0,
+            last.timestamp_type,
+            None,
+            None,
+            None,
+            None,
+            tp=tp,
             generation_id=generation,
-        )  # fmt: skip
+        )
         self.records = records
 
 
@@ -69,7 +78,7 @@ class _Thread(SeekingThread):
     async def _fetch_records(
         self, consumer: Any, active_partitions: Any, timeout: float | None = None, max_records: int | None = None
     ) -> _Parts:
-        """The records of a fetch: at least `TAKE`, or what came `WITHIN` a moment of the first. What an earlier
+        """The records of a fetch: at least `TAKE`, or what came `WITHIN` seconds of the first. What an earlier
         generation brought is left out: its partitions go back to where the group is."""
         parts = _Parts(self._now(), {})
         until = float("inf")
@@ -117,7 +126,7 @@ class BatchConsumer(SeekingConsumer):
         left out: its partitions have gone back already."""
         parts: Any
         parts, active = await self._wait_next_records(timeout)
-        if not parts or self.should_stop:
+        if parts is None or self.should_stop:
             return
         if not self.flow_active:
             try:

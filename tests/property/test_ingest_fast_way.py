@@ -181,7 +181,7 @@ def alone(batch: SourceBatch) -> list[SourceRecord]:
 @given(
     schemas,
     batches,
-    st.sampled_from([1180, 1300, 1500, 524_288]),
+    st.one_of(st.integers(1150, 1600), st.just(524_288)),
     st.sampled_from([None, NOW]),
     st.sampled_from([None, "who"]),
     st.booleans(),
@@ -226,6 +226,19 @@ def test_the_fast_way_is_taken() -> None:
         assert [one["prev"] for one in deltas] == [2, *last[:-1]]
         assert [row[0] for one in deltas for row in one["rows"]] == [3, 5, 7]
         assert {one["wm"] for one in deltas} == {NOW}
+
+
+def test_splits_are_those_of_the_clear_way_at_every_limit() -> None:
+    """Also where a row just fits, and where it just does not."""
+    event = {ACTIVITY: "x", TIME: "2025-01-01T00:00:00Z"}
+    batch = fetched([(text({**event, CASE: "c", RESOURCE: "r" * place}), ()) for place in range(6)])
+    counts = set()
+    for limit in range(1100, 1900):
+        slow = writer(Schema(), limit=limit, raw_resources=True)
+        encoded, letters = BatchWriter(slow, batch_decoder(Schema())).write("t", 0, 2, batch)
+        assert (encoded, letters) == slow.write("t", 0, 2, alone(batch))
+        counts.add(len(encoded))
+    assert counts >= {1, 2, 3, 6}
 
 
 def test_a_schema_that_asks_for_more_has_no_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:

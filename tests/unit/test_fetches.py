@@ -77,9 +77,10 @@ def test_a_fetch_of_an_earlier_generation_is_not_given() -> None:
     assert one._read_offset[ONE] is None
 
 
-def test_a_stopped_flow_goes_back_to_the_committed_offsets() -> None:
-    """A rebalance began while the fetch was open."""
-    one, sought = consumer(4, _Parts(4, {ONE: records([5, 6])})), []
+@pytest.mark.parametrize("fetched", [_Parts(4, {ONE: records([5, 6])}), _Parts(5, {}), {}])
+def test_a_stopped_flow_goes_back_to_the_committed_offsets(fetched: Any) -> None:
+    """A rebalance began while the fetch was open; also where what it brought is left out already."""
+    one, sought = consumer(4, fetched), []
 
     async def seek() -> None:
         sought.append(True)

@@ -185,3 +185,30 @@ def test_who_gets_which_trace_is_another_matter_in_every_release(tmp_path: Path)
     assert chosen.total() == 50 * 20
     # a fixed half would have 50 or 0 each; that any of 40 fair coins shows 5 or fewer of 50 has probability 1e-7
     assert 5 < min(chosen[f"c{n}"] for n in range(40)) <= max(chosen.values()) < 45
+
+
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("sepsis", Asked(Knowledge("seq", "ac"), ("Age",), ("Diagnose",))),
+        ("sepsis", Asked(Knowledge("rel", "ac", "hours"), ("Diagnose",))),
+        ("bpic2013-incidents", Asked(Knowledge("mult", "ar"), ("impact",))),
+        *((name, Asked(Knowledge("rel", "ac"))) for name in ("bpic2012", "bpic2012-app", "ccc19", "urineweginfectie")),
+    ],
+    ids=["sepsis-seq", "sepsis-rel", "bpic2013", "bpic2012", "bpic2012-app", "ccc19", "urineweginfectie"],
+)
+def test_the_tables_of_real_logs(name: str, asked: Asked, logs: Path, tmp_path: Path) -> None:
+    """Public logs as Parquet: the same table and the same draws as in memory."""
+    from connectors import read_log, write_log
+
+    source = next(path for path in sorted(logs.iterdir()) if path.name.startswith(f"{name}."))
+    write_log(read_log(source), tmp_path / "log.parquet")
+    one, other = (engines(kind, tmp_path / "log.parquet", Reading(), tmp_path) for kind in ("embedded", "duckdb"))
+    wanted, found = one.count(asked), other.count(asked)
+    assert list(found.table.decoded().items()) == list(wanted.table.decoded().items())
+    assert found.unit == wanted.unit
+    log, draws = wanted.table.log, Draws()
+    row = np.arange(log.n_cases)
+    plan = Plan(log, row, row, wanted.table.count)
+    assert cases_of(other, plan, draws, asked) == cases_of(one, plan, draws, asked)
+    other.close()

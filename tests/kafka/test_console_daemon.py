@@ -41,7 +41,7 @@ def test_decisions_and_orders_of_the_console_reach_the_daemon(
         assert "The order to pause research stands at offset" in _order(console, "pause")
         site.wait(lambda: "Paused : research" in console.ask("/").shown, "the pause on the page")
         wrong = {"csrf": console.csrf(), "order": "pause", "publication": "nobody"}
-        assert "there is no publication" in console.send("/order", wrong).shown
+        assert "There is no publication" in console.send("/order", wrong).shown
         wrong = {"csrf": console.csrf(), "order": "erase", "publication": "research"}
         assert "no such order" in console.send("/order", wrong).shown
         assert "The order to resume research" in _order(console, "resume")

@@ -242,6 +242,7 @@ DIGESTED: Mapping[type[BaseModel], frozenset[str]] = {
     Process: frozenset(
         {"name", "sensitive", "columns", "completion", "timezone", "budget", "retention", "raw_resources"}
     ),
+    ProcessBudget: frozenset({"max_epsilon", "max_delta"}),
     Attributes: frozenset({"identifier", "sensitive", "quasi", "public"}),
     Publication: frozenset({"name", "window", "mechanism", "audit", "gate", "late", "formats", "first"}),
     GatePolicy: frozenset(

@@ -271,6 +271,7 @@ DIGESTED: Mapping[type[BaseModel], frozenset[str]] = {
         {"name", "sensitive", "columns", "completion", "timezone", "budget", "retention", "raw_resources"}
     ),
     Columns: frozenset({"case", "activity", "time", "resource"}),
+    ProcessBudget: frozenset({"max_epsilon", "max_delta"}),
     Attributes: frozenset({"identifier", "sensitive", "quasi", "public"}),
     Publication: frozenset({"name", "window", "mechanism", "audit", "gate", "late", "formats", "first"}),
     GatePolicy: frozenset(

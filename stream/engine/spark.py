@@ -149,7 +149,7 @@ class Spark:
 
     def _timed(self, rows: DataFrame) -> DataFrame:
         """The rows with all times in UTC."""
-        local = rows.where("NOT z").selectExpr(f"floor(t / {MINUTE}D) AS m").distinct().toArrow()["m"].to_numpy()
+        local = rows.where("NOT z").selectExpr(f"t div {MINUTE} AS m").distinct().toArrow()["m"].to_numpy()
         if len(local):
             if self._source.zone is None:
                 raise zoneless(self._first(rows, "NOT z"), self._source.names.time)

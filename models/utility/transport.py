@@ -90,7 +90,7 @@ def _least_of_each(cost, u, v, below, of_row, of_column):  # type: ignore[no-unt
             if reduced < row_most:
                 row_cost[row_at] = reduced
                 of_row[i, row_at] = i * len(v) + j
-                row_at = np.argmax(row_cost)
+                row_at = int(np.argmax(row_cost))
                 row_most = row_cost[row_at]
             if reduced < column_most[j]:
                 column_cost[j, column_at[j]] = reduced

@@ -150,8 +150,8 @@ def _events(log: EventLog) -> tuple[list[bytes], Ints]:
     first = np.zeros(min(1, log.n_events), dtype=np.int64)
     for column in shown.values():  # renumbered after each column, so that the next product fits
         joint = joint * (len(column.values) + 1) + column.codes + 1
-        _, first, joint = np.unique(joint, return_index=True, return_inverse=True)
-        joint = joint.astype(np.int64)
+        _, one_of_each, which = np.unique(joint, return_index=True, return_inverse=True)
+        first, joint = one_of_each.astype(np.int64), which.astype(np.int64)
     parts = [_lines(name, column.values, 3, column.codes[first]) for name, column in shown.items()]
     texts = ["".join(lines) for lines in zip(*parts, strict=True)] if parts else [""]
     return [f"\t\t<event>\n{text}".encode() for text in texts], joint

@@ -128,17 +128,8 @@ def _shared(
     links[loose[:, 1] < 0, 1] = -1
     leaving(table, columns, n, links, out, core_out)
     all_in, core, often = (np.stack([one[at] for one in totals]) for at in (1, 2, 3))
-    tables = SharedTables(
-        table,
-        part.variants,
-        part.symbols.astype(np.int64),
-        columns,
-        all_in=all_in,
-        core=core,
-        often=often,
-        leaving=out,
-        core_leaving=core_out,
-    )
+    symbol = part.symbols.astype(np.int64)
+    tables = SharedTables(table, part.variants, symbol, columns, all_in, core, often, out, core_out)
     room = SharedRoom(
         nodes=np.zeros((length + 1, symbols, 10), dtype=np.int64),
         path=np.zeros((3, length + 2), dtype=np.int64),

@@ -84,13 +84,13 @@ def _least_of_each(cost, u, v, below, of_row, of_column):  # type: ignore[no-unt
     column_most, column_at = np.full(len(v), below), np.zeros(len(v), dtype=np.int64)
     for i in range(len(u)):
         row_cost[:] = below
-        row_most, row_at = below, np.int64(0)
+        row_most, row_at = below, 0
         for j in range(len(v)):
             reduced = cost[i, j] - u[i] - v[j]
             if reduced < row_most:
                 row_cost[row_at] = reduced
                 of_row[i, row_at] = i * len(v) + j
-                row_at = np.int64(np.argmax(row_cost))
+                row_at = int(np.argmax(row_cost))
                 row_most = row_cost[row_at]
             if reduced < column_most[j]:
                 column_cost[j, column_at[j]] = reduced

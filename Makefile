@@ -88,6 +88,10 @@ test-newest: ## the same with the newest versions there are (not in CI)
 crash: $(VENV)/.checked ## the long crash matrix on a real broker, planted bugs included (not in CI)
 	$(BIN)/pytest tests/kafka/crash_matrix.py
 
+.PHONY: runbooks
+runbooks: $(VENV)/.checked ## walk the runbooks that need minutes, with the alert rules as they are shipped (90 minutes; not in CI)
+	$(BIN)/python -m tests.kafka.walk_runbooks
+
 .PHONY: chaos
 chaos: $(VENV)/.checked ## random faults on a running daemon (HOURS=1 SEED=.. MORE='--only KIND'; not in CI)
 	$(BIN)/python -m tests.kafka.chaos --hours $(or $(HOURS),1) $(if $(SEED),--seed $(SEED)) $(MORE)

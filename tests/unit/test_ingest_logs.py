@@ -9,6 +9,7 @@ import pytest
 
 from models.errors import InputError
 from stream.daemon import ingest as ingest_module
+from stream.daemon.batch_consumer import FetchMessage
 from tests.unit.test_ingest_batches import PLACE, TAKEN, App, Broker, Log, worker
 from tests.unit.test_ingest_batches import begins as begins  # noqa: PLC0414 - a fixture of that module, used here
 from tests.unit.test_ingest_batches import log as log  # noqa: PLC0414 - the same
@@ -20,10 +21,14 @@ def _app() -> App:
     return app
 
 
-def _under(events: list[Any], epoch: int) -> list[Any]:
-    for event in events:
-        event.message.checksum = epoch
-    return events
+def _under(fetch: FetchMessage, epoch: int) -> FetchMessage:
+    for record in fetch.records[PLACE]:
+        record.checksum = epoch
+    return fetch
+
+
+def _joined(*fetches: FetchMessage) -> FetchMessage:
+    return FetchMessage({PLACE: [record for fetch in fetches for record in fetch.records[PLACE]]}, 1)
 
 
 def _told(app: App) -> list[tuple[Any, ...]]:
@@ -60,7 +65,7 @@ def test_a_batch_over_two_leaders_is_two_deltas(log: Log) -> None:
     async def scenario() -> None:
         app = _app()
         log.epochs = ((0, 0), (1, 2))
-        await worker(app).batch(_under(app.events(0, 2), 0) + _under(app.events(2, 2), 1))
+        await worker(app).batch(_joined(_under(app.events(0, 2), 0), _under(app.events(2, 2), 1)))
         assert [(prev, last, epoch) for prev, last, _, epoch, *_ in _told(app)] == [(-1, 1, 0), (1, 3, 1)]
 
     asyncio.run(scenario())
@@ -75,13 +80,12 @@ def test_offsets_that_begin_again_are_no_repeats_to_the_worker(log: Log, togethe
         ingest = worker(app)
         await ingest.batch(_under(app.events(0, 5), 0))
         _told(app)
-        more = _under(app.events(5, 1), 0)
+        more = [_under(app.events(5, 1), 0)]
         if not together:
-            await ingest.batch(more)
+            await ingest.batch(more.pop())
             _told(app)
-            more = []
         log.topic = "second"
-        await ingest.batch([*more, *_under(app.events(0, 3), 0)])
+        await ingest.batch(_joined(*more, _under(app.events(0, 3), 0)))
         assert _told(app)[-1][:3] == (-1, 2, "second")
         await ingest.batch(_under(app.events(3, 1), 0))
         assert _told(app) == [(2, 3, "second", 0, [], None)]

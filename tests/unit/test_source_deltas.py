@@ -11,12 +11,14 @@ import msgspec
 import pytest
 
 from connectors.columns import Names
+from connectors.kafka.event_batches import batch_decoder
 from connectors.kafka.events import Schema, decoder
 from connectors.kafka.formats import Formats, formats
 from connectors.kafka.mapping import EventMapping
 from connectors.lifecycle import Lifecycle
 from models.errors import UnavailableError
 from stream.daemon import ingest as ingest_module
+from stream.daemon.delta_batches import BatchWriter
 from stream.daemon.deltas import DeltaWriter, SourceRecord
 from stream.fold.fold import Fold
 from stream.fold.records import Delta
@@ -156,10 +158,10 @@ def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.Mon
     ingest = worker(app)
     ways = Formats(lambda message: [plain(message.value, message.headers)], prepare)
     ingest.writer = DeltaWriter(plain, Pseudonyms(bytes(32)), CLOCK, 512 * 1024, formats=ways)
+    ingest.batches = BatchWriter(ingest.writer, batch_decoder(Schema()))
     events = app.events(0, 3)
-    for event in events:
-        message = event.message
-        event.message = SimpleNamespace(**{**vars(message), "key": None, "topic": message.tp.topic})
+    for place, records in events.records.items():
+        events.records[place] = [SimpleNamespace(**{**vars(one), "key": None, "topic": place.topic}) for one in records]
     asyncio.run(scenario())
     assert naps == [1.0, 1.0]
     assert [(one["prev"], one["last"], one["n"]) for one in app.producer.sent] == [(-1, 2, 3)]

@@ -89,12 +89,25 @@ def test_the_last_published_audit_is_never_shortened(tmp_path: Path) -> None:
     service = ReleaseService(_settings(), tmp_path, clock=_Then())
     try:
         for number in (3, 4, -7):
-            service.pipelines["p"]._thin(number)
+            service.pipelines["p"].thin(number)
         assert [audit(tmp_path, "p", number) for number in (1, 2, 3)] == before
-        service.pipelines["p"]._thin(2)
+        service.pipelines["p"].thin(2)
         assert audit(tmp_path, "p", 2) != before[1]
     finally:
         service.close()
+
+
+def test_a_damaged_old_audit_stops_no_release(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The release behind it is out already; who reads the damaged one says that it is."""
+    _released(tmp_path, _settings(), range(1, 4))
+    (tmp_path / "operator" / "p" / "000002" / "audit.json").write_text("{")
+    service = ReleaseService(_settings(), tmp_path, clock=_Then())
+    try:
+        service.pipelines["p"].thin(2)
+    finally:
+        service.close()
+    assert "audit.json: cannot be read" in caplog.text
+    assert (tmp_path / "operator" / "p" / "000002" / "audit.json").read_text() == "{"
 
 
 def test_the_rows_of_a_chain_are_shortened_with_its_state() -> None:

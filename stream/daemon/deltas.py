@@ -129,8 +129,8 @@ class DeltaWriter:
             except LeftOut as left:
                 self.left_out[left.kind] += 1
             else:
-                size = sum(map(len, rows)) + len(rows)
-                if chunk.rows and chunk.size + size + OVERHEAD > self.limit:
+                size = sum(map(len, rows)) + len(rows)  # with a comma behind each; behind the last one there is none
+                if chunk.rows and chunk.size + size - 1 + OVERHEAD > self.limit:
                     yield chunk
                     chunk = Chunk([], [])
                 chunk.rows += map(msgspec.Raw, rows)  # of one record in one delta: the next begins behind its offset
@@ -148,7 +148,7 @@ class DeltaWriter:
             return [row], time_ns
         message = Message(source, record.key, record.value, record.headers, record.timestamp_ms)
         made = [self._row(record, event) for event in self.formats.events(message)]
-        if sum(len(row) + 1 for row, _ in made) + OVERHEAD > self.limit:
+        if sum(len(row) + 1 for row, _ in made) - 1 + OVERHEAD > self.limit:
             raise Poison("too_large")
         return [row for row, _ in made], max(time_ns for _, time_ns in made)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from connectors.columns import Names
 from connectors.kafka.event_batches import batch_decoder
-from connectors.kafka.events import Event, Schema, decoder
+from connectors.kafka.events import POISONS, Event, Schema, decoder
 from connectors.kafka.formats import Formats, formats
 from connectors.kafka.mapping import EventMapping
 from connectors.lifecycle import Lifecycle
@@ -25,6 +26,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import Delta
 from stream.fold.rules import FoldRules
 from stream.values.pseudonym import Pseudonyms
+from tests.conftest import ROOT
 from tests.debezium_records import customer, encoded, postgres
 from tests.unit.test_ingest_batches import App, Log, worker
 
@@ -94,6 +96,15 @@ def test_deltas_whose_rows_share_an_offset_have_version_2() -> None:
         assert decode_record(0, msgspec.json.encode(one)) == msgspec.convert(one, Delta)
     with pytest.raises(RefusedError, match="delta offset 7: version 3; this program reads versions 1 and 2"):
         decode_record(7, msgspec.json.encode({**several, "v": 3}))
+
+
+def test_each_reason_is_on_the_list() -> None:
+    """The counter of each reason exists from the start; one that is not listed shows only after its first record."""
+    folders = (ROOT / "connectors" / "kafka", ROOT / "stream" / "daemon")
+    texts = [path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.py")]
+    raised = {kind for text in texts for kind in re.findall(r'raise Poison\("(\w+)"\)', text)}
+    assert {"past", "too_large"} <= raised
+    assert raised <= set(POISONS)
 
 
 @pytest.mark.parametrize("time_ns", [1 << 63, -(1 << 63) - 1, 1 << 80])

@@ -184,6 +184,7 @@ def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.Mon
         assert [message.value for message in messages]
         if next(outages):
             raise UnavailableError("http://registry: does not answer (ConnectError)")
+        answered()
 
     real = asyncio.sleep
 
@@ -197,7 +198,8 @@ def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.Mon
         await ingest.batch(events)
 
     app = App()
-    ingest = worker(app)
+    ingest, moves = worker(app), []
+    monkeypatch.setattr(ingest.check, "moved", lambda: moves.append(len(naps)))
     ways = Formats(lambda message: [plain(message.value, message.headers)], prepare)
     ingest.writer = DeltaWriter(plain, Pseudonyms(bytes(32)), CLOCK, 512 * 1024, formats=ways)
     ingest.batches = BatchWriter(ingest.writer, batch_decoder(Schema()))
@@ -206,5 +208,6 @@ def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.Mon
         events.records[place] = [SimpleNamespace(**{**vars(one), "key": None, "topic": place.topic}) for one in records]
     asyncio.run(scenario())
     assert naps == [1.0, 1.0]
+    assert moves == [2]  # the answer is progress, the outage none
     assert [(one["prev"], one["last"], one["n"]) for one in app.producer.sent] == [(-1, 2, 3)]
     assert app.acknowledged == []

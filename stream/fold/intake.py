@@ -195,21 +195,23 @@ class State:
             self.duplicates += int(np.count_nonzero(~above))
             values, offset = _values([rows[i] for i in np.flatnonzero(above).tolist()])
             place = place[above]
-        if len(place) and not _in_range(values[TIME_PLACE::ROW_WIDTH]):
+        try:
+            time = _times(values)
+        except OverflowError:
             kept = [i for i, one in enumerate(values[TIME_PLACE::ROW_WIDTH]) if one in TIMES]
             self.refused += len(place) - len(kept)
             values, offset = _values([rows[i] for i in (place[kept] - start).tolist()])
-            place = place[kept]
+            place, time = place[kept], _times(values)
         count = len(offset)
         if not count:
             return None
-        names, activities, times, resources, attributes, ids, ends = (values[i::ROW_WIDTH] for i in range(1, ROW_WIDTH))
+        names, activities, _, resources, attributes, ids, ends = (values[i::ROW_WIDTH] for i in range(1, ROW_WIDTH))
         known = len(self.index)
         activity = coded(self.activities, activities)
         columns: dict[str, Any] = {
             "place": place,
             "case": coded(self.index, names),
-            "time": np.fromiter(times, dtype=np.int64, count=count),
+            "time": time,
             "end": self._ends(activity, ends),
             "activity": activity,
             "resource": coded(self.resources, resources),
@@ -357,9 +359,9 @@ def _values(rows: Sequence[PlainRow]) -> tuple[list[Any], Ints]:
     return values, np.fromiter(values[::ROW_WIDTH], dtype=np.int64, count=len(rows))
 
 
-def _in_range(times: Sequence[int]) -> bool:
-    """Whether the table of events can hold all these times."""
-    return min(times) in TIMES and max(times) in TIMES
+def _times(values: Sequence[Any]) -> Ints:
+    """The times among the values of rows; OverflowError where the table of events cannot hold one."""
+    return np.fromiter(values[TIME_PLACE::ROW_WIDTH], dtype=np.int64, count=len(values) // ROW_WIDTH)
 
 
 def _above(offset: Ints, hwm: int, *, again: bool = False) -> npt.NDArray[np.bool_] | None:

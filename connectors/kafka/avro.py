@@ -10,6 +10,17 @@ from typing import Any
 from connectors.kafka.events import Poison
 
 
+def is_schema(text: str) -> bool:
+    """Whether a JSON text is an Avro schema that needs no other."""
+    import fastavro
+
+    try:
+        fastavro.parse_schema(json.loads(text), {})
+    except Exception:  # noqa: BLE001  # as below
+        return False
+    return True
+
+
 def compiled(schema: str, references: Mapping[str, str], reader: str | None = None) -> Callable[[bytes], Any]:
     """A function from a body to its value. `references`: schemas that this one names, in the order in which they must
     be known. `reader`: the reader's schema, whose defaults, aliases and wider types then apply (Avro 1.11, "Schema

@@ -18,7 +18,7 @@ _POSITION: Final = (
     *("lsn", "txId"),  # PostgreSQL
     *("gtid", "file", "pos", "row"),  # MySQL, MariaDB
     *("change_lsn", "commit_lsn", "event_serial_no"),  # SQL Server, Db2
-    *("scn", "ssn"),  # Oracle
+    *("scn", "ssn", "rs_id"),  # Oracle
     *("ord", "rs"),  # MongoDB
 )
 """Fields of `source` that say where in the database's log a change stands, by connector."""

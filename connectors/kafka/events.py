@@ -53,6 +53,7 @@ POISONS: Final = (
     "time",
     "zoneless_time",
     "future",
+    "past",
     "version",
     "too_large",
     "no_schema_id",

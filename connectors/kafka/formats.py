@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -21,6 +21,7 @@ from connectors.kafka.mapping import EventMapping, Rules, attribute_of, key_of, 
 from connectors.kafka.paths import ABSENT, find
 from connectors.kafka.registry import RegistryOptions, Schemas, SchemaType, json_text, needs
 from connectors.times import parser
+from models.errors import InputError, UnavailableError
 
 Format = Literal["auto", "json", "cloudevents", "avro", "protobuf", "json-schema", "debezium"]
 
@@ -34,6 +35,12 @@ _MODULES: Final[Mapping[SchemaType, tuple[str, ...]]] = {
 }
 
 
+class Prepare(Protocol):
+    """Asks the registry for what records need; `answered` is called at each answer."""
+
+    def __call__(self, messages: Iterable[Message], answered: Callable[[], None] = ...) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Formats:
     """How the records of a source become events. `prepare` asks the registry for what records need, and raises
@@ -41,7 +48,11 @@ class Formats:
     one record, and raises Poison or LeftOut."""
 
     events: Callable[[Message], list[Event]]
-    prepare: Callable[[Iterable[Message]], None] | None = None
+    prepare: Prepare | None = None
+
+
+def _nothing() -> None:
+    pass
 
 
 def formats(
@@ -59,12 +70,13 @@ def formats(
     changes = schema.format == "debezium"
     make = _mapped(schema, mappings, changes, snapshots) if mappings else _by_columns(schema)
     if registry is None:
-        return Formats(lambda message: make(message, _json(message), partial(key_of, message.key)))
+        return Formats(_guarded(lambda message: make(message, _json(message), partial(key_of, message.key))))
     schemas = Schemas(registry.client(), _compilers(schema.format, reader_schema), registry.url)
     uses_key = "@key" in repr(mappings)
 
-    def prepare(messages: Iterable[Message]) -> None:
-        schemas.fetch(part for one in messages for part in ((one.value, one.key) if uses_key else (one.value,)))
+    def prepare(messages: Iterable[Message], answered: Callable[[], None] = _nothing) -> None:
+        parts = (part for one in messages for part in ((one.value, one.key) if uses_key else (one.value,)))
+        schemas.fetch(parts, answered)
 
     def key(message: Message) -> Any:
         try:
@@ -72,7 +84,22 @@ def formats(
         except Poison:
             return key_of(message.key)  # a key of its own format, as the outbox router writes it
 
-    return Formats(lambda message: make(message, _framed(schemas, message), partial(key, message)), prepare)
+    return Formats(_guarded(lambda message: make(message, _framed(schemas, message), partial(key, message))), prepare)
+
+
+def _guarded(events: Callable[[Message], list[Event]]) -> Callable[[Message], list[Event]]:
+    """The same, with a reason for whatever else a record brings about: a value deeper than the stack, a number with
+    more digits than Python writes. One such record must not end the worker at each start."""
+
+    def guarded(message: Message) -> list[Event]:
+        try:
+            return events(message)
+        except (Poison, LeftOut, UnavailableError, MemoryError):
+            raise
+        except Exception:  # noqa: BLE001
+            raise Poison("schema") from None
+
+    return guarded
 
 
 Make = Callable[[Message, Any, Callable[[], Any]], list[Event]]
@@ -85,6 +112,8 @@ def _compilers(wanted: str, reader_schema: Path | None) -> dict[SchemaType, Any]
         for module in _MODULES[kind]:
             needs(module, f'source.format = "{wanted}"')
     reader = None if reader_schema is None else json_text(reader_schema)
+    if reader is not None and not avro.is_schema(reader):
+        raise InputError(f"source.reader_schema: {reader_schema} is no Avro schema")
     every: dict[SchemaType, Any] = {
         "AVRO": partial(avro.compiled, reader=reader),
         "PROTOBUF": protobuf.compiled,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -271,7 +272,7 @@ def rules(
     """Compile mappings. `parse`: of times that are text; `changes`: records are Debezium's; `snapshots`: take op r."""
     compiled = tuple(
         _Rule(
-            hashlib.sha256(repr((one.activity, one.table, one.op)).encode()).hexdigest(),
+            _digest(one),
             one,
             parse,
             unit,
@@ -282,6 +283,12 @@ def rules(
         for one in mappings
     )
     return Rules(compiled, changes, snapshots)
+
+
+def _digest(mapping: EventMapping) -> str:
+    """Names a mapping by all that it says: two that differ in a condition or a time make two events of one record."""
+    body = mapping.model_dump(mode="json", exclude_defaults=True)
+    return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _is_one(value: Any, wanted: Scalar | tuple[Scalar, ...]) -> bool:

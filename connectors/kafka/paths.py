@@ -7,15 +7,17 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from datetime import time as clock_time
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
-from connectors.times import EPOCH, UNITS
+from connectors import times
+from connectors.times import UNITS
 from models.errors import InputError
 
 ABSENT: Final = object()
@@ -77,28 +79,40 @@ class Template:
         texts.append(current + text[begin:])
         return cls(tuple(texts), tuple(paths))
 
-    def fill(self, get: Callable[[str], Any]) -> Any:
-        """The text, ABSENT where one of its paths finds nothing; a null reads `null`."""
+    def fill(self, get: Callable[[str], Any], *, null: Any = "null") -> Any:
+        """The text, ABSENT where one of its paths finds nothing. A null reads `null`, or counts as nothing where `null`
+        is ABSENT."""
         parts = [self.texts[0]]
         for path, text in zip(self.paths, self.texts[1:], strict=True):
             value = get(path)
+            value = null if value is None else value
             if value is ABSENT:
                 return ABSENT
-            parts += ["null" if value is None else as_text(value), text]
+            parts += [as_text(value), text]
         return "".join(parts)
 
 
 def getter(text: str) -> Callable[[Callable[[str], Any]], Any]:
-    """A path, or a template where the text has braces: a function from a lookup of paths to the value."""
+    """A path, or a template where the text has braces: a function from a lookup of paths to the value. A null in a
+    template is no part of a name: all rows without a value would have the same one."""
     if "{" not in text and "}" not in text:
         return lambda get: get(text)
-    return Template.parse(text).fill
+    return partial(Template.parse(text).fill, null=ABSENT)
 
 
 def as_text(value: Any) -> str:
     """A value as it stands in an activity or an id."""
+    if isinstance(value, Decimal):
+        return _digits(value)
     value = plain(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _digits(value: Decimal) -> str:
+    """A decimal with all its digits: two ids that differ in the last one are two ids. ValueError for no number."""
+    if not value.is_finite():
+        raise ValueError("no number")
+    return str(int(value)) if value == value.to_integral_value() else format(value, "f").rstrip("0")
 
 
 def plain(value: Any) -> Any:
@@ -140,8 +154,7 @@ def nanoseconds(value: Any, parse: Callable[[str], int], unit: str | None) -> in
     if isinstance(value, datetime):
         if value.tzinfo is None:
             return parse(value.isoformat())
-        since = value.astimezone(UTC) - EPOCH
-        return (since.days * 86400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
+        return times.nanoseconds(value)
     if isinstance(value, str):
         return parse(value)
     if unit is None or not isinstance(value, int | float):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import tempfile
@@ -63,33 +65,57 @@ def compiled(schema: str, references: Mapping[str, str]) -> Callable[[bytes], An
             raise Poison("body") from None
         if not message.IsInitialized():
             raise Poison("body")  # a required field of proto2 is not there
-        return _value(message, 0)
+        try:
+            return _value(message, 0)
+        except Poison:
+            raise
+        except Exception:  # noqa: BLE001  # a Struct with a NaN or without a kind: valid bytes, and no JSON
+            raise Poison("body") from None
 
     return decode
 
 
 def _descriptors(schema: str, references: Mapping[str, str]) -> bytes:
     """The compiled files, by protoc in a process of its own: what it says of a schema stays out of our log."""
-    with tempfile.TemporaryDirectory(prefix="veilstream-proto-") as name:
-        folder = Path(name)
-        for file, text in {**references, MAIN: schema}.items():
-            if ".." in Path(file).parts or Path(file).is_absolute():
-                raise Poison("bad_schema")
-            try:
-                (folder / file).parent.mkdir(parents=True, exist_ok=True)
-                (folder / file).write_text(text, encoding="utf-8")
-            except (OSError, ValueError):  # a name that is no file's, or also a folder's
-                raise Poison("bad_schema") from None
-        out = folder / "out.bin"
-        command = [sys.executable, "-c", _PROTOC, str(folder), str(out), MAIN]
-        try:
-            ended = subprocess.run(command, capture_output=True, timeout=COMPILE_SECONDS, check=False)  # noqa: S603
-        except (OSError, subprocess.TimeoutExpired):
-            raise UnavailableError("protoc does not answer") from None
-        if ended.returncode or not out.exists():
-            raise Poison("bad_schema")
-        return out.read_bytes()
+    try:
+        with tempfile.TemporaryDirectory(prefix="veilstream-proto-") as name:
+            folder = Path(name, "in")
+            folder.mkdir()
+            return _by_protoc(folder, Path(name, "out.bin"), schema, references)
+    except OSError as error:  # a full or read-only disk says nothing of the schema
+        raise UnavailableError(f"protoc cannot run ({error.strerror})") from None
 
+
+def _by_protoc(folder: Path, out: Path, schema: str, references: Mapping[str, str]) -> bytes:
+    for file, text in {**references, MAIN: schema}.items():
+        if ".." in Path(file).parts or Path(file).is_absolute():
+            raise Poison("bad_schema")
+        try:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_text(text, encoding="utf-8")
+        except ValueError:
+            raise Poison("bad_schema") from None
+        except OSError as error:
+            if error.errno in _NO_NAME:
+                raise Poison("bad_schema") from None
+            raise
+    command = [sys.executable, "-c", _PROTOC, str(folder), str(out), MAIN]
+    try:
+        ended = subprocess.run(command, capture_output=True, timeout=COMPILE_SECONDS, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise UnavailableError("protoc does not answer") from None
+    if ended.returncode == REFUSES and os.fsencode(out) not in ended.stderr:
+        raise Poison("bad_schema")
+    if ended.returncode:  # killed, or without room for its output: the schema may be sound
+        raise UnavailableError(f"protoc ended with code {ended.returncode}")
+    return out.read_bytes()
+
+
+_NO_NAME: Final = (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL)
+"""Errors of a name that is no file's, or also a folder's."""
+
+REFUSES: Final = 3
+"""Exit code of the process below where protoc refuses; Python itself ends with 1."""
 
 _PROTOC = """
 import sys
@@ -97,7 +123,8 @@ from importlib.resources import files
 from grpc_tools import protoc
 folder, out, name = sys.argv[1:]
 own = str(files("grpc_tools") / "_proto")
-sys.exit(protoc.main(["protoc", f"-I{folder}", f"-I{own}", f"--descriptor_set_out={out}", "--include_imports", name]))
+arguments = ["protoc", f"-I{folder}", f"-I{own}", f"--descriptor_set_out={out}", "--include_imports", name]
+sys.exit(3 if protoc.main(arguments) else 0)
 """
 
 

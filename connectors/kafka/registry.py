@@ -28,6 +28,12 @@ not become a request for each, and one that was registered late must become know
 
 UNKNOWN: Final = "unknown_schema"
 
+LARGEST_ID: Final = (1 << 31) - 1
+"""A registry's ids are Java's `int`; it answers a larger one with an error, as if it were away."""
+
+NOT_FOUND: Final = (40401, 40402, 40403)
+"""The registry's own codes for no such subject, version and schema. Any other 404 is not from a registry."""
+
 LATE_SECONDS: Final = 1.0
 """Unknown ids are asked for once more after this long, together: a registry of several nodes may learn of a schema a
 moment after its first record was written, and what is in the dlq is no event."""
@@ -144,10 +150,14 @@ def needs(module: str, what: str) -> None:
 
 
 def schema_id(value: bytes) -> int:
-    """The id in front of a body; Poison("no_schema_id") where none stands there."""
+    """The id in front of a body; Poison("no_schema_id") where none stands there, Poison("unknown_schema") for one that
+    no registry gives."""
     if len(value) < HEADER.size or value[0] != MAGIC:
         raise Poison("no_schema_id")
-    return int(HEADER.unpack_from(value)[1])
+    number = int(HEADER.unpack_from(value)[1])
+    if number > LARGEST_ID:
+        raise Poison(UNKNOWN)
+    return number
 
 
 class Schemas:
@@ -163,19 +173,28 @@ class Schemas:
         self._readers: dict[int, Read] = {}
         self._refused: dict[int, tuple[str, float]] = {}
         """Ids that cannot be used: the class of error, and until when that stands."""
+        self._late: set[int] = set()
+        """Unknown ids that were not asked for the second time yet: an outage may come between."""
 
-    def fetch(self, values: Iterable[bytes | None]) -> None:
-        """Fetch and compile what these records need and is not known. UnavailableError where the registry does not
-        say: nothing is decided then, and the records must wait."""
+    def fetch(self, values: Iterable[bytes | None], answered: Callable[[], None] = lambda: None) -> None:
+        """Fetch and compile what these records need and is not known. `answered` is called at each answer: many ids
+        take longer than a worker may stand still. UnavailableError where the registry does not say: nothing is decided
+        then, and the records must wait."""
         if len(self._refused) > MOST_REFUSED:
             self._refused.clear()
         asked = {number for value in values if (number := _id_or_none(value)) is not None}
         new = [number for number in sorted(asked - self._readers.keys()) if self._refusal(number) is None]
-        unknown = [number for number in new if self._learn(number) == UNKNOWN]
-        if unknown:
+        for number in new:
+            if self._learn(number) == UNKNOWN:
+                self._late.add(number)
+            answered()
+        late = sorted(self._late & asked)
+        if late:
             time.sleep(LATE_SECONDS)
-            for number in unknown:
-                self._learn(number)
+        for number in late:
+            self._learn(number)
+            self._late.discard(number)
+            answered()
 
     def _learn(self, number: int) -> str | None:
         """Ask for one schema; why it cannot be used, None where it can."""
@@ -231,8 +250,11 @@ class Schemas:
         try:
             return question()
         except SchemaRegistryError as error:
-            if error.http_status_code == 404:
+            status = error.http_status_code
+            if (status == 404 and error.error_code in NOT_FOUND) or (status in (400, 422) and missing == UNKNOWN):
                 raise Poison(missing) from None
+            if status == 404:  # a wrong path, a proxy: it would put every record into the dlq
+                raise UnavailableError(f"{self._url}: the address answers, but is no registry (HTTP 404)") from None
             if error.http_status_code in (401, 403):
                 raise UnavailableError(
                     f"{self._url}: refuses our credentials (HTTP {error.http_status_code})"
@@ -245,7 +267,10 @@ class Schemas:
 
 
 def _id_or_none(value: bytes | None) -> int | None:
-    return None if value is None or len(value) < HEADER.size or value[0] != MAGIC else schema_id(value)
+    try:
+        return None if value is None else schema_id(value)
+    except Poison:
+        return None
 
 
 def json_text(path: Path) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from models.errors import RefusedError
 from stream.daemon.delta_log import Anchor
-from stream.fold.records import VERSION, AnyRecord, Delta
+from stream.fold.records import READABLE, AnyRecord, Delta
 from stream.runtime.runner import Arrival
 
 DeltaRecord = tuple[int, bytes | None, int]
@@ -42,13 +42,13 @@ def decode_record(offset: int, value: bytes | None) -> AnyRecord:
     try:
         record: Any = DECODER.decode(value or b"")
     except msgspec.DecodeError:
-        raise RefusedError(
-            f"delta offset {offset}: {_version_of(value)}; this program reads version {VERSION}"
-        ) from None
-    if record.v != VERSION:
-        raise RefusedError(f"delta offset {offset}: version {record.v}; this program reads version {VERSION}")
+        raise RefusedError(f"delta offset {offset}: {_version_of(value)}; {_READS}") from None
+    if record.v not in READABLE:
+        raise RefusedError(f"delta offset {offset}: version {record.v}; {_READS}")
     return record  # type: ignore[no-any-return]  # the decoder's type is the union of the records
 
+
+_READS = f"this program reads versions {' and '.join(map(str, READABLE))}"
 
 DECODER: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
 

@@ -16,7 +16,7 @@ import msgspec
 
 from connectors.kafka.events import Event, Headers, LeftOut, Message, Poison
 from connectors.kafka.formats import Formats
-from stream.fold.records import VERSION, Attributes, Delta, Row, with_person
+from stream.fold.records import SEVERAL_VERSION, TIMES, VERSION, Attributes, Delta, Row, with_person
 from stream.values.pseudonym import Pseudonyms
 
 MOST_NAMES = 100_000
@@ -129,8 +129,8 @@ class DeltaWriter:
             except LeftOut as left:
                 self.left_out[left.kind] += 1
             else:
-                size = sum(map(len, rows)) + len(rows)
-                if chunk.rows and chunk.size + size + OVERHEAD > self.limit:
+                size = sum(map(len, rows)) + len(rows)  # with a comma behind each; behind the last one there is none
+                if chunk.rows and chunk.size + size - 1 + OVERHEAD > self.limit:
                     yield chunk
                     chunk = Chunk([], [])
                 chunk.rows += map(msgspec.Raw, rows)  # of one record in one delta: the next begins behind its offset
@@ -148,11 +148,13 @@ class DeltaWriter:
             return [row], time_ns
         message = Message(source, record.key, record.value, record.headers, record.timestamp_ms)
         made = [self._row(record, event) for event in self.formats.events(message)]
-        if sum(len(row) + 1 for row, _ in made) + OVERHEAD > self.limit:
+        if sum(len(row) + 1 for row, _ in made) - 1 + OVERHEAD > self.limit:
             raise Poison("too_large")
         return [row for row, _ in made], max(time_ns for _, time_ns in made)
 
     def _row(self, record: SourceRecord, event: Event) -> tuple[bytes, int]:
+        if event.time_ns not in TIMES:
+            raise Poison("time")  # no decoder gives one; in a delta it would stay for ever
         if event.time_ns > record.clock_ns + self.max_skew_ns:
             raise Poison("future")
         if self.earliest is not None and event.time_ns < self.earliest:
@@ -197,6 +199,7 @@ class DeltaWriter:
 
     def encode(self, source: str, partition: int, prev: int, chunk: Chunk, log: LogState) -> bytes:
         delta = Delta(
+            v=SEVERAL_VERSION if chunk.several else VERSION,
             src=source,
             p=partition,
             prev=prev,

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import lt
 from typing import TYPE_CHECKING, Any
 
@@ -150,7 +151,8 @@ class Ingest:
         """Write the deltas of events with rising offsets under one leader. Where offsets begin again, or another leader
         wrote the events, ask the broker for the log first: the fold compares it with the one that it knows."""
         if self.writer.formats is not None and self.writer.formats.prepare is not None:
-            await self._asked(self.writer.formats.prepare, [_message(record) for record in run])
+            prepare = partial(self.writer.formats.prepare, answered=self.check.moved)
+            await self._asked(prepare, [_message(record) for record in run])
         first, epoch = run[0].offset, leader_epoch(run[0])
         back = first <= covered
         if back or (tp in self._logs and epoch > self._logs[tp].epoch):

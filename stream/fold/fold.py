@@ -18,7 +18,7 @@ from stream.fold.cutting import Cutter
 from stream.fold.exposure import Projection
 from stream.fold.intake import Batch, Partition, State
 from stream.fold.publications import Publications
-from stream.fold.records import AnyRecord, Command, Config, Delta, Heartbeat, Tick
+from stream.fold.records import TIMES, AnyRecord, Command, Config, Delta, Heartbeat, Tick
 from stream.fold.retention import Retention
 from stream.fold.rows import Rows
 from stream.fold.rules import FoldRules, LogFacts
@@ -202,7 +202,7 @@ class Fold:
                 self.state.unstage()
         partition.reach(record, before)
         self._cutter.stand_at(position, len(record.rows))
-        if record.wm is not None and (partition.latest is None or record.wm > partition.latest):
+        if record.wm is not None and record.wm in TIMES and (partition.latest is None or record.wm > partition.latest):
             yield from self._reach(partition, record.wm)
 
     def _batch(self, position: int, batch: Batch, partition: Partition) -> Generator[Cut, None, int]:

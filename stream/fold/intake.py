@@ -13,7 +13,7 @@ import numpy.typing as npt
 from models.eventlog import MISSING, Ints
 from stream.fold.cases import REFUSED, ActorCodes, Array, Attribute, CaseIndex, Codes, Table, coded, plain
 from stream.fold.end_all import EndAll
-from stream.fold.records import ROW_WIDTH, Delta, PlainRow, lost_from, with_resources
+from stream.fold.records import ROW_WIDTH, TIME_PLACE, TIMES, Delta, PlainRow, lost_from, with_resources
 from stream.fold.rules import FoldRules, SourcePartition
 
 EVENT_COLUMNS = {"case": "<i4", "activity": "<i4", "resource": "<i4", "time": "<i8", "partition": "<u2", "end": "|b1"}
@@ -184,7 +184,8 @@ class State:
         """Code the rows from `start` on and write them behind the end of the event table; None where none is left.
 
         Rows at or below the high-water mark are duplicates; where one offset has several rows, at or below `before`,
-        the mark before the record. The staged rows come into use by `admit`.
+        the mark before the record. A row with a time that no table holds is refused. The staged rows come into use by
+        `admit`.
         """
         rows = record.rows[start:] if start else record.rows
         values, offset = _values(rows)
@@ -194,16 +195,23 @@ class State:
             self.duplicates += int(np.count_nonzero(~above))
             values, offset = _values([rows[i] for i in np.flatnonzero(above).tolist()])
             place = place[above]
+        try:
+            time = _times(values)
+        except OverflowError:
+            kept = [i for i, one in enumerate(values[TIME_PLACE::ROW_WIDTH]) if one in TIMES]
+            self.refused += len(place) - len(kept)
+            values, offset = _values([rows[i] for i in (place[kept] - start).tolist()])
+            place, time = place[kept], _times(values)
         count = len(offset)
         if not count:
             return None
-        names, activities, times, resources, attributes, ids, ends = (values[i::ROW_WIDTH] for i in range(1, ROW_WIDTH))
+        names, activities, _, resources, attributes, ids, ends = (values[i::ROW_WIDTH] for i in range(1, ROW_WIDTH))
         known = len(self.index)
         activity = coded(self.activities, activities)
         columns: dict[str, Any] = {
             "place": place,
             "case": coded(self.index, names),
-            "time": np.fromiter(times, dtype=np.int64, count=count),
+            "time": time,
             "end": self._ends(activity, ends),
             "activity": activity,
             "resource": coded(self.resources, resources),
@@ -349,6 +357,11 @@ def _values(rows: Sequence[PlainRow]) -> tuple[list[Any], Ints]:
     cost of a `zip` of so many rows."""
     values = list(chain.from_iterable(rows))
     return values, np.fromiter(values[::ROW_WIDTH], dtype=np.int64, count=len(rows))
+
+
+def _times(values: Sequence[Any]) -> Ints:
+    """The times among the values of rows; OverflowError where the table of events cannot hold one."""
+    return np.fromiter(values[TIME_PLACE::ROW_WIDTH], dtype=np.int64, count=len(values) // ROW_WIDTH)
 
 
 def _above(offset: Ints, hwm: int, *, again: bool = False) -> npt.NDArray[np.bool_] | None:

@@ -1,6 +1,7 @@
 """The records of the delta topic: the only input of the fold, from a file or from Kafka.
 
-JSON, version 1. An unknown major version fails loudly: a fold that guesses is not replayable.
+JSON, version 1; deltas with `several` have version 2. An unknown version fails loudly: a fold that guesses is not
+replayable.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-VERSION = 1
+VERSION: Final = 1
+SEVERAL_VERSION: Final = 2
+"""Of deltas with `several`: a program before 0.2 would take their rows of one offset as repeats, so it must refuse."""
+
+READABLE: Final = (VERSION, SEVERAL_VERSION)
+
+TIMES: Final = range(-(1 << 63), 1 << 63)
+"""Times (ns since 1970) that the fold can hold."""
 
 Attributes = dict[str, dict[str, Any]]
 """{"case": {..}, "event": {..}}."""
@@ -19,6 +27,7 @@ PlainRow = tuple[int, str, str, int, str | None, Attributes | None, str | None, 
 """What a row is decoded to: the values of a `Row`, without its names (a quarter of the decoding cheaper)."""
 
 ROW_WIDTH: Final = 8
+TIME_PLACE: Final = 3
 
 
 class Row(NamedTuple):

@@ -200,12 +200,12 @@ def test_unknown_version_in_the_delta_topic_fails_loudly(broker: AnyBroker, name
     from kafka import KafkaProducer
 
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
-    producer.send(f"veilstream.{name}.delta", b'{"t":"delta","v":2,"future":true}', partition=0).get(timeout=20)
+    producer.send(f"veilstream.{name}.delta", b'{"t":"delta","v":3,"future":true}', partition=0).get(timeout=20)
     producer.close()
     try:
         process = one.start("coordinator")
         assert process.wait(PATIENCE) == 4
-        assert "delta offset 0: version 2; this program reads version 1" in one.logs()
+        assert "delta offset 0: version 3; this program reads versions 1 and 2" in one.logs()
     finally:
         one.close()
 

@@ -61,7 +61,7 @@ def test_a_refusal_is_one_line(broker: AnyBroker, name: str, tmp_path: Path) -> 
 
     one = scenario.site(broker.bootstrap, name, tmp_path)
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
-    producer.send(f"veilstream.{name}.delta", b'{"t":"delta","v":2}', partition=0).get(timeout=60)
+    producer.send(f"veilstream.{name}.delta", b'{"t":"delta","v":3}', partition=0).get(timeout=60)
     producer.close()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -72,5 +72,5 @@ def test_a_refusal_is_one_line(broker: AnyBroker, name: str, tmp_path: Path) -> 
         finally:
             one.close()
     (refused, unusable) = errors(one)
-    assert "delta offset 0: version 2; this program reads version 1" in refused
+    assert "delta offset 0: version 3; this program reads versions 1 and 2" in refused
     assert "Address already in use; choose another port" in unusable

@@ -168,7 +168,8 @@ def writer(schema: Schema, **more: Any) -> DeltaWriter:
 def fetched(values: list[tuple[bytes | None, Any]], stamped: bool = False) -> SourceBatch:
     """As the client gives them."""
     records = [
-        SimpleNamespace(offset=3 + 2 * place, value=value, headers=top) for place, (value, top) in enumerate(values)
+        SimpleNamespace(offset=3 + 2 * place, key=None, value=value, headers=top, timestamp=NOW // 1_000_000)
+        for place, (value, top) in enumerate(values)
     ]
     return SourceBatch(records, [NOW - place * 1_000_000 for place in range(len(values))] if stamped else NOW)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,18 +13,20 @@ import pytest
 
 from connectors.columns import Names
 from connectors.kafka.event_batches import batch_decoder
-from connectors.kafka.events import Schema, decoder
+from connectors.kafka.events import POISONS, Event, Schema, decoder
 from connectors.kafka.formats import Formats, formats
 from connectors.kafka.mapping import EventMapping
 from connectors.lifecycle import Lifecycle
-from models.errors import UnavailableError
+from models.errors import RefusedError, UnavailableError
 from stream.daemon import ingest as ingest_module
 from stream.daemon.delta_batches import BatchWriter
+from stream.daemon.delta_records import decode_record
 from stream.daemon.deltas import DeltaWriter, SourceRecord
 from stream.fold.fold import Fold
 from stream.fold.records import Delta
 from stream.fold.rules import FoldRules
 from stream.values.pseudonym import Pseudonyms
+from tests.conftest import ROOT
 from tests.debezium_records import customer, encoded, postgres
 from tests.unit.test_ingest_batches import App, Log, worker
 
@@ -84,6 +87,45 @@ def test_rows_of_one_offset_are_repeats_where_nothing_else_is_said() -> None:
     assert folded([{**found, "several": False}]).state.events.size == 3
 
 
+def test_deltas_whose_rows_share_an_offset_have_version_2() -> None:
+    """A program that would take them as repeats refuses them; deltas with one row for each record stay of version 1."""
+    (several,) = deltas(records(2))
+    (alone,) = deltas([SourceRecord(0, encoded(postgres("u", customer(), customer(status="paid"))), (), CLOCK)])
+    assert [(one["v"], one["several"]) for one in (several, alone)] == [(2, True), (1, False)]
+    for one in (several, alone):
+        assert decode_record(0, msgspec.json.encode(one)) == msgspec.convert(one, Delta)
+    with pytest.raises(RefusedError, match="delta offset 7: version 3; this program reads versions 1 and 2"):
+        decode_record(7, msgspec.json.encode({**several, "v": 3}))
+
+
+def test_each_reason_is_on_the_list() -> None:
+    """The counter of each reason exists from the start; one that is not listed shows only after its first record."""
+    folders = (ROOT / "connectors" / "kafka", ROOT / "stream" / "daemon")
+    texts = [path.read_text(encoding="utf-8") for folder in folders for path in folder.glob("*.py")]
+    raised = {kind for text in texts for kind in re.findall(r'raise Poison\("(\w+)"\)', text)}
+    assert {"past", "too_large"} <= raised
+    assert raised <= set(POISONS)
+
+
+@pytest.mark.parametrize("time_ns", [1 << 63, -(1 << 63) - 1, 1 << 80])
+def test_a_time_that_no_fold_holds_is_refused_twice(time_ns: int) -> None:
+    """Ingest makes a dead letter of it whatever decoder let it pass; of a delta that has one already the fold takes the
+    other rows, and the watermark of what it took."""
+    event = Event("c", "a", time_ns, None, None, None, False)
+    one = DeltaWriter(lambda *_: event, Pseudonyms(bytes(32)), 1 << 90, 64_000)
+    (delta,), letters = one.write("t", 0, -1, [SourceRecord(0, b"", (), CLOCK)])
+    assert [letter.error for letter in letters] == ["time"]
+    assert msgspec.json.decode(delta)["rows"] == []
+    (found,) = deltas(records(3))
+    found["rows"][2][3], found["wm"] = time_ns, max(time_ns, found["wm"])
+    fold = folded([found])
+    assert (fold.state.events.size, fold.state.refused) == (5, 1)
+    assert fold.state.partitions["t", 0].latest == max(row[3] for row in found["rows"] if row[3] != time_ns)
+    found["rows"] = [[*row[:3], time_ns, *row[4:]] for row in found["rows"]]
+    fold = folded([found])
+    assert (fold.state.events.size, fold.state.refused, fold.state.partitions["t", 0].hwm) == (0, 6, 2)
+
+
 def test_what_becomes_no_event_is_covered_and_counted() -> None:
     """Left out records have neither row nor dead letter, the delta reaches behind them, and each kind is counted."""
     one = writer()
@@ -138,10 +180,11 @@ def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.Mon
     plain = decoder(Schema())
     outages, naps = iter([True, True, False]), []
 
-    def prepare(messages: Any) -> None:
+    def prepare(messages: Any, answered: Any = None) -> None:
         assert [message.value for message in messages]
         if next(outages):
             raise UnavailableError("http://registry: does not answer (ConnectError)")
+        answered()
 
     real = asyncio.sleep
 
@@ -155,7 +198,8 @@ def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.Mon
         await ingest.batch(events)
 
     app = App()
-    ingest = worker(app)
+    ingest, moves = worker(app), []
+    monkeypatch.setattr(ingest.check, "moved", lambda: moves.append(len(naps)))
     ways = Formats(lambda message: [plain(message.value, message.headers)], prepare)
     ingest.writer = DeltaWriter(plain, Pseudonyms(bytes(32)), CLOCK, 512 * 1024, formats=ways)
     ingest.batches = BatchWriter(ingest.writer, batch_decoder(Schema()))
@@ -164,5 +208,6 @@ def test_ingest_waits_for_the_registry_and_loses_nothing(monkeypatch: pytest.Mon
         events.records[place] = [SimpleNamespace(**{**vars(one), "key": None, "topic": place.topic}) for one in records]
     asyncio.run(scenario())
     assert naps == [1.0, 1.0]
+    assert moves == [2]  # the answer is progress, the outage none
     assert [(one["prev"], one["last"], one["n"]) for one in app.producer.sent] == [(-1, 2, 3)]
     assert app.acknowledged == []

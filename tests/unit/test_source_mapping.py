@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,75 @@ def test_a_repeat_has_the_id_of_the_first() -> None:
 def test_bad_changes_have_a_reason(record: bytes, kind: str) -> None:
     """A record that is no change, or from which no event can be made: never a crash, never another class."""
     assert refusal(record, {"activity": "{operation}", "case": "row.id"}) == kind
+
+
+def deep(levels: int) -> str:
+    """A JSON list in lists."""
+    return "[" * levels + "1" + "]" * levels
+
+
+@pytest.mark.parametrize(
+    ("mapping", "row"),
+    [
+        ({"activity": "to {row.x}"}, '{"id": 1, "x": %s}'),
+        ({"activity": "a"}, '{"id": 1, "x": %s}'),
+        ({"activity": "a", "column": "x"}, '{"id": 1, "x": %s}'),
+        ({"activity": "to {row.x}", "event_id": "row.id"}, '{"id": 1, "x": {"y": %s}}'),
+    ],
+    ids=["template", "position", "column", "object"],
+)
+def test_a_value_deeper_than_the_stack_has_a_reason(mapping: dict[str, Any], row: str) -> None:
+    """What JSON's reader just takes is too deep for what comes after it: a dead letter, and the worker goes on."""
+    limit = sys.getrecursionlimit()
+    reasons = set()
+    for levels in (*range(limit // 4, limit - 300, limit // 16), *range(limit - 300, limit)):
+        change = postgres("u", customer(), None)
+        text = json.dumps(change).replace('"after": null', '"after": ' + row % deep(levels))
+        text = text.replace('"before": {', f'"before": {{"x": {deep(levels)}, ')
+        try:
+            read(text.encode(), {"case": "row.id", **mapping})
+        except (Poison, LeftOut) as reason:
+            reasons.add(reason.kind)
+    assert reasons
+    assert reasons <= {"schema", "not_json", "unchanged"}
+
+
+def test_a_null_names_no_case_and_no_resource() -> None:
+    """A template with a null in it would put all such rows into one case; an activity may say that a value is gone."""
+    row = {"activity": "by {row.email}", "case": "o-{row.id}", "resource": "u-{row.email}"}
+    (event,) = read(postgres("c", None, customer(email=None)), row)
+    assert (event.case, event.activity, event.resource) == ("o-1", "by null", None)
+    assert refusal(postgres("c", None, customer(id=None)), row) == "schema"
+
+
+def test_mappings_that_differ_in_anything_have_ids_of_their_own() -> None:
+    """The fold drops a second event with an id that its case has had."""
+    one = {"activity": "a", "case": "row.id"}
+    others: list[dict[str, Any]] = [
+        {"time": "source.ts_ms"},
+        {"where": {"row.status": "paid"}},
+        {"where": {"row.status": ["paid", "new"]}},
+        {"case": "c-{row.id}"},
+        {"resource": "row.email"},
+        {"attributes": {"mail": "row.email"}},
+        {"column": "status"},
+        {"end": True},
+    ]
+    change = postgres("u", customer(), customer(status="paid"))
+    found = read(change, one, *({**one, **more} for more in others))
+    assert len({event.event_id for event in found}) == len(found) == 1 + len(others)
+    (alone,) = read(change, {**one, "end": False})
+    assert alone.event_id == found[0].event_id
+
+
+def test_changes_of_oracle_that_share_a_number_are_two() -> None:
+    """Rows of one SCN and content are told apart by their record of the redo log."""
+    oracle = {"lsn": None, "txId": None, "scn": "2122185", "ssn": 0}
+    ids = {
+        read(postgres("c", None, customer(), **oracle, rs_id=place), {"activity": "a", "case": "row.id"})[0].event_id
+        for place in ("001234.00012345.0124", "001234.00012345.0125")
+    }
+    assert len(ids) == 2
 
 
 def test_a_template_without_its_value_is_told() -> None:

@@ -18,6 +18,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pydantic import ValidationError
 
 from connectors.columns import Names
+from connectors.kafka import protobuf
 from connectors.kafka.events import Event, Message, Poison, Schema
 from connectors.kafka.formats import Formats, formats
 from connectors.kafka.mapping import EventMapping
@@ -175,6 +176,34 @@ def test_a_number_is_a_time_where_its_unit_is_told(registry: SchemaRegistry) -> 
     assert event(source, framed(number, avro(plain, ORDER))).time_ns == NOON
 
 
+@pytest.mark.parametrize("at", [9_300_000_000_000, -62_135_596_800_000])
+def test_a_time_outside_64_bits_is_no_time(registry: SchemaRegistry, at: int) -> None:
+    """A timestamp of Avro that Python's calendar takes and nanoseconds in 64 bits do not: the years 2264 and 1."""
+    source, number = reader(registry, "avro"), registry.register("orders-value", json.dumps(FIRST))
+    assert refusal(source, framed(number, avro(FIRST, {**ORDER, "at": at}))) == "time"
+
+
+DIGITS = {"type": "bytes", "logicalType": "decimal", "precision": 40, "scale": 2}
+
+
+def test_decimal_ids_keep_all_digits(registry: SchemaRegistry) -> None:
+    """Two keys that differ in the last digit are two cases, and a whole number has no fraction."""
+    from decimal import Decimal
+
+    schema = {**FIRST, "fields": [{"name": "order", "type": DIGITS}, *FIELDS[1:]]}
+    source, number = reader(registry, "avro"), registry.register("orders-value", json.dumps(schema))
+    shown = {
+        "12345678901234567890123456789012.00": "12345678901234567890123456789012",
+        "12345678901234567890123456789013.00": "12345678901234567890123456789013",
+        "1234567890123456789012345678901.50": "1234567890123456789012345678901.5",
+        "7.25": "7.25",
+        "100.00": "100",
+        "0.00": "0",
+    }
+    values = {text: framed(number, avro(schema, {**ORDER, "order": Decimal(text)})) for text in shown}
+    assert {text: event(source, value).case for text, value in values.items()} == shown
+
+
 # Protobuf
 
 CLERK = 'syntax = "proto3"; package shop; message Clerk { string name = 1; }'
@@ -261,7 +290,7 @@ def test_bad_protobuf_records_have_a_reason_each(registry: SchemaRegistry, tmp_p
     assert refusal(source, framed(number, b"\x02\x02" + b"\xff" * 9)) == "body"
     broken = registry.register("broken", PROTO.replace("int64 order", "int65 order"), "PROTOBUF")
     assert refusal(source, framed(broken, b"\x00")) == "bad_schema"
-    for name in ("../../outside.proto", "/outside.proto", "a\0b.proto", "shop"):
+    for name in ("../../outside.proto", "/outside.proto", "a\0b.proto", "shop", "shop/clerk.proto/a", "a" * 300):
         known = {"name": "shop/clerk.proto", "subject": "shop/clerk.proto", "version": 1}
         reference = {"name": name, "subject": "shop/clerk.proto", "version": 1}
         odd = registry.register("odd", PROTO, "PROTOBUF", (known, reference))
@@ -277,6 +306,47 @@ def test_protobuf_as_confluents_serializer_writes_it(registry: SchemaRegistry, t
     for schema, text in zip(registry.schemas, (CLERK, PROTO), strict=True):
         schema["schema"] = text  # it registers descriptors in base64, of which a registry makes text
     assert event(reader(registry, "protobuf"), value) == Event("7", "PACK", NOON, "Ann", None, None, False)
+
+
+ANY = """
+syntax = "proto3";
+import "google/protobuf/struct.proto";
+import "google/protobuf/timestamp.proto";
+message Step { int64 order = 1; string step = 2; google.protobuf.Timestamp at = 3; google.protobuf.Struct amount = 4; }
+"""
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_struct_that_is_no_json_has_a_reason(registry: SchemaRegistry, tmp_path: Path, value: float) -> None:
+    """Protobuf carries a NaN where JSON has none."""
+    number, source = registry.register("orders-value", ANY, "PROTOBUF"), reader(registry, "protobuf")
+    message = proto_types(tmp_path, "any.proto", ANY)("Step")(order=7, step="pack")
+    message.at.seconds = 5
+    message.amount["x"] = 1.5
+    sound = framed(number, b"\x00" + message.SerializeToString())
+    assert event(source, sound).attributes == {"event": {"amount": {"x": 1.5}}}
+    message.amount["x"] = value
+    assert refusal(source, framed(number, b"\x00" + message.SerializeToString())) == "body"
+
+
+def test_a_machine_without_room_says_nothing_of_a_schema(
+    registry: SchemaRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No folder for temporary files, and a protoc that is killed or cannot write: asked again, then read."""
+    number, source = register_proto(registry, PROTO), reader(registry, "protobuf")
+    step = proto_step(proto_types(tmp_path, "one.proto", PROTO)("shop.Step"))
+    value = framed(number, b"\x02\x02" + step.SerializeToString())
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(UnavailableError, match="protoc cannot run"):
+        event(source, value)
+    monkeypatch.setattr("tempfile.tempdir", None)
+    program = protobuf._PROTOC
+    for ending in ("import os; os.kill(os.getpid(), 9)", "raise MemoryError", "import os; os.mkdir(sys.argv[2])\n"):
+        monkeypatch.setattr(protobuf, "_PROTOC", f"import sys\n{ending}" + (program if "mkdir" in ending else ""))
+        with pytest.raises(UnavailableError, match="protoc ended with code"):
+            event(source, value)
+    monkeypatch.setattr(protobuf, "_PROTOC", program)
+    assert event(source, value).case == "7"
 
 
 # JSON Schema
@@ -427,6 +497,55 @@ def test_a_schema_that_comes_a_moment_after_its_record_is_waited_for(
     assert naps == [1.0]
 
 
+def test_an_address_that_is_no_registry_is_an_outage(registry: SchemaRegistry) -> None:
+    """A wrong path answers 404 to everything: no record may go to the dlq for it."""
+    number = registry.register("orders-value", json.dumps(FIRST))
+    found = formats(Schema(names=NAMES, format="avro"), registry=RegistryOptions(url=registry.url + "/elsewhere"))
+    assert found is not None
+    with pytest.raises(UnavailableError, match=r"/elsewhere: the address answers, but is no registry"):
+        event(found, framed(number, avro(FIRST, ORDER)))
+    registry.status = 404
+    with pytest.raises(UnavailableError, match="is no registry"):
+        event(reader(registry, "avro"), framed(number, avro(FIRST, ORDER)))
+
+
+def test_ids_that_no_registry_gives_are_not_asked_for(registry: SchemaRegistry) -> None:
+    """Four bytes hold more than the registry's `int`; and what it calls a bad request will not become a good one."""
+    source, body = reader(registry, "avro"), avro(FIRST, ORDER)
+    for number in (1 << 31, (1 << 32) - 1):
+        assert refusal(source, framed(number, body)) == "unknown_schema"
+    assert registry.requests == []
+    for status, number in ((400, 5), (422, 6)):
+        registry.status = status
+        assert refusal(source, framed(number, body)) == "unknown_schema"
+
+
+def test_each_answer_of_the_registry_is_progress(registry: SchemaRegistry, naps: list[float]) -> None:
+    """A fetch full of unknown ids takes long: each answer is told, and all of them wait once."""
+    source, answers = reader(registry, "avro"), []
+    assert source.prepare is not None
+    messages = [Message("orders", None, framed(number, b"")) for number in range(1, 31)]
+    source.prepare(messages, lambda: answers.append(len(registry.requests)))
+    assert (answers, naps) == ([*range(1, 61)], [1.0])
+
+
+def test_an_outage_between_two_looks_leaves_the_second_one(registry: SchemaRegistry, naps: list[float]) -> None:
+    """An id that was unknown when the registry went away is asked for again when it is back."""
+    source, value = reader(registry, "avro"), framed(1, avro(FIRST, ORDER))
+    assert source.prepare is not None
+
+    def stop() -> None:
+        registry.status = 503
+
+    message = Message("orders", None, value)
+    with pytest.raises(UnavailableError, match="HTTP 503"):
+        source.prepare([message], stop)
+    registry.status = None
+    registry.register("orders-value", json.dumps(FIRST))
+    source.prepare([message])
+    assert [one.case for one in source.events(message)] == ["7"]
+
+
 def test_references_in_a_circle_end(registry: SchemaRegistry) -> None:
     """A schema that refers to itself by way of another is refused, or read; it does not hang."""
     reference = [{"name": name, "subject": name, "version": 1} for name in ("a", "b")]
@@ -508,6 +627,11 @@ def test_a_missing_library_or_file_is_one_line(monkeypatch: pytest.MonkeyPatch, 
     options = RegistryOptions(url="http://127.0.0.1:1")
     with pytest.raises(InputError, match=r"source.reader_schema: .*none.avsc cannot be read"):
         formats(Schema(format="avro"), registry=options, reader_schema=tmp_path / "none.avsc")
+    other = tmp_path / "other.avsc"
+    for text in ('{"type": "record"}', '{"a": 1}', "[]x", '"shop.Unknown"'):
+        other.write_text(text)
+        with pytest.raises(InputError, match=r"source.reader_schema: .*other.avsc is no"):
+            formats(Schema(format="avro"), registry=options, reader_schema=other)
     import sys
 
     monkeypatch.setitem(sys.modules, "fastavro", None)

@@ -20,7 +20,7 @@ BAD: list[bytes | None] = [b"\xff\xfe", b"{", None, b'{"concept:name": 1}', b"[]
 NOISY = (
     'mechanism = { kind = "dp-variants", epsilon = 4, delta_dp = 1e-2 }\n'
     "gate = { public_cut = true, max_epsilon = 1000 }\n"
-    'publish_after = "4s"\n'
+    'publish_after = "8s"\n'
     "audit = { anonymity = false, series = false, leakage = false, risk = false, utility = false }\n"
 )
 

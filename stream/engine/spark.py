@@ -377,6 +377,10 @@ def _readable(source: Source) -> Source:
     if source.kind == CSV:
         raise InputError(f"{source.name}: CSV is no data set for spark; write Parquet, or use --engine duckdb")
     kind = source.types.get(source.names.time, pa.string())
+    if any(name.lower() == "_metadata" for name in source.header):
+        raise InputError(
+            f"{source.name}: spark needs the name '_metadata' itself; rename this column, or use --engine duckdb"
+        )
     if source.unit is None and not pa.types.is_timestamp(kind):
         raise InputError(f"{source.name}: times of type {kind} are read by --engine duckdb or embedded")
     return source

@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from models.dp.budget import told
-
 from stream.release.contract import AUDIENCE
 from stream.release.documents import AnonymitySection, AuditDocument, Budget
 from stream.release.gate import MEASURES, Measure, worst_anonymity

@@ -13,7 +13,14 @@ from stream.release.mechanisms import mechanism
 from stream.release.mechanisms.dp_variants import strict_promise
 
 THIRD = Fraction(1, 3)
-AMOUNTS = [THIRD, Fraction(2, 3), Fraction(1, 7), Fraction("1.23456749"), Fraction(10**7 + 1, 3), Fraction(1, 3 * 10**9)]
+AMOUNTS = [
+    THIRD,
+    Fraction(2, 3),
+    Fraction(1, 7),
+    Fraction("1.23456749"),
+    Fraction(10**7 + 1, 3),
+    Fraction(1, 3 * 10**9),
+]
 
 
 @pytest.mark.parametrize("amount", AMOUNTS)

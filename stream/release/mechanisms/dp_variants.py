@@ -124,9 +124,7 @@ def strict_promise(
     """The words of a strict release, or of a series of them in which each case counts `once`: formula, relation, unit,
     and what is not covered."""
     cases = "one case" if cases_per_person == 1 else f"{cases_per_person} cases"
-    formula = (
-        f"P[M(L) in S] <= exp({told(charge.epsilon)}) P[M(L') in S] + {told(charge.delta)} for every set S of"
-    )
+    formula = f"P[M(L) in S] <= exp({told(charge.epsilon)}) P[M(L') in S] + {told(charge.delta)} for every set S of"
     if charge.rho:
         formula = (
             f"{told(charge.delta)}-approximate {told(charge.rho)}-zCDP, that is D_a(M(L) | E || M(L') | E') <= "

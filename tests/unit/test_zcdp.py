@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.dp import noise, strict
+from models.dp import noise, strict, zcdp
 from models.dp.audit import Pair, audit
 from models.dp.budget import Charge, parallel
 from models.dp.counts import threshold as laplace_threshold

@@ -12,6 +12,7 @@ manifest was kept and checked over the series, no more: what the promise leaves 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -226,17 +227,21 @@ def judged(found: Mapping[str, Series]) -> list[Verdict]:
     ]
 
 
+def _told(spent: float | None) -> str:
+    return told(math.inf if spent is None else spent, 6)
+
+
 def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tuple[str, ...]) -> Verdict:
     """`attempts`: how many were released, and how many withheld."""
     each = f"each release is ({told(budget['epsilon'], 6)}, {told(budget['delta'], 6)})-differentially private"
-    spent = f"{told(budget['spent']['epsilon'], 6)} spent"
+    spent = f"{_told(budget['spent']['epsilon'])} spent"
     known = (None, (), *attempts)
     once = budget.get("scope") == "cases"
     if once:
         total = budget["spent"]
         each = (
-            f"all releases together are ({told(total['epsilon'], 6)}, {told(total['delta'], 6)})-differentially "
-            "private: each case is in one of them"
+            f"all releases together are ({_told(total['epsilon'])}, {_told(total['delta'])})-differentially private: "
+            "each case is in one of them"
         )
     if void_by:
         others = ", ".join(void_by)

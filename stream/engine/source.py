@@ -26,7 +26,8 @@ def url_of(path: Path | str) -> str:
     found = _URL.match(text)
     if found is None or "://" in text[: found.end()]:
         return text
-    return f"{found[1]}://{text[found.end() :]}"
+    begin = "file:///" if found[1] == "file" else f"{found[1]}://"
+    return f"{begin}{text[found.end() :]}"
 
 
 def is_url(text: str) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from models.errors import InputError, RefusedError
 from stream.engine import dataset
+from stream.engine.source import url_of
 from stream.engine.work import workspace
 
 NAMES = ["part-00000.parquet", "manifest.json"]
@@ -184,3 +185,9 @@ def test_a_lock_of_others_stays(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no lock of ours"), workspace(str(tmp_path / "out")):
         pass
     assert (tmp_path / ".out.lock").read_text() == "precious"
+
+
+@pytest.mark.parametrize("text", ["file:///data/log", "s3://bucket/log", "/data/log", "log"])
+def test_a_url_that_was_a_path_is_one_again(text: str) -> None:
+    """A path takes a slash away: of a file's URL it is the one that the path begins with."""
+    assert url_of(Path(text)) == url_of(text) == text

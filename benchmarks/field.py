@@ -454,6 +454,7 @@ NOTES = f"""\
   cryptographic. Its optimizer chooses among several queries by their likeness to the log, which reads the
   log again; it is left out.
 * **PRETSA** promises K cases a trace, and no epsilon. **The control** promises nothing.
+* **dp-synthetic (ours)** takes the activities of the log as declared public, as Laplace does.
 * **Ours** are audited further, with stages, series and pipeline, by `veilstream audit-epsilon`:
   600 runs of dp-synthetic here see gross faults alone."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from models.errors import InputError
 from models.eventlog import Column, Ints
 
 Array = Any
@@ -70,14 +71,26 @@ def first_violation(
     from models.anonymize.check_walk import walk
 
     longest = int(np.diff(bounds).max())
-    shares = range(0, C.numerator * (total + 1), C.numerator)
-    most = np.asarray([share // C.denominator for share in shares], dtype=np.int64)
+    share = _share(C, total)
     path, depth, support, worst = walk(
-        bounds, flat, stands, values, n_values, max(len(order), 1), min(L, longest), K, most
+        bounds, flat, stands, values, n_values, max(len(order), 1), min(L, longest), K, *share
     )
     if depth == 0:
         return None
     return Violation(tuple(items.values[order[code]] for code in path[:depth]), int(support), int(worst))
+
+
+def _share(C: Fraction, total: int) -> tuple[int, int]:
+    """Numerator and denominator of the largest fraction up to C whose denominator is at most `total`: of 0 .. total
+    cases it allows as many as C does, in whole numbers that fit 64 bits."""
+    near = C.limit_denominator(max(total, 1))
+    if near > C:  # its left neighbour in the Farey sequence: a / b with near.numerator b - near.denominator a = 1
+        b = pow(near.numerator, -1, near.denominator) if near.denominator > 1 else 0
+        b += (total - b) // near.denominator * near.denominator
+        near = Fraction(near.numerator * b - 1, near.denominator * b)
+    if near.numerator * total >= 2**63:
+        raise InputError(f"C has too many digits for {total} cases; give it fewer")
+    return near.numerator, near.denominator
 
 
 def _side_by_side(classes: Sequence[Column], present: Ints) -> tuple[Array, int]:

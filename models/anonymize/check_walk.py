@@ -57,10 +57,19 @@ def _project(
 
 @kernel
 def walk(
-    starts: Array, flat: Array, stands: Array, values: Array, n_values: int, n_items: int, L: int, K: int, most: Array
+    starts: Array,
+    flat: Array,
+    stands: Array,
+    values: Array,
+    n_values: int,
+    n_items: int,
+    L: int,
+    K: int,
+    share_of: int,
+    whole: int,
 ) -> tuple[Array, int, int, int]:
     """(path, its length or 0, support, worst count) of the first violating candidate. `stands`: cases behind each row;
-    `most`: int64[cases + 1], of so many cases that may have one value."""
+    of `whole` cases `share_of` may have one value."""
     n = len(starts) - 1
     rows = np.empty((L + 1, n), dtype=np.int64)
     places = np.empty((L + 1, n), dtype=np.int64)
@@ -80,7 +89,7 @@ def walk(
             for item in range(n_items):
                 support = counts[depth, item]
                 worst = share[item].max()
-                if support > 0 and (support < K or worst > most[support]):
+                if support > 0 and (support < K or worst > share_of * support // whole):
                     path[depth] = item
                     return path, depth + 1, support, worst
             path[depth] = -1

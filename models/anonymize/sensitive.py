@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from models.anonymize.violations import Bounds
 from models.errors import InputError
@@ -67,9 +68,19 @@ def _numeric(column: Column) -> bool:
 def quartile_classes(column: Column, cases: Ints | None = None) -> Column:
     """low (<= Q1), high (>= Q3), middle; quartiles of the known values of all cases. Where Q1 = Q3, <= Q1 wins."""
     numbers = np.asarray(column.values, dtype=np.float64)
-    codes = column.codes if cases is None else np.repeat(column.codes, cases)
-    low, high = np.quantile(numbers[codes[codes >= 0]], [0.25, 0.75])
+    known = column.codes >= 0
+    stands = amounts(column.codes[known], None if cases is None else cases[known], len(numbers))
+    low, high = (_quartile(numbers, stands, quarters) for quarters in (1, 3))
     return _relabel(column, ["low" if x <= low else "high" if x >= high else "middle" for x in numbers.tolist()])
+
+
+def _quartile(numbers: npt.NDArray[np.float64], stands: Ints, quarters: int) -> float:
+    """The quartile of numbers that each stand so many times, between two of them as `numpy.quantile` has it."""
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(stands[order])
+    place, rest = divmod((int(ends[-1]) - 1) * quarters, 4)
+    two = [numbers[order[np.searchsorted(ends, at, "right")]] for at in (place, min(place + 1, int(ends[-1]) - 1))]
+    return float(np.quantile(two, rest / 4))
 
 
 NEARLY_UNIQUE = Fraction(9, 10)

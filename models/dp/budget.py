@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
@@ -49,6 +49,15 @@ def shown(spent: Fraction) -> float:
     would read as less. 3/10 is 0.3; 1/3 is 0.33333333333333337."""
     nearest = float(spent)
     return nearest if Fraction(repr(nearest)) >= spent else math.nextafter(nearest, math.inf)
+
+
+def told(amount: Fraction | float, digits: int | None = None) -> str:
+    """An amount as a sentence says it, never less than it is: as `shown`, or rounded up to so many significant digits
+    (6 at most)."""
+    exactly = repr(shown(amount) if isinstance(amount, Fraction) else float(amount))
+    if digits is None:
+        return exactly.removesuffix(".0")
+    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exactly)):g}"
 
 
 def _extreme(value: str | Decimal) -> bool:

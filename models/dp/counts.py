@@ -90,11 +90,13 @@ class Rule:
 
 def rule(scale: float, endless: int, delta: Fraction, cases: int, cells: int = 1) -> Rule:
     """The rule that lets more through: truncated noise where its least count is below that of `endless` noise of the
-    same scale. It reads public terms alone."""
+    same scale, and enough draws lie in its reach. It reads public terms alone."""
     if cases / scale > MOST_STEPS:
         return Rule(scale, endless, None)
     reach = truncated.reach(scale, delta, cases, cells)
-    return Rule(scale, reach + 1, reach) if reach + 1 < endless else Rule(scale, endless, None)
+    if reach + 1 >= endless or truncated.kept(scale, reach) < truncated.LEAST_KEPT:
+        return Rule(scale, endless, None)
+    return Rule(scale, reach + 1, reach)
 
 
 def rule_of(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> Rule:

@@ -45,10 +45,11 @@ def scale_for(sensitivity: Fraction | int, epsilon: Fraction) -> float:
     return scale if Fraction(scale) >= exact else math.nextafter(scale, math.inf)
 
 
-def checked_scale(scale: float) -> float:
-    """The scale, or InputError where it is not one that noise can have (NaN, infinite, 0, subnormal, too large)."""
+def checked_scale(scale: float, term: str = "epsilon (amun: delta)") -> float:
+    """The scale, or InputError where it is not one that noise can have (NaN, infinite, 0, subnormal, too large), with
+    the `term` that makes it."""
     if not (math.isfinite(scale) and MIN_SCALE <= scale <= MAX_SCALE):
-        remedy = "lower epsilon (amun: delta)" if scale < MIN_SCALE else "raise epsilon (amun: delta)"
+        remedy = f"lower {term}" if scale < MIN_SCALE else f"raise {term}"
         raise InputError(f"noise scale {scale:.3g} is outside [2^-10, 2^56]; {remedy}")
     return float(scale)
 

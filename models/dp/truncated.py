@@ -15,6 +15,7 @@ all; and over q counts q times that.
 from __future__ import annotations
 
 import decimal
+import math
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -30,6 +31,10 @@ DIGITS = 60
 """Of the arithmetic; what lies within 10^-40 of a bound counts as above it."""
 
 _SLACK = Decimal(10) ** -40
+
+LEAST_KEPT = 0.05
+"""A reach far below the scale keeps less than this of the draws: they would take long, and noise without an end is used
+instead."""
 
 Number = TypeVar("Number", Fraction, Decimal)
 
@@ -60,8 +65,16 @@ def reach(scale: float, delta: Fraction, cases: int = 1, cells: int = 1) -> int:
     return least
 
 
+def kept(scale: float, least: int) -> float:
+    """The share of draws without an end that lie on -least .. least."""
+    step = -1.0 / scale
+    a = math.exp(step)
+    return (-math.expm1(step * (least + 1)) - a * math.expm1(step * least)) / (1.0 + a)
+
+
 def draw(source: Source, scale: float, least: int, size: int) -> Ints:
-    """`size` draws on -least .. least: exact discrete Laplace ones, those beyond drawn again."""
+    """`size` draws on -least .. least: exact discrete Laplace ones, those beyond drawn again (1 / `kept` draws for each
+    one, so a rule has at least `LEAST_KEPT` of them)."""
     noise = source.laplace(scale, size)
     while len(beyond := np.flatnonzero(np.abs(noise) > least)):
         noise[beyond] = source.laplace(scale, len(beyond))

@@ -143,7 +143,7 @@ def scale_of(rho: Fraction, sensitivity: int = 1) -> float:
     scale = math.sqrt(square)
     while Fraction(scale) ** 2 < square:
         scale = math.nextafter(scale, math.inf)
-    return checked_scale(scale)
+    return checked_scale(scale, "rho")
 
 
 @dataclass(frozen=True, slots=True)

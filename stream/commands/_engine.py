@@ -128,7 +128,7 @@ def anonymize(asked: Release, kind: str, memory: str | None, log: Path, reading:
         raise InputError("--format duration: a data set has timestamps; name a .csv or .parquet file with -o")
     target = None if asked.output is None else _folder(url_of(asked.output))
     if target is not None:
-        dataset.refuse_existing(target)
+        dataset.refuse_existing(target, url_of(log))
     place = target or url_of(log)
     with (
         workspace(place if target else f"work://{place}") as work,

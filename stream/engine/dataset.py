@@ -7,6 +7,9 @@ exists when its manifest does.
 
 from __future__ import annotations
 
+import os
+import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,14 +20,19 @@ import numpy as np
 from connectors import parquet
 from connectors.files import FileOps
 from connectors.store.base import MANIFEST, FileEntry, digest, encoded
-from models.errors import InputError, VeilstreamError, kind_of
+from models.errors import InputError, RefusedError, VeilstreamError, kind_of
 from models.eventlog import MISSING, Column, EventLog
 from models.variants import Plan
 from stream.engine.contract import Leaving
-from stream.engine.source import is_url
+from stream.engine.source import is_url, located
 
 ROWS = 4_000_000
 """Events of a part: it fits the memory of whoever reads it, and one case is never in two."""
+
+MARKER = ".veilstream-upload"
+"""Lies beside the parts on an object store while a release is written there."""
+
+_PART = re.compile(r"part-\d{5,}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +44,64 @@ class Shown:
     by_row: Mapping[str, Column]
 
 
-def refuse_existing(target: str) -> None:
-    """InputError where something has the name already: a release is never written over."""
+def refuse_existing(target: str, source: str | None = None) -> None:
+    """InputError where something has the name already: a release is never written over, and nothing of others is ever
+    removed. With `source`, also where the release would lie in what is read, or the other way round."""
+    if source is not None:
+        _refuse_overlap(target, source)
     if is_url(target):
-        import fsspec
-
-        system, root = fsspec.core.url_to_fs(target)
-        if system.exists(f"{root}/{MANIFEST}"):
-            raise InputError(f"{target}: there is a release already; name another folder with -o")
-        return
-    if Path(target.removeprefix("file://")).exists():
+        _left_over(*located(target), target)
+    elif os.path.lexists(target.removeprefix("file://")):
         raise InputError(f"{target}: exists already; name another folder with -o")
+
+
+def _left_over(system: Any, root: str, target: str) -> list[str]:
+    """What a killed run of ours left under the prefix, the marker last. InputError where anything else lies there."""
+    try:
+        system.invalidate_cache()
+        found = {*system.find(root), *([root] if system.isfile(root) else [])}
+    except OSError as error:
+        raise InputError(
+            f"{target}: cannot be listed ({type(error).__name__}); look at the address and its rights"
+        ) from error
+    inside = {name: name.removeprefix(root).strip("/") for name in found if name.strip("/") != root.strip("/")}
+    if MANIFEST in inside.values():
+        raise InputError(f"{target}: there is a release already; name another folder with -o")
+    if len(inside) < len(found) and system.isfile(root) and system.size(root):
+        raise InputError(f"{target}: exists already; name another folder with -o")
+    if not inside:
+        return []
+    if "/" not in root.strip("/"):
+        raise InputError(f"{target}: a whole bucket, and it is not empty; name a folder in it with -o")
+    if MARKER not in inside.values() or not all(one == MARKER or _PART.fullmatch(one) for one in inside.values()):
+        raise InputError(f"{target}: holds files that are no release of ours; name another folder with -o")
+    return sorted(inside, key=lambda name: (inside[name] == MARKER, name))
+
+
+def _refuse_overlap(target: str, source: str) -> None:
+    import fsspec
+
+    (own, out), (other, read) = located(target), located(source)
+    if type(own) is not type(other):
+        return
+    if isinstance(own, fsspec.implementations.local.LocalFileSystem):
+        out, read = os.path.realpath(out), os.path.realpath(read)
+    out, read = out.strip("/"), read.strip("/")
+    fixed = re.split(r"[*?\[]", read)[0]
+    if fixed != read:
+        written = (f"{out}/{name}" for name in ("part-00000.parquet", MANIFEST))
+        within = any(re.fullmatch(_translated(read), name) for name in written)
+        fixed = fixed.rpartition("/")[0]
+    else:
+        within = f"{out}/".startswith(f"{read}/")
+    if within or f"{fixed}/".startswith(f"{out}/"):
+        raise InputError(f"{target}: overlaps with what is read, {source}; name a folder outside of it with -o")
+
+
+def _translated(pattern: str) -> str:
+    from fsspec.utils import glob_translate
+
+    return str(glob_translate(pattern))
 
 
 def made(plan: Plan, ids: Callable[[int], list[str]], size: int = 50_000) -> Iterator[Leaving]:
@@ -161,11 +216,23 @@ def _durable(path: Path, disk: FileOps) -> FileEntry:
 
 
 def _upload(folder: Path, target: str, names: list[str]) -> None:
-    """The files one by one, the manifest last; what an earlier run left without a manifest goes first."""
-    import fsspec
-
-    system, root = fsspec.core.url_to_fs(target)
-    for left in system.find(root) if system.exists(root) else []:
-        system.rm_file(left)
+    """The files one by one, the manifest last. A marker lies there from the start to the end: only where it lies,
+    parts without a manifest are what a killed run left, and go first."""
+    system, root = located(target)
+    left, own = _left_over(system, root, target), secrets.token_hex(16).encode()
+    system.pipe_file(f"{root}/{MARKER}", own)
+    for name in left:
+        if not name.endswith(f"/{MARKER}"):
+            system.rm_file(name)
     for name in names:
+        if name == MANIFEST:
+            _refuse_other(system, root, target, own)
         system.put_file(str(folder / name), f"{root}/{name}")
+    system.rm_file(f"{root}/{MARKER}")
+
+
+def _refuse_other(system: Any, root: str, target: str, own: bytes) -> None:
+    """RefusedError where another run writes to the same prefix: parts of both lie there, and none is a release."""
+    system.invalidate_cache()
+    if system.exists(f"{root}/{MANIFEST}") or system.cat_file(f"{root}/{MARKER}") != own:
+        raise RefusedError(f"{target}: another run has written to this; name another folder with -o")

@@ -7,7 +7,7 @@ for a log in memory; SQL groups, sorts and counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,12 +113,12 @@ class DuckDb:
             columns[f"x{place}"] = _attribute(source, own)
             columns[f"y{place}"] = _attribute(source, of_events)
         shown = ", ".join(f"{text} AS {name}" for name, text in columns.items())
-        raw = _raw(source)
+        raw, f, n = _raw(source, self._names)
         kind = "VIEW" if source.kind != CSV else "TABLE"
         time, zoned = _time(source)
         self._sql(
             f"CREATE OR REPLACE TEMP {kind} placed AS "  # noqa: S608 - names are quoted
-            f"SELECT {shown}, {time} AS t, {zoned} AS z, f, n FROM ({raw}) AS raw"
+            f"SELECT {shown}, {time} AS t, {zoned} AS z, {f} AS f, {n} AS n FROM ({raw}) AS raw"
         )
         self._check()
         self._zones()
@@ -126,12 +126,14 @@ class DuckDb:
     def _check(self) -> None:
         """InputError for the first row without case, activity or time, and for a data set without rows."""
         source = self._source
-        rows, bad_case, bad_activity, bad_time = self._sql(
+        rows, bad_case, bad_activity, bad_time, unplaced = self._sql(
             "SELECT count(*), count(*) FILTER (c IS NULL OR c = ''), count(*) FILTER (a IS NULL OR a = ''), "
-            "count(*) FILTER (t IS NULL) FROM placed"
+            "count(*) FILTER (t IS NULL), count(*) FILTER (f IS NULL) FROM placed"
         )[0]
         if not rows:
             raise NoEventsError(f"{source.name}: the log holds no events")
+        if unplaced:
+            raise VeilstreamError(f"{source.name}: duckdb names its files otherwise than they were listed")
         for count, name, role, test in (
             (bad_case, source.names.case, "case", "c IS NULL OR c = ''"),
             (bad_activity, source.names.activity, "activity", "a IS NULL OR a = ''"),
@@ -384,22 +386,37 @@ class _Said:
             ) from None
 
 
-def _raw(source: Source) -> str:
-    """The rows of the files as they are, with the file's place f and the row's n."""
-    if source.kind != CSV:
-        files = ", ".join(map(sql_text, source.files))
-        places = " ".join(f"WHEN {sql_text(file)} THEN {place}" for place, file in enumerate(source.files))
-        hive = "true, hive_types_autocast = false" if source.partitions else "false"
-        place = f"CASE filename {places} END" if len(source.files) > 1 else "0"
-        return (
-            f"SELECT * EXCLUDE (filename, file_row_number), ({place})::BIGINT AS f, file_row_number AS n "  # noqa: S608
-            f"FROM read_parquet([{files}], filename = true, file_row_number = true, union_by_name = true, "
-            f"hive_partitioning = {hive})"
-        )
-    return " UNION ALL ".join(
-        f"SELECT *, {place}::BIGINT AS f, row_number() OVER () - 1 AS n FROM {_csv(source, file)}"  # noqa: S608
-        for place, file in enumerate(source.files)
+def _raw(source: Source, attributes: Iterable[str]) -> tuple[str, str, str]:
+    """The rows of the files as they are, in the columns that are needed, and the names of two columns of ours: the
+    file's place and the row's. No column of the source has such a name, nor is in their place."""
+    names = source.names
+    needed = [names.case, names.activity, names.time, *([names.resource] if names.resource in source.header else [])]
+    needed += [column for name in attributes for column in source.column(name) if column is not None]
+    shown = ", ".join(map(sql_name, dict.fromkeys(needed)))
+    named, file, row = (
+        sql_name(source.free(name)) for name in ("veilstream_name", "veilstream_file", "veilstream_row")
     )
+    if source.kind != CSV:
+        if any(name.lower() == "file_row_number" for name in source.header):
+            raise InputError(
+                f"{source.name}: duckdb needs the name 'file_row_number' itself; rename this column, or use --engine "
+                "embedded"
+            )
+        files = ", ".join(map(sql_text, source.files))
+        places = " ".join(f"WHEN {sql_text(path)} THEN {place}" for place, path in enumerate(source.files))
+        hive = "true, hive_types_autocast = false" if source.partitions else "false"
+        place = f"CASE {named} {places} END" if len(source.files) > 1 else "0"
+        text = (
+            f"SELECT {shown}, ({place})::BIGINT AS {file}, file_row_number AS {row} "  # noqa: S608
+            f"FROM read_parquet([{files}], filename = {sql_text(source.free('veilstream_name'))}, "
+            f"file_row_number = true, union_by_name = true, hive_partitioning = {hive})"
+        )
+        return text, file, row
+    text = " UNION ALL ".join(
+        f"SELECT {shown}, {place}::BIGINT AS {file}, row_number() OVER () - 1 AS {row} FROM {_csv(source, path)}"  # noqa: S608
+        for place, path in enumerate(source.files)
+    )
+    return text, file, row
 
 
 def _csv(source: Source, file: str) -> str:

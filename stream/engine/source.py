@@ -26,12 +26,24 @@ def url_of(path: Path | str) -> str:
     found = _URL.match(text)
     if found is None or "://" in text[: found.end()]:
         return text
-    return f"{found[1]}://{text[found.end() :]}"
+    begin = "file:///" if found[1] == "file" else f"{found[1]}://"
+    return f"{begin}{text[found.end() :]}"
 
 
 def is_url(text: str) -> bool:
     """Whether the text names something that is no file of this machine."""
     return "://" in text and not text.startswith("file://")
+
+
+def located(text: str) -> tuple[Any, str]:
+    """The file system of a path, pattern or URL, and its path there. InputError where no client speaks its scheme."""
+    import fsspec
+
+    try:
+        system, root = fsspec.core.url_to_fs(text)
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{text}: this kind of URL needs a client of fsspec that is not installed") from error
+    return system, root
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +65,13 @@ class Source:
     @property
     def header(self) -> list[str]:
         return [*self.types, *self.partitions]
+
+    def free(self, name: str) -> str:
+        """A name like this that no column has, in any letters."""
+        taken = {one.casefold() for one in self.header}
+        while name in taken:
+            name += "_"
+        return name
 
     @property
     def zone(self) -> str | None:
@@ -104,6 +123,7 @@ def opened(path: Path | str, reading: Reading) -> Source:
         what = "no such file, or no Parquet or CSV" if not kinds else "both Parquet and CSV files"
         raise InputError(f"{text}: {what}; engines read Parquet or CSV files, other logs only --engine embedded")
     kind = kinds.pop()
+    _refuse_patterns(files)
     partitions = _partitions(files, text)
     dialect = None
     if kind == PARQUET:
@@ -111,6 +131,7 @@ def opened(path: Path | str, reading: Reading) -> Source:
     else:
         types, dialect = _csv_types(files, reading, text)
     header = [*types, *partitions]
+    _refuse_alike(header, text)
     names = resolved(header, reading.columns)
     check_columns(header, names, text)
     note = said(header, reading.columns, names)
@@ -122,18 +143,14 @@ def opened(path: Path | str, reading: Reading) -> Source:
 
 def _listed(text: str) -> tuple[Any, list[str]]:
     """The file system, and the files, by name; hidden ones are left out."""
-    import fsspec
-
+    system, root = located(text)
     try:
-        system, root = fsspec.core.url_to_fs(text)
         if any(sign in root for sign in "*?["):
             found = system.glob(root)
         elif system.isdir(root):
             found = system.find(root)
         else:
             found = [root] if system.exists(root) else []
-    except (ImportError, ValueError) as error:
-        raise InputError(f"{text}: this kind of URL needs a client of fsspec that is not installed") from error
     except OSError as error:
         raise InputError(
             f"{text}: cannot be listed ({type(error).__name__}); look at the address and its rights"
@@ -141,6 +158,24 @@ def _listed(text: str) -> tuple[Any, list[str]]:
     stem = root.rstrip("/")
     shown = [file for file in found if not _hidden(file.removeprefix(stem)) and _kind(file)]
     return system, sorted(shown)
+
+
+def _refuse_patterns(files: Iterable[str]) -> None:
+    """InputError for a name that an engine would take for a pattern: it would read other files, or one twice."""
+    for file in files:
+        if any(sign in file for sign in "*?[{\\"):
+            raise InputError(f"{file}: a name with * ? [ {{ or \\ is a pattern to an engine; rename the file")
+
+
+def _refuse_alike(header: Iterable[str], text: str) -> None:
+    """InputError for two columns that an engine takes for one: SQL does not tell letters of two cases apart."""
+    seen: dict[str, str] = {}
+    for name in header:
+        if (other := seen.setdefault(name.casefold(), name)) != name:
+            raise InputError(
+                f"{text}: columns {other!r} and {name!r} differ in letter case only; rename one, or use --engine "
+                "embedded"
+            )
 
 
 def _hidden(inside: str) -> bool:
@@ -170,6 +205,8 @@ def _parquet_types(system: Any, files: list[str], text: str) -> dict[str, Any]:
                 schema = pq.ParquetFile(stream).schema_arrow
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{file}: not a readable Parquet file; fetch it again") from error
+        if len(set(schema.names)) < len(schema.names):
+            raise InputError(f"{file}: two columns have one name; rename one")
         own = {name: _plain(schema.field(name).type) for name in schema.names}
         if place and own != types:
             raise InputError(f"{file}: other columns than the first file of {text}; write them alike")

@@ -4,7 +4,7 @@ Executors read, sort, group and count; labels, times of other zones and classes 
 driver, by the same functions as for a log in memory. Nothing of ours runs on an executor, so the cluster needs no
 veilstream. What a case draws is a function of its id and the key of the release: a task that is run again, or twice at
 once, draws the same. The key stands in the plan of the query, which those who run the cluster can see, as they can see
-the data.
+the data; event logs, which would keep it, are off.
 """
 
 from __future__ import annotations
@@ -352,6 +352,7 @@ def session(work: Path, memory: str | None) -> SparkSession:
         "spark.sql.legacy.parquet.nanosAsLong": "true",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
         "spark.sql.ansi.enabled": "true",
+        "spark.eventLog.enabled": "false",  # it would keep the key of a release, which stands in the plan
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.local.dir": str(work),
@@ -366,6 +367,11 @@ def session(work: Path, memory: str | None) -> SparkSession:
         made: SparkSession = builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
         raise VeilstreamError(f"--engine spark: no session ({type(error).__name__}); is Java 17 installed?") from None
+    if made.sparkContext.getConf().get("spark.eventLog.enabled", "false").lower() == "true":
+        raise InputError(
+            "--engine spark: this session keeps an event log, where the key of the release would stand; start it with "
+            "spark.eventLog.enabled=false"
+        )
     made.sparkContext.setLogLevel("OFF")
     return made
 
@@ -377,6 +383,10 @@ def _readable(source: Source) -> Source:
     if source.kind == CSV:
         raise InputError(f"{source.name}: CSV is no data set for spark; write Parquet, or use --engine duckdb")
     kind = source.types.get(source.names.time, pa.string())
+    if any(name.lower() == "_metadata" for name in source.header):
+        raise InputError(
+            f"{source.name}: spark needs the name '_metadata' itself; rename this column, or use --engine duckdb"
+        )
     if source.unit is None and not pa.types.is_timestamp(kind):
         raise InputError(f"{source.name}: times of type {kind} are read by --engine duckdb or embedded")
     return source

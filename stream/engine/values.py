@@ -12,7 +12,7 @@ import numpy as np
 from models.anonymize.sensitive import class_columns, refuse_identifying
 from models.anonymize.values import written
 from models.errors import InputError
-from models.eventlog import MISSING, Codes, Column, EventLog, Ints
+from models.eventlog import MISSING, Column, EventLog, Ints
 from stream.engine.contract import Asked
 
 
@@ -71,8 +71,8 @@ def common_values(column: Column, cases: Ints, least: int) -> Column:
     `column`: the class of each row of the release; `cases`: how many of each row leave."""
     from stream.release.attributes import common
 
-    each = Column(np.repeat(column.codes, cases), column.values)
-    shown = common(each, least, np.zeros(len(each), dtype=np.int64))
-    first = np.concatenate(([0], np.cumsum(cases)[:-1])).astype(np.int64)
-    codes: Codes = shown.codes[np.minimum(first, max(len(each) - 1, 0))] if len(each) else column.codes
-    return Column(np.where(cases > 0, codes, MISSING).astype(np.int32), shown.values)
+    leave = np.flatnonzero(cases)
+    shown = common(column.take(leave), least, np.zeros(len(leave), dtype=np.int64), cases[leave])
+    codes = np.full(len(column), MISSING, dtype=np.int32)
+    codes[leave] = shown.codes
+    return Column(codes, shown.values)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from models.errors import RefusedError, kind_of
+from models.errors import InputError, RefusedError, kind_of
 from stream.engine.source import is_url
+
+MARKER = ".veilstream-work"
+"""Lies in every folder of ours: nothing else is ever removed."""
 
 
 @contextmanager
@@ -24,10 +28,12 @@ def workspace(target: str) -> Iterator[Path]:
     try:
         parent.mkdir(parents=True, exist_ok=True)
         with _alone(parent / f".{name}.lock", target):
-            for left in parent.glob(f".{_literal(name)}.*.tmp"):
-                shutil.rmtree(left, ignore_errors=True)
+            for left in parent.iterdir():
+                if _ours(left, name):
+                    shutil.rmtree(left, ignore_errors=True)
             folder = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=".tmp", dir=parent))
             try:
+                (folder / MARKER).touch()
                 yield folder
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -43,8 +49,13 @@ def _place(target: str) -> tuple[Path, str]:
     return Path(tempfile.gettempdir()), f"veilstream-{os.getuid()}-{digest}"
 
 
-def _literal(name: str) -> str:
-    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in name)
+def _ours(folder: Path, name: str) -> bool:
+    """Whether a killed run for this name left the folder: by its name, and marked, or killed before it was."""
+    if not re.fullmatch(rf"\.{re.escape(name)}\.[a-z0-9_]{{8}}\.tmp", folder.name):
+        return False
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    return (folder / MARKER).exists() or not any(folder.iterdir())
 
 
 @contextmanager
@@ -57,6 +68,9 @@ def _alone(lock: Path, target: str) -> Iterator[None]:
         except BlockingIOError:
             os.close(handle)
             raise RefusedError(f"{target}: another run is just writing this; wait for it, or name another") from None
+        if os.fstat(handle).st_size:  # ours are empty
+            os.close(handle)
+            raise InputError(f"{lock}: is no lock of ours; move it, or name another folder")
         if lock.exists() and os.fstat(handle).st_ino == lock.stat().st_ino:
             break
         os.close(handle)  # its last holder has removed it since

@@ -18,6 +18,7 @@ import numpy as np
 
 from models.anonymize.sensitive import class_columns
 from models.eventlog import Codes, Column, Ints
+from models.variants import amounts
 from stream.release.contract import Build, Exposure, Mechanism
 
 OTHER = "other"
@@ -54,22 +55,25 @@ def beside(names: Sequence[str]) -> str:
     return f"what the released attributes ({', '.join(names)}) tell together with the events of a case"
 
 
-def common(column: Column, least: int, groups: Ints) -> Column:
+def common(column: Column, least: int, groups: Ints, cases: Ints | None = None) -> Column:
     """The column with `other` for what fewer than `least` cases of a group have. Missing stays missing where at least
     `least` cases of the group lack a value, else it is `other` too.
 
-    `groups`: int64[cases], decided group by group. A group of fewer than `least` cases shows nothing but `other`.
+    `groups`: of each entry, decided group by group. A group of fewer than `least` cases shows nothing but `other`.
+    `cases`: how many cases each entry stands for; None: one each.
     """
     values = (*(str(value) for value in column.values), OTHER)
     codes = column.codes.copy()
     for group in np.unique(groups):
         rows = np.flatnonzero(groups == group)
-        codes[rows] = _common(column.codes[rows], least, len(values) - 1)
+        stands = None if cases is None else cases[rows]
+        codes[rows] = _common(column.codes[rows], least, len(values) - 1, stands)
     return Column(codes, values).take(slice(None))
 
 
-def _common(codes: Codes, least: int, other: int) -> Codes:
-    kinds, counts = np.unique(codes, return_counts=True)
+def _common(codes: Codes, least: int, other: int, cases: Ints | None) -> Codes:
+    kinds, places = np.unique(codes, return_inverse=True)
+    counts = amounts(places, cases, len(kinds))
     order = np.lexsort((kinds, counts))  # rarest first, ties in the order of the values
     merged = 0
     while merged < len(order) and (counts[order[merged]] < least or 0 < counts[order[:merged]].sum() < least):

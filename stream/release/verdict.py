@@ -12,10 +12,12 @@ manifest was kept and checked over the series, no more: what the promise leaves 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from models.dp.budget import told
 from stream.release.contract import AUDIENCE
 from stream.release.documents import AnonymitySection, AuditDocument, Budget
 from stream.release.gate import MEASURES, Measure, worst_anonymity
@@ -225,17 +227,21 @@ def judged(found: Mapping[str, Series]) -> list[Verdict]:
     ]
 
 
+def _told(spent: float | None) -> str:
+    return told(math.inf if spent is None else spent, 6)
+
+
 def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tuple[str, ...]) -> Verdict:
     """`attempts`: how many were released, and how many withheld."""
-    each = f"each release is ({budget['epsilon']:g}, {budget['delta']:g})-differentially private"
-    spent = f"{budget['spent']['epsilon']:g} spent"
+    each = f"each release is ({told(budget['epsilon'], 6)}, {told(budget['delta'], 6)})-differentially private"
+    spent = f"{_told(budget['spent']['epsilon'])} spent"
     known = (None, (), *attempts)
     once = budget.get("scope") == "cases"
     if once:
         total = budget["spent"]
         each = (
-            f"all releases together are ({total['epsilon']:g}, {total['delta']:g})-differentially private: each case "
-            "is in one of them"
+            f"all releases together are ({_told(total['epsilon'])}, {_told(total['delta'])})-differentially private: "
+            "each case is in one of them"
         )
     if void_by:
         others = ", ".join(void_by)
@@ -245,7 +251,7 @@ def _of_budget(name: str, budget: Budget, attempts: tuple[int, int], void_by: tu
         return Verdict(name, "SAFE", each, *known)
     if budget["limit"] is None:
         return Verdict(name, "LIMITED", f"{each}; {spent}, and no limit is set: the loss grows with every one", *known)
-    return Verdict(name, "SAFE", f"{each}; {spent} of {budget['limit']:g}", *known)
+    return Verdict(name, "SAFE", f"{each}; {spent} of {told(budget['limit'], 6)}", *known)
 
 
 def _against(anonymity: AnonymitySection, measure: Measure, value: int) -> int | None:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from models.dp.budget import told
 from models.errors import InputError
 from stream.operations.history import read_json
 from stream.release.manifest import VERSION, software
@@ -229,7 +230,7 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
     if budget is None:
         return
     spent = budget["spent"]
-    limit = "no limit is set" if budget["limit"] is None else f"of at most {budget['limit']:g}"
+    limit = "no limit is set" if budget["limit"] is None else f"of at most {told(budget['limit'], 6)}"
     unit = manifest["promise"]["unit"].removeprefix("one ")
     once = ("Each case is in one release of the publication, so what releases spend does not add up.",)
     yield Section(
@@ -237,13 +238,13 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
         paragraphs=(
             f"Take two source logs that differ in one {unit}. No result of this release is more than "
             f"{_factor(budget['epsilon'])} times as likely with the one as with the other (e to the power epsilon), "
-            f"apart from a probability of delta = {budget['delta']:g}. For all releases of the publication so far "
-            f"together: {_factor(spent['epsilon'])} times, delta {spent['delta']:g}.",
+            f"apart from a probability of delta = {told(budget['delta'], 6)}. For all releases of the publication so "
+            f"far together: {_factor(spent['epsilon'])} times, delta {told(spent['delta'], 6)}.",
             *(once if budget.get("scope") == "cases" else ()),
         ),
         facts=(
-            ("This release", f"epsilon {budget['epsilon']:g}, delta {budget['delta']:g}"),
-            ("All releases so far", f"epsilon {spent['epsilon']:g} ({limit}), delta {spent['delta']:g}"),
+            ("This release", f"epsilon {told(budget['epsilon'], 6)}, delta {told(budget['delta'], 6)}"),
+            ("All releases so far", f"epsilon {told(spent['epsilon'], 6)} ({limit}), delta {told(spent['delta'], 6)}"),
             *_process_budget(budget.get("process")),
         ),
     )
@@ -252,11 +253,11 @@ def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
 def _process_budget(process: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     if process is not None:
         spent = process["spent"]
-        yield "All publications of the process", f"epsilon {spent['epsilon']:g}, delta {spent['delta']:g}"
+        yield "All publications of the process", f"epsilon {told(spent['epsilon'], 6)}, delta {told(spent['delta'], 6)}"
 
 
 def _factor(epsilon: float) -> str:
-    return f"{math.exp(epsilon):.3g}" if epsilon < 50 else f"e^{epsilon:g}"
+    return told(math.exp(epsilon), 3) if epsilon < 50 else f"e^{told(epsilon, 6)}"
 
 
 def _checks(series: Sequence[Released], *, alone: bool) -> Section:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from connectors.reading import Reading
+from models.errors import InputError
 from stream.engine.contract import Draws
 from stream.engine.embedded import Embedded
 from stream.engine.source import opened
@@ -76,6 +77,44 @@ def same(asked: Any, zoned: bool, tmp_path: Path, faulty: Any) -> None:
         assert cases_of(other, plan, draws, asked) == cases_of(one, plan, draws, asked)
     finally:
         other.close()
+
+
+def test_no_event_log_keeps_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key stands in the plan, which an event log would keep: what the command line asks for is switched off, and a
+    session that keeps one already is refused."""
+    from pyspark.sql import SparkSession
+
+    from stream.engine.spark import session
+
+    events = tmp_path / "events"
+    events.mkdir()
+    kept = f"--conf spark.eventLog.enabled=true --conf spark.eventLog.dir={events.as_uri()}"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--master local[2] {kept} --driver-memory 512m pyspark-shell")
+    made = session(tmp_path, None)
+    made.sql(f"SELECT sha2('{'5c' * 64}', 256)").collect()
+    made.stop()
+    assert list(events.iterdir()) == []
+    running = SparkSession.builder.config("spark.eventLog.enabled", "true").getOrCreate()
+    try:
+        assert list(events.iterdir()) != []
+        with pytest.raises(InputError, match="event log"):
+            session(tmp_path, None)
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize("name", ["_metadata", "Concept:Name"])
+def test_columns_that_spark_takes_for_others_are_refused(name: str, tmp_path: Path) -> None:
+    """One line, before a session is made."""
+    import pandas as pd
+
+    from stream.engine.spark import Spark
+
+    rows = {"case:concept:name": ["1"], "concept:name": ["a"], name: ["x"]}
+    rows["time:timestamp"] = list(pd.to_datetime(["2024-01-01T00:00:00Z"]))
+    pd.DataFrame(rows).to_parquet(tmp_path / "log.parquet", index=False)
+    with pytest.raises(InputError, match=name):
+        Spark(opened(tmp_path / "log.parquet", Reading()), tmp_path)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from connectors.reading import Reading
+from models.errors import InputError
 from models.knowledge import Knowledge
 from models.variants import GONE, Plan
 from stream.engine.contract import Asked, Draws, Engine
@@ -212,3 +213,93 @@ def test_the_tables_of_real_logs(name: str, asked: Asked, logs: Path, tmp_path: 
     plan = Plan(log, row, row, wanted.table.count)
     assert cases_of(other, plan, draws, asked) == cases_of(one, plan, draws, asked)
     other.close()
+
+
+HELPERS = (
+    "f",
+    "n",
+    "F",
+    "N",
+    "filename",
+    "c",
+    "a",
+    "r",
+    "t",
+    "z",
+    "raw",
+    "x0",
+    "y0",
+    "veilstream_row",
+    "Veilstream_File",
+)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("name", HELPERS)
+@pytest.mark.parametrize("files", [1, 2])
+def test_columns_may_have_the_names_of_an_engines_own(name: str, kind: str, files: int, tmp_path: Path) -> None:
+    """With equal times the order of the rows decides the trace: a column of such a name neither changes it, nor is it
+    changed where it is released itself."""
+    import pandas as pd
+
+    rows = pd.DataFrame(
+        {
+            "case:concept:name": ["1", "1", "2", "2", "1", "2"],
+            "concept:name": list("abcabc"),
+            "time:timestamp": pd.to_datetime(["2024-01-01T00:00:00Z"] * 6),
+            name: [9, 8, 7, 6, 5, 4],
+        }
+    )
+    (tmp_path / "data").mkdir()
+    for number, part in enumerate((rows,) if files == 1 else (rows[:4], rows[4:])):
+        path = tmp_path / "data" / f"{number}.{kind}"
+        part.to_parquet(path, index=False) if kind == "parquet" else part.to_csv(path, index=False)
+    for asked in (Asked(Knowledge("seq", "ac")), Asked(Knowledge("seq", "ac"), (name,), classes=False, written=False)):
+        one = engines("embedded", tmp_path / "data", Reading(), tmp_path)
+        other = engines("duckdb", tmp_path / "data", Reading(), tmp_path / "work")
+        wanted, found = one.count(asked), other.count(asked)
+        other.close()
+        assert list(found.table.decoded().items()) == list(wanted.table.decoded().items())
+
+
+@pytest.mark.parametrize("name", ["Case:Concept:Name", "CONCEPT:NAME", "Time:timestamp"])
+@pytest.mark.parametrize("before", [True, False])
+def test_names_that_differ_in_letter_case_only_are_refused(name: str, before: bool, tmp_path: Path) -> None:
+    """An engine would read the one for the other; in memory the exact one counts."""
+    import pandas as pd
+
+    own = {
+        "case:concept:name": ["1", "1"], "concept:name": ["a", "b"],
+        "time:timestamp": pd.to_datetime(["2024-01-01T00:00:00Z"] * 2),
+    }  # fmt: skip
+    other = {name: ["x", "x"]}
+    for kind in ("parquet", "csv"):
+        rows = pd.DataFrame({**other, **own} if before else {**own, **other})
+        path = tmp_path / f"log.{kind}"
+        rows.to_parquet(path, index=False) if kind == "parquet" else rows.to_csv(path, index=False)
+        with pytest.raises(InputError, match="letter case"):
+            opened(path, Reading())
+    table = Embedded(tmp_path / "log.parquet").count(Asked(Knowledge("seq", "ac"))).table
+    assert list(table.decoded()) == [(("a", "b"), ())]
+
+
+def test_a_name_that_duckdb_needs_itself_is_refused(tmp_path: Path) -> None:
+    """One line that names the column."""
+    import pandas as pd
+
+    rows = {"case:concept:name": ["1"], "concept:name": ["a"], "File_row_number": [3]}
+    rows["time:timestamp"] = list(pd.to_datetime(["2024-01-01T00:00:00Z"]))
+    pd.DataFrame(rows).to_parquet(tmp_path / "log.parquet", index=False)
+    engine = engines("duckdb", tmp_path / "log.parquet", Reading(), tmp_path / "work")
+    with pytest.raises(InputError, match="file_row_number"):
+        engine.count(Asked(Knowledge("seq", "ac")))
+    engine.close()
+
+
+@pytest.mark.parametrize("name", ["a*.parquet", "a?.parquet", "[a]b.parquet", "{ab,b}.parquet"])
+def test_names_that_an_engine_takes_for_patterns_are_refused(name: str, tmp_path: Path) -> None:
+    """`a*.parquet` beside `ab.parquet` would be read as both."""
+    for one in ("ab.parquet", name):
+        (tmp_path / one).touch()
+    with pytest.raises(InputError, match="pattern"):
+        opened(tmp_path, Reading())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -184,3 +185,29 @@ def test_the_least_count_of_a_release_is_the_one_that_is_published() -> None:
     log = EventLog.from_traces([(("A", "B"), None)] * 300)
     found = strict.release_variants(log, epsilon="0.1", delta_dp="1e-6")
     assert found.threshold == strict.released_from(Fraction(1, 10), Fraction(1, 10**6)) == 110
+
+
+@pytest.mark.parametrize(("scale", "reach"), [(1.0, 3), (10.0, 1), (1000.0, 4), (5e7, 0), (5e7, 10**9)])
+def test_the_share_of_draws_in_reach(scale: float, reach: int) -> None:
+    """By the sum of its chances, in exact arithmetic on the decimals of a."""
+    with localcontext() as context:
+        context.prec = 60
+        a = (-1 / Decimal(scale)).exp()
+        share = 1 - 2 * a ** (reach + 1) / (1 + a)
+    assert truncated.kept(scale, reach) == pytest.approx(float(share), rel=1e-9)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1/1000", "1/10"), ("1/100000", "1/100"), ("1/100000", "1/10")])
+def test_a_reach_far_below_the_scale_is_not_used(epsilon: str, delta: str) -> None:
+    """Hundreds of draws for one that is kept: noise without an end then, under its own threshold."""
+    chosen = rule_of(Fraction(epsilon), Fraction(delta))
+    assert chosen.reach is None
+    assert chosen.least == threshold(Fraction(epsilon), Fraction(delta))
+
+
+@given(st.fractions(Fraction(1, 10**5), Fraction(5)), st.fractions(Fraction(1, 10**6), Fraction(1, 2)))
+@settings(max_examples=100, deadline=None)
+def test_a_rule_keeps_enough_of_its_draws(epsilon: Fraction, delta: Fraction) -> None:
+    """One of twenty, whatever the terms."""
+    chosen = rule_of(epsilon, delta)
+    assert chosen.reach is None or truncated.kept(chosen.scale, chosen.reach) >= 0.05

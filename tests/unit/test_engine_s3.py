@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from stream.commands import execute
+from stream.engine.dataset import MARKER
 from tests.unit.test_engine_command import log, run, shown  # noqa: F401 - fixtures
 from tests.unit.test_store_s3 import network, server  # noqa: F401 - fixtures
 
@@ -52,8 +53,28 @@ def test_from_bucket_to_bucket(bucket: Any, log: Path, tmp_path: Path, capfdbina
 
 
 def test_what_a_killed_upload_left_goes_first(bucket: Any, capfdbinary: Any) -> None:
-    """Parts without a manifest are no release: the next run removes them."""
+    """Parts without a manifest, beside the marker of an upload, are no release: the next run removes them."""
     bucket.pipe_file(f"{OUT}/part-00007.parquet", b"half")
+    bucket.pipe_file(f"{OUT}/{MARKER}", b"of a killed run")
     run(capfdbinary, "anonymize", IN, "-o", OUT, "--engine", "duckdb", "--K", "5")
     bucket.invalidate_cache()
     assert sorted(name.rpartition("/")[2] for name in bucket.find(OUT)) == ["manifest.json", "part-00000.parquet"]
+
+
+@pytest.mark.parametrize("name", ["other.txt", "out/part-00007.parquet", "out/y=1/a.parquet"])
+def test_what_others_wrote_is_refused_and_stays(name: str, bucket: Any, capfdbinary: Any) -> None:
+    """Neither a bucket that is not empty nor a folder with files of others is written to."""
+    bucket.pipe_file(f"s3://releases/{name}", b"precious")
+    before = sorted(bucket.find("s3://releases"))
+    for target in (OUT, "s3://releases") if name.startswith("out") else ("s3://releases",):
+        assert execute(["anonymize", IN, "-o", target, "--engine", "duckdb", "--K", "5"]) == 2
+        assert capfdbinary.readouterr()[1].count(b"\n") == 1
+    bucket.invalidate_cache()
+    assert sorted(bucket.find("s3://releases")) == before
+    assert bucket.cat_file(f"s3://releases/{name}") == b"precious"
+
+
+def test_a_release_is_not_written_into_what_is_read(bucket: Any, capfdbinary: Any) -> None:
+    """One line; the log stays."""
+    assert execute(["anonymize", IN, "-o", f"{IN}/out", "--engine", "duckdb", "--K", "5"]) == 2
+    assert "overlaps" in capfdbinary.readouterr()[1].decode()

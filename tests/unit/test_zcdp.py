@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.dp import noise, strict
+from models.dp import noise, strict, zcdp
 from models.dp.audit import Pair, audit
 from models.dp.budget import Charge, parallel
 from models.dp.counts import threshold as laplace_threshold
@@ -271,3 +271,10 @@ def test_an_audit_refutes_noise_that_is_too_small_and_not_the_right_one() -> Non
     right = scale_of(rho)
     assert not audit(pair(right), 4000, delta=float(delta)).refutes(claimed)
     assert audit(pair(right / 6), 4000, delta=float(delta)).refutes(claimed)
+
+
+def test_a_rho_that_no_noise_can_have_is_named() -> None:
+    """Not epsilon, which was not given."""
+    with pytest.raises(InputError, match="lower rho") as caught:
+        zcdp.checked("1e9", "1e-6", 1)
+    assert "epsilon" not in str(caught.value)

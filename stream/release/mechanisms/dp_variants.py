@@ -12,7 +12,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from models.dp import series, strict
 from models.dp.accumulation import Shape
-from models.dp.budget import Charge
+from models.dp.budget import Charge, told
 from models.errors import InputError
 from models.knowledge import Knowledge
 from stream.release.contract import Applicability, Build, Exposure, Mechanism
@@ -124,13 +124,11 @@ def strict_promise(
     """The words of a strict release, or of a series of them in which each case counts `once`: formula, relation, unit,
     and what is not covered."""
     cases = "one case" if cases_per_person == 1 else f"{cases_per_person} cases"
-    formula = (
-        f"P[M(L) in S] <= exp({float(charge.epsilon):g}) P[M(L') in S] + {float(charge.delta):g} for every set S of"
-    )
+    formula = f"P[M(L) in S] <= exp({told(charge.epsilon)}) P[M(L') in S] + {told(charge.delta)} for every set S of"
     if charge.rho:
         formula = (
-            f"{float(charge.delta):g}-approximate {float(charge.rho):g}-zCDP, that is D_a(M(L) | E || M(L') | E') <= "
-            f"{float(charge.rho):g} a for every a > 1 and events E, E' that fail with chance {float(charge.delta):g} "
+            f"{told(charge.delta)}-approximate {told(charge.rho)}-zCDP, that is D_a(M(L) | E || M(L') | E') <= "
+            f"{told(charge.rho)} a for every a > 1 and events E, E' that fail with chance {told(charge.delta)} "
             "at most (budget.spent says as which epsilon and delta); M the mechanism of all"
         )
     what_adds, twice = ("rho", "four times in rho") if charge.rho else ("epsilon", "twice")

@@ -22,7 +22,7 @@ from stream.release.failpoints import Failpoint
 from stream.release.reason import Reason, texts
 from stream.release.recovery import finish, let_go, reject
 from stream.storage.entries import ApprovalBody, ApprovalEntry, ErasedEntry, Ruling, SealEntry
-from stream.storage.folder import replace_with, write_json
+from stream.storage.folder import json_bytes, replace_with, write_json
 
 if TYPE_CHECKING:
     from stream.release.documents import AuditDocument
@@ -38,12 +38,28 @@ LONGEST = 2000
 
 @dataclass(frozen=True, slots=True)
 class Ruled:
-    """What a decision came to. `reasons`: of the gate, where an approval was refused."""
+    """What a decision came to. `because`: what the gate has against the release, where an approval was refused, or let
+    pass with a warning; `again`: it was decided alike before, and nothing is new."""
 
     publication: str
     number: int
     ruling: Ruling
-    reasons: tuple[str, ...] = ()
+    because: tuple[Reason, ...] = ()
+    again: bool = False
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """As sentences."""
+        return tuple(texts(self.because))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an order to the daemon says of the release that it is about. `manifest`: sha256 of its manifest, where who
+    decided had it; `position`: of the order in the delta topic."""
+
+    manifest: str | None = None
+    position: int | None = None
 
 
 def check_words(by: str, why: str) -> None:
@@ -57,31 +73,55 @@ def check_words(by: str, why: str) -> None:
             raise InputError(f"{name} holds a line break or a control character; use one line")
 
 
-def decide(pipeline: Pipeline, number: int, order: Order, *, by: str, why: str) -> Ruled:
-    """Obey a person's decision, durably. InputError where the release is not held; one that was decided alike before is
-    finished, and answered as then."""
+UNSEEN = Known()
+"""Of a decision in the folder: the release is looked at there."""
+
+
+def decide(pipeline: Pipeline, number: int, order: Order, *, by: str, why: str, known: Known = UNSEEN) -> Ruled:
+    """Obey a person's decision, durably. InputError where the release is not held, or is not the one that was `known`;
+    one that was decided alike before is finished, and answered as then."""
     check_words(by, why)
     account = pipeline.account
+    if number in account.seals:
+        _refuse_unseen(account.seals[number], known)
     wanted: Ruling = "approved" if order == "approve" else "rejected"
     before = account.rulings.get(number)
     if before is not None and before.body.decision == wanted:
-        return Ruled(pipeline.name, number, wanted)
+        return Ruled(pipeline.name, number, wanted, again=True)
     if number not in account.held:
         raise InputError(f"release {number} of {pipeline.name} is not held: {_standing(pipeline, number)}")
+    warned: list[Reason] = []
     if order == "reject":
         standing = reject(pipeline, number, by=by, why=why)
     else:
-        reasons = review(pipeline, number)
+        reasons, warned = review(pipeline, number)
         if reasons:
             _append(pipeline, number, "refused", by, why, reasons)
-            return Ruled(pipeline.name, number, "refused", tuple(texts(reasons)))
+            return Ruled(pipeline.name, number, "refused", tuple(reasons))
         standing = _append(pipeline, number, "approved", by, why)
     if standing.body.decision != wanted:
         raise InputError(f"release {number} of {pipeline.name} was decided meanwhile: {standing.body.decision}")
     if wanted == "approved":
         pipeline.at(Failpoint.APPROVED)
         _release(pipeline, number, account.seals[number])
-    return Ruled(pipeline.name, number, wanted)
+    return Ruled(pipeline.name, number, wanted, tuple(warned))
+
+
+def _refuse_unseen(seal: SealEntry, known: Known) -> None:
+    """InputError where an order is about other bytes, or stands where the release was not cut yet: nobody had seen it,
+    and after a crash the ledger knows it before the order is read again."""
+    what = f"release {seal.sequence} of {seal.publication}"
+    if known.manifest is not None:
+        if known.manifest != seal.body.manifest:
+            raise InputError(f"{what} is another one than the order is about (its manifest has another sha256)")
+    elif known.position is not None and known.position <= _cut_at(seal):
+        raise InputError(f"{what} did not exist when the order was given; look at it, and repeat the order")
+
+
+def _cut_at(seal: SealEntry) -> int:
+    """The position of a release's cut, which its id names (`stream.fold.cut`); -1 where it names none."""
+    position = seal.cut.rsplit("/", 3)[1:2]
+    return int(position[0]) if position and position[0].isdigit() else -1
 
 
 def _standing(pipeline: Pipeline, number: int) -> str:
@@ -124,19 +164,36 @@ def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
 # the gate, asked again
 
 
-def review(pipeline: Pipeline, number: int) -> list[Reason]:
-    """What the gate has against a held release now. Its audit.json then also says what was measured now."""
-    audit = pipeline.audit_of(number)
+def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]:
+    """What the gate has against a held release now: reasons to refuse it, and what it leaves in spite of
+    (`on_violation = "warn"`). Its audit.json then says what was measured now; where it may leave also the bounds that
+    it was held against, and the warning, durably before the decision."""
+    audit, policy = pipeline.audit_of(number), pipeline.spec.gate
+    before = json_bytes(audit)
     others = released_since(pipeline, number)
     seal = pipeline.account.seals[number]
     record = pipeline.audience.record((pipeline.name, number), seal)
-    reasons = _erased(pipeline, record, seal)
+    refused = _erased(pipeline, record, seal)
     if others:
-        reasons += _beside(pipeline, audit, record, others)
-    policy = pipeline.spec.gate
+        refused += _beside(pipeline, audit, record, others)
+    found = gate.after_audit(policy, audit)
     if policy.on_violation != "warn":
-        reasons += gate.after_audit(policy, audit)
-    return reasons
+        refused += found
+    if not refused:
+        audit["bounds"] = policy.bounds
+        if found:
+            audit["gate"] = {"decision": "warned", "reasons": texts(found)}
+    if json_bytes(audit) != before:
+        _rewrite(pipeline, number, audit)
+    return refused, [] if refused else found
+
+
+def _rewrite(pipeline: Pipeline, number: int, audit: AuditDocument) -> None:
+    path = pipeline.folder.release(pipeline.name, number) / "audit.json"
+    replace_with(pipeline.folder.ops, path, write_json(audit))
+    if pipeline.mirror is not None:
+        operator = pipeline.account.seals[number].body.operator
+        pipeline.mirror.put_release(pipeline.name, operator, path.parent)
 
 
 def released_since(pipeline: Pipeline, number: int) -> list[Record]:
@@ -161,8 +218,10 @@ def _leaves(entry: Any) -> bool:
 def _beside(pipeline: Pipeline, audit: AuditDocument, record: Record, others: list[Record]) -> list[Reason]:
     """The attacks between a held release and what left since: of other publications, since its own waits for it."""
     mechanism = pipeline.spec.mechanism
-    if mechanism.remembers or mechanism.shares_memory:
-        last = others[-1]
+    own = [one for one in others if one.publication == pipeline.name]
+    continued = others if mechanism.shares_memory else own if mechanism.remembers else []
+    if continued:
+        last = continued[-1]
         told = (
             f"premise: release {last.sequence} of {last.publication} left since, and this one does not continue it; "
             "reject it: the next one does"
@@ -175,11 +234,6 @@ def _beside(pipeline: Pipeline, audit: AuditDocument, record: Record, others: li
     known = {(row.get("publication"), row["earlier"]) for row in anonymity.get("true_linker") or []}
     new = [one for one in others if (one.publication, one.sequence) not in known]
     anonymity["true_linker"] = [*(anonymity.get("true_linker") or []), *attacks.beside(record, new)]
-    path = pipeline.folder.release(pipeline.name, record.sequence) / "audit.json"
-    replace_with(pipeline.folder.ops, path, write_json(audit))
-    if pipeline.mirror is not None:
-        operator = pipeline.account.seals[record.sequence].body.operator
-        pipeline.mirror.put_release(pipeline.name, operator, path.parent)
     return []
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,10 @@ from models.knowledge import Knowledge
 from stream.release.documents import AuditDocument
 from stream.release.once import OncePerCase
 from stream.release.reason import Reason, texts
-from stream.storage.entries import Ruling
 from stream.storage.release_record import Record
+
+if TYPE_CHECKING:
+    from stream.release.approval import Ruled
 
 Reads = Literal["ledger", "release", "raw"]
 """What a decision may rest on: the ledger alone; the candidate as it would be released; anything beside them (the
@@ -119,8 +121,8 @@ class ReleaseObserver(Protocol):
     def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
         """A cut has its durable decision; `spent`: charges of the publication so far; `seconds`: how long it took."""
 
-    def ruled(self, publication: str, ruling: Ruling, audit: AuditDocument) -> None:
-        """A held release was decided on; `audit`: of that release."""
+    def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
+        """A held release was decided on, for the first time; `audit`: of one that leaves, where it can be read."""
 
     def late(self, letters: int) -> None:
         """Events too late for a publication were sent to the dead-letter queue."""

@@ -218,10 +218,8 @@ def _leaves(entry: Any) -> bool:
 def _beside(pipeline: Pipeline, audit: AuditDocument, record: Record, others: list[Record]) -> list[Reason]:
     """The attacks between a held release and what left since: of other publications, since its own waits for it."""
     mechanism = pipeline.spec.mechanism
-    own = [one for one in others if one.publication == pipeline.name]
-    continued = others if mechanism.shares_memory else own if mechanism.remembers else []
-    if continued:
-        last = continued[-1]
+    if mechanism.remembers or mechanism.shares_memory:
+        last = others[-1]
         told = (
             f"premise: release {last.sequence} of {last.publication} left since, and this one does not continue it; "
             "reject it: the next one does"

@@ -16,7 +16,7 @@ from models.errors import InputError
 from stream.commands import execute
 from stream.config import sources
 from stream.fold.fold import Fold
-from stream.fold.records import Command
+from stream.fold.records import Command, Delta
 from stream.metrics.exporter import Metrics
 from stream.metrics.observer import MetricsObserver
 from stream.operations import approval
@@ -184,11 +184,10 @@ def test_a_paused_publication_publishes_no_approved_release(world: Path) -> None
 
 def test_a_gap_stops_approvals(world: Path) -> None:
     """Nothing is released while events are missing; what was built before they were lost is no exception."""
-    from stream.fold.records import Delta
-
     with opened(world) as one:
-        list(one.fold.apply(0, Delta(src="log", p=0, prev=-1, last=3, n=0)))
-        list(one.fold.apply(1, Delta(src="log", p=0, prev=7, last=9, n=0)))
+        key = one.fold.rules.key
+        list(one.fold.apply(0, Delta(src="log", p=0, prev=-1, last=3, n=0, key=key)))
+        list(one.fold.apply(1, Delta(src="log", p=0, prev=7, last=9, n=0, key=key)))
         assert one.fold.gap
         with pytest.raises(InputError, match="a gap stands"):
             one.obey("approve")
@@ -234,18 +233,6 @@ def test_the_audit_names_the_bounds_that_the_approval_was_held_against(tmp_path:
     assert json.loads(audit_of(tmp_path).read_text())["bounds"] == {"min_ka": 1}
     (told,) = [one for one in verdicts_of(tmp_path / "out") if one.publication == "plain"]
     assert (told.verdict, told.not_gated) == ("LIMITED", ("FA", "CA", "BA"))
-
-
-def test_a_mechanism_with_a_memory_of_its_own_is_not_overtaken_by_others(tmp_path: Path) -> None:
-    """`lcs-start` goes on from what its own publication released; another one has no part in that."""
-    sample(tmp_path)
-    longest = {"kind": "lcs-start", "L": 1, "K": 2, "C": 1.0}
-    configured(tmp_path, {**PLAIN, "mechanism": longest, "audit": {"bk_length": 1, "n": [0]}}, MANY)
-    replayed(tmp_path)
-    assert visible(tmp_path, "many") != []
-    with opened(tmp_path) as one:
-        ruled = one.obey("approve")
-    assert [reason for reason in ruled.reasons if "does not continue it" in reason] == []
 
 
 # audits that cannot be read

@@ -15,16 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
 from stream.fold.cases import digest
+from stream.release import audit_document as documents
 from stream.release import gate
 from stream.release.audit_document import KEPT_WHOLE
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.failpoints import Failpoint
+from stream.release.mechanisms import kinds
 from stream.release.reason import Reason, texts
-from stream.release.recovery import finish, let_go, reject
+from stream.release.recovery import Holder, finish, let_go, reject
+from stream.storage import variants
 from stream.storage.entries import ApprovalBody, ApprovalEntry, ErasedEntry, Ruling, SealEntry
 from stream.storage.folder import json_bytes, replace_with, write_json
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stream.release.documents import AuditDocument
     from stream.release.pipeline import Pipeline
     from stream.release.prior_releases import Key
@@ -173,7 +178,7 @@ def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]
     others = released_since(pipeline, number)
     seal = pipeline.account.seals[number]
     record = pipeline.audience.record((pipeline.name, number), seal)
-    refused = _erased(pipeline, record, seal)
+    refused = _erased(pipeline, number)
     if others:
         refused += _beside(pipeline, audit, record, others)
     found = gate.after_audit(policy, audit)
@@ -235,34 +240,57 @@ def _beside(pipeline: Pipeline, audit: AuditDocument, record: Record, others: li
     return []
 
 
-def _erased(pipeline: Pipeline, record: Record, seal: SealEntry) -> list[Reason]:
-    if not holds_erased(pipeline, record, seal):
+def _erased(pipeline: Pipeline, number: int) -> list[Reason]:
+    if not holds_erased(pipeline, number):
         return []
     return [Reason("premise", "premise: a case was erased since, which this release may show; reject it")]
 
 
-def holds_erased(pipeline: Pipeline, record: Record, seal: SealEntry) -> bool:
-    """Whether a held release shows, or may count, a case that was erased after its seal. Where its records are no cases
-    nobody can tell, and every erasure counts."""
+def holds_erased(holder: Holder, number: int) -> bool:
+    """Whether a held release shows, remembers, or may count a case that was erased after its seal. Where its records
+    are no cases, or its files are not here, nobody can tell, and every erasure counts."""
     stones: set[str] = set()
     since = False
-    for entry in pipeline.ledger.entries(pipeline.name):
-        if isinstance(entry, SealEntry) and entry.sequence == seal.sequence:
+    for entry in holder.ledger.entries():  # of a publication that is configured no more none is of its own
+        if isinstance(entry, SealEntry) and (entry.publication, entry.sequence) == (holder.name, number):
             since = True
         elif since and isinstance(entry, ErasedEntry):
             stones.update(entry.body.tombstones)
     if not stones:
         return False
-    named = [case for case in record.log.case_ids if case]
-    return not named or any(digest(case).hex() in stones for case in named)
+    folder = holder.folder.release(holder.name, number)
+    shown = folder / "variants.parquet"
+    named = [case for case in variants.read(shown).log.case_ids if case] if shown.is_file() else []
+    return not named or any(digest(case).hex() in stones for case in named) or _remembers(folder, stones)
 
 
-def reject_erased(pipeline: Pipeline) -> list[int]:
+def _remembers(folder: Path, stones: set[str]) -> bool:
+    """Whether what the mechanism remembers names an erased case, also one that the release does not show: cohorts of
+    other publications, and cases that wait for a cohort. The mechanism says which of its texts are cases."""
+    memory = documents.read_memory(folder)
+    gone = {text for text in _texts(memory) if digest(text).hex() in stones}
+    mechanism = kinds()[documents.read_audit(folder)["mechanism"]["kind"]]
+    return bool(gone) and mechanism.forget(memory, gone) != mechanism.forget(memory, ())
+
+
+def _texts(document: Any) -> set[str]:
+    """Every text of a JSON document, names of keys too."""
+    found: set[str] = set()
+    rest = [document]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, str):
+            found.add(one)
+        elif isinstance(one, dict):
+            rest += [*one, *one.values()]
+        elif isinstance(one, list):
+            rest += one
+    return found
+
+
+def reject_erased(holder: Holder) -> list[int]:
     """Reject the held releases that an erasure concerns. Called after the erasure is in the ledger."""
-    gone = []
-    for number in list(pipeline.account.held):
-        seal = pipeline.account.seals[number]
-        if holds_erased(pipeline, pipeline.audience.record((pipeline.name, number), seal), seal):
-            reject(pipeline, number, by="veilstream erase", why="a case was erased, which it may show")
-            gone.append(number)
+    gone = [number for number in holder.account.held if holds_erased(holder, number)]
+    for number in gone:
+        reject(holder, number, by="veilstream erase", why="a case was erased, which it may show")
     return gone

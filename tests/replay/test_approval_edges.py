@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,10 @@ from stream.operations.verify import verify
 from stream.release.approval import Ruled
 from stream.replay.log_source import log_facts
 from stream.runtime.service import ReleaseService
+from stream.storage import variants
 from stream.storage.entries import ApprovalEntry, SealEntry
+from stream.storage.folder import read_key
+from stream.values.pseudonym import Pseudonyms
 from tests.replay.approving import APPROVED_DP, PLAIN, configured, ledger, replayed, visible
 from tests.replay.crashing import sample
 
@@ -233,6 +237,55 @@ def test_the_audit_names_the_bounds_that_the_approval_was_held_against(tmp_path:
     assert json.loads(audit_of(tmp_path).read_text())["bounds"] == {"min_ka": 1}
     (told,) = [one for one in verdicts_of(tmp_path / "out") if one.publication == "plain"]
     assert (told.verdict, told.not_gated) == ("LIMITED", ("FA", "CA", "BA"))
+
+
+# erasures
+
+
+COHORTS: dict[str, Any] = {"mechanism": {"kind": "tlkc-cohorts", "L": 1, "K": 4, "C": 1.0}}
+COHORTS |= {"audit": {"bk_length": 1, "n": [0]}}
+
+
+def erase(world: Path, monkeypatch: pytest.MonkeyPatch, case: str, config: str = "approval.toml") -> None:
+    """`veilstream erase` of one case."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{case}\n".encode())))
+    assert execute(["erase", "-c", str(world / config), "-o", str(world / "out")]) == 0
+
+
+def test_a_held_release_that_only_remembers_an_erased_case_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cohorts remember what every publication of the audience shows: an approval would bring the case back there."""
+    sample(tmp_path)
+    config = configured(tmp_path, {**PLAIN, **COHORTS, "window": {"new_cases": 60}}, {**MANY, **COHORTS})
+    config.write_text(config.read_text().replace("[process]", '[process]\ncompletion.end_activities = ["d"]'))
+    replayed(tmp_path)
+    (held,) = approval.held(tmp_path / "out")
+    memory = audit_of(tmp_path, number=held.number).with_name("memory.json").read_text()
+    shown = set(variants.read(audit_of(tmp_path, number=held.number).with_name("variants.parquet")).log.case_ids)
+    key = Pseudonyms(read_key(tmp_path / "out" / "operator" / "key"))
+    only = [one for one in (f"case{number}" for number in range(100)) if key.case(one) in memory]
+    case = next(one for one in only if key.case(one) not in shown)
+    erase(tmp_path, monkeypatch, case)
+    assert rulings(tmp_path) == ["rejected"]
+    for path in tmp_path.glob("out/operator/*/*/memory.json"):
+        assert key.case(case) not in path.read_text()
+    assert verify(tmp_path / "out").problems == []
+
+
+def test_an_erasure_reaches_held_releases_of_former_publications(world: Path) -> None:
+    """The configuration names neither of them any more: what is held would stay with the case for ever."""
+    settings = sources.load(configured(world, MANY))
+    with closing(ReleaseService(settings, world / "out")) as service:
+        case = service.pseudonyms.case("case3")
+        fold = Fold(service.rules(embedded=True), log_facts(read_log(world / "log.xes")))
+        service.erase(fold, [case])
+    assert rulings(world) == ["rejected", "rejected"]
+    assert [one.publication for one in approval.held(world / "out")] == []
+    for name in ("plain", "private"):
+        own = world / "out" / "operator" / name
+        assert [path.name for path in (own / "000001").iterdir()] == ["audit.json"]
+        assert list((own / "held").iterdir()) == []
 
 
 # audits that cannot be read

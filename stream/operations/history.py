@@ -77,12 +77,13 @@ class History:
     rows: list[HistoryRow]
     audits: dict[tuple[str, int], AuditDocument]
 
-    def verdicts(self) -> list[Verdict]:
-        """What the releases that stand are together, for each publication."""
+    def verdicts(self, leaving: tuple[str, int] | None = None) -> list[Verdict]:
+        """What the releases that stand are together, for each publication; as if a held one had left too, where one is
+        named."""
         released: dict[str, list[AuditDocument]] = {row["publication"]: [] for row in self.rows}
         withheld: dict[str, list[list[str]]] = {name: [] for name in released}
         for row in self.rows:
-            if row["status"] in ("published", "sealed"):
+            if row["status"] in ("published", "sealed") or (row["publication"], row["sequence"]) == leaving:
                 released[row["publication"]].append(self.audits[row["publication"], row["sequence"]])
             elif row["status"] != "burned":
                 withheld[row["publication"]].append(row["reasons"])

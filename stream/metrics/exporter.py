@@ -30,8 +30,7 @@ from prometheus_client.registry import Collector
 from models.dp.budget import Charge
 from models.errors import InputError
 from stream.metrics.definitions import DEFINITIONS, PREFIX
-from stream.release.approval import Ruled
-from stream.release.contract import Decision
+from stream.release.contract import Decision, Ruled
 from stream.release.documents import AnonymitySection, AuditDocument, LeakageSection
 from stream.release.gate import MEASURES, GatePolicy, worst_anonymity
 from stream.release.manifest import software

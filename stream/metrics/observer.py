@@ -11,8 +11,7 @@ from models.dp.budget import Charge
 from models.errors import RefusedError
 from stream.config.settings import Settings
 from stream.metrics.exporter import RECENT, Metrics, published
-from stream.release.approval import Ruled
-from stream.release.contract import Decision
+from stream.release.contract import Decision, Ruled
 from stream.release.documents import AuditDocument
 from stream.release.gate import releases_left
 from stream.release.verdict import Series, judged

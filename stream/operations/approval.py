@@ -120,10 +120,7 @@ def decide(
         refuse_other_process(settings, folder)
         seal = _known(folder, publication, number)
     if settings.source is not None:
-        arguments = {"number": number, "by": by, "why": why}
-        if seal is not None:
-            arguments["manifest"] = seal.body.manifest
-        return _order(settings, publication, decision, arguments)
+        return _order(settings, publication, number, decision, by, why, seal)
     if folder is None:
         raise InputError("give the folder of the replay: its configuration has no [source]")
     return _in_place(settings, folder, publication, number, decision, by, why)
@@ -156,15 +153,19 @@ def _known(folder: Path, publication: str, number: int) -> SealEntry | None:
     raise InputError(f"{folder}: release {number} of {publication} was never sealed; {held_now}")
 
 
-def _order(settings: Settings, publication: str, decision: Order, arguments: dict[str, Any]) -> Decision:
+def _order(
+    settings: Settings, publication: str, number: int, decision: Order, by: str, why: str, seal: SealEntry | None
+) -> Decision:
+    """The order says which bytes it is about, where the folder beside it knows them."""
     from stream.daemon import operator_commands as orders
     from stream.fold.records import Command
 
     if settings.source is None:
         raise InputError("no [source] table: there is no daemon to give an order to")
+    manifest = {} if seal is None else {"manifest": seal.body.manifest}
+    arguments = {"number": number, "by": by, "why": why, **manifest}
     command = Command(name=decision, publication=publication, arguments=arguments)
     offset = orders.send(settings, settings.source, command)
-    number, by, why = arguments["number"], arguments["by"], arguments["why"]
     return Decision(publication, number, "ordered", by, why, offset=offset)
 
 

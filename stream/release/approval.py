@@ -19,6 +19,7 @@ from stream.release import audit_document as documents
 from stream.release import gate
 from stream.release.audit_document import KEPT_WHOLE
 from stream.release.audits.anonymity import CorrespondenceAudit
+from stream.release.contract import Ruled
 from stream.release.failpoints import Failpoint
 from stream.release.mechanisms import kinds
 from stream.release.reason import Reason, texts
@@ -39,23 +40,6 @@ Order = Literal["approve", "reject"]
 
 LONGEST = 2000
 """Characters of a name or a reason: it stands in a record of the delta topic and in the ledger."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ruled:
-    """What a decision came to. `because`: what the gate has against the release, where an approval was refused, or let
-    pass with a warning; `again`: it was decided alike before, and nothing is new."""
-
-    publication: str
-    number: int
-    ruling: Ruling
-    because: tuple[Reason, ...] = ()
-    again: bool = False
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """As sentences."""
-        return tuple(texts(self.because))
 
 
 @dataclass(frozen=True, slots=True)

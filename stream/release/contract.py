@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +26,8 @@ from models.knowledge import Knowledge
 from stream.release.documents import AuditDocument
 from stream.release.once import OncePerCase
 from stream.release.reason import Reason, texts
+from stream.storage.entries import Ruling
 from stream.storage.release_record import Record
-
-if TYPE_CHECKING:
-    from stream.release.approval import Ruled
 
 Reads = Literal["ledger", "release", "raw"]
 """What a decision may rest on: the ledger alone; the candidate as it would be released; anything beside them (the
@@ -113,6 +111,23 @@ class Decision:
     def waits(self) -> bool:
         """Whether the cut was refused for no other reason than that a person has yet to decide on an earlier one."""
         return self.status == "withheld" and {reason.code for reason in self.because} == {"held"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """What a decision came to. `because`: what the gate has against the release, where an approval was refused, or let
+    pass with a warning; `again`: it was decided alike before, and nothing is new."""
+
+    publication: str
+    number: int
+    ruling: Ruling
+    because: tuple[Reason, ...] = ()
+    again: bool = False
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """As sentences."""
+        return tuple(texts(self.because))
 
 
 class ReleaseObserver(Protocol):

@@ -27,11 +27,11 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.release.approval import UNSEEN, Known, Order, Ruled, decide
+from stream.release.approval import UNSEEN, Known, Order, decide
 from stream.release.attributes import GROUP
 from stream.release.audience import Audience, refuse_apart
 from stream.release.audit_document import AuditPart, read_audit
-from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
+from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver, Ruled
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing

@@ -23,7 +23,7 @@ from stream.metrics.observer import MetricsObserver
 from stream.operations import approval
 from stream.operations.history import verdicts_of
 from stream.operations.verify import verify
-from stream.release.approval import Ruled
+from stream.release.contract import Ruled
 from stream.replay.log_source import log_facts
 from stream.runtime.service import ReleaseService
 from stream.storage import variants

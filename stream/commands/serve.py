@@ -60,11 +60,14 @@ def command(
     from stream.console.server import Console, listen, serve
     from stream.console.sessions import Sessions, new_token, read_token
     from stream.daemon import logs
+    from stream.operations.approval import refuse_other_process
 
     where = address(host, behind_proxy)
     found = output_folder(folder, show_values=show_values)
     token = read_token(token_file) if token_file else new_token()
     orders = orders_from(config) if config else None
+    if orders is not None:
+        refuse_other_process(orders.settings, folder)
     with listen(where.host, port) as listening:
         taken = int(listening.getsockname()[1])
         # browsers send the cookies of a host to each of its ports: two consoles need two names

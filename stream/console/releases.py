@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from connectors.store.base import MANIFEST
 from stream.operations.approval import HeldRelease, held
+from stream.operations.history import History, entries, read
 from stream.operations.history import audit as audit_of
-from stream.operations.history import entries, read
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, worst_anonymity
-from stream.release.verdict import Verdict, verdicts
+from stream.release.verdict import Verdict, Word
 from stream.report.statement import Released, Statement, statement
 from stream.storage.entries import ApprovalEntry
 
@@ -41,12 +41,15 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A held release. `verdict`: of its publication, if this one left; `paper`: the statement that recipients would
-    get, None where another host has the files; `seen`: sum of the manifest that the page is about."""
+    """A held release. `verdict`: of its publication, if this one left and no other; None where its manifest or its
+    audit is not here; `changed`: verdicts of other publications that would then read otherwise; `paper`: the statement
+    that recipients would get, None where another host has the files; `seen`: sum of the manifest that the page is
+    about, empty without one."""
 
     release: HeldRelease
     since: str
     verdict: Verdict | None
+    changed: tuple[Verdict, ...]
     figures: tuple[Figure, ...]
     facts: tuple[tuple[str, str], ...]
     paper: Statement | None
@@ -74,8 +77,9 @@ class Decided:
 def queue(output: Path) -> list[Held]:
     """Every release that waits for a decision, those that wait for longest first."""
     waiting = held(output)
-    told = _verdicts(output, waiting) if waiting else {}
-    return [_shown(output, one, told.get(one.publication)) for one in waiting]
+    known = read(output) if waiting else History([], {})
+    now = {one.publication: one.verdict for one in known.verdicts()}
+    return [_shown(output, one, known, now) for one in waiting]
 
 
 def one_of(output: Path, publication: str, number: int) -> Held | None:
@@ -99,24 +103,18 @@ def _decided(output: Path) -> Iterator[Decided]:
             yield Decided(at, entry.publication, entry.sequence, body.decision, body.by, body.why, body.reasons)
 
 
-def _verdicts(output: Path, waiting: Sequence[HeldRelease]) -> dict[str, Verdict]:
-    """Of each publication with something held: what its releases are together once that has left too."""
-    known = read(output)
-    own = {(one.publication, one.number) for one in waiting}
-    released: dict[str, list[AuditDocument]] = {row["publication"]: [] for row in known.rows}
-    for row in known.rows:
-        key = (row["publication"], row["sequence"])
-        if row["status"] in ("published", "sealed") or key in own:
-            released[row["publication"]].append(known.audits[key])
-    return {one.publication: one for one in verdicts(released, {})}
-
-
-def _shown(output: Path, one: HeldRelease, verdict: Verdict | None) -> Held:
-    audit = audit_of(output, one.publication, one.number)
+def _shown(output: Path, one: HeldRelease, known: History, now: Mapping[str, Word]) -> Held:
+    key = (one.publication, one.number)
+    audit = audit_of(output, *key)
     path = one.files / MANIFEST
     digest = hashlib.sha256(path.read_bytes()).hexdigest() if one.manifest else ""
     paper = statement([Released(one.number, one.manifest, digest)], alone=True) if one.manifest else None
-    return Held(one, _moment(one.held_since), verdict, tuple(_figures(audit)), tuple(_facts(audit)), paper, digest)
+    then = known.verdicts(leaving=key) if one.manifest and audit else []
+    own = next((told for told in then if told.publication == one.publication), None)
+    others = (told for told in then if told.publication != one.publication)
+    changed = tuple(told for told in others if told.verdict != now.get(told.publication))
+    since, figures, facts = _moment(one.held_since), tuple(_figures(audit)), tuple(_facts(audit))
+    return Held(one, since, own, changed, figures, facts, paper, digest)
 
 
 def _figures(audit: AuditDocument) -> Iterator[Figure]:

@@ -83,9 +83,13 @@ class Console:
         session, fields = await self._guard.form(request)
         one = await self._held(request)
         given = {name: " ".join(fields.get(name, "").split()) for name in FIELDS}
+        if not one.seen:
+            raise web.HTTPConflict(
+                text="The files of this release are not here, so nobody can have read it. Nothing was recorded."
+            )
         if fields.get("seen") != one.seen:
             raise web.HTTPConflict(text="The release is not the one that your page was about. Read it again.")
-        wrong = _wrong(given)
+        wrong = _wrong(given, approvable=one.verdict is not None)
         if wrong:
             response = self._page(request, "release", page="held", one=one, wrong=wrong, given=given)
             response.set_status(web.HTTPUnprocessableEntity.status_code)
@@ -168,7 +172,7 @@ FIELDS = ("by", "why", "decision")
 OBEYS = "The daemon obeys when it has read so far."
 
 
-def _wrong(given: Mapping[str, str]) -> str:
+def _wrong(given: Mapping[str, str], *, approvable: bool) -> str:
     """What is missing or wrong in the form of a decision; empty where nothing is."""
     missing = [text for name, text in ASKED.items() if not given[name]]
     if missing:
@@ -178,6 +182,8 @@ def _wrong(given: Mapping[str, str]) -> str:
             return f"Nothing was recorded: {ASKED[name]} is longer than {LONGEST} characters."
         if not given[name].isprintable():
             return f"Nothing was recorded: {ASKED[name]} holds a control character."
+    if given["decision"] == "approve" and not approvable:
+        return "Nothing was recorded: the audit of this release is not here."
     return "" if given["decision"] in ("approve", "reject") else "Nothing was recorded: approve or reject."
 
 

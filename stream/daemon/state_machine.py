@@ -34,7 +34,6 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Config, Tick
 from stream.fold.rules import FoldRules, SourcePartition
-from stream.release.approval import Order
 from stream.release.erasure import apply_tombstones, erase, tombstones
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.schedule import RealClock
@@ -227,23 +226,18 @@ class Engine:
             for pipeline in self.service.pipelines.values() if missing else ():
                 pipeline.accept_gap(position, missing)
         elif command.name in ("approve", "reject"):
-            self._rule(command, "approve" if command.name == "approve" else "reject")
+            self._rule(position, command)
 
-    def _rule(self, command: Command, order: Order) -> None:
+    def _rule(self, position: int, command: Command) -> None:
         """Obey a person's decision on a held release."""
-        given = command.arguments
-        number = given.get("number")
-        if command.publication is None or not isinstance(number, int):
-            raise InputError("it names no publication and no number")
-        by, why = str(given.get("by", "")), str(given.get("why", ""))
-        ruled = self.service.rule(command.publication, number, order, by=by, why=why)
+        ruled = self.service.obey(self.fold, position, command)
         if ruled.ruling == "refused":
             log.error(
                 "release %d of %s is not published, and stays held: the gate no longer passes (%s)",
-                *(number, command.publication, "; ".join(ruled.reasons)),
+                *(ruled.number, ruled.publication, "; ".join(ruled.reasons)),
             )
         else:
-            log.info("release %d of %s is %s", number, command.publication, ruled.ruling)
+            log.info("release %d of %s is %s", ruled.number, ruled.publication, ruled.ruling)
 
     def _refuse_other_key(self, command: Command) -> None:
         used = self.fold.key or self.fold.rules.key

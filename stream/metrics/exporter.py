@@ -30,13 +30,12 @@ from prometheus_client.registry import Collector
 from models.dp.budget import Charge
 from models.errors import InputError
 from stream.metrics.definitions import DEFINITIONS, PREFIX
-from stream.release.contract import Decision
+from stream.release.contract import Decision, Ruled
 from stream.release.documents import AnonymitySection, AuditDocument, LeakageSection
 from stream.release.gate import MEASURES, GatePolicy, worst_anonymity
 from stream.release.manifest import software
 from stream.release.reason import CODES, Reason
 from stream.release.verdict import Word
-from stream.storage.entries import Ruling
 
 HOST = "127.0.0.1"
 """Figures derive from source data: loopback unless told otherwise."""
@@ -176,10 +175,11 @@ class Metrics:
         since = self._held.get(publication)
         return 0.0 if since is None else max(0.0, time.time() - since)
 
-    def ruled(self, publication: str, ruling: Ruling, audit: AuditDocument) -> None:
+    def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
         """A person's decision on a held release; one that leaves is the latest release from then on."""
-        if ruling == "approved":
-            self._leaves(publication, audit)
+        if ruled.ruling == "approved":
+            self._reasons("warned_reasons_total", ruled.publication, ruled.because)
+            self._leaves(ruled.publication, audit or AuditDocument())
 
     def resumed(self, publication: str, audit: AuditDocument) -> None:
         """The latest release of an earlier process: its figures, counted nowhere."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from typing import TYPE_CHECKING
 
 from models.dp.budget import Charge
+from models.errors import RefusedError
 from stream.config.settings import Settings
 from stream.metrics.exporter import RECENT, Metrics, published
-from stream.release.contract import Decision
+from stream.release.contract import Decision, Ruled
 from stream.release.documents import AuditDocument
 from stream.release.gate import releases_left
 from stream.release.verdict import Series, judged
-from stream.storage.entries import Ruling
 
 if TYPE_CHECKING:
     from stream.fold.fold import Fold
@@ -53,11 +54,11 @@ class MetricsObserver:
         self._budgets()
         self._held()
 
-    def ruled(self, publication: str, ruling: Ruling, audit: AuditDocument) -> None:
+    def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
         """A held release was decided on."""
-        self.metrics.ruled(publication, ruling, audit)
-        if ruling == "approved":
-            self._series.setdefault(publication, Series(publication)).add(audit)
+        self.metrics.ruled(ruled, audit)
+        if ruled.ruling == "approved":
+            self._series.setdefault(ruled.publication, Series(ruled.publication)).add(audit or AuditDocument())
             self._verdicts()
         self._held()
 
@@ -165,10 +166,12 @@ class MetricsObserver:
 
 
 def _last_audits(pipeline: Pipeline, most: int) -> list[AuditDocument]:
-    """Of the last releases that stand, oldest first. Of an older one than the last the files may be gone."""
-    numbers = pipeline.account.standing[-most:]
-    kept = [one for one in numbers[:-1] if (pipeline.folder.release(pipeline.name, one) / "audit.json").is_file()]
-    return [pipeline.audit_of(one) for one in [*kept, *numbers[-1:]]]
+    """Of the last releases that stand, oldest first, as far as they can be read: figures stop no release."""
+    found = []
+    for number in pipeline.account.standing[-most:]:
+        with contextlib.suppress(RefusedError):  # the series of the verdict has said so
+            found.append(pipeline.audit_of(number))
+    return found
 
 
 def serve(settings: Settings) -> Metrics | None:

@@ -11,10 +11,10 @@ from connectors.store.base import HELD, MANIFEST, parse_manifest
 from models.errors import InputError, RefusedError
 from stream.config.settings import Settings
 from stream.config.sources import of_folder
-from stream.operations.history import entries, read_json
+from stream.operations.history import entries, read_json, refuse_other_configuration
 from stream.release.approval import Order, check_words
 from stream.runtime.service import ReleaseService
-from stream.storage.entries import ApprovalEntry, ClaimEntry, Entry, SealEntry
+from stream.storage.entries import ApprovalEntry, Entry, SealEntry
 from stream.storage.folder import FolderLockedError, ledger_in
 from stream.storage.ledger import held_seals, is_copy, owner_of
 
@@ -115,34 +115,55 @@ def decide(
     else:
         ledger_in(folder_or_settings)
         settings, folder = of_folder(folder_or_settings), folder_or_settings
+    seal = None
     if folder is not None:
-        _known(folder, publication, number)
+        refuse_other_process(settings, folder)
+        seal = _known(folder, publication, number)
     if settings.source is not None:
-        return _order(settings, publication, number, decision, by, why)
+        return _order(settings, publication, number, decision, by, why, seal)
     if folder is None:
         raise InputError("give the folder of the replay: its configuration has no [source]")
     return _in_place(settings, folder, publication, number, decision, by, why)
 
 
-def _known(folder: Path, publication: str, number: int) -> None:
-    """InputError where no such release was ever sealed; what else stands in the way is said under the lock."""
+def refuse_other_process(settings: Settings, folder: Path) -> None:
+    """InputError where a folder is not of the configuration's process: a decision would be about its releases, and
+    another daemon would carry it out."""
     if not (folder / "operator" / "ledger.sqlite").is_file():
         return
+    owner, name = owner_of(ledger_in(folder)), settings.process.name
+    if owner != name:
+        raise InputError(
+            f"{folder}: belongs to process {owner!r}, and the configuration is of {name!r}; give the two that belong "
+            "together"
+        )
+
+
+def _known(folder: Path, publication: str, number: int) -> SealEntry | None:
+    """The seal of a release; None where the folder has no ledger. InputError where no such release was ever sealed;
+    what else stands in the way is said under the lock."""
+    if not (folder / "operator" / "ledger.sqlite").is_file():
+        return None
     found = [entry for entry in entries(folder) if isinstance(entry, SealEntry)]
-    if any((entry.publication, entry.sequence) == (publication, number) for entry in found):
-        return
+    for entry in found:
+        if (entry.publication, entry.sequence) == (publication, number):
+            return entry
     waiting = ", ".join(f"{seal.publication} {seal.sequence}" for seal in held_seals(entries(folder)))
     held_now = f"held are {waiting}" if waiting else "nothing is held there"
     raise InputError(f"{folder}: release {number} of {publication} was never sealed; {held_now}")
 
 
-def _order(settings: Settings, publication: str, number: int, decision: Order, by: str, why: str) -> Decision:
+def _order(
+    settings: Settings, publication: str, number: int, decision: Order, by: str, why: str, seal: SealEntry | None
+) -> Decision:
+    """The order says which bytes it is about, where the folder beside it knows them."""
     from stream.daemon import operator_commands as orders
     from stream.fold.records import Command
 
     if settings.source is None:
         raise InputError("no [source] table: there is no daemon to give an order to")
-    arguments = {"number": number, "by": by, "why": why}
+    manifest = {} if seal is None else {"manifest": seal.body.manifest}
+    arguments = {"number": number, "by": by, "why": why, **manifest}
     command = Command(name=decision, publication=publication, arguments=arguments)
     offset = orders.send(settings, settings.source, command)
     return Decision(publication, number, "ordered", by, why, offset=offset)
@@ -158,6 +179,7 @@ def _in_place(
         )
     if is_copy(ledger_in(folder)):
         raise InputError(f"{folder}: is the folder of a daemon; give its configuration with -c")
+    refuse_other_configuration(settings, folder)  # before opening, which finishes what a crash left
     try:
         service = ReleaseService(settings, folder)
     except FolderLockedError:
@@ -165,9 +187,6 @@ def _in_place(
             f"{folder}: another veilstream process is using this folder; decide when it has ended"
         ) from (None)
     try:
-        claims = [entry.body.config for entry in service.ledger.entries("") if isinstance(entry, ClaimEntry)]
-        if claims and claims[0] not in (None, settings.digest):
-            raise InputError(f"{folder}: its replay began with another configuration; give that one with -c")
         ruled = service.rule(publication, number, decision, by=by, why=why)
     finally:
         service.close()

@@ -7,20 +7,18 @@ from pathlib import Path
 
 from models.errors import InputError
 from stream.config.settings import Settings
+from stream.operations.history import refuse_other_configuration
 from stream.release.erasure import ErasureReport
 from stream.runtime.service import ReleaseService
-from stream.storage.entries import ClaimEntry
 from stream.storage.folder import ledger_in
 
 
 def erase_in_folder(settings: Settings, output: Path, cases: Sequence[str]) -> ErasureReport:
     """Erase cases (by raw id) from the checkpointed state and the operator's files of a replay's folder."""
     ledger_in(output, "a replay")
+    refuse_other_configuration(settings, output)
     service = ReleaseService(settings, output)
     try:
-        claims = [entry.body.config for entry in service.ledger.entries("") if isinstance(entry, ClaimEntry)]
-        if claims and claims[0] not in (None, settings.digest):
-            raise InputError(f"{output}: its replay began with another configuration; give that one with -c")
         loaded = service.checkpoints.load()
         if loaded is None:
             raise InputError(f"{output}: there is no checkpoint to erase from; let the replay make one first")

@@ -11,11 +11,21 @@ from typing import Any, Literal, TypedDict, cast
 import msgspec
 
 from models.errors import InputError
+from stream.config.settings import Settings
+from stream.release.audit_document import AuditPart
 from stream.release.contract import WAITS
 from stream.release.documents import AuditDocument
 from stream.release.reason import ruled
 from stream.release.verdict import Verdict, verdicts
-from stream.storage.entries import ApprovalEntry, BurnedEntry, Entry, PublishedEntry, SealEntry, WithheldEntry
+from stream.storage.entries import (
+    ApprovalEntry,
+    BurnedEntry,
+    ClaimEntry,
+    Entry,
+    PublishedEntry,
+    SealEntry,
+    WithheldEntry,
+)
 from stream.storage.folder import ledger_in
 from stream.storage.ledger import open_readonly
 
@@ -23,6 +33,14 @@ from stream.storage.ledger import open_readonly
 def entries(output: Path) -> list[Entry]:
     """All ledger entries of an output folder. InputError where it is none of ours."""
     return open_readonly(ledger_in(output))
+
+
+def refuse_other_configuration(settings: Settings, output: Path) -> None:
+    """InputError where a replay of another configuration made the folder: its gate would be another. Asked before the
+    folder is opened, which finishes under the configuration given what a crash left."""
+    claims = [entry.body.config for entry in entries(output) if isinstance(entry, ClaimEntry)]
+    if claims and claims[0] not in (None, settings.digest):
+        raise InputError(f"{output}: its replay began with another configuration; give that one with -c")
 
 
 Status = Literal["withheld", "sealed", "published", "burned", "held", "rejected", "superseded"]
@@ -59,12 +77,13 @@ class History:
     rows: list[HistoryRow]
     audits: dict[tuple[str, int], AuditDocument]
 
-    def verdicts(self) -> list[Verdict]:
-        """What the releases that stand are together, for each publication."""
+    def verdicts(self, leaving: tuple[str, int] | None = None) -> list[Verdict]:
+        """What the releases that stand are together, for each publication; as if a held one had left too, where one is
+        named."""
         released: dict[str, list[AuditDocument]] = {row["publication"]: [] for row in self.rows}
         withheld: dict[str, list[list[str]]] = {name: [] for name in released}
         for row in self.rows:
-            if row["status"] in ("published", "sealed"):
+            if row["status"] in ("published", "sealed") or (row["publication"], row["sequence"]) == leaving:
                 released[row["publication"]].append(self.audits[row["publication"], row["sequence"]])
             elif row["status"] != "burned":
                 withheld[row["publication"]].append(row["reasons"])
@@ -83,24 +102,6 @@ def read(output: Path) -> History:
 def verdicts_of(output: Path) -> list[Verdict]:
     """What the releases that stand are together, for each publication of an output folder."""
     return read(output).verdicts()
-
-
-class _Part(TypedDict, total=False):
-    """Of audit.json what rows and verdicts read, as it stands there; the rest is skipped where it is decoded."""
-
-    sequence: Any
-    cut: Any
-    trigger: Any
-    counts: Any
-    gate: Any
-    audience: Any
-    budget: Any
-    bounds: Any
-    anonymity: Any
-    mechanism: Any
-    minimality: Any
-    cohorts: Any
-    loss: Any
 
 
 def audit(output: Path, publication: str, sequence: int) -> AuditDocument:
@@ -142,7 +143,7 @@ def _rows(
             yield _row(entry, "withheld", cast(AuditDocument, entry.body.audit), entry.body.reasons)
         elif isinstance(entry, SealEntry):
             status: Status = "burned" if number in burned else "published" if number in published else "sealed"
-            known[number] = _read_audit(output, *number, _Part)
+            known[number] = _read_audit(output, *number, AuditPart)
             reasons: list[str] | None = None
             if status == "sealed" and entry.body.held_at is not None:
                 status, reasons = _decided(rulings.get(number))

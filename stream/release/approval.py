@@ -15,16 +15,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
 from stream.fold.cases import digest
+from stream.release import audit_document as documents
 from stream.release import gate
 from stream.release.audit_document import KEPT_WHOLE
 from stream.release.audits.anonymity import CorrespondenceAudit
+from stream.release.contract import Ruled
 from stream.release.failpoints import Failpoint
+from stream.release.mechanisms import kinds
 from stream.release.reason import Reason, texts
-from stream.release.recovery import finish, let_go, reject
+from stream.release.recovery import Holder, finish, let_go, reject
+from stream.storage import variants
 from stream.storage.entries import ApprovalBody, ApprovalEntry, ErasedEntry, Ruling, SealEntry
-from stream.storage.folder import replace_with, write_json
+from stream.storage.folder import json_bytes, replace_with, write_json
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stream.release.documents import AuditDocument
     from stream.release.pipeline import Pipeline
     from stream.release.prior_releases import Key
@@ -37,13 +43,12 @@ LONGEST = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Ruled:
-    """What a decision came to. `reasons`: of the gate, where an approval was refused."""
+class Known:
+    """What an order to the daemon says of the release that it is about. `manifest`: sha256 of its manifest, where who
+    decided had it; `position`: of the order in the delta topic."""
 
-    publication: str
-    number: int
-    ruling: Ruling
-    reasons: tuple[str, ...] = ()
+    manifest: str | None = None
+    position: int | None = None
 
 
 def check_words(by: str, why: str) -> None:
@@ -57,31 +62,55 @@ def check_words(by: str, why: str) -> None:
             raise InputError(f"{name} holds a line break or a control character; use one line")
 
 
-def decide(pipeline: Pipeline, number: int, order: Order, *, by: str, why: str) -> Ruled:
-    """Obey a person's decision, durably. InputError where the release is not held; one that was decided alike before is
-    finished, and answered as then."""
+UNSEEN = Known()
+"""Of a decision in the folder: the release is looked at there."""
+
+
+def decide(pipeline: Pipeline, number: int, order: Order, *, by: str, why: str, known: Known = UNSEEN) -> Ruled:
+    """Obey a person's decision, durably. InputError where the release is not held, or is not the one that was `known`;
+    one that was decided alike before is finished, and answered as then."""
     check_words(by, why)
     account = pipeline.account
+    if number in account.seals:
+        _refuse_unseen(account.seals[number], known)
     wanted: Ruling = "approved" if order == "approve" else "rejected"
     before = account.rulings.get(number)
     if before is not None and before.body.decision == wanted:
-        return Ruled(pipeline.name, number, wanted)
+        return Ruled(pipeline.name, number, wanted, again=True)
     if number not in account.held:
         raise InputError(f"release {number} of {pipeline.name} is not held: {_standing(pipeline, number)}")
+    warned: list[Reason] = []
     if order == "reject":
         standing = reject(pipeline, number, by=by, why=why)
     else:
-        reasons = review(pipeline, number)
+        reasons, warned = review(pipeline, number)
         if reasons:
             _append(pipeline, number, "refused", by, why, reasons)
-            return Ruled(pipeline.name, number, "refused", tuple(texts(reasons)))
+            return Ruled(pipeline.name, number, "refused", tuple(reasons))
         standing = _append(pipeline, number, "approved", by, why)
     if standing.body.decision != wanted:
         raise InputError(f"release {number} of {pipeline.name} was decided meanwhile: {standing.body.decision}")
     if wanted == "approved":
         pipeline.at(Failpoint.APPROVED)
         _release(pipeline, number, account.seals[number])
-    return Ruled(pipeline.name, number, wanted)
+    return Ruled(pipeline.name, number, wanted, tuple(warned))
+
+
+def _refuse_unseen(seal: SealEntry, known: Known) -> None:
+    """InputError where an order is about other bytes, or stands where the release was not cut yet: nobody had seen it,
+    and after a crash the ledger knows it before the order is read again."""
+    what = f"release {seal.sequence} of {seal.publication}"
+    if known.manifest is not None:
+        if known.manifest != seal.body.manifest:
+            raise InputError(f"{what} is another one than the order is about (its manifest has another sha256)")
+    elif known.position is not None and known.position <= _cut_at(seal):
+        raise InputError(f"{what} did not exist when the order was given; look at it, and repeat the order")
+
+
+def _cut_at(seal: SealEntry) -> int:
+    """The position of a release's cut, which its id names (`stream.fold.cut`); -1 where it names none."""
+    position = seal.cut.rsplit("/", 3)[1:2]
+    return int(position[0]) if position and position[0].isdigit() else -1
 
 
 def _standing(pipeline: Pipeline, number: int) -> str:
@@ -124,19 +153,36 @@ def _release(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
 # the gate, asked again
 
 
-def review(pipeline: Pipeline, number: int) -> list[Reason]:
-    """What the gate has against a held release now. Its audit.json then also says what was measured now."""
-    audit = pipeline.audit_of(number)
+def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]:
+    """What the gate has against a held release now: reasons to refuse it, and what it leaves in spite of
+    (`on_violation = "warn"`). Its audit.json then says what was measured now; where it may leave also the bounds that
+    it was held against, and the warning, durably before the decision."""
+    audit, policy = pipeline.audit_of(number), pipeline.spec.gate
+    before = json_bytes(audit)
     others = released_since(pipeline, number)
     seal = pipeline.account.seals[number]
     record = pipeline.audience.record((pipeline.name, number), seal)
-    reasons = _erased(pipeline, record, seal)
+    refused = _erased(pipeline, number)
     if others:
-        reasons += _beside(pipeline, audit, record, others)
-    policy = pipeline.spec.gate
+        refused += _beside(pipeline, audit, record, others)
+    found = gate.after_audit(policy, audit)
     if policy.on_violation != "warn":
-        reasons += gate.after_audit(policy, audit)
-    return reasons
+        refused += found
+    if not refused:
+        audit["bounds"] = policy.bounds
+        if found:
+            audit["gate"] = {"decision": "warned", "reasons": texts(found)}
+    if json_bytes(audit) != before:
+        _rewrite(pipeline, number, audit)
+    return refused, [] if refused else found
+
+
+def _rewrite(pipeline: Pipeline, number: int, audit: AuditDocument) -> None:
+    path = pipeline.folder.release(pipeline.name, number) / "audit.json"
+    replace_with(pipeline.folder.ops, path, write_json(audit))
+    if pipeline.mirror is not None:
+        operator = pipeline.account.seals[number].body.operator
+        pipeline.mirror.put_release(pipeline.name, operator, path.parent)
 
 
 def released_since(pipeline: Pipeline, number: int) -> list[Record]:
@@ -175,42 +221,60 @@ def _beside(pipeline: Pipeline, audit: AuditDocument, record: Record, others: li
     known = {(row.get("publication"), row["earlier"]) for row in anonymity.get("true_linker") or []}
     new = [one for one in others if (one.publication, one.sequence) not in known]
     anonymity["true_linker"] = [*(anonymity.get("true_linker") or []), *attacks.beside(record, new)]
-    path = pipeline.folder.release(pipeline.name, record.sequence) / "audit.json"
-    replace_with(pipeline.folder.ops, path, write_json(audit))
-    if pipeline.mirror is not None:
-        operator = pipeline.account.seals[record.sequence].body.operator
-        pipeline.mirror.put_release(pipeline.name, operator, path.parent)
     return []
 
 
-def _erased(pipeline: Pipeline, record: Record, seal: SealEntry) -> list[Reason]:
-    if not holds_erased(pipeline, record, seal):
+def _erased(pipeline: Pipeline, number: int) -> list[Reason]:
+    if not holds_erased(pipeline, number):
         return []
     return [Reason("premise", "premise: a case was erased since, which this release may show; reject it")]
 
 
-def holds_erased(pipeline: Pipeline, record: Record, seal: SealEntry) -> bool:
-    """Whether a held release shows, or may count, a case that was erased after its seal. Where its records are no cases
-    nobody can tell, and every erasure counts."""
+def holds_erased(holder: Holder, number: int) -> bool:
+    """Whether a held release shows, remembers, or may count a case that was erased after its seal. Where its records
+    are no cases, or its files are not here, nobody can tell, and every erasure counts."""
     stones: set[str] = set()
     since = False
-    for entry in pipeline.ledger.entries(pipeline.name):
-        if isinstance(entry, SealEntry) and entry.sequence == seal.sequence:
+    for entry in holder.ledger.entries():  # of a publication that is configured no more none is of its own
+        if isinstance(entry, SealEntry) and (entry.publication, entry.sequence) == (holder.name, number):
             since = True
         elif since and isinstance(entry, ErasedEntry):
             stones.update(entry.body.tombstones)
     if not stones:
         return False
-    named = [case for case in record.log.case_ids if case]
-    return not named or any(digest(case).hex() in stones for case in named)
+    folder = holder.folder.release(holder.name, number)
+    shown = folder / "variants.parquet"
+    named = [case for case in variants.read(shown).log.case_ids if case] if shown.is_file() else []
+    return not named or any(digest(case).hex() in stones for case in named) or _remembers(folder, stones)
 
 
-def reject_erased(pipeline: Pipeline) -> list[int]:
+def _remembers(folder: Path, stones: set[str]) -> bool:
+    """Whether what the mechanism remembers names an erased case, also one that the release does not show: cohorts of
+    other publications, and cases that wait for a cohort. The mechanism says which of its texts are cases."""
+    memory = documents.read_memory(folder)
+    gone = {text for text in _texts(memory) if digest(text).hex() in stones}
+    mechanism = kinds()[documents.read_audit(folder)["mechanism"]["kind"]]
+    return bool(gone) and mechanism.forget(memory, gone) != mechanism.forget(memory, ())
+
+
+def _texts(document: Any) -> set[str]:
+    """Every text of a JSON document, names of keys too."""
+    found: set[str] = set()
+    rest = [document]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, str):
+            found.add(one)
+        elif isinstance(one, dict):
+            rest += [*one, *one.values()]
+        elif isinstance(one, list):
+            rest += one
+    return found
+
+
+def reject_erased(holder: Holder) -> list[int]:
     """Reject the held releases that an erasure concerns. Called after the erasure is in the ledger."""
-    gone = []
-    for number in list(pipeline.account.held):
-        seal = pipeline.account.seals[number]
-        if holds_erased(pipeline, pipeline.audience.record((pipeline.name, number), seal), seal):
-            reject(pipeline, number, by="veilstream erase", why="a case was erased, which it may show")
-            gone.append(number)
+    gone = [number for number in holder.account.held if holds_erased(holder, number)]
+    for number in gone:
+        reject(holder, number, by="veilstream erase", why="a case was erased, which it may show")
     return gone

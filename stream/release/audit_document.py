@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import msgspec
 
@@ -96,17 +96,36 @@ def beside(name: str) -> str:
     return name.replace("log.", "accumulated.", 1)
 
 
-def read(path: Path) -> Any:
-    """A document of a sealed release on the operator's side; RefusedError where it is gone or damaged."""
+class AuditPart(TypedDict, total=False):
+    """Of audit.json what rows and verdicts read, as it stands there; the rest is skipped where it is decoded."""
+
+    sequence: Any
+    cut: Any
+    trigger: Any
+    counts: Any
+    gate: Any
+    audience: Any
+    budget: Any
+    bounds: Any
+    anonymity: Any
+    mechanism: Any
+    minimality: Any
+    cohorts: Any
+    loss: Any
+
+
+def read(path: Path, kind: Any = Any) -> Any:
+    """A document of a sealed release on the operator's side, or the keys of it that a TypedDict names; RefusedError
+    where it is gone or damaged."""
     try:
-        return msgspec.json.decode(path.read_bytes())
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         raise RefusedError(f"{path}: cannot be read; restore it from a backup") from None
 
 
-def read_audit(folder: Path) -> AuditDocument:
-    """audit.json of a sealed release."""
-    document: AuditDocument = read(folder / "audit.json")
+def read_audit(folder: Path, kind: Any = Any) -> AuditDocument:
+    """audit.json of a sealed release, or the keys of it that a TypedDict names."""
+    document: AuditDocument = read(folder / "audit.json", kind)
     return document
 
 

@@ -113,14 +113,31 @@ class Decision:
         return self.status == "withheld" and {reason.code for reason in self.because} == {"held"}
 
 
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """What a decision came to. `because`: what the gate has against the release, where an approval was refused, or let
+    pass with a warning; `again`: it was decided alike before, and nothing is new."""
+
+    publication: str
+    number: int
+    ruling: Ruling
+    because: tuple[Reason, ...] = ()
+    again: bool = False
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """As sentences."""
+        return tuple(texts(self.because))
+
+
 class ReleaseObserver(Protocol):
     """Who is told of every durable decision (metrics). It may only count: whatever it does decides nothing."""
 
     def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
         """A cut has its durable decision; `spent`: charges of the publication so far; `seconds`: how long it took."""
 
-    def ruled(self, publication: str, ruling: Ruling, audit: AuditDocument) -> None:
-        """A held release was decided on; `audit`: of that release."""
+    def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
+        """A held release was decided on, for the first time; `audit`: of one that leaves, where it can be read."""
 
     def late(self, letters: int) -> None:
         """Events too late for a publication were sent to the dead-letter queue."""

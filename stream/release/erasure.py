@@ -8,17 +8,22 @@ refuses the case too.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
+from connectors.store.base import Store
 from stream.fold.cases import digest
 from stream.release.approval import reject_erased
 from stream.release.audience import Audience
+from stream.release.failpoints import Hook, nothing
 from stream.release.pipeline import Pipeline
+from stream.release.recovery import bring_own, clear, shows_cases
+from stream.release.schedule import ReleaseClock
 from stream.storage import variants
-from stream.storage.entries import ErasedBody, ErasedEntry
+from stream.storage.entries import Entry, ErasedBody, ErasedEntry, SealEntry
 from stream.storage.folder import OperatorFolder, replace_with
-from stream.storage.ledger import Ledger
+from stream.storage.ledger import Account, Ledger
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
 
@@ -41,6 +46,8 @@ class Releases(Protocol):
     audiences: list[Audience]
     folder: OperatorFolder
     mirror: Mirror | None
+    store: Store
+    clock: ReleaseClock
 
 
 def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> ErasureReport:
@@ -88,6 +95,8 @@ def finish(service: Releases) -> None:
     gone = tombstones(service)
     for pipeline in service.pipelines.values() if gone else ():
         reject_erased(pipeline)
+    for former in _former(service) if gone else ():
+        _reject_former(former)
     for audience in service.audiences if gone else ():
         held = [{case for case in record.log.case_ids if case and digest(case) in gone} for record in audience.earlier]
         known = set().union(*held)
@@ -102,6 +111,40 @@ def finish(service: Releases) -> None:
     if service.mirror is not None:
         for pipeline in service.pipelines.values():
             service.mirror.renew(pipeline.name, pipeline.account, service.folder)
+
+
+@dataclass(slots=True)
+class _Former:
+    """A publication with held releases that the configuration no longer names."""
+
+    name: str
+    ledger: Ledger
+    account: Account
+    store: Store
+    folder: OperatorFolder
+    mirror: Mirror | None
+    clock: ReleaseClock
+    at: Hook = nothing
+
+
+def _former(service: Releases) -> list[_Former]:
+    held = {entry.publication for entry in service.ledger.entries() if _was_held(entry)} - set(service.pipelines)
+    shared = (service.store, service.folder, service.mirror, service.clock)
+    return [_Former(name, service.ledger, Account(service.ledger, name), *shared) for name in sorted(held)]
+
+
+def _was_held(entry: Entry) -> bool:
+    return isinstance(entry, SealEntry) and entry.body.held_at is not None
+
+
+def _reject_former(former: _Former) -> None:
+    """Nothing else looks at its held releases until the publication is configured again."""
+    for number in former.account.held:
+        bring_own(former, number, former.account.seals[number])
+    reject_erased(former)
+    for number in sorted(former.account.rejected):
+        if shows_cases(former, number):  # a crash came before
+            clear(former, number)
 
 
 def _rewritten(service: Releases, record: Record, cases: set[str]) -> Record:

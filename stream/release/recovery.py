@@ -14,16 +14,36 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from connectors.store.base import Store
 from models.errors import InputError, RefusedError
-from stream.release.failpoints import Failpoint
+from stream.release.failpoints import Failpoint, Hook
+from stream.release.schedule import ReleaseClock
 from stream.storage.entries import ApprovalBody, ApprovalEntry, BurnedEntry, NoteBody, NoteEntry, Ruling, SealEntry
-from stream.storage.ledger import Ledger
+from stream.storage.folder import OperatorFolder
+from stream.storage.ledger import Account, Ledger
+from stream.storage.mirror import Mirror
 
 if TYPE_CHECKING:
     from stream.release.pipeline import Pipeline
+
+
+class Holder(Protocol):
+    """What a held release needs to be rejected: a publication's pipeline, or what is left of a publication that the
+    configuration no longer names."""
+
+    name: str
+    ledger: Ledger
+    account: Account
+    store: Store
+    folder: OperatorFolder
+    mirror: Mirror | None
+    clock: ReleaseClock
+
+    @property
+    def at(self) -> Hook:
+        """Called at each step, for tests of crashes."""
 
 
 def compare(ledger: Ledger, store: Store, process: str, configured: Collection[str]) -> None:
@@ -70,7 +90,7 @@ def recover(pipeline: Pipeline) -> None:
         if number in account.burned:
             continue
         if number in account.rejected:
-            if _shows_cases(pipeline, number):
+            if shows_cases(pipeline, number):
                 clear(pipeline, number)
             continue
         if number in account.held:
@@ -80,7 +100,7 @@ def recover(pipeline: Pipeline) -> None:
             let_go(pipeline, number, seal)
         if _waits(pipeline, number, seal):
             pipeline.waiting[number] = seal
-            _bring_own(pipeline, number, seal)
+            bring_own(pipeline, number, seal)
         else:
             finish(pipeline, number, seal)
     kept = [*pipeline.waiting.values(), *(account.seals[number] for number in account.held)]
@@ -94,7 +114,7 @@ def recover(pipeline: Pipeline) -> None:
 def _keep_held(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
     """A held release stays as it was sealed, with the mirror's copy of its bytes where this host has none; where they
     are gone its number is burned."""
-    _bring_own(pipeline, number, seal)
+    bring_own(pipeline, number, seal)
     _bring_held(pipeline, number, seal)
     if not pipeline.store.keeps(pipeline.name, seal.body.temporary, seal.body.manifest):
         pipeline.account.append(BurnedEntry(publication=pipeline.name, cut=seal.cut, sequence=number))
@@ -129,7 +149,7 @@ def supersede(pipeline: Pipeline) -> list[int]:
     return gone
 
 
-def reject(pipeline: Pipeline, number: int, *, by: str, why: str, ruling: Ruling = "rejected") -> ApprovalEntry:
+def reject(pipeline: Holder, number: int, *, by: str, why: str, ruling: Ruling = "rejected") -> ApprovalEntry:
     """Decide, durably, that a held release is never published, and delete its bytes. Its number and its charge stay
     used. Returns the decision that stands."""
     body = ApprovalBody(decision=ruling, by=by, why=why, at=pipeline.clock.now())
@@ -145,7 +165,7 @@ SHOWING = ("variants.parquet", "memory.json")
 """The operator's files of a release that name cases."""
 
 
-def _shows_cases(pipeline: Pipeline, number: int) -> bool:
+def shows_cases(pipeline: Holder, number: int) -> bool:
     """Whether something of a rejected release is still here."""
     name, seal = pipeline.name, pipeline.account.seals[number]
     own, unnamed = pipeline.folder.release(name, number), pipeline.folder.path / name / seal.body.operator
@@ -153,10 +173,10 @@ def _shows_cases(pipeline: Pipeline, number: int) -> bool:
     return left or pipeline.store.keeps(name, seal.body.temporary)
 
 
-def clear(pipeline: Pipeline, number: int) -> None:
+def clear(pipeline: Holder, number: int) -> None:
     """Delete what shows cases of a rejected release; its audit stays, which says why."""
     name, seal = pipeline.name, pipeline.account.seals[number]
-    _bring_own(pipeline, number, seal)
+    bring_own(pipeline, number, seal)
     pipeline.store.drop(name, seal.body.temporary)
     for file in SHOWING:
         (pipeline.folder.release(name, number) / file).unlink(missing_ok=True)
@@ -212,7 +232,7 @@ def finish(pipeline: Pipeline, number: int, seal: SealEntry) -> bool:
         pipeline.at(Failpoint.RENAMED)
     if store.manifest_sha256(pipeline.name, number) != body.manifest:
         raise RefusedError(f"release {number} of {pipeline.name} in the store is not what the ledger sealed")
-    _bring_own(pipeline, number, seal)
+    bring_own(pipeline, number, seal)
     if number not in account.published:
         pipeline.announce(number, store.read_manifest(pipeline.name, number))
     return True
@@ -231,7 +251,7 @@ def publish_due(pipeline: Pipeline) -> None:
         pipeline.at(Failpoint.PUBLISHED)
 
 
-def _bring_own(pipeline: Pipeline, number: int, seal: SealEntry) -> None:
+def bring_own(pipeline: Holder, number: int, seal: SealEntry) -> None:
     """The operator's files of a sealed release, from where they were written or from the mirror."""
     pipeline.folder.commit(seal.body.operator, pipeline.name, number)
     if pipeline.mirror is not None and not pipeline.folder.release(pipeline.name, number).exists():

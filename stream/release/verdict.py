@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from models.dp.budget import told
@@ -138,6 +138,7 @@ class Series:
     _warned: AuditDocument | None = None
     _unmeasured: AuditDocument | None = None
     _rules: _RulesSeen = field(default_factory=_RulesSeen)
+    _lost: int = 0
 
     def refuse(self, reasons: Sequence[str]) -> None:
         """An attempt did not leave."""
@@ -145,8 +146,12 @@ class Series:
         self._why = reasons
 
     def add(self, audit: AuditDocument) -> None:
-        """The next release that stands."""
+        """The next release that stands; an empty audit where it is gone or damaged. That release counts as not
+        measured: what it promised nobody can tell, so it ends no promise of others either."""
         self.released += 1
+        if not audit:
+            self._lost += 1
+            return
         self._last = audit
         self._private = self._private and audit.get("budget") is not None
         if (audit.get("gate") or {}).get("decision") == "warned":
@@ -174,14 +179,26 @@ class Series:
 
     def verdict(self, plain: Sequence[str]) -> Verdict:
         """`plain`: publications for the same audience that leave without a promise of differential privacy."""
+        if self._last is None and self._lost:
+            return self._unread()
         if self._last is None:
             why = "; ".join(self._why) if self._why else "no window has closed"
             return Verdict(self.publication, "WITHHELD", f"nothing has left: {why}", None, (), 0, self.withheld)
         budget = self._last.get("budget")
         if budget is not None:
             others = tuple(other for other in plain if other != self.publication)
-            return _of_budget(self.publication, budget, (self.released, self.withheld), others)
+            told = _of_budget(self.publication, budget, (self.released, self.withheld), others)
+            if not self._lost or told.verdict == "DP VOID":
+                return told
+            return replace(told, verdict="LIMITED", sentence=f"{told.sentence}; {self._missing}")
         return self._of_counts(self._last)
+
+    @property
+    def _missing(self) -> str:
+        return f"{self._lost} of {self.released} audits are gone or damaged, so those releases count as not measured"
+
+    def _unread(self) -> Verdict:
+        return Verdict(self.publication, "LIMITED", self._missing, None, (), self.released, self.withheld)
 
     def _of_counts(self, last: AuditDocument) -> Verdict:
         name, smallest, rules = self.publication, self._smallest, self._rules.found(last)
@@ -196,6 +213,8 @@ class Series:
         if self._unmeasured is not None:
             why = (self._unmeasured.get("anonymity") or {}).get("reason") or "the audit is switched off"
             return Verdict(name, "LIMITED", f"attacks over the releases were not measured ({why})", *known)
+        if self._lost:
+            return Verdict(name, "LIMITED", f"{self._missing}{least}", *known)
         if open_:
             return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *known)
         asked = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)

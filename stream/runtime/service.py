@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +25,13 @@ from models.eventlog import Column, EventLog
 from stream.config.settings import Publication, Settings
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
-from stream.fold.records import AnyRecord, Delta, with_resources
+from stream.fold.records import AnyRecord, Command, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.release.approval import Order, Ruled, decide
+from stream.release.approval import UNSEEN, Known, Order, decide
 from stream.release.attributes import GROUP
 from stream.release.audience import Audience, refuse_apart
-from stream.release.audit_document import read_audit
-from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
+from stream.release.audit_document import AuditPart, read_audit
+from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver, Ruled
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
@@ -41,7 +42,7 @@ from stream.release.resource_roles import with_roles
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.release.verdict import Series
 from stream.storage.checkpoints import Checkpoints, FileOperations
-from stream.storage.entries import NoteBody, NoteEntry
+from stream.storage.entries import ClaimEntry, NoteBody, NoteEntry
 from stream.storage.folder import OperatorFolder
 from stream.storage.ledger import Account, Ledger, SqliteLedger, refuse_other_accounting
 from stream.storage.mirror import Mirror, open_mirror
@@ -115,7 +116,8 @@ class ReleaseService:
                 recover(pipeline)
             self.audiences = self._audiences()
             finish(self)
-            if any(publication.approval == "required" for publication in settings.publication):
+            asked = any(publication.approval == "required" for publication in settings.publication)
+            if asked and _claimed(self.ledger) in (None, settings.digest):
                 self.folder.keep_configuration(settings.written())
             self._opened = opened.pop_all()
 
@@ -193,7 +195,7 @@ class ReleaseService:
         decision = self.pipelines[cut.publication].attempt(self.attempt(fold, cut))
         for gone in supersede(self.pipelines[cut.publication]):
             if self.watch is not None:
-                self.watch.ruled(cut.publication, "superseded", self.pipelines[cut.publication].audit_of(gone))
+                self.watch.ruled(Ruled(cut.publication, gone, "superseded"), None)
         # late events are counted since the last release: one that is held may never be one
         fold.decided(cut, decision.status == "sealed")
         if self.watch is not None:
@@ -202,16 +204,30 @@ class ReleaseService:
             self.watch.decided(cut.publication, decision, spent, time.monotonic() - started)
         return decision
 
-    def rule(self, publication: str, number: int, order: Order, *, by: str, why: str) -> Ruled:
+    def rule(self, publication: str, number: int, order: Order, *, by: str, why: str, known: Known = UNSEEN) -> Ruled:
         """Obey a person's decision on a held release. InputError where there is none of that number."""
         if publication not in self.pipelines:
-            known = ", ".join(self.pipelines)
-            raise InputError(f"there is no publication {publication!r}; there are {known}")
+            names = ", ".join(self.pipelines)
+            raise InputError(f"there is no publication {publication!r}; there are {names}")
         pipeline = self.pipelines[publication]
-        ruled = decide(pipeline, number, order, by=by, why=why)
-        if self.watch is not None:
-            self.watch.ruled(publication, ruled.ruling, pipeline.audit_of(number))
+        ruled = decide(pipeline, number, order, by=by, why=why, known=known)
+        if self.watch is not None and not ruled.again:
+            self.watch.ruled(ruled, self._audit_of(publication, number) if ruled.ruling == "approved" else None)
         return ruled
+
+    def obey(self, fold: Fold, position: int, command: Command) -> Ruled:
+        """Obey `approve` or `reject` of the delta topic. InputError where the command is not whole, its release is not
+        held, or an approval would publish while nothing is to be released."""
+        given, name = command.arguments, command.publication
+        number, manifest = given.get("number"), given.get("manifest")
+        if name is None or not isinstance(number, int):
+            raise InputError("it names no publication and no number")
+        order: Order = "approve" if command.name == "approve" else "reject"
+        if order == "approve":
+            _refuse_stopped(fold, name, number)
+        known = Known(manifest if isinstance(manifest, str) else None, position)
+        by, why = str(given.get("by", "")), str(given.get("why", ""))
+        return self.rule(name, number, order, by=by, why=why, known=known)
 
     def attempt(self, fold: Fold, cut: Cut) -> Attempt:
         """What the pipeline is told of a cut."""
@@ -370,12 +386,28 @@ class ReleaseService:
 
     def _series(self, account: Account) -> Series:
         found = Series(account.publication)
+        lost = []
         for number in account.standing:
-            folder = self.folder.release(account.publication, number)
-            found.add(read_audit(folder) if (folder / "audit.json").is_file() else AuditDocument())
+            audit = self._audit_of(account.publication, number, AuditPart)
+            found.add(audit or AuditDocument())
+            if audit is None:
+                lost.append(number)
+        if lost:
+            log.warning(
+                "%s: the audit of release %d cannot be read, of %d releases in all; they count as not measured",
+                *(account.publication, lost[0], len(lost)),
+            )
         for entry in account.withheld.values():
             found.refuse(entry.body.reasons)
         return found
+
+    def _audit_of(self, publication: str, number: int, kind: Any = Any) -> AuditDocument | None:
+        """The audit of a release for verdicts and metrics, or the keys of it that `kind` names. None where it is gone
+        or damaged: a figure stops no release."""
+        try:
+            return read_audit(self.folder.release(publication, number), kind)
+        except RefusedError:
+            return None
 
     def _former(self) -> list[Account]:
         """Accounts of publications that the configuration no longer names, a renamed one under its former name."""
@@ -383,6 +415,20 @@ class ReleaseService:
         kinds = ("charge", "seal")
         names = {entry.publication for entry in self.ledger.entries() if entry.kind in kinds} - configured
         return [Account(self.ledger, name) for name in sorted(names)]
+
+
+def _claimed(ledger: Ledger) -> str | None:
+    """Digest of the configuration of the replay that the folder belongs to, where it belongs to one."""
+    return next((entry.body.config for entry in ledger.entries("") if isinstance(entry, ClaimEntry)), None)
+
+
+def _refuse_stopped(fold: Fold, name: str, number: int) -> None:
+    """InputError where a publication is paused, or events are missing: an approval publishes, and that is to rest."""
+    what = f"release {number} of {name} is not approved, and stays held"
+    if fold.gap:
+        raise InputError(f"{what}: a gap stands (veilstream gap rewind or accept); approve it again after that")
+    if name in fold.publications and fold.publications[name].paused:
+        raise InputError(f"{what}: {name} is paused (veilstream resume {name}); approve it again after that")
 
 
 def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:

@@ -526,7 +526,8 @@ def test_a_folder_that_is_none_of_ours_is_refused(tmp_path: Path, capsys: pytest
 def test_a_folder_without_any_attempt_has_pages_that_say_so(made: Path, tmp_path: Path) -> None:
     """Each of them: a daemon may have started a minute ago."""
     configuration = tmp_path / "later.toml"
-    configuration.write_text((made.parent / "ward.toml").read_text().replace("new_cases = ", "new_cases = 10"))
+    later = (made.parent / "ward.toml").read_text().replace("new_cases = ", "new_cases = 10").replace('"2d"', '"365d"')
+    configuration.write_text(later)
     columns = ["--columns", "case=case,activity=act,time=time"]
     log = str(made.parent / "ward.csv")
     assert execute(["replay", log, "-c", str(configuration), "-o", str(tmp_path / "out"), *columns]) == 0

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
@@ -13,7 +12,7 @@ from connectors import read_log
 from stream.commands import execute as veilstream
 from stream.config.sources import load
 from stream.daemon.delta_log import Anchor
-from stream.daemon.status import write_status
+from stream.daemon.status import Standing, write_status
 from stream.fold.fold import Fold
 from stream.replay.log_source import log_facts, records_from_log
 from stream.runtime.service import ReleaseService
@@ -28,19 +27,17 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 def coordinator(world: Path, *, lost: bool) -> Path:
     """The folder of a coordinator that took the small log (40 events a record), the second record lost or not."""
     log, output = read_log(world / "log.xes"), world / "out"
-    service = ReleaseService(load(world / "config3.toml"), output)
-    fold = Fold(service.rules(embedded=True), log_facts(log))
-    pseudonyms = service.pseudonyms
-    records = list(records_from_log(log, pseudonym=pseudonyms.case, attributes=("ill",), batch=40, key=pseudonyms.id))
-    for position, record in records:
-        if not (lost and position == records[1][0]):
-            for cut in fold.apply(position, record):
-                service.decide(fold, cut)
-    service.checkpoint(fold)
-    last = records[-1][0]
-    engine = SimpleNamespace(fold=fold, position=last, saved=last, anchor=Anchor("log"), lost=None)
-    write_status(output, cast(Any, engine), "gap" if lost else "ready")
-    service.close()
+    with closing(ReleaseService(load(world / "config3.toml"), output)) as service:
+        fold = Fold(service.rules(embedded=True), log_facts(log))
+        key = service.pseudonyms
+        records = list(records_from_log(log, pseudonym=key.case, attributes=("ill",), batch=40, key=key.id))
+        for position, record in records:
+            if not (lost and position == records[1][0]):
+                for cut in fold.apply(position, record):
+                    service.decide(fold, cut)
+        service.checkpoint(fold)
+        last = records[-1][0]
+        write_status(output, Standing(fold, last, last, Anchor("log"), None), "gap" if lost else "ready")
     return output
 
 

@@ -141,16 +141,18 @@ def test_an_order_from_before_the_release_is_refused(world: Path) -> None:
         assert one.obey("approve", position=cut + 1).ruling == "approved"
 
 
-DAEMON = '[source]\nbootstrap = "127.0.0.1:9"\n[[source.topic]]\nname = "events"\n'
+DAEMON = '[source]\ntopics = ["t"]\n'
 
 
+@pytest.mark.parametrize("kind", ["", DAEMON], ids=["replay", "daemon"])
 @pytest.mark.parametrize("order", ["approve", "reject"])
 def test_folder_and_configuration_of_two_processes_decide_nothing(
-    world: Path, capsys: pytest.CaptureFixture[str], order: str
+    world: Path, capsys: pytest.CaptureFixture[str], order: str, kind: str
 ) -> None:
     """What is read in the folder of one process is no reason to let a release of another one leave."""
     other = world / "other.toml"
-    other.write_text((world / "approval.toml").read_text().replace('name = "crash"', 'name = "other"'))
+    text = (world / "approval.toml").read_text().replace('name = "crash"', 'name = "other"')
+    other.write_text(text + kind)
     said = ["--by", "Ann", "--why", "x", "-c", str(other), "-o", str(world / "out")]
     assert execute([order, "plain", "1", *said]) == 2
     assert "belongs to process 'crash', and the configuration is of 'other'" in capsys.readouterr().err

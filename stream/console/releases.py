@@ -25,11 +25,12 @@ SMALL = ("TPL", "epsilon")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of the audit beside its bound; None where none was measured, or none is set."""
+    """One number of the audit beside its bound; None where none is set, or where there is none, as `instead` says."""
 
     name: str
     value: float | None
     bound: float | None
+    instead: str = "not measured"
 
     @property
     def broken(self) -> bool:
@@ -122,13 +123,22 @@ def _figures(audit: AuditDocument) -> Iterator[Figure]:
     for measure in MEASURES:
         value = worst_anonymity(audit.get("anonymity") or {}, measure)
         if value is not None or f"min_{measure}" in bounds:
-            yield Figure(measure.upper(), value, bounds.get(f"min_{measure}"))
+            yield Figure(measure.upper(), value, bounds.get(f"min_{measure}"), _instead(audit))
     leakage = audit.get("leakage") or {}
     if leakage.get("max_tpl") is not None:
         yield Figure("TPL", leakage["max_tpl"], bounds.get("max_tpl"))
     budget = audit.get("budget")
     if budget is not None:
         yield Figure("epsilon", budget["spent"]["epsilon"], budget["limit"])
+
+
+def _instead(audit: AuditDocument) -> str:
+    """What stands in the place of a count of cases that is not there."""
+    anonymity = audit.get("anonymity") or {}
+    if anonymity.get("status") != "ok":
+        return "not measured"
+    compared = anonymity.get("results") or anonymity.get("true_linker")
+    return "no case is concerned" if compared else "no earlier release"
 
 
 def _facts(audit: AuditDocument) -> Iterator[tuple[str, str]]:

@@ -218,7 +218,8 @@ class Series:
         if open_:
             return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *known)
         asked = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
-        sentence = f"{self.released} releases, alone and together: none or at least {asked} cases{least}"
+        which = "1 release" if self.released == 1 else f"{self.released} releases, alone and together"
+        sentence = f"{which}: none or at least {asked} cases{least}"
         return Verdict(name, "SAFE", sentence, *known)
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from stream.commands import execute
 from stream.console.pages import Pages
 from stream.console.reading import Overview, _daemon
+from stream.console.releases import _figures
 from stream.console.sessions import Session
 from stream.daemon.delta_log import Anchor
 from stream.daemon.status import FILE, Standing, write_status
 from stream.fold.fold import Fold
 from stream.fold.records import Command
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.release.documents import AuditDocument
 
 
 def written(folder: Path, *commands: str) -> Path:
@@ -82,3 +84,22 @@ def test_names_of_a_status_that_are_markup_stand_as_text(tmp_path: Path) -> None
     found = page(changed(written(tmp_path), partitions=[missing], paused=[mark], state=mark))
     assert mark not in found
     assert "&lt;script&gt;1" in found
+
+
+@pytest.mark.parametrize(
+    ("anonymity", "word"),
+    [
+        ({"status": "ok", "ka": 20, "results": [], "true_linker": []}, "no earlier release"),
+        (
+            {"status": "ok", "ka": 20, "true_linker": [{"earlier": 1, "fa": 0, "ca": 0, "ba": 0}]},
+            "no case is concerned",
+        ),
+        ({"status": "not_applicable"}, "not measured"),
+        ({}, "not measured"),
+    ],
+)
+def test_a_count_that_is_not_there_says_why(anonymity: dict[str, Any], word: str) -> None:
+    """An officer must not take the first release for one that nobody measured."""
+    audit = cast(AuditDocument, {"anonymity": anonymity, "bounds": {"min_fa": 20}})
+    (figure,) = (one for one in _figures(audit) if one.name == "FA")
+    assert (figure.value, figure.instead, figure.broken) == (None, word, False)

@@ -776,7 +776,7 @@ def _rewind_delta(world: World) -> None:
         if answered and told.get("at", 0.0) > begin and told.get("state") == "gap":
             # The host with the older state goes on, and the group stands where the newer one's order has set it.
             with world.down(world.of("ingest")):
-                _answer(world, where, "rewind")
+                _answer(world, where, "rewind", looked_again=True)
         time.sleep(0.5)
     raise Finding(f"silent: {answered} refusals within {2 * ALARM_SECONDS:g} s, and no coordinator goes on")
 

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -74,14 +74,9 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.broker = shared_broker()
-        self.site = Site(
-            self.broker.bootstrap,
-            f"walk{time.time_ns():x}",
-            folder,
-            publications(1.0),
-            top="checkpoint_every = 1000",
-            partitions=2,
-        )
+        name, options = f"walk{time.time_ns():x}", {"top": "checkpoint_every = 1000"}
+        with redirect_stdout(sys.stderr):  # standard output is the JSON alone
+            self.site = Site(self.broker.bootstrap, name, folder, publications(1.0), partitions=2, **options)
         self.ports = {"ingest": free_port(), "coordinator": free_port()}
         targets = [f"127.0.0.1:{port}" for port in self.ports.values()]
         self.prometheus = Prometheus(folder / "prometheus", targets, RULES)
@@ -153,13 +148,17 @@ class World:
         self.say(f"{alert}: mended")
 
     def clears(self) -> None:
-        """Until each alert that fired does so no more."""
-        for one in self.walks:
-            self.until(
-                f"{one.alert} clearing", lambda one=one: f"Veilstream{one.alert}" not in self.prometheus.firing()
-            )
-            one.cleared = one.cleared or self.now()
-            self.say(f"{one.alert} is clear")
+        """Until no alert fires any more."""
+
+        def clear() -> bool:
+            firing = self.prometheus.firing()
+            for one in self.walks:
+                if one.cleared is None and f"Veilstream{one.alert}" not in firing:
+                    one.cleared = self.now()
+                    self.say(f"{one.alert} is clear")
+            return all(one.cleared is not None for one in self.walks)
+
+        self.until("the alerts clearing", clear)
 
     def say(self, line: str) -> None:
         print(f"{self.now():8.1f} s  {line}", file=sys.stderr, flush=True)

@@ -115,12 +115,17 @@ def _open(tables, room, depth):  # type: ignore[no-untyped-def]
         _totals(tables, room, depth, kept, totals[1])
     for a in range(len(children)):
         all_in, core, often = totals[0, :, a], totals[1, :, a], totals[2, :, a]
-        key = key_of(all_in[C1] + all_in[C2], core[C1] + core[C2], often[C1] + often[C2])
-        at = a
-        while at > 0 and children[at - 1, KEY] > key:
-            children[at, KEY], children[at, ORDER] = children[at - 1, KEY], children[at - 1, ORDER]
-            at -= 1
-        children[at, KEY], children[at, ORDER] = key, a
+        insert(children, a, key_of(all_in[C1] + all_in[C2], core[C1] + core[C2], often[C1] + often[C2]))
+
+
+@part
+def insert(children, a, key):  # type: ignore[no-untyped-def]
+    """Put child `a` among the children before it, in the order of keys."""
+    at = a
+    while at > 0 and children[at - 1, KEY] > key:
+        children[at, KEY], children[at, ORDER] = children[at - 1, KEY], children[at - 1, ORDER]
+        at -= 1
+    children[at, KEY], children[at, ORDER] = key, a
 
 
 @part

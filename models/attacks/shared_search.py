@@ -13,7 +13,6 @@ from models.attacks.search_kernels import (
     DEPTH,
     DONE,
     FLOWS,
-    KEY,
     LAST,
     LENGTH,
     LIMIT,
@@ -26,6 +25,7 @@ from models.attacks.search_kernels import (
     WITNESS,
     M,
     N,
+    insert,
     key_of,
     offer,
     promising,
@@ -109,12 +109,8 @@ def _order(tables, room, depth):  # type: ignore[no-untyped-def]
     for a in range(len(children)):
         k, own = _column(tables, room.path, depth, a), tables.symbols[a]
         core = tables.all_in[C1, k] + tables.all_in[C2, k] if last else tables.core[C1, k] + tables.core[C2, k]
-        key = key_of(tables.all_in[C1, k] + tables.all_in[C2, k], core, tables.often[C1, own] + tables.often[C2, own])
-        at = a
-        while at > 0 and children[at - 1, KEY] > key:
-            children[at, KEY], children[at, ORDER] = children[at - 1, KEY], children[at - 1, ORDER]
-            at -= 1
-        children[at, KEY], children[at, ORDER] = key, a
+        often = tables.often[C1, own] + tables.often[C2, own]
+        insert(children, a, key_of(tables.all_in[C1, k] + tables.all_in[C2, k], core, often))
 
 
 @part

@@ -61,6 +61,12 @@ ObjectType = Annotated[
         "--object-type", metavar="TYPE", help="Of OCEL: the objects that are the cases.", rich_help_panel=FILE
     ),
 ]
+ShowValues = Annotated[
+    bool,
+    typer.Option(
+        "--show-values/--hide-values", help="Name activities (the default), or number them (where others look on)."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of simulations; released noise never takes one.")]
 

@@ -35,13 +35,7 @@ def command(
         typer.Option("--source", metavar="LOG", help="The source log: its graph stands beside the last release's."),
     ] = None,
     reading: Reading = Reading(),  # noqa: B008 - frozen
-    show_values: Annotated[
-        bool,
-        typer.Option(
-            "--show-values/--hide-values",
-            help="Name activities (the default), or number them (where others look on).",
-        ),
-    ] = True,
+    show_values: options.ShowValues = True,
     json: options.Json = False,
 ) -> None:
     """Write the operator's report on an output folder: one HTML file (--json: the data behind it)."""

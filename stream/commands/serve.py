@@ -42,13 +42,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    show_values: Annotated[
-        bool,
-        typer.Option(
-            "--show-values/--hide-values",
-            help="Name activities (the default), or number them (where others look on).",
-        ),
-    ] = True,
+    show_values: options.ShowValues = True,
     json: options.Json = False,
 ) -> None:
     """Serve the operator's console: the report live, what is held, approve, reject, pause, resume; until SIGTERM."""

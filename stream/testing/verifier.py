@@ -13,6 +13,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -207,7 +208,7 @@ def _half_way(left: Left) -> Iterator[str]:
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         return
-    with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as db:
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db, db:
         rows = db.execute("SELECT body FROM entries ORDER BY id").fetchall()
     db.close()
     for (raw,) in rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_a_copy_of_the_ledger_that_differs_is_rebuilt_aloud(
     one = scenario.site(broker.bootstrap, name, tmp_path)
     before = _filled(one, name)
     assert len(before) == 4
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as db, db:
         db.execute(damage)
     db.close()
     with caplog.at_level(logging.ERROR, "veilstream"):

@@ -8,30 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.dp.noise import Source
 from models.dp.synthesis import candidates
 from models.dp.synthesis.table import Table
 from models.dp.synthetic import Design
 from models.errors import InputError
 from models.eventlog import EventLog
 from tests.oracles.dp import distance
+from tests.unit.known_noise import Known
 
 Variant = tuple[int, ...]
-
-
-class Known(Source):
-    """The noise that is given; notes every scale and size."""
-
-    __slots__ = ("asked", "noise")
-
-    def __init__(self, noise: Sequence[int] = ()) -> None:
-        object.__setattr__(self, "generator", np.random.default_rng(1))
-        object.__setattr__(self, "asked", [])
-        object.__setattr__(self, "noise", noise)
-
-    def laplace(self, scale: float, size: int) -> np.ndarray:
-        self.asked.append((scale, size))
-        return np.asarray(self.noise if self.noise else [0] * size, dtype=np.int64)
 
 
 def _variants(rng: np.random.Generator, size: int, labels: int = 4, longest: int = 7) -> list[Variant]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import exp
@@ -11,26 +11,11 @@ from math import exp
 import numpy as np
 import pytest
 
-from models.dp.noise import Source
 from models.dp.synthesis import labels
 from models.dp.synthesis.table import Table, only
 from models.errors import InputError
 from models.eventlog import EventLog
-
-
-class Known(Source):
-    """The noise that is given, the same for each; notes every scale and size."""
-
-    __slots__ = ("asked", "noise")
-
-    def __init__(self, noise: Sequence[int] = ()) -> None:
-        object.__setattr__(self, "generator", np.random.default_rng(1))
-        object.__setattr__(self, "asked", [])
-        object.__setattr__(self, "noise", noise)
-
-    def laplace(self, scale: float, size: int) -> np.ndarray:
-        self.asked.append((scale, size))
-        return np.asarray(self.noise if self.noise else [0] * size, dtype=np.int64)
+from tests.unit.known_noise import Known
 
 
 def _log(*traces: str) -> EventLog:

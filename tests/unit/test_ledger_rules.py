@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -107,7 +108,7 @@ def test_the_version_of_this_program_is_read_and_older_ones(ledger: SqliteLedger
     ledger.close()
     with pytest.raises(RefusedError, match=r"ledger version 2 is newer than this program reads \(1\)"):
         SqliteLedger(path, "demo")
-    with sqlite3.connect(path) as db:  # a refusal changed nothing, and left the file free
+    with closing(sqlite3.connect(path)) as db, db:  # a refusal changed nothing, and left the file free
         assert db.execute("SELECT version, process FROM about").fetchall() == [(2, "demo")]
     db.close()
 

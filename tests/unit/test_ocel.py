@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -134,7 +135,7 @@ def test_a_database_without_zones_asks_for_the_zone(log: Path, tmp_path: Path) -
     base = tmp_path / "log.sqlite"
     with quiet_pm4py() as pm4py:
         pm4py.write_ocel2_sqlite(pm4py.read_ocel2_json(str(log)), str(base))
-    with sqlite3.connect(base) as connection:
+    with closing(sqlite3.connect(base)) as connection, connection:
         connection.execute("UPDATE event_Place SET ocel_time = '2022-07-09 14:00:00'")
     how = Reading(object_type="order")
     with pytest.raises(InputError, match=r"event \d: time has no time zone; .*--timezone"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_a_foreign_a_newer_and_a_broken_ledger_are_refused(tmp_path: Path) -> No
     _ledger(tmp_path).close()
     with pytest.raises(RefusedError, match="belongs to process"):
         SqliteLedger(tmp_path / "ledger.sqlite", "other")
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as db, db:
         db.execute("UPDATE about SET version = 99")
     db.close()
     with pytest.raises(RefusedError, match="newer"):

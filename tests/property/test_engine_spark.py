@@ -32,6 +32,7 @@ def master(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads of this machine; a task may fail three times."""
     if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
         missing("spark", 'pyspark or Java is not installed (extra "spark", Java 17)')
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # else the first python3 of the path: it may lack pyarrow
     monkeypatch.setenv(
         "PYSPARK_SUBMIT_ARGS",
         "--master local[2,4] --conf spark.sql.shuffle.partitions=2 --driver-memory 512m pyspark-shell",

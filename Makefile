@@ -29,8 +29,8 @@ demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases
 	@$(BIN)/veilstream report demo-out --source examples/hospital.xes.gz -o demo-out/report.html && echo "report: demo-out/report.html"
 
 .PHONY: test
-test: $(VENV)/.checked ## run every test, in two processes with a broker each; a failure is shown as it happens
-	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --numprocesses 2 --dist loadfile
+test: $(VENV)/.checked ## run every test, in four processes with a broker each; a failure is shown as it happens
+	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: coverage
 coverage: $(VENV)/.checked ## branch coverage of models and stream by every test; fails below 90 % (not in CI)

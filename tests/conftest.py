@@ -23,6 +23,12 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that wait for a broker come first: they are the longest, and other processes compute while they wait."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/kafka/"))
+
+
 def missing(what: str, reason: str) -> None:
     """Skip with a reason, or fail where VEILSTREAM_REQUIRE names what is missing."""
     required = os.environ.get("VEILSTREAM_REQUIRE", "").split(",")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import fcntl
 import functools
 import os
 import shutil
@@ -168,13 +169,24 @@ class ForeignBroker:
 
 
 def classpath() -> str:
-    """The jars of pom.xml, resolved once and kept in target/classpath."""
+    """The jars of pom.xml, resolved once and kept in target/classpath; test processes wait for the one that does it."""
     if not shutil.which("java"):
         missing("kafka", "Java is not installed")
+    CLASSPATH.parent.mkdir(exist_ok=True)
+    with (CLASSPATH.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _resolved() or _fetched()
+
+
+def _resolved() -> str | None:
     if CLASSPATH.exists() and CLASSPATH.stat().st_mtime >= (HERE / "pom.xml").stat().st_mtime:
         text = CLASSPATH.read_text()
         if all(Path(jar).exists() for jar in text.split(":")):
             return text
+    return None
+
+
+def _fetched() -> str:
     if not shutil.which("mvn"):
         missing("kafka", "Maven is not installed")
     command = ["mvn", "-q", "-B", "-ntp", "dependency:build-classpath", f"-Dmdep.outputFile={CLASSPATH}"]

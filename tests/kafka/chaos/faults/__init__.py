@@ -1,0 +1,5 @@
+"""The faults, by what they strike: importing this enters them into the catalogue."""
+
+from tests.kafka.chaos.faults import incoming, ledger_copy, machine, network, processes, standing, topics
+
+__all__ = ["incoming", "ledger_copy", "machine", "network", "processes", "standing", "topics"]

@@ -1,0 +1,78 @@
+"""Faults of a coordinator's own copy of the ledger."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+from tests.kafka.chaos.kinds import ALARM_SECONDS, Draw, Finding, kind
+from tests.kafka.chaos.orders import status
+from tests.kafka.chaos.world import HOSTS, World, entries_of
+
+
+@kind("ledger-copy-lacks-rows", "it is compared with the topic at the start and rebuilt aloud", place="quiet")
+def _(world: World, draw: Draw) -> None:
+    with world.down(world.of("coordinator")):
+        damaged = []
+        for host in HOSTS:
+            path = _copy(world, host)
+            if path.exists():
+                with closing(sqlite3.connect(path)) as db, db:
+                    if db.execute("DELETE FROM entries WHERE id % 3 = ?", (int(3 * draw.u),)).rowcount:
+                        damaged.append(host)
+                world.site.damaged[host] = entries_of(path)
+        before = _rebuilt(world)
+        begin = time.time()
+    deadline = time.monotonic() + ALARM_SECONDS
+    while time.monotonic() < deadline:
+        active = [host for host in HOSTS if _active_since(world, host, begin)]
+        if _rebuilt(world) > before or (active and not set(active) & set(damaged)):
+            return
+        time.sleep(0.5)
+    raise Finding(f"silent: nobody said within {ALARM_SECONDS:g} s that a copy of the ledger lacked rows")
+
+
+def _copy(world: World, host: str) -> Path:
+    return world.site.output(host) / "operator" / "ledger.sqlite"
+
+
+def _rebuilt(world: World) -> int:
+    """How often a coordinator said that it made its copy of the ledger anew."""
+    logs = (path.read_text(errors="replace") for path in world.folder.glob("coordinator-*.log"))
+    return sum(text.count("it is rebuilt from the topic") for text in logs)
+
+
+def _active_since(world: World, host: str, begin: float) -> bool:
+    told = status(world, host)
+    return bool(told.get("at", 0.0) > begin and told.get("state") == "active")
+
+
+@kind("ledger-copy-is-garbage", "it is rebuilt from the topic aloud, or refused (exit 4)", place="last")
+def _(world: World, draw: Draw) -> None:
+    """Refused, it is the operator who takes the file away: all of it is in the topic."""
+    with world.down(world.of("coordinator")):
+        there = [host for host in HOSTS if _copy(world, host).exists()]
+        for host in there:
+            path = _copy(world, host)
+            data = bytearray(path.read_bytes())
+            for place in range(100 + int(3000 * draw.u), len(data), 97):
+                data[place] ^= 0x55
+            path.write_bytes(data)
+        before = _rebuilt(world)
+        begin = time.time()
+    deadline = time.monotonic() + ALARM_SECONDS
+    while time.monotonic() < deadline:
+        told = [unit.refusal or "" for unit in world.of("coordinator")]
+        active = [host for host in HOSTS if _active_since(world, host, begin)]
+        refused = any(text.startswith("exit 4") and "ledger.sqlite" in text for text in told)
+        if refused or _rebuilt(world) > before or (active and not set(active) & set(there)):
+            break
+        time.sleep(0.5)
+    else:
+        raise Finding(f"silent: nobody said within {ALARM_SECONDS:g} s that a copy of the ledger is garbage: {told}")
+    with world.down(world.of("coordinator")):
+        for host in there:
+            for path in _copy(world, host).parent.glob("ledger.sqlite*"):
+                path.unlink()

@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,10 @@ import faust
 from mode.supervisors import CrashingSupervisor
 
 from connectors.kafka.source import Source
-from models.errors import InputError, VeilstreamError
+from models.errors import InputError
 from stream.daemon.faust_consumer import App
 from stream.daemon.health import Probe, serve
+from stream.daemon.late_end import LateEnd
 
 __all__ = ["CrashingSupervisor", "application", "group", "offer_health", "run"]
 
@@ -32,10 +32,6 @@ log = logging.getLogger("veilstream")
 METADATA_MS = 10_000
 """A group that forms while a broker comes back may not know its topics yet and gives nobody anything: it looks again
 this often, and not only after Faust's five minutes."""
-
-STOP_SECONDS = 20.0
-"""A stop that was asked for takes at most this long, below the 30 s that Kubernetes gives. A release that is being
-built and not sealed by then is dropped: its charge stands, and the next start builds it under the same number."""
 
 PRODUCER_BATCH_BYTES = 900_000
 """As much as one delta may have. With less (Faust's 16 KiB) each delta is a produce request of its own, and the next
@@ -101,32 +97,13 @@ def show_stacks() -> None:
             task.print_stack(limit=4, file=sys.stderr)
 
 
-def end_late(
-    code: int, seconds: float | None = None, *, why: Callable[[], BaseException | None] = lambda: None
-) -> None:
-    """End this process if it still runs after `seconds` (`STOP_SECONDS`). `why`: what ended its work, if anything did;
-    the log would say it only after the stop, so it is said here, and gives the exit code."""
-
-    def end() -> None:
-        reason = why()
-        if isinstance(reason, VeilstreamError):
-            log.error("stops: %s", reason)
-        elif reason is not None:
-            log.error("crashed: %s", type(reason).__name__)
-        log.warning("the stop took too long: what was under way is dropped, the next start does it again")
-        logging.shutdown()
-        os._exit(reason.exit_code if isinstance(reason, VeilstreamError) else code)
-
-    timer = threading.Timer(STOP_SECONDS if seconds is None else seconds, end)
-    timer.daemon = True
-    timer.start()
-
-
 class _Worker(faust.Worker):
     """A worker that leaves logging and standard output to us, and stops in bounded time."""
 
+    late_end: LateEnd
+
     def _schedule_shutdown(self, number: signal.Signals) -> None:
-        end_late(0)
+        self.late_end.ask(0)  # first: what follows may fail where memory is short
         super()._schedule_shutdown(number)
 
     def _on_sigusr1(self) -> None:
@@ -145,6 +122,7 @@ class _Worker(faust.Worker):
 def run(app: faust.App, *services: Any, on_stop: Callable[[], None] = lambda: None) -> None:
     """Run until SIGTERM or SIGINT (returns) or a crash (raises what crashed it)."""
     worker = _Worker(app, *services, quiet=True, loglevel="WARNING")
+    worker.late_end = LateEnd()
     worker.spinner = None  # it would write to our standard output
     loop = worker.loop
     reason: BaseException | None = None
@@ -154,7 +132,7 @@ def run(app: faust.App, *services: Any, on_stop: Callable[[], None] = lambda: No
         reason = error
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if worker._signal_stop_time is None:
-        end_late(1, why=lambda: worker.crash_reason or app.crash_reason or reason)
+        worker.late_end.ask(1, why=lambda: worker.crash_reason or app.crash_reason or reason)
     try:
         worker.stop_and_shutdown()
     except BaseException as error:  # noqa: BLE001 - the worker raises its crash reason again while it closes the loop

@@ -1,9 +1,18 @@
-"""SIGTERM before a role has begun."""
+"""SIGTERM before a role has begun, and where memory is short."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from models.errors import InputError
+from stream.daemon.late_end import LateEnd
+from tests.conftest import ROOT
 
 SCRIPT = """
 import os, signal
@@ -22,3 +31,52 @@ def test_a_stop_while_the_broker_is_asked_is_not_lost() -> None:
     """The client's loop keeps every exception, SystemExit too: the process ran on, until somebody killed it."""
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+WITHOUT_THREADS = """
+import asyncio, functools, os, signal, socket, threading
+import faust
+from stream.daemon import faust_app
+
+silent = socket.create_server(("127.0.0.1", 0))  # what comes up for a broker and never answers
+loop = asyncio.new_event_loop()
+asyncio.set_event_loop(loop)
+app = faust.App("short", broker=f"kafka://127.0.0.1:{silent.getsockname()[1]}", web_enabled=False, loop=loop)
+faust_app.LateEnd = functools.partial(faust_app.LateEnd, 1.0)
+
+def refused(self):
+    raise RuntimeError("can't start new thread")
+
+def asked():
+    threading.Thread.start = refused
+    os.kill(os.getpid(), signal.SIGTERM)
+
+loop.call_later(2, asked)
+faust_app.run(app)
+"""
+
+
+def test_a_stop_is_not_lost_where_no_thread_can_be_started(tmp_path: Path) -> None:
+    """Found by `make chaos`: the end of a stop that takes too long was a thread of that moment; under a limit of memory
+    it could not start, SIGTERM ended there, and the process ran on for ever."""
+    command, env = [sys.executable, "-c", WITHOUT_THREADS], os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(("why", "code"), [(None, 0), (InputError("no such topic"), 2), (OSError("disk"), 0)])
+def test_a_stop_that_takes_too_long_is_ended_with_its_reason(
+    why: Exception | None, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended: list[int] = []
+    over = threading.Event()
+    late = LateEnd(0.01, end=lambda code: (ended.append(code), over.set()))
+    assert not over.wait(0.1), "nobody asked"
+    late.ask(0, why=lambda: why)
+    late.ask(7)
+    assert over.wait(60)
+    assert ended == [code]
+    said = " ".join(caplog.messages)
+    assert "took too long" in said
+    assert ("no such topic" in said) == isinstance(why, InputError)
+    assert "disk" not in said, "a foreign error may quote content"

@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.kept_links import KeptLinks, Listed
-from models.attacks.lacking import Lacking
+from models.attacks.lacking import Lacking, columns_of
 from models.attacks.linkability import Edges, edges, transposed
 from models.attacks.matching import CELLS, LONGEST, Part, Walk, tables
 from models.attacks.numbering import Numbered, Numbering
 from models.attacks.pairs import Pair, Rows, Sequences
+from models.attacks.real_partners import Lookup
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 
@@ -162,6 +163,25 @@ class Against:
         part = Part(self._walk, known_chosen, symbol_codes, self._lacking)
         first = self._seen.first[known_chosen]
         return given, Walk(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
+
+    def lookup(self, length: int) -> Lookup | None:
+        """What background knowledge of up to so many symbols each variant given lacks; None where that is too much."""
+        table = self._lacking.table(length)
+        if table is None:
+            return None
+        row, used = np.full(len(self.place), -1, dtype=np.int32), self.place >= 0
+        row[used] = self._seen.known_of[self.place[used]]
+        return Lookup(table, columns_of(len(self._seen.symbols), length), len(self._seen.symbols), row)
+
+    def alphabet(self, earlier: Known) -> Codes:
+        """Symbols of a pair as `pair` orders them, by their place among all (`symbols`)."""
+        item_codes = _union(len(self.items), earlier.numbered.items, self.later.numbered.items)
+        return item_codes if self._seen.itself else _union(len(self._seen.symbols), self._seen.symbol[item_codes])
+
+    @property
+    def symbols(self) -> tuple[Any, ...]:
+        """Of background knowledge, over all releases."""
+        return self._seen.symbols
 
     def _local_rows(self, release: Numbered, local: Codes, value_rank: Codes, known_of: Codes) -> Rows:
         linked, value = local[self.place[release.variant]], value_rank[release.value]

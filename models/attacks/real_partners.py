@@ -100,13 +100,15 @@ def by_release(found: Found, alphabets: Sequence[Codes], symbols: Sequence[Any])
     names = {id(one): [symbols[code] for code in one.tolist()] for one in alphabets}
     return [
         RealPartners(
-            *cases,
+            survivors,
+            gone,
+            changed,
             {
                 attack: (value, [own[code] for code in codes if code >= 0]) if value < FAR else (None, None)
                 for attack, value, codes in zip(attacks, values, bks, strict=True)
             },
         )
-        for cases, values, bks, own in zip(
+        for (survivors, gone, changed), values, bks, own in zip(
             found.cases.tolist(), best, worst, [names[id(one)] for one in alphabets], strict=True
         )
     ]
@@ -229,7 +231,7 @@ def _move(known, later, now, steps, r, ns, sums, counts):  # type: ignore[no-unt
         if before != last1 or after != last2 or partner != last3:
             if records > 0:
                 _apply(known, ns, sums, last1, last2, last3, records)
-            last1, last2, last3, records = np.int64(before), np.int64(after), np.int64(partner), 0
+            last1, last2, last3, records = int(before), int(after), int(partner), 0
         records += 1
     if records > 0:
         _apply(known, ns, sums, last1, last2, last3, records)

@@ -5,7 +5,8 @@ of 100 new cases) unless told otherwise; `--one-by-one` is Sepsis, whose last 20
 TLKC-privacy is published whatever the gate says (`warn`), so that every cut is a release that all later ones are
 compared with. The process measures itself: CPU seconds of all cuts, of each tenth of them and of the last, the seconds
 of each stage, the exponent with which a cut's cost grows with its number, and the slope: CPU seconds that each further
-release adds to a cut, with its standard error.
+release adds to a cut, with its standard error. A cut also grows with the log, so `anonymity_slope` is that of the audit
+that looks back at all releases, alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ import numpy as np
 
 from connectors.logs import read_log
 from stream.config.settings import Settings
+from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.contract import Decision
 from stream.replay.replay import Replay
 
@@ -90,8 +92,8 @@ def measure(
     given = read_log(log)
     reading = time.process_time() - began
     with tempfile.TemporaryDirectory() as folder:
-        replay = Timed(settings(cases, sensitive, first), Path(folder) / "out", most)
-        with contextlib.suppress(EnoughError):
+        replay, audits = Timed(settings(cases, sensitive, first), Path(folder) / "out", most), list[float]()
+        with contextlib.suppress(EnoughError), looking_back(audits):
             replay.run(given)
     stages: Counter[str] = Counter()
     for decision in replay.decisions:
@@ -112,9 +114,28 @@ def measure(
         "last_stages": {k: round(v, 3) for k, v in (replay.decisions[-1].audit.get("seconds") or {}).items()},
         "exponent": exponent(spent),
         "slope": slope(spent[1:]),
+        "anonymity_slope": slope(audits[1:]),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "load": [round(one, 1) for one in os.getloadavg()],
     }
+
+
+@contextlib.contextmanager
+def looking_back(spent: list[float]) -> Iterator[None]:
+    """Note the CPU seconds of each audit `anonymity`."""
+    measured = CorrespondenceAudit.measure
+
+    def timed(*given: Any) -> Any:
+        began = time.process_time()
+        found = measured(*given)
+        spent.append(time.process_time() - began)
+        return found
+
+    CorrespondenceAudit.measure = timed  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        CorrespondenceAudit.measure = measured  # type: ignore[method-assign]
 
 
 def exponent(spent: Sequence[float]) -> float | None:
@@ -157,7 +178,8 @@ def main() -> None:
         print(json.dumps(found))
     print(
         f"{found['log']}: {found['cuts']} cuts, {found['cuts_cpu']} CPU s, the last {found['last']} s, "
-        f"{found['peak_mb']} MB; {found['slope']} s (slope, error) a release more",
+        f"{found['peak_mb']} MB; {found['slope']} s (slope, error) a release more, "
+        f"{found['anonymity_slope']} s of it in the audit `anonymity`",
         file=sys.stderr,
     )
 

@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.kept_links import KeptLinks, Listed
-from models.attacks.lacking import Lacking
-from models.attacks.linkability import Edges, edges, transposed
+from models.attacks.lacking import Lacking, columns_of
+from models.attacks.linkability import Edges, edges
 from models.attacks.matching import CELLS, LONGEST, Part, Walk, tables
 from models.attacks.numbering import Numbered, Numbering
 from models.attacks.pairs import Pair, Rows, Sequences
+from models.attacks.real_partners import Lookup
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 
@@ -133,16 +134,16 @@ class Against:
         local[chosen] = np.arange(len(chosen), dtype=np.int32)
         if self._seen.itself:
             items = symbols = tuple(self.items[code] for code in item_codes.tolist())
-            linked = known = _part(self.linked, chosen, _recoding(len(self.items), item_codes))
+            linked = known = _Part(self.linked, chosen, _recoding(len(self.items), item_codes))
             symbol_codes, known_chosen = item_codes, chosen
             known_of = np.arange(len(linked), dtype=np.int32)
         else:
             # Items are too many to be renumbered for each pair, and under which codes they are linked says nothing.
-            items, linked = self.items, _part(self.linked, chosen, np.arange(len(self.items), dtype=np.int32))
+            items, linked = self.items, _Part(self.linked, chosen, np.arange(len(self.items), dtype=np.int32))
             symbol_codes = _union(len(self._seen.symbols), self._seen.symbol[item_codes])
             known_chosen, where = np.unique(self._seen.known_of[chosen], return_inverse=True)
             known_of = where.astype(np.int32)
-            known = _part(self._seen.known, known_chosen, _recoding(len(self._seen.symbols), symbol_codes))
+            known = _Part(self._seen.known, known_chosen, _recoding(len(self._seen.symbols), symbol_codes))
             symbols = tuple(self._seen.symbols[code] for code in symbol_codes.tolist())
         value_codes = _union(len(self.rank), one.values, two.values)
         value_rank = _recoding(len(self.rank), value_codes)
@@ -162,6 +163,25 @@ class Against:
         part = Part(self._walk, known_chosen, symbol_codes, self._lacking)
         first = self._seen.first[known_chosen]
         return given, Walk(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
+
+    def lookup(self, length: int) -> Lookup | None:
+        """What background knowledge of up to so many symbols each variant given lacks; None where that is too much."""
+        table = self._lacking.table(length)
+        if table is None:
+            return None
+        row, used = np.full(len(self.place), -1, dtype=np.int32), self.place >= 0
+        row[used] = self._seen.known_of[self.place[used]]
+        return Lookup(table, columns_of(len(self._seen.symbols), length), len(self._seen.symbols), row)
+
+    def alphabet(self, earlier: Known) -> Codes:
+        """Symbols of a pair as `pair` orders them, by their place among all (`symbols`)."""
+        item_codes = _union(len(self.items), earlier.numbered.items, self.later.numbered.items)
+        return item_codes if self._seen.itself else _union(len(self._seen.symbols), self._seen.symbol[item_codes])
+
+    @property
+    def symbols(self) -> tuple[Any, ...]:
+        """Of background knowledge, over all releases."""
+        return self._seen.symbols
 
     def _local_rows(self, release: Numbered, local: Codes, value_rank: Codes, known_of: Codes) -> Rows:
         linked, value = local[self.place[release.variant]], value_rank[release.value]
@@ -185,7 +205,7 @@ class Against:
         begin, counts = begins[rows], np.diff(begins)[rows]
         start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         at = np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
-        return transposed(start, later[at], least[at], len(given.later.linked), self.cap)
+        return Edges(start, later[at], least[at], len(given.later.linked), self.cap)
 
 
 def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
@@ -249,9 +269,38 @@ def _recoding(size: int, chosen: Codes) -> Codes:
     return recode
 
 
-def _part(whole: Sequences, chosen: Ints, recode: Codes) -> Sequences:
-    """Some of the sequences, their items under other codes."""
-    lengths = np.diff(whole.start)[chosen]
-    start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    at = np.repeat(whole.start[chosen] - start[:-1], lengths) + np.arange(start[-1])
-    return Sequences(recode[whole.items[at]], start)
+class _Part(Sequences):
+    """Some of the sequences, their items under other codes. They are made when they are read: what pairs share is
+    known by number, and most pairs never read a sequence."""
+
+    __slots__ = ("_chosen", "_made", "_recode", "_source")
+    _source: Sequences
+    """All sequences; once they were read, those of this part alone."""
+    _chosen: Ints
+    _recode: Codes
+    _made: bool
+
+    def __init__(self, whole: Sequences, chosen: Ints, recode: Codes) -> None:
+        for name, value in (("_source", whole), ("_chosen", chosen), ("_recode", recode), ("_made", False)):
+            object.__setattr__(self, name, value)
+
+    def _read(self) -> Sequences:
+        if not self._made:
+            whole = self._source
+            lengths = np.diff(whole.start)[self._chosen]
+            start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+            at = np.repeat(whole.start[self._chosen] - start[:-1], lengths) + np.arange(start[-1])
+            object.__setattr__(self, "_source", Sequences(self._recode[whole.items[at]], start))
+            object.__setattr__(self, "_made", True)
+        return self._source
+
+    @property
+    def items(self) -> Codes:
+        return self._read().items
+
+    @property
+    def start(self) -> Ints:
+        return self._read().start
+
+    def __len__(self) -> int:
+        return len(self._chosen)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.matching import Walk, advance
-from models.compiled import kernel
+from models.compiled import kernel, part
 from models.eventlog import Ints
 
 Table = npt.NDArray[np.uint8]
@@ -131,36 +131,45 @@ def _look_up(first, after, columns, reached, rows, table):  # type: ignore[no-un
 @kernel
 def _add_up(table, columns, n, weights, before, all_in, core, often):  # type: ignore[no-untyped-def]
     """Bring totals of the weights `before` to those of `weights`, and `before` with them."""
-    length = len(columns) - 1
     for v in range(len(weights)):
         more = weights[v] - before[v]
-        if more == 0:
-            continue
-        before[v] = weights[v]
-        row = table[v]
-        for k in range(len(all_in)):
-            all_in[k] += more * np.int64(row[k] <= n)
-        for d in range(length - 1):
-            kept = n - (length - d - 1)
-            if kept >= 0:
-                for k in range(columns[d], columns[d + 1]):
-                    core[k] += more * np.int64(row[k] <= kept)
-        for k in range(len(often)):
-            often[k] += more * np.int64(row[k] == 0)
+        if more != 0:
+            before[v] = weights[v]
+            add_records(table[v], columns, n, more, all_in, core, often)
+
+
+@part
+def add_records(row, columns, n, more, all_in, core, often):  # type: ignore[no-untyped-def]
+    """Add `more` records of the variant that lacks `row` to totals of one kind (see `Totals`)."""
+    length = len(columns) - 1
+    for k in range(len(all_in)):
+        all_in[k] += more * np.int64(row[k] <= n)
+    for d in range(length - 1):
+        kept = n - (length - d - 1)
+        if kept >= 0:
+            for k in range(columns[d], columns[d + 1]):
+                core[k] += more * np.int64(row[k] <= kept)
+    for k in range(len(often)):
+        often[k] += more * np.int64(row[k] == 0)
 
 
 @kernel
 def leaving(table, columns, n, loose, all_in, core):  # type: ignore[no-untyped-def]
     """Records that the links `loose` (variant, variant or -1, records) send out of each matching set; `core`: out of
     what no further symbol can lose."""
-    length = len(columns) - 1
     for x in range(len(loose)):
-        one, two, records = table[loose[x, 0]], table[max(loose[x, 1], 0)], loose[x, 2]
-        gone = loose[x, 1] < 0
-        for k in range(len(all_in)):
-            all_in[k] += records * np.int64((one[k] <= n) & (gone | (two[k] > n)))
-        for d in range(length - 1):
-            kept = n - (length - d - 1)
-            if kept >= 0:
-                for k in range(columns[d], columns[d + 1]):
-                    core[k] += records * np.int64((one[k] <= kept) & (gone | (two[k] > kept)))
+        add_link(table, columns, n, loose[x, 0], loose[x, 1], loose[x, 2], all_in, core)
+
+
+@part
+def add_link(table, columns, n, one, two, records, all_in, core):  # type: ignore[no-untyped-def]
+    """Add what `records` of variant `one` whose partners have variant `two` (-1: none) send out. A pair of which one is
+    a subsequence of `two` never sends any."""
+    length, row1, row2, gone = len(columns) - 1, table[one], table[max(two, 0)], two < 0
+    for k in range(len(all_in)):
+        all_in[k] += records * np.int64((row1[k] <= n) & (gone | (row2[k] > n)))
+    for d in range(length - 1):
+        kept = n - (length - d - 1)
+        if kept >= 0:
+            for k in range(columns[d], columns[d + 1]):
+                core[k] += records * np.int64((row1[k] <= kept) & (gone | (row2[k] > kept)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,20 +49,18 @@ def least_n(s1: Sequence[Any], s2: Sequence[Any]) -> int:
     return best
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Edges:
-    """Linkable pairs of record classes, by rows of the earlier release and by rows of the later one.
+    """Linkable pairs of record classes, by rows of the earlier release and by `rows` later ones.
 
-    `start`, `later`, `least`: row i links to `later[start[i]:start[i + 1]]`, each with its least n (and SUBSEQUENCE);
-    `back_start`, `earlier`, `back_least`: the same seen from the later rows. Holds all pairs with least n <= `cap`.
+    `start`, `later`, `least`: row i links to `later[start[i]:start[i + 1]]`, each with its least n (and SUBSEQUENCE).
+    Holds all pairs with least n <= `cap`.
     """
 
     start: Ints
     later: Codes
     least: Bytes
-    back_start: Ints
-    earlier: Codes
-    back_least: Bytes
+    rows: int
     cap: int
 
     @property
@@ -69,10 +68,14 @@ class Edges:
         """Links by earlier rows, in the order that the kernels of models.attacks.flows take."""
         return (self.start, self.later, self.least)
 
-    @property
+    @cached_property
     def backward(self) -> tuple[Ints, Codes, Bytes]:
-        """Links by later rows."""
-        return (self.back_start, self.earlier, self.back_least)
+        """Links by later rows, which are asked for only where a linker exists."""
+        counts = np.bincount(self.later, minlength=self.rows)
+        start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        earlier, least = np.empty(len(self.later), dtype=np.int32), np.empty(len(self.later), dtype=np.uint8)
+        _transpose(self.start, self.later, self.least, start[:-1].copy(), earlier, least)
+        return (start, earlier, least)
 
 
 CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_PREFIX = 0, 1, 2
@@ -106,15 +109,7 @@ def edges(given: Pair, cap: int, relation: int = CLOSED_FORM) -> Edges:
             f"with n = {cap} over {MOST_LINKS} pairs of records can be linked, more than fit; ask for a smaller n, "
             "or name a sensitive attribute"
         )
-    return transposed(start, later[: start[-1]].copy(), least[: start[-1]].copy(), len(linked2), cap)
-
-
-def transposed(start: Ints, later: Codes, least: Bytes, rows2: int, cap: int) -> Edges:
-    """The links by earlier rows, seen from `rows2` later rows as well."""
-    back_start = np.concatenate(([0], np.cumsum(np.bincount(later, minlength=rows2)))).astype(np.int64)
-    earlier, back_least = np.empty(len(later), dtype=np.int32), np.empty(len(later), dtype=np.uint8)
-    _transpose(start, later, least, back_start[:-1].copy(), earlier, back_least)
-    return Edges(start, later, least, back_start, earlier, back_least, cap)
+    return Edges(start, later[: start[-1]].copy(), least[: start[-1]].copy(), len(linked2), cap)
 
 
 class LinkTables(NamedTuple):

@@ -21,14 +21,15 @@ from models.attacks.linkability import Edges
 from models.attacks.matching import Walk, walk
 from models.attacks.numbering import Numbered, Numbering, partners
 from models.attacks.pairs import Pair, pair
+from models.attacks.real_partners import RealPartners, Step, by_case, by_release, step_between, true_linkers
 from models.attacks.series import PairInSeries, audited
 from models.errors import InputError
-from models.eventlog import Ints, SimpleLog
+from models.eventlog import Codes, Ints, SimpleLog
 from stream.storage.release_record import Record
 
 NUMBERING, NUMBERED, SIMPLE = "attacks.numbering", "attacks.numbered", "simple"
 COMPARISON, SERIES = "attacks.comparison", "attacks.series"
-HELD, SHOWN = "attacks.held", "attacks.shown"
+HELD, SHOWN, STEP = "attacks.held", "attacks.shown", "attacks.step"
 
 SPARE = 1000
 """Variants of withheld candidates and of releases that nobody looks back at, kept before a numbering begins anew."""
@@ -81,6 +82,38 @@ class Comparison:
     def alone(self) -> tuple[Pair, Walk]:
         """The candidate beside itself, and its tables."""
         return self.pair(self.candidate)
+
+    def real_partners(self, bk_length: int, ns: Sequence[int], floor: int) -> list[RealPartners] | None:
+        """What the real partners leave of each earlier release, in their order; `floor`: see
+        `models.attacks.search.search`. None where nothing is shared: each pair counts for itself."""
+        if self.against is None or not self.earlier:
+            return None
+        lookup, steps = self.against.lookup(bk_length), self._steps()
+        later = by_case(self.candidate.cache[NUMBERED][1], len(self.numbering.cases))
+        if lookup is None or steps is None or later is None:
+            return None
+        shown: dict[bytes, Codes] = {}
+        for one in self.earlier:
+            if (key := _items(one)) not in shown:
+                shown[key] = self.against.alphabet(_known(one))
+        alphabets = [shown[_items(one)] for one in reversed(self.earlier)]
+        found = true_linkers(lookup, later, steps, alphabets, ns, floor)
+        return list(reversed(by_release(found, alphabets, self.against.symbols)))
+
+    def _steps(self) -> list[Step] | None:
+        """From the candidate to the last earlier release, and on backwards; those between earlier releases are kept
+        with the earlier one of each two. None where a release is no list of cases."""
+        steps, after = [], self.candidate.cache[NUMBERED][1]
+        for one in reversed(self.earlier):
+            own = one.cache[NUMBERED][1]
+            kept = one.cache.get(STEP)
+            if kept is None or kept[0] is not own or kept[1] is not after:
+                kept = one.cache[STEP] = (own, after, step_between(after, own, len(self.numbering.cases)))
+            if kept[2] is None:
+                return None
+            steps.append(kept[2])
+            after = own
+        return steps
 
     def audited(self, records: Sequence[Record], earlier: Record, bk_length: int, ns: Sequence[int]) -> Audit | None:
         """What is counted of a pair in the series `records`, by tables that are there; None where they are not."""
@@ -201,6 +234,11 @@ def _number(numbering: Numbering, record: Record) -> None:
 
 def _known(record: Record) -> Known:
     return Known(simple(record), record.cache[NUMBERED][1])
+
+
+def _items(record: Record) -> bytes:
+    items: bytes = record.cache[NUMBERED][1].items.tobytes()
+    return items
 
 
 def together(earlier: Record, later: Record) -> tuple[Numbering, Numbered, Numbered] | None:

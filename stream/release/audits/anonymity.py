@@ -8,7 +8,6 @@ known here, so they are counted too (`true_linker`): defined on the surviving ca
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from operator import itemgetter
@@ -19,8 +18,9 @@ from pydantic import Field, field_validator
 
 from models.attacks.correspondence import Audit as Correspondence
 from models.attacks.matching import Walk, walk
-from models.attacks.outcome import MOST_N, Method, Minimum, Result
+from models.attacks.outcome import FLOOR, MOST_N, Method, Minimum, Result
 from models.attacks.pairs import Pair, pair
+from models.attacks.real_partners import RealPartners
 from models.attacks.taxonomy import ancestors
 from models.attacks.true_linker import behind_links, of_pair, real_links
 from models.errors import InputError, RefusedError
@@ -110,16 +110,20 @@ class CorrespondenceAudit(Audit):
         own = [one for one in chosen if one.publication == candidate.publication]
         others = [self._other(one, candidate, known) for one in chosen if one.publication != candidate.publication]
         compared = Comparison(candidate, own, max(self.n), knowledge_of(candidate.carries, known), self.taxonomy)
-        pairs = [self._pair(context, earlier, compared) for earlier in own]
-        status, reason = _worst([(applies.status, applies.reason), *((one.status, one.reason) for one in pairs)])
-        body["append_only"] = build.immutable or not any(inserted_since(context, one, candidate) for one in own)
+        real, inserted = self._real(compared), insertions(context, own)
+        fitting = [
+            _fits(context, one, candidate, found.gone, inserted[one.key], found.changed)
+            for one, found in zip(own, real, strict=True)
+        ]
+        status, reason = _worst([(applies.status, applies.reason), *fitting])
+        body["append_only"] = build.immutable or not any(inserted.values())
         if build.immutable:
             body["linker"] = "identity"
             body["cohorts"] = [one["n_actual"] for one in build.operator.get("cohorts", ())]
         body["ka"] = self._ka(compared)
         if status == "ok":
-            body["results"] = [one.exact for one in pairs]
-        body["true_linker"] = [*(one.true for one in pairs), *others]
+            body["results"] = [self._exact(context, one, compared) for one in own]
+        body["true_linker"] = [*map(_true, own, real), *others]
         return {"status": status, "reason": reason, **body}
 
     def beside(self, candidate: Record, others: Sequence[Record]) -> list[TrueLinkerRow]:
@@ -154,28 +158,35 @@ class CorrespondenceAudit(Audit):
         answer = of_pair(alone, table, np.arange(cases), self.bk_length, self.n, self.minimum)
         return min((one.values["ka1"] for one in answer.results if one.values["ka1"] is not None), default=None)
 
-    def _pair(self, context: AuditContext, earlier: Record, compared: Comparison) -> _Compared:
-        candidate = context.candidate
-        partner = partners(earlier, candidate)
-        status, reason = fits(context, earlier, candidate, partner)
+    def _real(self, compared: Comparison) -> list[RealPartners]:
+        """What the real partners leave of each earlier release."""
+        shared = compared.real_partners(self.bk_length, sorted(set(self.n)), FLOOR[self.minimum])
+        return [self._real_alone(compared, one) for one in compared.earlier] if shared is None else shared
+
+    def _real_alone(self, compared: Comparison, earlier: Record) -> RealPartners:
+        """The same of one pair by itself."""
+        partner = partners(earlier, compared.candidate)
+        given, table = compared.pair(earlier)
+        answer = of_pair(given, table, partner, self.bk_length, self.n, self.minimum)
+        gone = int(np.count_nonzero(partner < 0))
+        changed = 0 if gone else changes(earlier, compared.candidate, partner)  # asked of cases that are all there
+        return RealPartners(len(partner) - gone, gone, changed, _least(answer.results))
+
+    def _exact(self, context: AuditContext, earlier: Record, compared: Comparison) -> PairSection:
+        """The exact attacks on a pair that fits the model."""
         given, table = compared.pair(earlier)
         actual = max(earlier.audit.get("n_actual") or 0, context.build.n_actual or 0)
-        real = of_pair(given, table, partner, self.bk_length, self.n, self.minimum)
-        survivors = int(np.count_nonzero(partner >= 0))
-        true: TrueLinkerRow = {"earlier": earlier.sequence, "survivors": survivors, **_least(real.results)}
-        exact: PairSection = {"earlier": earlier.sequence, "n_actual": actual, "results": []}
-        if status == "ok":
-            counted = Correspondence(
-                given, self.bk_length, sorted(set(self.n)), self.method, self.minimum, table,
-                linkable=compared.edges(earlier, given), least_n=self.least_n,
-            )  # fmt: skip
-            rows = [cast(PairRow, one.json()) for one in counted.run().results]
-            if context.build.immutable:
-                links = real_links(given, partner)
-                exact["results"] = [_behind(row, given, table, links) for row in rows]
-            else:
-                exact["results"] = [_assumed(row, actual) for row in rows]
-        return _Compared(status, reason, exact, true)
+        counted = Correspondence(
+            given, self.bk_length, sorted(set(self.n)), self.method, self.minimum, table,
+            linkable=compared.edges(earlier, given), least_n=self.least_n,
+        )  # fmt: skip
+        rows = [cast(PairRow, one.json()) for one in counted.run().results]
+        if context.build.immutable:
+            links = real_links(given, partners(earlier, context.candidate))
+            rows = [_behind(row, given, table, links) for row in rows]
+        else:
+            rows = [_assumed(row, actual) for row in rows]
+        return {"earlier": earlier.sequence, "n_actual": actual, "results": rows}
 
     def _other(self, earlier: Record, candidate: Record, known: Sequence[str]) -> TrueLinkerRow:
         """The real partners of a release of another publication. Its windows are others, so either release may show
@@ -187,7 +198,7 @@ class CorrespondenceAudit(Audit):
             given = pair(simple(one), simple(two), known=function, taxonomy=self.taxonomy)
             partner = partners(one, two)
             answer = of_pair(given, walk(given), partner, self.bk_length, self.n, self.minimum)
-            counted.append(_least(answer.results))
+            counted.append(_row(_least(answer.results)))
         forth, back = counted
         survivors = int(np.count_nonzero(partners(earlier, candidate) >= 0))
         if back["ba"] and (not forth["ba"] or back["ba"] < forth["ba"]):
@@ -197,23 +208,26 @@ class CorrespondenceAudit(Audit):
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """An earlier release and the candidate: whether they fit the model, the exact attacks, and the true linker's."""
-
-    status: Status
-    reason: str
-    exact: PairSection
-    true: TrueLinkerRow
-
-
-def _least(results: Sequence[Result]) -> TrueLinkerRow:
+def _least(results: Sequence[Result]) -> dict[str, tuple[int | None, list[Any] | None]]:
     """FA, CA and BA: the least over all n, with the background knowledge that attains it."""
-    least: TrueLinkerRow = {"worst": {}}
+    least: dict[str, tuple[int | None, list[Any] | None]] = {}
     for name in MEASURES:
         found = [(value, one.worst[name]) for one in results if (value := one.values[name]) is not None]
-        least[name], least["worst"][name] = min(found, default=(0, None), key=itemgetter(0))
+        least[name] = min(found, default=(None, None), key=itemgetter(0))
     return least
+
+
+def _row(found: Mapping[str, tuple[int | None, list[Any] | None]]) -> TrueLinkerRow:
+    """FA, CA and BA as `true_linker` shows them; 0 where no background knowledge gives one."""
+    least: TrueLinkerRow = {"worst": {}}
+    for name in MEASURES:
+        value, least["worst"][name] = found[name]
+        least[name] = value or 0
+    return least
+
+
+def _true(earlier: Record, real: RealPartners) -> TrueLinkerRow:
+    return {"earlier": earlier.sequence, "survivors": real.survivors, **_row(real.least)}
 
 
 def _behind(row: PairRow, given: Pair, table: Walk, links: Ints) -> PairRow:
@@ -264,17 +278,40 @@ def inserted_since(context: AuditContext, earlier: Record, later: Record) -> int
     """Late events that stand, in some release after `earlier` up to `later`, before events released already."""
     since = takewhile(lambda one: one.key != earlier.key, reversed(context.earlier))
     own = (one for one in since if one.publication == earlier.publication)
-    audits = [one.audit for one in own if one.sequence <= later.sequence]
-    counts = [one.get("counts") or {} for one in audits]
-    counts += [context.counts] if later is context.candidate else []
-    return sum(one.get("non_append_insertions") or 0 for one in counts)
+    counts = [_inserted(one) for one in own if one.sequence <= later.sequence]
+    return sum(counts) + (_late(context.counts) if later is context.candidate else 0)
+
+
+def insertions(context: AuditContext, own: Sequence[Record]) -> dict[tuple[str, int], int]:
+    """`inserted_since` of the candidate, for each of the last releases of its publication, in one pass."""
+    total, found = _late(context.counts), dict[tuple[str, int], int]()
+    for one in reversed(own):
+        found[one.key] = total
+        total += _inserted(one)
+    return found
+
+
+def _inserted(record: Record) -> int:
+    return _late(record.audit.get("counts") or {})
+
+
+def _late(counts: Mapping[str, Any]) -> int:
+    return counts.get("non_append_insertions") or 0
 
 
 def fits(context: AuditContext, earlier: Record, later: Record, partner: Ints) -> tuple[Status, str]:
     """Whether a pair fits the model: every earlier case is in the later release (the candidate, or one before it), and
     only grew. `partner`: see `partners`."""
-    number = earlier.sequence
     gone = int(np.count_nonzero(partner < 0))
+    changed = 0 if gone else changes(earlier, later, partner)
+    return _fits(context, earlier, later, gone, inserted_since(context, earlier, later), changed)
+
+
+def _fits(
+    context: AuditContext, earlier: Record, later: Record, gone: int, inserted: int, changed: int
+) -> tuple[Status, str]:
+    """The same from counts: cases that are gone, late events that were inserted, and cases whose value changed."""
+    number = earlier.sequence
     if gone:
         return "cases_dropped", f"{gone} cases of release {number} are not in release {later.sequence}"
     for one in (earlier, later):
@@ -282,16 +319,20 @@ def fits(context: AuditContext, earlier: Record, later: Record, partner: Ints) -
             return "cases_dropped", f"release {one.sequence} holds a case that was erased since"
     if (earlier.audit.get("counts") or {}).get("suppressed_cases"):
         return "cases_dropped", f"release {number} had dropped cases: a new case may have started before it"
-    inserted = inserted_since(context, earlier, later)
     if inserted and not context.build.immutable:
         return "not_incremental", f"{inserted} late events were inserted before events released in or after {number}"
+    if changed:
+        return "not_incremental", f"the sensitive value of {changed} cases changed since release {number}"
+    return "ok", ""
+
+
+def changes(earlier: Record, later: Record, partner: Ints) -> int:
+    """How many cases have another sensitive value in the later release, where all have a partner."""
     changed = numbered_changes(earlier, later, partner)
     if changed is None:
         before, after = earlier.log.sensitive(earlier.sensitive).decode(), later.log.sensitive(later.sensitive).decode()
         changed = sum(one != after[place] for one, place in zip(before, partner, strict=True))
-    if changed:
-        return "not_incremental", f"the sensitive value of {changed} cases changed since release {number}"
-    return "ok", ""
+    return changed
 
 
 def _worst(found: Sequence[tuple[str, str]]) -> tuple[str, str]:

@@ -45,7 +45,7 @@ class Spark:
 
     def __init__(self, source: Source, work: Path, memory: str | None = None) -> None:
         self._source = readable(source)
-        self._session = session(work, memory)
+        self._session, self._own = session(work, memory)
         self._asked = Asked(Knowledge())
         self._cases = 0
         self._public: dict[str, Column] = {}
@@ -61,7 +61,8 @@ class Spark:
     def close(self) -> None:
         for frame in self._kept:
             frame.unpersist()
-        self._session.stop()
+        if self._own:
+            self._session.stop()
 
     def values(self, name: str) -> Column:
         return self._public[name]

@@ -182,7 +182,7 @@ class Spark:
         for role, column in (("activity", "a"), ("resource", "r")):
             if role not in known.carries:
                 continue
-            texts = sorted(row[0] for row in rows.select(column).distinct().collect() if row[0] is not None)
+            texts = self._first_seen(rows, column)
             labels = values.labels(texts, self._asked, resource=role == "resource")
             codes = self._small(
                 {column: pa.array(texts, pa.string()), f"k{column}": pa.array(labels.codes, pa.int64())}
@@ -250,11 +250,16 @@ class Spark:
         )
         return column, self._session.createDataFrame(lines, schema)
 
-    def _coded(self, found: list[Any], column: str, rows: DataFrame) -> Column:
-        """The values of kinds, over all values of the column in order of first appearance."""
+    @staticmethod
+    def _first_seen(rows: DataFrame, column: str) -> list[Any]:
+        """The values of a column in order of their first rows, as the readers number them."""
         known = rows.where(f"{column} IS NOT NULL").groupBy(column)
         every = known.agg(_expression(f"min(shiftleft(f, {ROW_BITS}) + n) AS first")).collect()
-        order = [row[column] for row in sorted(every, key=lambda row: row["first"])]
+        return [row[column] for row in sorted(every, key=lambda row: row["first"])]
+
+    def _coded(self, found: list[Any], column: str, rows: DataFrame) -> Column:
+        """The values of kinds, over all values of the column in order of first appearance."""
+        order = self._first_seen(rows, column)
         code = {value: place for place, value in enumerate(order)}
         codes = [MISSING if value is None else code[value] for value in found]
         return Column(np.asarray(codes, dtype=np.int32), tuple(plain(value) for value in order))

@@ -24,6 +24,7 @@ from stream.engine.embedded import Embedded
 from stream.engine.source import opened
 from tests.conftest import missing
 from tests.property.test_engines_agree import ASKED, cases_of, random_plan, random_rows, written_as
+from tests.property.test_engines_on_logs import agree
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -88,6 +89,12 @@ def test_the_same_table_and_the_same_cases(asked: Any, zoned: bool, local: Any, 
 
     same(asked, zoned, tmp_path, fail)
     assert local.range(3).count() == 3, "a session that ran before is not stopped"
+
+
+@pytest.mark.parametrize("name", ["amun-paper-example", "ccc19", "sepsis"])
+def test_small_public_logs(name: str, local: Any, logs: Path, tmp_path: Path) -> None:
+    """The larger ones: `python -m benchmarks.engines_agree --engines spark`."""
+    agree("spark", name, logs, tmp_path)
 
 
 def same(asked: Any, zoned: bool, tmp_path: Path, faulty: Any) -> None:

@@ -9,8 +9,6 @@ the data; event logs, which would keep it, are off.
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.frame import plain, zoneless
-from connectors.times import FIRST_YEAR, LAST_YEAR, SECOND
+from connectors.times import FIRST_YEAR, LAST_YEAR
 from models.errors import InputError, NoEventsError, VeilstreamError
 from models.eventlog import MISSING, Column
 from models.knowledge import NANOSECONDS, Knowledge, Unit
@@ -28,10 +26,12 @@ from stream.engine import values
 from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent
 from stream.engine.items import alphabet_of, floor_sql, item_sql
 from stream.engine.moments import MINUTE, local_minutes, units_coarser_than
-from stream.engine.source import CSV, Source, is_url
+from stream.engine.source import Source, is_url
+from stream.engine.spark_rows import attribute_of, readable, text_of, time_of
+from stream.engine.spark_session import Said, session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 BATCH = 50_000
 """Cases that are handed on at once."""
@@ -44,8 +44,8 @@ class Spark:
     """A data set under Spark. `work`: where `local[*]` keeps what does not fit into memory."""
 
     def __init__(self, source: Source, work: Path, memory: str | None = None) -> None:
-        self._source = _readable(source)
-        self._session = session(work, memory)
+        self._source = readable(source)
+        self._session, self._own = session(work, memory)
         self._asked = Asked(Knowledge())
         self._cases = 0
         self._public: dict[str, Column] = {}
@@ -61,14 +61,15 @@ class Spark:
     def close(self) -> None:
         for frame in self._kept:
             frame.unpersist()
-        self._session.stop()
+        if self._own:
+            self._session.stop()
 
     def values(self, name: str) -> Column:
         return self._public[name]
 
     def count(self, asked: Asked, tell: Tell = silent) -> Counted:
         """The table of the data set. InputError as the readers of a log in memory, with file and row."""
-        with _Said(self._source):
+        with Said(self._source):
             self._asked = asked
             values.check_bins(asked)
             known = asked.knowledge
@@ -104,12 +105,12 @@ class Spark:
         if source.partitions:
             reader = reader.option("basePath", source.name)
         files = [file if is_url(file) else Path(file).absolute().as_uri() for file in source.files]
-        raw = reader.parquet(*files)
-        time, zoned = _time(source)
+        found = reader.parquet(*files)
+        time, zoned = time_of(source)
         columns = [
-            f"{_text(source, names.case, 'case')} AS c",
-            f"{_text(source, names.activity, 'activity')} AS a",
-            f"{_text(source, names.resource, 'resource')} AS r" if names.resource in source.header else "'' AS r",
+            f"{text_of(source, names.case, 'case')} AS c",
+            f"{text_of(source, names.activity, 'activity')} AS a",
+            f"{text_of(source, names.resource, 'resource')} AS r" if names.resource in source.header else "'' AS r",
             f"{time} AS t",
             f"{zoned} AS z",
             "regexp_replace(_metadata.file_path, '^file:/+', 'file:///') AS path",
@@ -117,13 +118,13 @@ class Spark:
         ]
         for place, name in enumerate(self._names):
             own, of_events = source.column(name)
-            columns += [f"{_attribute(source, own)} AS x{place}", f"{_attribute(source, of_events)} AS y{place}"]
+            columns += [f"{attribute_of(source, own)} AS x{place}", f"{attribute_of(source, of_events)} AS y{place}"]
         if names.resource not in source.header:
             columns[2] = "CAST(NULL AS STRING) AS r"
         places = self._session.createDataFrame(
             list(zip(files, range(len(files)), strict=True)), "path STRING, f BIGINT"
         )
-        rows = raw.selectExpr(*columns).join(places.hint("broadcast"), "path", "left").drop("path")
+        rows = found.selectExpr(*columns).join(places.hint("broadcast"), "path", "left").drop("path")
         self._check(rows)
         return rows
 
@@ -181,7 +182,7 @@ class Spark:
         for role, column in (("activity", "a"), ("resource", "r")):
             if role not in known.carries:
                 continue
-            texts = sorted(row[0] for row in rows.select(column).distinct().collect() if row[0] is not None)
+            texts = self._first_seen(rows, column)
             labels = values.labels(texts, self._asked, resource=role == "resource")
             codes = self._small(
                 {column: pa.array(texts, pa.string()), f"k{column}": pa.array(labels.codes, pa.int64())}
@@ -249,11 +250,16 @@ class Spark:
         )
         return column, self._session.createDataFrame(lines, schema)
 
-    def _coded(self, found: list[Any], column: str, rows: DataFrame) -> Column:
-        """The values of kinds, over all values of the column in order of first appearance."""
+    @staticmethod
+    def _first_seen(rows: DataFrame, column: str) -> list[Any]:
+        """The values of a column in order of their first rows, as the readers number them."""
         known = rows.where(f"{column} IS NOT NULL").groupBy(column)
         every = known.agg(_expression(f"min(shiftleft(f, {ROW_BITS}) + n) AS first")).collect()
-        order = [row[column] for row in sorted(every, key=lambda row: row["first"])]
+        return [row[column] for row in sorted(every, key=lambda row: row["first"])]
+
+    def _coded(self, found: list[Any], column: str, rows: DataFrame) -> Column:
+        """The values of kinds, over all values of the column in order of first appearance."""
+        order = self._first_seen(rows, column)
         code = {value: place for place, value in enumerate(order)}
         codes = [MISSING if value is None else code[value] for value in found]
         return Column(np.asarray(codes, dtype=np.int32), tuple(plain(value) for value in order))
@@ -299,7 +305,7 @@ class Spark:
     def leaving(self, plan: Plan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
         tell("cases")
         names = self._asked.public
-        with _Said(self._source):
+        with Said(self._source):
             lines = self._leaving(plan, draws).toLocalIterator(prefetchPartitions=True)
             while batch := list(islice(lines, BATCH)):
                 ids, trace, row, *codes = zip(*batch, strict=True)
@@ -338,102 +344,6 @@ class Spark:
         return chosen.select("id", "leaves", "v", *(f"p{k}" for k in range(len(codes)))).orderBy("id")
 
 
-def session(work: Path, memory: str | None) -> SparkSession:
-    """The session of spark-submit where there is one, else a local one."""
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise InputError('--engine spark needs pyspark: install "veilstream[spark]"') from error
-    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")  # of pandas' next version
-    builder = SparkSession.builder.appName("veilstream")
-    settings = {
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.legacy.parquet.nanosAsLong": "true",
-        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-        "spark.sql.ansi.enabled": "true",
-        "spark.eventLog.enabled": "false",  # it would keep the key of a release, which stands in the plan
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.local.dir": str(work),
-    }
-    if memory is not None:
-        settings |= {"spark.driver.memory": memory, "spark.executor.memory": memory}
-    if not {"PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"} & os.environ.keys():  # else told elsewhere
-        settings |= {"spark.master": "local[*]", "spark.sql.shuffle.partitions": "8"}
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    try:
-        made: SparkSession = builder.getOrCreate()
-    except (PySparkException, RuntimeError, OSError) as error:
-        raise VeilstreamError(f"--engine spark: no session ({type(error).__name__}); is Java 17 installed?") from None
-    if made.sparkContext.getConf().get("spark.eventLog.enabled", "false").lower() == "true":
-        raise InputError(
-            "--engine spark: this session keeps an event log, where the key of the release would stand; start it with "
-            "spark.eventLog.enabled=false"
-        )
-    made.sparkContext.setLogLevel("OFF")
-    return made
-
-
-def _readable(source: Source) -> Source:
-    """The data set, or InputError with the engine that reads it."""
-    import pyarrow as pa
-
-    if source.kind == CSV:
-        raise InputError(f"{source.name}: CSV is no data set for spark; write Parquet, or use --engine duckdb")
-    kind = source.types.get(source.names.time, pa.string())
-    if any(name.lower() == "_metadata" for name in source.header):
-        raise InputError(
-            f"{source.name}: spark needs the name '_metadata' itself; rename this column, or use --engine duckdb"
-        )
-    if source.unit is None and not pa.types.is_timestamp(kind):
-        raise InputError(f"{source.name}: times of type {kind} are read by --engine duckdb or embedded")
-    return source
-
-
-def _name(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
-
-
-def _text(source: Source, column: str, role: str) -> str:
-    import pyarrow as pa
-
-    kind = source.types.get(column, pa.string())
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind):
-        return f"CAST({_name(column)} AS STRING)"
-    raise InputError(f"{source.name}: column {column!r} ({role}) is {kind}; only --engine embedded reads it")
-
-
-def _attribute(source: Source, column: str | None) -> str:
-    import pyarrow as pa
-
-    if column is None:
-        return "CAST(NULL AS INT)"
-    kind = source.types.get(column, pa.string())
-    if pa.types.is_floating(kind):
-        return f"IF(isnan({_name(column)}), NULL, {_name(column)})"
-    if (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-    ):
-        return _name(column)
-    raise InputError(f"{source.name}: column {column!r} is {kind}; --engine duckdb or embedded reads it")
-
-
-def _time(source: Source) -> tuple[str, str]:
-    """Nanoseconds since 1970, and whether they are in UTC."""
-    kind, name = source.types[source.names.time], _name(source.names.time)
-    if source.unit is not None:
-        return f"{name} * {source.unit}L", "true"
-    zoned = "true" if kind.tz is not None else "false"
-    if kind.unit == "ns":  # read as a number (nanosAsLong): Spark's own times end at the microsecond
-        return name, zoned
-    return f"unix_micros(CAST({name} AS TIMESTAMP)) * {SECOND // 1_000_000}L", zoned
-
-
 def _drawn(draws: Draws, purpose: str) -> str:
     """HMAC-SHA256 of the case in SQL."""
     inner, outer = draws.pads(purpose)
@@ -448,22 +358,3 @@ def _expression(text: str) -> Any:
 
 
 _condition = _expression
-
-
-class _Said:
-    """Errors of Spark as one clear line without content: its messages quote values."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        if isinstance(error, (PySparkException, Py4JError)):
-            raise VeilstreamError(
-                f"{self._source.name}: spark failed ({type(error).__name__}); its own log says where"
-            ) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,24 +24,58 @@ from stream.engine.embedded import Embedded
 from stream.engine.source import opened
 from tests.conftest import missing
 from tests.property.test_engines_agree import ASKED, cases_of, random_plan, random_rows, written_as
+from tests.property.test_engines_on_logs import agree
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that lives some seconds: the time to compile well would not come back."""
 
-@pytest.fixture(autouse=True)
-def master(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two threads of this machine; a task may fail three times."""
+
+@pytest.fixture(scope="module")
+def java() -> Iterator[None]:
+    """One JVM for all tests of this file; their sessions come and go in it. It ends with the file."""
     if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
         missing("spark", 'pyspark or Java is not installed (extra "spark", Java 17)')
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # else the first python3 of the path: it may lack pyarrow
-    monkeypatch.setenv(
-        "PYSPARK_SUBMIT_ARGS",
-        "--master local[2,4] --conf spark.sql.shuffle.partitions=2 --driver-memory 512m pyspark-shell",
-    )
+    from pyspark import SparkContext
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)  # else the first python3 of the path: it may lack pyarrow
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv(
+            "PYSPARK_SUBMIT_ARGS", f"--driver-memory 512m --driver-java-options {shlex.quote(QUICK)} pyspark-shell"
+        )
+        yield
+        gateway = SparkContext._gateway
+        if gateway is not None:
+            gateway.shutdown()
+            gateway.proc.stdin.close()  # the JVM ends with its standard input
+            gateway.proc.wait()
+            SparkContext._gateway = SparkContext._jvm = None
+
+
+def started(master: str, **settings: Any) -> Any:
+    """A session of `master`."""
+    from pyspark.sql import SparkSession
+
+    assert SparkSession.getActiveSession() is None
+    builder = SparkSession.builder.master(master)
+    told = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": 2, **settings}
+    for name, value in told.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+@pytest.fixture
+def local(java: None) -> Iterator[Any]:
+    """Two threads of this machine; a task may fail three times."""
+    running = started("local[2,4]")
+    yield running
+    running.stop()
 
 
 @pytest.mark.parametrize(("asked", "zoned"), [(ASKED[0], True), (ASKED[2], False)], ids=["zoned", "local"])
-def test_the_same_table_and_the_same_cases(asked: Any, zoned: bool, tmp_path: Path) -> None:
+def test_the_same_table_and_the_same_cases(asked: Any, zoned: bool, local: Any, tmp_path: Path) -> None:
     """Row by row, in the same order; ids and traces case by case, where every task of the last step fails once."""
 
     def fail(batches: Any) -> Any:
@@ -53,6 +88,13 @@ def test_the_same_table_and_the_same_cases(asked: Any, zoned: bool, tmp_path: Pa
         yield from batches
 
     same(asked, zoned, tmp_path, fail)
+    assert local.range(3).count() == 3, "a session that ran before is not stopped"
+
+
+@pytest.mark.parametrize("name", ["amun-paper-example", "ccc19", "sepsis"])
+def test_small_public_logs(name: str, local: Any, logs: Path, tmp_path: Path) -> None:
+    """The larger ones: `python -m benchmarks.engines_agree --engines spark`."""
+    agree("spark", name, logs, tmp_path)
 
 
 def same(asked: Any, zoned: bool, tmp_path: Path, faulty: Any) -> None:
@@ -80,28 +122,37 @@ def same(asked: Any, zoned: bool, tmp_path: Path, faulty: Any) -> None:
         other.close()
 
 
-def test_no_event_log_keeps_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_event_log_keeps_the_key(java: None, tmp_path: Path) -> None:
     """The key stands in the plan, which an event log would keep: what the command line asks for is switched off, and a
     session that keeps one already is refused."""
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from stream.engine.spark import session
+    from stream.engine.spark_session import session
 
     events = tmp_path / "events"
     events.mkdir()
-    kept = f"--conf spark.eventLog.enabled=true --conf spark.eventLog.dir={events.as_uri()}"
-    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--master local[2] {kept} --driver-memory 512m pyspark-shell")
-    made = session(tmp_path, None)
-    made.sql(f"SELECT sha2('{'5c' * 64}', 256)").collect()
-    made.stop()
-    assert list(events.iterdir()) == []
-    running = SparkSession.builder.config("spark.eventLog.enabled", "true").getOrCreate()
+    SparkContext._ensure_initialized()
+    system = SparkContext._jvm.java.lang.System
+    told = {"spark.master": "local[1]", "spark.eventLog.enabled": "true", "spark.eventLog.dir": events.as_uri()}
+    for name, value in told.items():
+        system.setProperty(name, value)  # as `spark-submit --conf` does
     try:
-        assert list(events.iterdir()) != []
-        with pytest.raises(InputError, match="event log"):
-            session(tmp_path, None)
+        made, own = session(tmp_path, None)
+        assert own
+        made.sql(f"SELECT sha2('{'5c' * 64}', 256)").collect()
+        made.stop()
+        assert list(events.iterdir()) == []
+        running = SparkSession.builder.config("spark.eventLog.enabled", "true").getOrCreate()
+        try:
+            assert list(events.iterdir()) != []
+            with pytest.raises(InputError, match="event log"):
+                session(tmp_path, None)
+        finally:
+            running.stop()
     finally:
-        running.stop()
+        for name in told:
+            system.clearProperty(name)
 
 
 @pytest.mark.parametrize("name", ["_metadata", "Concept:Name"])
@@ -119,14 +170,14 @@ def test_columns_that_spark_takes_for_others_are_refused(name: str, tmp_path: Pa
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A standalone master and two workers on this machine."""
+def cluster(java: None, tmp_path: Path) -> Iterator[None]:
+    """A session on a standalone master and two workers on this machine."""
     import pyspark
 
     run = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
     room = "org.apache.spark.deploy"
     log = tmp_path / "master.log"
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(tmp_path / "apps")}
+    environment = {**os.environ, "SPARK_WORKER_DIR": str(tmp_path / "apps"), "SPARK_DAEMON_JAVA_OPTS": QUICK}
     environment.pop("PYSPARK_SUBMIT_ARGS")
     processes = []
     try:
@@ -138,13 +189,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             worker += ["--host", "127.0.0.1", url]
             processes += [subprocess.Popen(worker, stdout=written, stderr=written, env=environment) for _ in range(2)]
         settings = {
-            "spark.sql.shuffle.partitions": 4, "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1",
-            "spark.sql.adaptive.coalescePartitions.enabled": "false", "spark.pyspark.python": sys.executable,
+            "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1", "spark.pyspark.python": sys.executable,
+            "spark.sql.adaptive.coalescePartitions.enabled": "false", "spark.executor.extraJavaOptions": QUICK,
         }  # fmt: skip
-        told = " ".join(f"--conf {name}={value}" for name, value in settings.items())
-        monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--master {url} {told} --driver-memory 512m pyspark-shell")
-        monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        running = started(url, **settings)
         yield
+        running.stop()
     finally:
         for process in processes:
             process.terminate()
@@ -167,7 +217,7 @@ def test_a_killed_executor_changes_nothing(cluster: None, tmp_path: Path) -> Non
     marker = tmp_path / "killed"
 
     def kill(batches: Any) -> Any:
-        """Kill the JVM above this worker of Python, once."""
+        """Kill the executor above this worker of Python, once."""
         import os
         import signal
         from pathlib import Path
@@ -180,6 +230,7 @@ def test_a_killed_executor_changes_nothing(cluster: None, tmp_path: Path) -> Non
         process = os.getpid()
         while b"java" not in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[0]:
             process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        assert b"CoarseGrainedExecutorBackend" in Path(f"/proc/{process}/cmdline").read_bytes(), "no executor"
         os.kill(process, signal.SIGKILL)
         yield from batches
 

@@ -1,0 +1,138 @@
+"""Whether the engines agree on public logs: table of variants, plan, cases, counts and audits of each log by each.
+
+`python -m benchmarks.engines_agree [--logs sepsis,bpic2012] [--engines duckdb,spark] [--json]`. Each log is written as
+Parquet, and once more with the events of its earlier half, as an earlier release; what the engines find is compared
+with what `embedded` finds. Exit code 1 where anything differs. The logs are those of VEILSTREAM_LOGS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors import read_log, write_log
+from connectors.reading import Reading
+from models.eventlog import EventLog
+from models.variants import Plan
+from stream.commands import _anonymize as once
+from stream.commands import _engine
+from stream.commands.attack import Asked as AttackAsked
+from stream.commands.attack import _Question
+from stream.engine import open_engine
+from stream.engine.contract import Asked, Draws, Engine
+from stream.release.contract import Exposure
+from stream.release.public_view import carried
+
+SENSITIVE = {"sepsis": ("Diagnose",), "bpic2013-incidents": ("impact",)}
+"""What is bounded by C; the other logs have no such attribute."""
+
+KEY = Draws(b"the same draws by every engine!!")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A log as Parquet, and an earlier release of it."""
+
+    whole: Path
+    earlier: Path
+    sensitive: tuple[str, ...] = ()
+
+
+def names(folder: Path) -> Iterator[str]:
+    """The public logs, the smallest first."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_size):
+        if path.name.endswith((".xes.gz", ".csv")):
+            yield path.name.partition(".")[0]
+
+
+def prepared(folder: Path, name: str, work: Path) -> Pair:
+    """The log of a name as Parquet files in `work`."""
+    source = next(path for path in sorted(folder.iterdir()) if path.name.startswith(f"{name}."))
+    log = read_log(source, reading=Reading(timezone="UTC"))
+    pair = Pair(work / f"{name}.parquet", work / f"{name}-earlier.parquet", SENSITIVE.get(name, ()))
+    write_log(log, pair.whole)
+    write_log(_earlier(log), pair.earlier)
+    return pair
+
+
+def _earlier(log: EventLog) -> EventLog:
+    """What was there at the median of the times."""
+    return log.select_events(log.time <= np.sort(log.time)[log.n_events // 2], drop_empty=True)
+
+
+def found(kind: str, pair: Pair, work: Path) -> dict[str, Any]:
+    """By part, what an engine finds: all of it is to be equal."""
+    work.mkdir(exist_ok=True)
+    engine = open_engine(kind, pair.whole, Reading(), work)
+    try:
+        result = _released(engine, pair)
+    finally:
+        engine.close()
+    return {**result, "audits": _audits(kind, pair)}
+
+
+def _released(engine: Engine, pair: Pair) -> dict[str, Any]:
+    mechanism = once.chosen("tlkc", {"suppression": "exact", "K": 5, "L": 2, "C": "0.9"})
+    counted = engine.count(Asked(mechanism.variants_by(), pair.sensitive))
+    log, count = counted.table.log, counted.table.count
+    exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), pair.sensitive, 0, cases=count)
+    build, _seconds = once.release_once(mechanism, exposure, keep_resources=False)
+    plan = Plan.of(carried(build), build.origin, count)
+    counts = dict(once.summary(mechanism, exposure, build, 0.0))
+    leaving = list(engine.leaving(plan, KEY))
+    return {
+        "table": list(counted.table.decoded().items()),
+        "plan": (list(plan.traces.traces()), plan.row.tolist(), plan.trace.tolist(), plan.count.tolist()),
+        "cases": [pair for part in leaving for pair in zip(part.ids, part.trace.tolist(), strict=True)],
+        "counts": json.loads(json.dumps(counts, default=str)),
+    }
+
+
+def _audits(kind: str, pair: Pair) -> Any:
+    """The attack on the two releases."""
+    question = _Question(AttackAsked(n="0..2"))
+    paths = [pair.earlier, pair.whole]
+    options = _engine.Options(engine=kind)
+    simple = question.simple(
+        question.counted(paths, Reading(), options, list(pair.sensitive)), paths, list(pair.sensitive)
+    )
+    return question.ask(*simple).json()
+
+
+def main() -> None:
+    """One line for each log and engine."""
+    folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--logs", default=",".join(names(folder)))
+    parser.add_argument("--engines", default="duckdb,spark")
+    parser.add_argument("--json", action="store_true")
+    chosen = parser.parse_args()
+    rows = []
+    for name in chosen.logs.split(","):
+        with tempfile.TemporaryDirectory() as text:
+            work = Path(text)
+            pair = prepared(folder, name, work)
+            wanted = found("embedded", pair, work / "embedded")
+            for kind in chosen.engines.split(","):
+                begin, own = time.monotonic(), found(kind, pair, work / kind)
+                equal = {part: own[part] == wanted[part] for part in wanted}
+                rows.append({"log": name, "engine": kind, **equal, "seconds": round(time.monotonic() - begin, 1)})
+                print(rows[-1], file=sys.stderr)
+    if chosen.json:
+        print(json.dumps({"runs": rows}))
+    if not all(value for row in rows for value in row.values() if isinstance(value, bool)):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Public logs: every engine finds the same variants, plan, cases, counts and audits as the log in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.engines_agree import found, names, prepared
+
+ALL = (
+    "amun-paper-example", "bpic2012", "bpic2012-app", "bpic2013-incidents", "ccc19", "sepsis", "urineweginfectie",
+)  # fmt: skip
+
+
+def agree(kind: str, name: str, logs: Path, work: Path) -> None:
+    """What the engine finds is what `embedded` finds, part by part."""
+    pair = prepared(logs, name, work)
+    wanted, own = found("embedded", pair, work / "embedded"), found(kind, pair, work / kind)
+    assert own.keys() == wanted.keys() >= {"table", "plan", "cases", "counts", "audits"}
+    for part in wanted:
+        assert own[part] == wanted[part], part
+    assert len(wanted["table"]) > 1
+    assert wanted["audits"]["results"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_duckdb_finds_the_same(name: str, logs: Path, tmp_path: Path) -> None:
+    """Also in the same order: a tie is broken alike, and its witness is the same."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    agree("duckdb", name, logs, tmp_path)
+
+
+def test_no_log_is_left_out(logs: Path) -> None:
+    """A new public log is compared too."""
+    assert sorted(names(logs)) == sorted(ALL)

@@ -369,6 +369,7 @@ def page(results: Mapping[str, Any]) -> str:
         for epsilon in EPSILONS:
             lines += [f"## {log}, epsilon {epsilon:g}, delta 1e-6", "", *_table(results, log, epsilon), ""]
     lines += ["## The guarantee that is kept", "", KEPT, "", *_kept(results), "", NOTES, ""]
+    lines += ["## Who is nearer than dp-synthetic", "", NEARER, "", *_nearer(results), ""]
     return "\n".join(lines)
 
 
@@ -416,6 +417,53 @@ def _kept(results: Mapping[str, Any]) -> list[str]:
     return _markdown(("program", "claim", "neighbours", "epsilon is", "claim of 1", "seen by"), rows)
 
 
+OURS = "dp-synthetic (ours)"
+
+
+def _nearer(results: Mapping[str, Any]) -> list[str]:
+    """By log and epsilon: who claims an epsilon, is not refuted and is nearer on no measure, and who is on some."""
+    rows = []
+    for log in LOGS:
+        for epsilon in EPSILONS:
+            ours = results.get(_key(log, epsilon, _tool(OURS)))
+            if ours is None or not ours["rounds"]:
+                continue
+            beaten, nearer = [], []
+            for tool in TOOLS:
+                found = results.get(_key(log, epsilon, tool))
+                if tool.name == OURS or found is None or not found["rounds"]:
+                    continue
+                better, claim = _better(found, ours), _claim(results, tool)
+                if better:
+                    nearer.append(f"{tool.name}: {better} ({claim})")
+                elif claim == "not refuted":
+                    beaten.append(tool.name)
+            rows.append([log, epsilon, ", ".join(beaten) or "none", "; ".join(nearer) or "none"])
+    return _markdown(("log", "epsilon", "not refuted, and nearer on no measure", "nearer on some measure"), rows)
+
+
+def _tool(name: str) -> Tool:
+    return next(tool for tool in TOOLS if tool.name == name)
+
+
+def _better(found: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """On which measures: both, one by its name, or none."""
+    similar, follows = found["similarity"] > ours["similarity"], found["dfg_error"] < ours["dfg_error"]
+    if similar and follows:
+        return "both"
+    return "similarity" if similar else "DFG error" if follows else ""
+
+
+def _claim(results: Mapping[str, Any], tool: Tool) -> str:
+    """What became of a tool's claim of epsilon on the neighbours of the audits."""
+    if tool.claim.startswith("none"):
+        return "claims no epsilon"
+    rows = [row for row in results.get(f"guarantee {tool.name}", []) if "note" not in row]
+    if not rows:
+        return "not audited"
+    return "refuted" if any(row["unbounded"] or row["epsilon"] > 1 for row in rows) else "not refuted"
+
+
 def _markdown(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
     return ["| " + " | ".join(map(cell, line)) + " |" for line in (head, ["---"] * len(head), *rows)]
 
@@ -441,6 +489,10 @@ case: lower bounds of epsilon, found as `audit-epsilon` finds them (Clopper and 
 all pairs of a program; half of the runs choose what is looked at, half count it). `no epsilon`: the release
 shows what the other log cannot show, which a claim without delta excludes. A bound below 1 refutes nothing
 and proves nothing."""
+
+NEARER = """\
+Of the tables, beside the audits of the section before. A program that keeps no epsilon may be nearer for that
+reason alone: it shows what nobody may show at that epsilon. `not audited`: the row was not looked at by itself."""
 
 NOTES = f"""\
 * **pm4py's Laplace** rounds noise by `int()`, towards 0: .63 of the counts are exact at epsilon 1. It

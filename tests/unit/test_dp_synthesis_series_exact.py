@@ -115,7 +115,7 @@ def by_hand(
 ) -> list[dict[Variant, tuple[int, list[int]]]]:
     """By level: each open context, since when, and its cells over all releases from then on (a sum, without noise).
 
-    A level opens what the one above says by then: cells of 1.5 scales of as many draws as the context was counted for.
+    A level opens what the one above says by then: cells of 3 scales of as many draws as the context was counted for.
     """
     levels: list[dict[Variant, tuple[int, list[int]]]] = [{} for _ in range(order)]
     for number, release in enumerate(releases, start=1):
@@ -128,7 +128,7 @@ def by_hand(
                     (*context, label)
                     for context, (since, cells) in above.items()
                     for label in range(3)
-                    if cells[label] >= 1.5 * scale * math.sqrt(number - since + 1) and (*context, label)[1:] in above
+                    if cells[label] >= 3 * scale * math.sqrt(number - since + 1) and (*context, label)[1:] in above
                 ]
             for context in wanted:
                 levels[level].setdefault(context, (number, [0] * 4))
@@ -169,14 +169,19 @@ def test_cells_add_up_from_the_opening_of_their_context(order: int) -> None:
 
 
 def _series(
-    design: Design, shape: Shape, scale: float = 4.0, state: Mapping[str, Any] | None = None, number: int = 1
+    design: Design,
+    shape: Shape,
+    scale: float = 4.0,
+    state: Mapping[str, Any] | None = None,
+    number: int = 1,
+    model: float = UNIT,
 ) -> Any:
-    return series._Series.go_on(state, ("a", "b", "c"), 3, design, shape, (float(UNIT), scale), number)
+    return series._Series.go_on(state, ("a", "b", "c"), 3, design, shape, (model, scale), number)
 
 
 def _filled(design: Design, traces: Sequence[Variant], totals: Sequence[int], draws: Sequence[int]) -> Any:
     """A series that has measured 90 cases of 36 variants, with candidates that were counted before."""
-    one = _series(design, Shape())
+    one = _series(design, Shape(), model=UNIT / 2)  # cells of two cases stand above the noise
     many = ["".join(trace) for size in (2, 3) for trace in itertools.product("abc", repeat=size)]
     log = _log(**{trace: 2 + (place % 2) for place, trace in enumerate(many)})
     assert log.n_cases == 90
@@ -331,8 +336,8 @@ def test_times_leave_with_the_release() -> None:
     shares = Shares(NONE, NONE, Fraction(1, 4), Fraction(1, 4), Fraction(1, 2))
     design = _design(given=GIVEN, candidates=2, order=1, shares=shares, bounds=times.Bounds(3_000))
     log = EventLog.from_events(
-        [str(n // 2) for n in range(200)], ["a", "b"] * 100,
-        np.asarray([n % 2 * 1_500 for n in range(200)], dtype=np.int64) * 10**6,
+        [str(n // 2) for n in range(2_000)], ["a", "b"] * 1_000,
+        np.asarray([n % 2 * 1_500 for n in range(2_000)], dtype=np.int64) * 10**6,
     )  # fmt: skip
     source = Known()
     found = release_synthetic(log, terms=Terms.of(8, "0.1", 2), design=design, shape=Shape(), number=1, draw=source)

@@ -175,6 +175,25 @@ def test_noisy_cells_count_from_three_scales_on() -> None:
     assert source.asked == [(4.0, 6)]
 
 
+def test_durations_are_smoothed_over_neighbouring_bins() -> None:
+    """A third of each bin goes to each neighbour and what would leave at an end stays; below a second nothing moves. A
+    bin counts from 3 times the noise that is left in it on, the first one from 2 scales on."""
+    noisy = np.asarray([[36, 90, 0, 0, 360, 0], [7, 0, 0, 120, 0, -60], [8, 60, 60, 0, 0, 90]])
+    third, end = 3 * 4.0 * (3 / 9) ** 0.5, 3 * 4.0 * (5 / 9) ** 0.5
+    expected = [[36, 60, 30, 120, 120, 120], [0, 0, 40, 40, 20, -40], [8, 60, 40, 20, 30, 60]]
+    least = [8.0, end, third, third, third, end]
+    kept = [[n if n >= bound else 0 for n, bound in zip(row, least, strict=True)] for row in expected]
+    assert times._smoothed(noisy, 4.0).ravel().tolist() == pytest.approx([n for row in kept for n in row])
+    assert kept[1] == [0, 0, 40, 40, 20, 0]
+
+
+def test_bins_that_stand_far_above_the_noise_are_left_as_they_are() -> None:
+    """From 500 scales in a row on, not one unit below: then 3 scales a bin, 2 in the first one."""
+    settled = np.asarray([[8, 1_969, 12, 11, 0], [7, 2_000, 0, 0, -7]])
+    assert times._smoothed(settled, 4.0).tolist() == [[8, 1_969, 12, 0, 0], [0, 2_000, 0, 0, 0]]
+    assert times._smoothed(np.asarray([[0, 1_999, 0, 0]]), 4.0)[0, 2] == pytest.approx(1_999 / 3)
+
+
 def test_a_row_without_cells_is_that_of_all_rows() -> None:
     """And even where there is none at all."""
     cells = np.asarray([[3.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 4.0]])
@@ -283,7 +302,7 @@ def test_every_cell_is_noised_with_its_part(start: tuple[int, int] | None, perso
     """Durations at scale B c / epsilon_d, weeks and hours at c / epsilon_s, also the empty cells; what noise puts above
     three scales is drawn."""
     bounds = Bounds(3_000, start)
-    log = _log(*[("ab", [9 * DAY + HOUR, 9 * DAY + HOUR + 1_500])] * 40)
+    log = _log(*[("ab", [9 * DAY + HOUR, 9 * DAY + HOUR + 1_500])] * 900)
     source = Known()
     released = [((0, 1), 5), ((1, 0, 1), 2)]
     given = times.add(log, "ab", released, bounds, Fraction(6), 3, source, *([person] if person > 1 else []))

@@ -381,13 +381,13 @@ def test_times_with_bounds_are_drawn() -> None:
     bounds = times.Bounds(DAY)
     plan = Design(activities=("a", "b"), sample=100, candidates=5, bounds=bounds, case_weight=3)
     log = EventLog.from_events(
-        [str(n // 2) for n in range(200)], ["a", "b"] * 100,
-        np.asarray([n // 2 * DAY + n % 2 * 7_200_000 for n in range(200)], dtype=np.int64) * 1_000_000,
+        [str(n // 2) for n in range(800)], ["a", "b"] * 400,
+        np.asarray([n // 2 * DAY + n % 2 * 7_200_000 for n in range(800)], dtype=np.int64) * 1_000_000,
     )  # fmt: skip
     found = synthetic.release_synthetic(
         log, epsilon=100, delta_dp="0.1", design=plan, cases_per_person=2, draw=source
     ).log
-    assert _counts(found) == {"ab": 100}
+    assert _counts(found) == {"ab": 400}
     edges = bounds.edges
     place = int(np.searchsorted(edges, 7_200_000, side="right"))
     took = (found.time[found.starts[:-1] + 1] - found.time[found.starts[:-1]]) // 1_000_000

@@ -104,6 +104,38 @@ def test_page_shows_what_the_results_hold() -> None:
     assert "| TraVaS | (epsilon, delta) | a case added | >= 0.90 | not refuted | w |" in page
 
 
+def test_page_says_who_is_nearer_and_what_became_of_the_claim() -> None:
+    """By measure; a program that is equal is not nearer; one that failed or was not run is not named."""
+
+    def found(similarity: float, dfg_error: float, rounds: int = 3) -> dict[str, object]:
+        zeros = dict.fromkeys(("covered", "true", "invented", "cpu"), 0.0)
+        return {"rounds": rounds, "note": "slow", "similarity": similarity, "dfg_error": dfg_error, **zeros}
+
+    kept = {"pair": "a case added", "epsilon": 1.0, "witness": "w", "unbounded": False, "how": ""}
+    results = {
+        "sepsis 0.1 dp-synthetic (ours)": found(0.5, 0.5),
+        "sepsis 0.1 pm4py Laplace": found(0.6, 0.5),
+        "sepsis 0.1 pm4py Laplace, epsilon over its levels": found(0.5, 0.4),
+        "sepsis 0.1 pm4py SaCoFa": found(0.6, 0.4),
+        "sepsis 0.1 pm4py PRIPEL on Laplace": found(0.4, 0.6),
+        "sepsis 0.1 TraVaS": found(0.5, 0.5),
+        "sepsis 0.1 PRETSA, K = 10 (ours)": found(0.9, 0.1, rounds=0),
+        "sepsis 0.1 control: all variants, each once": found(0.9, 0.9),
+        "guarantee pm4py Laplace": [kept, kept | {"epsilon": 1.01}],
+        "guarantee pm4py SaCoFa": [kept | {"unbounded": True, "epsilon": 0.0}],
+        "guarantee pm4py PRIPEL on Laplace": [{"pair": "a case added", "note": "not installed"}],
+        "guarantee TraVaS": [kept],
+        "bpic2012 1 TraVaS": found(0.5, 0.5),
+    }
+    (section,) = field.page(results).split("## Who is nearer than dp-synthetic")[1:]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][2:]
+    assert rows == [
+        "| sepsis | 0.1 | TraVaS | pm4py Laplace: similarity (refuted); pm4py Laplace, epsilon over its levels: "
+        "DFG error (not audited); pm4py SaCoFa: both (refuted); control: all variants, each once: similarity "
+        "(claims no epsilon) |"
+    ]
+
+
 def test_results_are_kept_one_by_one(tmp_path: Path) -> None:
     """So that a run that is stopped can go on."""
     path = tmp_path / "deep" / "results.json"

@@ -73,8 +73,8 @@ dist: $(VENV)/.released ## wheel and sdist of the last commit into out/release, 
 	$(BIN)/python deploy/release/release.py build
 
 .PHONY: release
-release: $(VENV)/.released ## check tag and changelog, build, smoke test in a clean environment, SBOM, digests, signature
-	$(BIN)/python deploy/release/release.py check build smoke sbom sign
+release: $(VENV)/.released ## check, build, smoke test, image (BASE=python:3.11-slim-bookworm@sha256:...), SBOM, signature
+	BASE='$(BASE)' $(BIN)/python deploy/release/release.py check build smoke image sbom sign
 
 .PHONY: test-oldest
 test-oldest: ## the tests that need no broker with the oldest library versions that pyproject.toml allows (not in CI)

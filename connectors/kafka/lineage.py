@@ -79,7 +79,7 @@ class LogClient:
 
     def leaders(self, topics: Collection[str]) -> dict[Place, Leader]:
         """Every partition of the topics; a topic that does not exist has none. UnavailableError, InputError as
-        `connectors.kafka.topics.fault` has them."""
+        `connectors.kafka.faults.fault` has them."""
         with self._lock:
             found: dict[Place, Leader] = self._run(self._leaders, sorted(topics))
             return found
@@ -106,7 +106,7 @@ class LogClient:
         from kafka import errors
         from kafka.admin import KafkaAdminClient
 
-        from connectors.kafka.topics import fault
+        from connectors.kafka.faults import fault
 
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:

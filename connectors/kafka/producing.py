@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from connectors.kafka.faults import explained, fault
 from connectors.kafka.source import Source
-from connectors.kafka.topics import fault, require
+from connectors.kafka.topics import require
 from models.eventlog import EventLog
 
 SECOND = 1_000_000_000
@@ -144,24 +145,19 @@ def _send_in_time(
     due: Callable[[int], float],
 ) -> dict[int, int]:
     """Each event in its moment; how many went to each partition. `due`: seconds from now, by event time in ns."""
-    from kafka import errors
-
     started = time.monotonic()
     counts: dict[int, int] = {}
-    try:
-        with producer(source) as client:
-            pending = []
-            for done, (when, key, value) in enumerate(events, start=1):
-                _wait(started, due(when))
-                pending.append(client.send(topic, value, key=key))
-                if done % 1000 == 0:
-                    on_progress(done)
-            client.flush()
-            for future in pending:
-                partition = future.get(timeout=30).partition
-                counts[partition] = counts.get(partition, 0) + 1
-    except errors.KafkaError as error:
-        raise fault(error, source) from None
+    with explained(source), producer(source) as client:
+        pending = []
+        for done, (when, key, value) in enumerate(events, start=1):
+            _wait(started, due(when))
+            pending.append(client.send(topic, value, key=key))
+            if done % 1000 == 0:
+                on_progress(done)
+        client.flush()
+        for future in pending:
+            partition = future.get(timeout=30).partition
+            counts[partition] = counts.get(partition, 0) + 1
     return counts
 
 

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from connectors.kafka.faults import explained
 from connectors.kafka.source import Source
-from models.errors import InputError, UnavailableError, VeilstreamError
+from models.errors import InputError
 
 KINDS = ("delta", "ledger", "releases", "released-events", "dlq")
 FOR_EVER = -1
@@ -61,11 +62,9 @@ def _config(retention_ms: int, source: Source) -> dict[str, str]:
 @contextmanager
 def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
     """A kafka-python admin client; a broker that is away or refuses us is one clear line."""
-    from kafka import errors
     from kafka.admin import KafkaAdminClient
 
-    client = None
-    try:
+    with explained(source):
         client = KafkaAdminClient(
             bootstrap_servers=source.servers,
             client_id="veilstream-admin",
@@ -73,44 +72,10 @@ def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
             bootstrap_timeout_ms=int(timeout * 1000),
             **source.security.kafka_python(),
         )
-        yield client
-    except errors.KafkaError as error:
-        raise fault(error, source) from None
-    finally:
-        if client is not None:
+        try:
+            yield client
+        finally:
             client.close()
-
-
-def fault(error: Exception, source: Source) -> VeilstreamError:
-    """A client's error as one line for people: where, and what to check; nothing of what was sent. UnavailableError
-    where no broker answers or it is not ready (that may pass by itself), InputError for everything else."""
-    from kafka import errors
-
-    away = isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError) or _passes(error)
-    return (UnavailableError if away else InputError)(_explain(error, source))
-
-
-def _passes(error: Exception) -> bool:
-    """Whether a broker says this while it starts: it does not know itself, its leaders or its coordinators yet. A topic
-    that it does not know may be one that nobody created."""
-    from kafka import errors
-
-    if isinstance(error, errors.UnknownTopicOrPartitionError | errors.UnknownTopicIdError):
-        return False
-    return isinstance(error, errors.UnknownBrokerIdError) or bool(getattr(error, "retriable", False))
-
-
-def _explain(error: Exception, source: Source) -> str:
-    from kafka import errors
-
-    where = f"broker {source.bootstrap}"
-    if isinstance(error, (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError)):
-        return f"{where}: refuses the credentials of source.security"
-    if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
-        return f"{where}: no broker answers us ({type(error).__name__}); check source.bootstrap and source.security"
-    if _passes(error):
-        return f"{where}: is not ready ({type(error).__name__}); try again"
-    return f"{where}: {type(error).__name__}"
 
 
 def create(client: Any, wanted: Sequence[Plan], source: Source) -> list[str]:
@@ -177,6 +142,18 @@ def require(source: Source, names: Sequence[str]) -> None:
     broker for one that is away."""
     with admin(source) as client:
         partitions(client, names)
+
+
+def set_group_back(client: Any, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Set a consumer group to an offset of each (topic, partition); InputError while it has members."""
+    from kafka import TopicPartition
+    from kafka.errors import NoError
+    from kafka.structs import OffsetAndMetadata
+
+    wanted = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
+    refused = [error for error in client.alter_group_offsets(group, wanted).values() if error is not NoError]
+    if refused:
+        raise InputError(f"the ingest group cannot be set back ({refused[0].__name__}): stop its workers first")
 
 
 def _configs(client: Any, wanted: Sequence[Plan]) -> dict[str, dict[str, str]]:

@@ -4,6 +4,7 @@
     check            one version everywhere, in the changelog and in the tag of this commit; nothing uncommitted
     build            wheel and sdist of this commit, twice: both must be equal byte for byte
     smoke            the wheel in a clean environment: a replay, its report, kernels that the second run finds compiled
+    image            the image of this commit on BASE, a name with its sha256 digest, twice: both must have one digest
     sbom             what is in that environment, as CycloneDX JSON
     sign             SHA256SUMS, and a minisign signature of it where MINISIGN_KEY_FILE names a secret key
 
@@ -36,6 +37,7 @@ VERSIONS = {
     "deploy/Dockerfile": r"-t veilstream:(\S+) ",
 }
 """Where the version stands: a line each."""
+PINNED = re.compile(r"\S+@sha256:[0-9a-f]{64}")
 
 
 class ReleaseError(Exception):
@@ -99,13 +101,11 @@ def check(root: Path, out: Path) -> None:
 def build(root: Path, out: Path) -> None:
     """Two builds of the commit, each in a copy of its own."""
     epoch = run("git", "log", "-1", "--format=%ct", cwd=root).strip()
-    copy = subprocess.run(["git", "archive", "HEAD"], cwd=root, capture_output=True, check=True).stdout
     made = []
     for _build in range(2):
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "source"
-            with tarfile.open(fileobj=io.BytesIO(copy)) as archive:
-                archive.extractall(source, filter="data")
+            _copied(root, source)
             run(sys.executable, "-m", "build", "--no-isolation", "--outdir", Path(folder) / "dist", source,
                 SOURCE_DATE_EPOCH=epoch)  # fmt: skip
             found = {path.name: path.read_bytes() for path in (Path(folder) / "dist").iterdir()}
@@ -115,10 +115,17 @@ def build(root: Path, out: Path) -> None:
         differ = sorted(name for name in made[0] if made[0][name] != made[1].get(name))
         raise ReleaseError(f"two builds of one commit differ: {', '.join(differ)}")
     out.mkdir(parents=True, exist_ok=True)
-    for old in [*out.glob("*.whl"), *out.glob("*.tar.gz")]:
-        old.unlink()
+    for old in [*out.glob("veilstream-*"), *out.glob("SHA256SUMS*")]:
+        old.unlink()  # of another commit: it would be signed with the new ones
     for name, body in made[0].items():
         (out / name).write_bytes(body)
+
+
+def _copied(root: Path, target: Path) -> None:
+    """The files of the commit, and nothing else that lies around."""
+    packed = subprocess.run(["git", "archive", "HEAD"], cwd=root, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(target, filter="data")
 
 
 def _repacked(body: bytes, epoch: int) -> bytes:
@@ -180,6 +187,43 @@ def use(program: Path, root: Path, home: Path, **environment: str) -> None:
         raise ReleaseError("the installed program released nothing")
 
 
+def image(root: Path, out: Path) -> None:
+    """The image of the commit as an OCI archive, and what it was made of. BASE=none: no image."""
+    base = os.environ.get("BASE", "")
+    if base == "none":
+        print("image: none (BASE=none)", file=sys.stderr)
+        return
+    if not PINNED.fullmatch(base):
+        raise ReleaseError(
+            f"BASE is {base or 'empty'}: name the base of the image with its digest "
+            "(python:3.11-slim-bookworm@sha256:...), or BASE=none for a release without an image"
+        )
+    epoch = run("git", "log", "-1", "--format=%ct", cwd=root).strip()
+    target = out / f"veilstream-{version(root)}.oci.tar"
+    digests = []
+    with tempfile.TemporaryDirectory() as folder:
+        _copied(root, Path(folder))
+        for _build in range(2):
+            run("docker", "buildx", "build", "--file", Path(folder) / "deploy" / "Dockerfile", "--no-cache",
+                "--build-arg", f"BASE={base}", "--build-arg", f"SOURCE_DATE_EPOCH={epoch}", "--provenance=false",
+                "--output", f"type=oci,dest={target},rewrite-timestamp=true", folder)  # fmt: skip
+            digests.append(_digest(target))
+    if digests[0] != digests[1]:
+        target.unlink()
+        raise ReleaseError(f"two images of one commit differ: {digests[0]}, {digests[1]}")
+    told = {"base": base, "digest": digests[0]}
+    (out / f"veilstream-{version(root)}.image.json").write_text(json.dumps(told) + "\n")
+
+
+def _digest(archive: Path) -> str:
+    """The digest of the one image in an OCI archive."""
+    with tarfile.open(archive) as opened:
+        index = opened.extractfile("index.json")
+        assert index is not None
+        (one,) = json.load(index)["manifests"]
+    return str(one["digest"])
+
+
 def sbom(root: Path, out: Path) -> None:
     """What the smoke test installed, the program first."""
     environment = out / "smoke" / "venv"
@@ -197,7 +241,8 @@ def sign(root: Path, out: Path) -> None:
     """Digests of what is handed out, signed where there is a key. The password is read from MINISIGN_PASSWORD."""
     files = sorted(path for path in out.iterdir() if path.name.startswith("veilstream-") and path.is_file())
     lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
-    sums = out / "SHA256SUMS"
+    sums, signature = out / "SHA256SUMS", out / "SHA256SUMS.minisig"
+    signature.unlink(missing_ok=True)
     sums.write_text("".join(lines))
     key = os.environ.get("MINISIGN_KEY_FILE")
     if not key:
@@ -209,11 +254,11 @@ def sign(root: Path, out: Path) -> None:
     if secret.is_encrypted():
         secret.decrypt(os.environ.get("MINISIGN_PASSWORD", ""))
     made = secret.sign(sums.read_bytes(), trusted_comment=f"veilstream {version(root)}")
-    (out / "SHA256SUMS.minisig").write_bytes(bytes(made))
+    signature.write_bytes(bytes(made))
 
 
 STEPS: dict[str, Callable[[Path, Path], None]] = {
-    "check": check, "build": build, "smoke": smoke, "sbom": sbom, "sign": sign,
+    "check": check, "build": build, "smoke": smoke, "image": image, "sbom": sbom, "sign": sign,
 }  # fmt: skip
 
 

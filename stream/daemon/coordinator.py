@@ -17,14 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import faust
-from faust.types import TP
-
 from connectors.kafka.topics import topic
 from models.errors import UnavailableError, VeilstreamError
 from stream.daemon.delta_records import DeltaRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
-from stream.daemon.faust_consumer import leader_epoch
+from stream.daemon.faust_consumer import TP, App, leader_epoch
 from stream.daemon.health import STUCK_SECONDS
 from stream.daemon.progress import ProgressCheck, patience
 from stream.daemon.state_machine import CoordinatorContext, Engine
@@ -43,7 +40,7 @@ LOCK_SECONDS = 30.0
 class Coordinator:
     """A member of the coordinator's group: standby until the partition is given to it."""
 
-    def __init__(self, app: faust.App, host: CoordinatorContext) -> None:
+    def __init__(self, app: App, host: CoordinatorContext) -> None:
         self.app, self.host = app, host
         self.partition = TP(topic(host.settings.process.name, "delta"), 0)
         self.engine: Engine | None = None
@@ -204,7 +201,7 @@ def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> Engine:
             time.sleep(0.5)
 
 
-def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[faust.App, Coordinator]:
+def coordinator_app(host: CoordinatorContext, folder: Path) -> tuple[App, Coordinator]:
     """Make the Faust application and its coordinator."""
     process = host.settings.process.name
     # The assignor gives the partition to the first name in order: who joined first keeps it when a standby comes.

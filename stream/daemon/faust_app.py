@@ -44,9 +44,7 @@ def group(process: str, role: str) -> str:
     return f"veilstream.{process}.{role}"
 
 
-def application(
-    process: str, role: str, source: Source, folder: Path, *, kind: type[App] = App, **more: Any
-) -> faust.App:
+def application(process: str, role: str, source: Source, folder: Path, *, kind: type[App] = App, **more: Any) -> App:
     """Make a Faust app with the settings that docs/daemon.md explains. Its data folder is made here: Faust would make
     it 0755."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import faust
@@ -30,9 +31,12 @@ from aiokafka.record.memory_records import MemoryRecords
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
 
 from connectors.kafka.lineage import leader_epochs
 from connectors.kafka.source import Source
+
+__all__ = ["ISOLATION", "TP", "App", "SeekingConsumer", "first_record", "leader_epoch", "log_begins"]
 
 HOLE_SECONDS = 30.0
 """How long the broker may take to say where a partition goes on."""
@@ -166,42 +170,45 @@ class App(faust.App):
 def log_begins(source: Source, partitions: Collection[TP]) -> dict[TP, int]:
     """Return the first offset that each partition still has. Asked over its own connection: on the one that fetches,
     each request would wait up to 1.5 s for a fetch to end (Faust 0.15 sets this wait)."""
-    consumer = _without_group(source)
-    try:
+    with _without_group(source) as consumer:
         begins = consumer.beginning_offsets([TopicPartition(tp.topic, tp.partition) for tp in partitions])
-        return {TP(place.topic, place.partition): int(offset) for place, offset in begins.items()}
-    finally:
-        consumer.close(autocommit=False)
+    return {TP(place.topic, place.partition): int(offset) for place, offset in begins.items()}
 
 
 def first_record(source: Source, partition: TP, offset: int, until: int) -> int:
     """Offset of the first record at or behind `offset`, `until` where there is none before that. Asks the broker by a
-    consumer without a group; TimeoutError where it does not answer. Compaction and transactions leave holes in a log;
+    consumer without a group; TimeoutError where it does not tell. Compaction and transactions leave holes in a log;
     a worker that was given a later offset than this has skipped events.
     """
     place = TopicPartition(partition.topic, partition.partition)
-    consumer = _without_group(source)
+    told = f"{partition.topic}/{partition.partition}: cannot be read at offset {offset}"
     try:
-        consumer.assign([place])
-        consumer.seek(place, offset)
-        deadline = time.monotonic() + HOLE_SECONDS
-        while consumer.position(place) < until:
-            for records in consumer.poll(timeout_ms=200, max_records=1).values():
-                for record in records:
-                    return min(int(record.offset), until)
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{partition.topic}/{partition.partition}: cannot be read at offset {offset}")
-        return until
-    finally:
-        consumer.close(autocommit=False)
+        with _without_group(source) as consumer:
+            consumer.assign([place])
+            consumer.seek(place, offset)
+            deadline = time.monotonic() + HOLE_SECONDS
+            while consumer.position(place) < until:
+                for records in consumer.poll(timeout_ms=200, max_records=1).values():
+                    for record in records:
+                        return min(int(record.offset), until)
+                if time.monotonic() > deadline:
+                    raise TimeoutError(told)
+            return until
+    except KafkaError as error:
+        raise TimeoutError(told) from error
 
 
-def _without_group(source: Source) -> Any:
+@contextmanager
+def _without_group(source: Source) -> Iterator[Any]:
     """A consumer that only asks and reads: no group, no commits."""
-    return KafkaConsumer(
+    consumer = KafkaConsumer(
         bootstrap_servers=source.servers,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         isolation_level=ISOLATION,
         **source.security.kafka_python(),
     )
+    try:
+        yield consumer
+    finally:
+        consumer.close(autocommit=False)

@@ -17,10 +17,7 @@ from functools import partial
 from operator import lt
 from typing import TYPE_CHECKING, Any
 
-import faust
 import msgspec
-from faust.types import TP
-from kafka.errors import KafkaError
 
 from connectors.kafka.events import Message
 from connectors.kafka.lineage import Lineage, LogClient
@@ -32,7 +29,7 @@ from stream.daemon.broker_clock import BrokerClock
 from stream.daemon.delta_batches import BatchWriter, SourceBatch
 from stream.daemon.delta_reader import seen_in_delta_topic
 from stream.daemon.deltas import LogState
-from stream.daemon.faust_consumer import first_record, leader_epoch, log_begins
+from stream.daemon.faust_consumer import TP, App, first_record, leader_epoch, log_begins
 from stream.daemon.progress import ProgressCheck, patience
 from stream.fold.records import Heartbeat, Tick
 
@@ -64,7 +61,7 @@ class Ingest:
     """One worker: the batches of whatever partitions its group membership gives it."""
 
     def __init__(
-        self, app: faust.App, process: str, source: Source, batches: BatchWriter, metrics: Metrics | None = None
+        self, app: App, process: str, source: Source, batches: BatchWriter, metrics: Metrics | None = None
     ) -> None:
         self.app, self.process, self.source = app, process, source
         self.batches, self.writer = batches, batches.writer
@@ -365,7 +362,7 @@ class Ingest:
         loop = asyncio.get_running_loop()
         try:
             there = await loop.run_in_executor(None, first_record, self.source, tp, begin, end)
-        except (KafkaError, TimeoutError):
+        except TimeoutError:
             return False  # the broker does not say: whether we stand still is for the progress check
         if there == end:
             self._hollow[tp] = place

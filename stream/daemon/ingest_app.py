@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import faust
-
 from connectors.columns import Names
 from connectors.kafka.event_batches import batch_decoder
 from connectors.kafka.events import Schema, decoder
@@ -18,6 +16,7 @@ from stream.daemon.batch_consumer import WAITING, BatchApp
 from stream.daemon.delta_batches import BatchWriter
 from stream.daemon.deltas import DeltaWriter
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
+from stream.daemon.faust_consumer import App
 from stream.daemon.ingest import Ingest
 from stream.values.pseudonym import Pseudonyms
 
@@ -60,7 +59,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> BatchWriter:
 
 def ingest_app(
     settings: Settings, source: Source, key: bytes, folder: Path, metrics: Metrics | None = None
-) -> tuple[faust.App, Ingest]:
+) -> tuple[App, Ingest]:
     """Make the Faust application and its worker."""
     process = settings.process.name
     app = application(process, "ingest", source, folder, kind=BatchApp, stream_buffer_maxsize=WAITING)

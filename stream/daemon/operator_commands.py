@@ -9,6 +9,7 @@ from typing import cast
 import msgspec
 
 from connectors.kafka import topics
+from connectors.kafka.faults import explained
 from connectors.kafka.producing import producer
 from connectors.kafka.source import Source
 from models.errors import InputError
@@ -22,18 +23,13 @@ from stream.values.pseudonym import Pseudonyms
 
 def send(settings: Settings, source: Source, command: Command) -> int:
     """Append the command to the delta topic; its offset. InputError where the publication or the topic is missing."""
-    from kafka import errors
-
     names = [publication.name for publication in settings.publication]
     if command.publication is not None and command.publication not in names:
         raise InputError(f"there is no publication {command.publication!r}; there are {', '.join(names)}")
     delta = topics.topic(settings.process.name, "delta")
     topics.require(source, [delta])
-    try:
-        with producer(source) as client:
-            return int(client.send(delta, msgspec.json.encode(command), partition=0).get(timeout=30).offset)
-    except errors.KafkaError as error:
-        raise topics.fault(error, source) from None
+    with explained(source), producer(source) as client:
+        return int(client.send(delta, msgspec.json.encode(command), partition=0).get(timeout=30).offset)
 
 
 def erase(settings: Settings, source: Source, output: Path, cases: Sequence[str]) -> int:
@@ -85,13 +81,5 @@ def _mend_delta(settings: Settings, source: Source, status: Status, lost: LostDe
 
 def _rewind(settings: Settings, source: Source, behind: Mapping[tuple[str, int], int]) -> None:
     """Set the ingest group to an offset of each partition."""
-    from kafka import TopicPartition
-    from kafka.errors import NoError
-    from kafka.structs import OffsetAndMetadata
-
-    offsets = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in behind.items()}
     with topics.admin(source) as client:
-        outcome = client.alter_group_offsets(group(settings.process.name, "ingest"), offsets)
-    refused = [error for error in outcome.values() if error is not NoError]
-    if refused:
-        raise InputError(f"the ingest group cannot be set back ({refused[0].__name__}): stop its workers first")
+        topics.set_group_back(client, group(settings.process.name, "ingest"), behind)

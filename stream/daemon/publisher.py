@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from connectors.kafka.faults import may_pass, of_the_client, too_large
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import NoEventsError
@@ -60,8 +61,6 @@ class Announcer:
     def _told(self, publication: str, sequence: int, head: Mapping[str, Any]) -> str:
         """Send the announcement, without its events where they cannot be sent; return "" or why. A broker that is away
         ends the process: its next start announces the release again."""
-        from kafka import errors
-
         key = f"{publication}/{sequence}".encode()
         reason = ""
         try:
@@ -72,15 +71,17 @@ class Announcer:
             try:
                 self._send([(self._releases, key, msgspec.json.encode(head)), *streamed])
                 return ""
-            except errors.KafkaError as error:
+            except Exception as error:
+                if not of_the_client(error):
+                    raise
                 reason = type(error).__name__
-                if isinstance(error, errors.MessageSizeTooLargeError):
+                if too_large(error):
                     break
         try:
             self._send([(self._releases, key, msgspec.json.encode({**head, "events": NOT_STREAMED}))])
-        except errors.RetriableError:
-            raise
-        except errors.KafkaError as error:
+        except Exception as error:
+            if not of_the_client(error) or may_pass(error):
+                raise
             reason = type(error).__name__
         return reason
 

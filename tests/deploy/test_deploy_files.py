@@ -70,7 +70,9 @@ def test_dockerfile_copies_what_exists() -> None:
 def test_no_image_names_a_registry(compose: dict[str, Any]) -> None:
     """Images are names with a version; where they are pulled from is the host's business."""
     images = [service["image"] for service in compose["services"].values()]
-    images += [arguments.split()[0] for name, arguments in instructions() if name == "FROM"]
+    (base,) = [arguments.removeprefix("BASE=") for name, arguments in instructions() if arguments.startswith("BASE=")]
+    assert {arguments.split()[0] for name, arguments in instructions() if name == "FROM"} == {"${BASE}"}
+    images.append(base)
     assert not [image for image in images if HOST_IN_IMAGE.match(image)]
     assert all(":" in image and not image.endswith(":latest") for image in images)
 
@@ -300,7 +302,7 @@ def test_helm_renders_the_chart(made: Path) -> None:
     """Helm itself, where it is installed, lints the chart and renders it with everything switched on."""
     helm = shutil.which("helm")
     if helm is None:
-        pytest.skip("helm is not installed; the chart was checked flattened only")
+        missing("helm", "helm is not installed")
     options = words(*SWITCHES)
     for command in (["lint", "--strict"], ["template", "--kube-version=1.31.0", "check"]):
         done = subprocess.run([helm, *command, str(made), *options], capture_output=True, text=True, check=False)
@@ -332,14 +334,14 @@ SWITCHES = (
 
 def words(*switches: str) -> list[str]:
     """Options of Helm that set values."""
-    return [word for switch in switches for word in ("--set", switch)]
+    return words_of("--set", *switches)
 
 
 def rendered(made: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """What Helm makes of the chart."""
     helm = shutil.which("helm")
     if helm is None:
-        pytest.skip("helm is not installed")
+        missing("helm", "helm is not installed")
     command = [helm, "template", "--kube-version=1.31.0", "check", str(made), *words(*SWITCHES), *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -368,6 +370,39 @@ def test_helm_takes_coordinators_with_a_store_a_digest_and_a_base(made: Path, tm
     (rule,) = [one for one in found if one["kind"] == "PrometheusRule"]
     links = [one["annotations"]["runbook_url"] for one in rule["spec"]["groups"][0]["rules"]]
     assert all(link.startswith("https://docs.example/docs/runbooks/Veilstream") for link in links)
+
+
+IGNORED = {
+    "container-image-pull-policy": "image.digest names the bytes; Always needs the registry at each start",
+    "deployment-has-host-podantiaffinity": "topologySpreadConstraints spread the pods",
+    "statefulset-has-host-podantiaffinity": "the same",
+}
+"""Checks of kube-score that the chart does not follow, and why."""
+
+
+def test_kube_score_finds_nothing_critical(made: Path, tmp_path: Path) -> None:
+    """Policies of Kubernetes in use: probes, budgets, network policy, security context, storage that a pod may fill. A
+    container that runs as root is found."""
+    program = shutil.which("kube-score")
+    if program is None:
+        missing("kube-score", "kube-score is not installed")
+    text = rendered(made).stdout
+    told = {}
+    for name, objects in (("ours", text), ("root", text.replace("runAsUser: 10001", "runAsUser: 0"))):
+        (tmp_path / name).write_text(objects)
+        # No limit of CPU: it would stretch the build of a release; memory and storage have one.
+        ignored = ["--ignore-container-cpu-limit", *words_of("--ignore-test", *IGNORED)]
+        command = [program, "score", "--output-format=ci", "--kubernetes-version=v1.31", *ignored, str(tmp_path / name)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert "[OK]" in done.stdout, done.stderr
+        told[name] = [line for line in done.stdout.splitlines() if line.startswith(("[CRITICAL]", "[WARNING]"))]
+    assert told["ours"] == []
+    assert len(told["root"]) >= 3
+
+
+def words_of(option: str, *values: str) -> list[str]:
+    """An option that is given once for each value."""
+    return [word for value in values for word in (option, value)]
 
 
 def go(pattern: str) -> str:

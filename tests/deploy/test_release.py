@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -137,8 +139,13 @@ def test_digests_are_of_the_files_and_the_signature_is_of_the_digests(
     release.sign(clone, built)
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=built, check=True, capture_output=True)
     assert len((built / "SHA256SUMS").read_text().splitlines()) == 2
+    (built / "SHA256SUMS.minisig").touch()
+    release.sign(clone, built)  # a signature of before is of other digests
     assert not (built / "SHA256SUMS.minisig").exists()
-    minisign = pytest.importorskip("minisign", reason="py-minisign is not installed (extra `release`)")
+    if importlib.util.find_spec("minisign") is None:
+        missing("minisign", "py-minisign is not installed (extra `check`)")
+    import minisign
+
     pair = minisign.KeyPair.generate()
     (tmp_path / "key").write_bytes(bytes(pair.secret_key))
     monkeypatch.setenv("MINISIGN_KEY_FILE", str(tmp_path / "key"))
@@ -147,6 +154,97 @@ def test_digests_are_of_the_files_and_the_signature_is_of_the_digests(
     pair.public_key.verify((built / "SHA256SUMS").read_bytes(), signature)
     with pytest.raises(minisign.VerifyError):
         pair.public_key.verify(b"others", signature)
+
+
+def test_who_receives_a_release_verifies_it_with_the_program_of_minisign(
+    built: Path, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the key that it makes and the commands of docs/releasing.md; a byte more in SHA256SUMS is refused."""
+    program = shutil.which("minisign")
+    if program is None or importlib.util.find_spec("minisign") is None:
+        missing("minisign", "minisign or py-minisign is not installed (Debian's minisign; extra `check`)")
+    secret, public = tmp_path / "veilstream.key", tmp_path / "veilstream.pub"
+    subprocess.run([program, "-G", "-W", "-s", secret, "-p", public], check=True, capture_output=True)
+    monkeypatch.setenv("MINISIGN_KEY_FILE", str(secret))
+    release.sign(clone, built)
+    verify = [program, "-V", "-p", str(public), "-m", "SHA256SUMS"]
+    assert subprocess.run(verify, cwd=built, capture_output=True).returncode == 0
+    with (built / "SHA256SUMS").open("a") as sums:
+        sums.write("\n")
+    assert subprocess.run(verify, cwd=built, capture_output=True).returncode == 1
+    release.sign(clone, built)
+
+
+PINNED = f"python:3.11-slim-bookworm@sha256:{'0' * 64}"
+DOCKER = """#!{python}
+import io, json, sys, tarfile
+from pathlib import Path
+words = sys.argv[1:]
+asked = Path({asked!r})
+before = asked.read_text() if asked.exists() else ""
+asked.write_text(before + json.dumps(words) + "\\n")
+assert (Path(words[-1]) / "pyproject.toml").is_file()
+target = dict(part.split("=", 1) for part in words[words.index("--output") + 1].split(","))["dest"]
+digests = {digests!r}
+body = json.dumps({{"manifests": [{{"digest": digests[before.count("\\n")]}}]}}).encode()
+with tarfile.open(target, "w") as archive:
+    info = tarfile.TarInfo("index.json")
+    info.size = len(body)
+    archive.addfile(info, io.BytesIO(body))
+"""
+"""Stands in for Docker: keeps what it was asked, and writes images with the digests that it was given."""
+
+
+def _docker(folder: Path, monkeypatch: pytest.MonkeyPatch, *digests: str) -> Path:
+    folder.mkdir()
+    asked = folder / "asked"
+    program = folder / "docker"
+    program.write_text(DOCKER.format(python=sys.executable, asked=str(asked), digests=digests))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return asked
+
+
+@pytest.mark.parametrize("base", ["", "python:3.11-slim-bookworm", f"{PINNED[:-1]}", f"{PINNED} more"])
+def test_an_image_needs_a_base_with_its_digest(
+    base: str, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tag is another image tomorrow. Nothing is built."""
+    asked = _docker(tmp_path / "bin", monkeypatch)
+    monkeypatch.setenv("BASE", base)
+    with pytest.raises(release.ReleaseError, match=f"^BASE is {re.escape(base) or 'empty'}: name the base"):
+        release.image(clone, tmp_path)
+    assert not asked.exists()
+    monkeypatch.setenv("BASE", "none")
+    release.image(clone, tmp_path)
+    assert not asked.exists()
+
+
+def test_the_image_is_built_twice_of_the_commit_on_the_pinned_base(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the commit's time, and no cache between the two; the file beside it says base and digest."""
+    asked = _docker(tmp_path / "bin", monkeypatch, "sha256:one", "sha256:one")
+    monkeypatch.setenv("BASE", PINNED)
+    release.image(clone, tmp_path)
+    told = json.loads((tmp_path / f"veilstream-{release.version(clone)}.image.json").read_text())
+    assert told == {"base": PINNED, "digest": "sha256:one"}
+    time = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=clone, capture_output=True, text=True).stdout
+    builds = [json.loads(line) for line in asked.read_text().splitlines()]
+    assert len(builds) == 2
+    for words in builds:
+        assert {f"BASE={PINNED}", f"SOURCE_DATE_EPOCH={time.strip()}", "--no-cache"} <= set(words)
+
+
+def test_two_images_that_differ_are_not_handed_out(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive goes too, so that `sign` does not sign it."""
+    _docker(tmp_path / "bin", monkeypatch, "sha256:one", "sha256:two")
+    monkeypatch.setenv("BASE", PINNED)
+    with pytest.raises(release.ReleaseError, match="two images of one commit differ: sha256:one, sha256:two"):
+        release.image(clone, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
 @pytest.fixture
@@ -206,6 +304,26 @@ def _steps(name: str) -> list[str]:
     return [step["run"] for step in steps if "run" in step]
 
 
+def test_make_release_asks_for_the_base() -> None:
+    """Its words reach the step; without any the step refuses."""
+    for given, told in (([], "BASE=''"), ([f"BASE={PINNED}"], f"BASE='{PINNED}'")):
+        done = subprocess.run(["make", "--dry-run", "release", *given], cwd=ROOT, capture_output=True, text=True)
+        (line,) = [line for line in done.stdout.splitlines() if "release.py check" in line]
+        assert line.startswith(told)
+        assert " image " in line
+
+
+def test_the_release_workflow_pins_the_base_of_the_dockerfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step itself, with a registry's answer."""
+    step = next(step for step in _steps("release") if "imagetools" in step)
+    docker, environment = tmp_path / "docker", tmp_path / "environment"
+    docker.write_text(f'#!/bin/sh\n[ "$4" = python:3.11-slim-bookworm ] && echo {PINNED.split("@")[1]}\n')
+    docker.chmod(0o755)
+    given = {"GITHUB_ENV": str(environment), "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    subprocess.run(["bash", "-e", "-c", step], cwd=ROOT, env=given, check=True)
+    assert environment.read_text() == f"BASE={PINNED}\n"
+
+
 def test_what_the_workflows_run_is_there() -> None:
     """Every `make` of a step has its target, in each row of a matrix; make itself says so, and runs nothing."""
     targets = {
@@ -234,8 +352,50 @@ def test_the_release_workflow_writes_the_key_only_where_there_is_one(tmp_path: P
     assert (tmp_path / "minisign.key").read_text() == "line one\nline two\n"
 
 
-def test_the_oldest_libraries_are_the_lower_bounds() -> None:
-    """Of every dependency, and of the extras that are asked for."""
-    project = {"project": {"dependencies": ["a>=1.2", "b-c>=3; sys_platform == 'linux'"],
-                           "optional-dependencies": {"test": ["d>=4"], "check": ["e>=5"]}}}  # fmt: skip
-    assert libraries.bounds(project) == ["a==1.2", "b-c==3", "d==4"]
+def test_every_library_that_the_tests_import_has_a_lower_bound() -> None:
+    """`make test-oldest` takes it; of one without a bound it would take the first version that there ever was."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    asked, left = list(project["dependencies"]), ["test", "plot"]
+    while left:
+        for one in extras[left.pop()]:
+            own = re.fullmatch(r"veilstream\[([\w,]+)\]", one)
+            left += own[1].split(",") if own else []
+            asked += [] if own else [one]
+    assert len(asked) > 50
+    assert [one for one in asked if not re.match(r"[\w.-]+(\[\w+\])?>=\d", one)] == []
+
+
+@pytest.mark.parametrize(("which", "resolution"), [("oldest", "lowest-direct"), ("newest", "highest")])
+def test_an_environment_is_made_once_for_a_pyproject(
+    which: str, resolution: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the resolution that its name says, again when pyproject.toml is another, and never where the installer failed
+    half way."""
+    (tmp_path / "pyproject.toml").write_text("first")
+    monkeypatch.setattr(libraries, "ROOT", tmp_path)
+    made: list[Path] = []
+    monkeypatch.setattr(libraries.venv, "create", lambda folder, **_: (folder.mkdir(parents=True, exist_ok=True),
+                                                                       made.append(folder)))  # fmt: skip
+    ran: list[list[str]] = []
+
+    def run(words: list[str], *, check: bool) -> None:
+        assert check
+        ran.append(words)
+        if (tmp_path / "broken").exists() and "uv" in words:
+            raise subprocess.CalledProcessError(1, words)
+
+    monkeypatch.setattr(libraries.subprocess, "run", run)
+    (tmp_path / "broken").touch()
+    with pytest.raises(subprocess.CalledProcessError):
+        libraries.environment(which)
+    (tmp_path / "broken").unlink()
+    for _ in range(2):
+        python = libraries.environment(which)
+    assert len(made) == 2
+    (tmp_path / "pyproject.toml").write_text("second")
+    assert libraries.environment(which) == python == made[0] / "bin" / "python"
+    assert len(made) == 3
+    install = ran[-1]
+    assert install[install.index("--resolution") + 1] == resolution
+    assert install[-1] == f"{tmp_path}[test,plot]"

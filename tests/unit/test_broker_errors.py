@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from kafka import errors
 
+from connectors.kafka.faults import explained, fault, may_pass, of_the_client, too_large
 from connectors.kafka.source import Source
-from connectors.kafka.topics import fault
+from connectors.kafka.topics import set_group_back
+from models.errors import InputError, UnavailableError
+from stream.daemon import faust_consumer
 
 SOURCE = Source(topics=("events",), bootstrap="127.0.0.1:9092")
 
@@ -32,3 +37,59 @@ def test_a_broker_that_is_just_starting_again_is_away(error: type[errors.KafkaEr
 )
 def test_what_a_person_has_to_mend_is_no_matter_of_time(error: type[errors.KafkaError]) -> None:
     assert fault(error(), SOURCE).exit_code == 2
+
+
+def test_a_client_s_error_is_told_as_ours_and_others_pass() -> None:
+    """Who uses a client needs none of its classes."""
+    with pytest.raises(UnavailableError, match="no broker answers us"), explained(SOURCE):
+        raise errors.KafkaConnectionError()
+    with pytest.raises(KeyError), explained(SOURCE):
+        raise KeyError("ours")
+
+
+def test_what_the_publisher_asks_of_an_error() -> None:
+    """A record too large is told without its events; a broker that is away ends the process; a fault of our own is
+    no error of the client."""
+    asked = (of_the_client, may_pass, too_large)
+    assert [ask(errors.MessageSizeTooLargeError()) for ask in asked] == [True, False, True]
+    assert [ask(errors.NotLeaderForPartitionError()) for ask in asked] == [True, True, False]
+    assert [ask(ValueError()) for ask in asked] == [False, False, False]
+
+
+class _Group:
+    """An admin client whose group has members, or none."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer, self.set = answer, {}
+
+    def alter_group_offsets(self, group: str, offsets: dict[Any, Any]) -> dict[Any, Any]:
+        self.set = {(group, *place): asked.offset for place, asked in offsets.items()}
+        return dict.fromkeys(offsets, self.answer)
+
+
+def test_a_group_is_set_back_while_it_has_no_members() -> None:
+    """The broker says it for each partition; the first refusal is told."""
+    idle, busy = _Group(errors.NoError), _Group(errors.UnknownMemberIdError)
+    set_group_back(idle, "group", {("events", 0): 7, ("events", 1): 9})
+    assert idle.set == {("group", "events", 0): 7, ("group", "events", 1): 9}
+    with pytest.raises(InputError, match=r"cannot be set back \(UnknownMemberIdError\)"):
+        set_group_back(busy, "group", {("events", 0): 7})
+
+
+def test_a_broker_that_fails_while_it_is_asked_for_a_record_has_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker waits for its progress check, and the consumer is closed."""
+    closed = []
+
+    class Away:
+        def __init__(self, **_: object) -> None: ...
+
+        def assign(self, _places: object) -> None:
+            raise errors.KafkaConnectionError()
+
+        def close(self, *, autocommit: bool) -> None:
+            closed.append(autocommit)
+
+    monkeypatch.setattr(faust_consumer, "KafkaConsumer", Away)
+    with pytest.raises(TimeoutError, match="events/0: cannot be read at offset 3"):
+        faust_consumer.first_record(SOURCE, faust_consumer.TP("events", 0), 3, 9)
+    assert closed == [False]

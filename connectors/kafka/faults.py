@@ -1,0 +1,76 @@
+"""Errors of the Kafka clients: what each means for us, and one line of it for people.
+
+The classes are imported when something failed: who never meets a broker does not load the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from connectors.kafka.source import Source
+from models.errors import InputError, UnavailableError, VeilstreamError
+
+
+@contextmanager
+def explained(source: Source) -> Iterator[None]:
+    """A client's error within is raised as what `fault` makes of it."""
+    from kafka import errors
+
+    try:
+        yield
+    except errors.KafkaError as error:
+        raise fault(error, source) from None
+
+
+def of_the_client(error: Exception) -> bool:
+    """Whether the broker or the client told it, and not the program around them."""
+    from kafka import errors
+
+    return isinstance(error, errors.KafkaError)
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether the client calls it one that trying again can mend."""
+    from kafka import errors
+
+    return isinstance(error, errors.RetriableError)
+
+
+def too_large(error: Exception) -> bool:
+    """Whether a record is larger than the broker or the producer takes."""
+    from kafka import errors
+
+    return isinstance(error, errors.MessageSizeTooLargeError)
+
+
+def fault(error: Exception, source: Source) -> VeilstreamError:
+    """A client's error as one line for people: where, and what to check; nothing of what was sent. UnavailableError
+    where no broker answers or it is not ready (that may pass by itself), InputError for everything else."""
+    from kafka import errors
+
+    away = isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError) or _passes(error)
+    return (UnavailableError if away else InputError)(_explain(error, source))
+
+
+def _passes(error: Exception) -> bool:
+    """Whether a broker says this while it starts: it does not know itself, its leaders or its coordinators yet. A topic
+    that it does not know may be one that nobody created."""
+    from kafka import errors
+
+    if isinstance(error, errors.UnknownTopicOrPartitionError | errors.UnknownTopicIdError):
+        return False
+    return isinstance(error, errors.UnknownBrokerIdError) or bool(getattr(error, "retriable", False))
+
+
+def _explain(error: Exception, source: Source) -> str:
+    from kafka import errors
+
+    where = f"broker {source.bootstrap}"
+    if isinstance(error, (errors.SaslAuthenticationFailedError, errors.UnsupportedSaslMechanismError)):
+        return f"{where}: refuses the credentials of source.security"
+    if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
+        return f"{where}: no broker answers us ({type(error).__name__}); check source.bootstrap and source.security"
+    if _passes(error):
+        return f"{where}: is not ready ({type(error).__name__}); try again"
+    return f"{where}: {type(error).__name__}"

@@ -47,13 +47,15 @@ def tables() -> Console:
 
 def grid(*names: str, title: str | None = None, left: int = 1) -> Table:
     """A table without lines between its columns, which 80 columns suffice for: the first `left` of them hold words, the
-    others numbers. A word that is too long goes on in the next line; nothing of it is cut."""
+    others numbers. A word that is too long goes on in the next line; nothing of it is cut, and no word of a heading is
+    divided."""
     from rich import box
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for at, name in enumerate(names):
-        table.add_column(name, justify="left" if at < left else "right", overflow="fold")
+        widest = max(map(len, name.split()))
+        table.add_column(name, justify="left" if at < left else "right", overflow="fold", min_width=widest)
     return table
 
 
@@ -63,8 +65,35 @@ def filled(names: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str, l
     table = grid(*(names[at] for at in kept), title=title, left=sum(at < left for at in kept))
     for row in rows:
         table.add_row(*("" if row[at] is None else str(row[at]) for at in kept))
+    return fitted(table)
+
+
+def fitted(table: Table) -> Table:
+    """With one space between columns where two would divide a word."""
+    from rich.measure import Measurement
+
+    console = tables()
+    if Measurement.get(console, console.options.update(max_width=_ENDLESS), table).maximum > console.width:
+        table.padding = (0, 0, 0, 0)
     return table
 
+
+def show_reasons(console: Console, rows: Iterable[tuple[str, str, str]]) -> None:
+    """(number or sign, moment, reasons) of attempts: a line for each reason, however often it was given. An attempt
+    without a reason has none."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for number, moment, reasons in rows:
+        if reasons:
+            groups.setdefault(reasons, []).append((number, moment))
+    for reasons, found in groups.items():
+        numbers = list(dict.fromkeys(number for number, _ in found))
+        more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+        moments = found[0][1] if len(found) == 1 else f"{len(found)} times, {found[0][1]} to {found[-1][1]}"
+        console.print(f"  {', '.join(numbers[:_NAMED])}{more}, {moments}: {reasons}")
+
+
+_NAMED = 6
+"""Releases of one reason that are named; their rows stand above."""
 
 STYLES = {"SAFE": "green", "LIMITED": "yellow", "WITHHELD": "red", "DP VOID": "red"}
 
@@ -74,6 +103,10 @@ def show_verdicts(found: Sequence[Verdict]) -> None:
     console = tables()
     for one in found:
         console.print(one.line(), style=STYLES[one.verdict], soft_wrap=False)
+
+
+_ENDLESS = 10_000
+"""Columns that no table needs."""
 
 
 def progress() -> Progress:

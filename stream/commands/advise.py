@@ -11,7 +11,7 @@ import typer
 from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, grid, progress, tables
+from stream.commands._output import emit_json, fitted, grid, progress, tables
 
 if TYPE_CHECKING:
     from stream.replay.advise import Trial
@@ -104,16 +104,19 @@ def _row(trial: Trial) -> Mapping[str, Any]:
 
 
 def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, near: Trial | None) -> None:
+    from stream.replay.advise import NAME
+
     console = tables()
-    table = grid("candidate", "holds", "out", "held", "kept", "wait", "KA", "FA", "CA", "BA", "loses", left=2)
+    table = grid("candidate", "holds", "cuts", "kept", "wait", "KA", "FA", "CA", "BA", "loses", left=2)
     table.columns[-1].justify = "left"
     for trial in trials:
         worst = ["-" if value is None else str(value) for value in trial.worst.values()]
         table.add_row(trial.candidate.publication.name, _holds(trial), *_numbers(trial), *worst, _loses(trial))
-    console.print(table)
+    console.print(fitted(table))
     console.print(
-        "holds: over the series, or one release alone; out, held: cuts released and withheld; kept: events of the last "
-        "release, of all; wait: median days from the end of a case to its release; KA to BA: least over all releases"
+        "holds: over the whole series, within a budget of epsilon, or in each release alone; cuts: released, of all; "
+        "kept: events of the last release, of all; wait: median days from the end of a case to its release; KA to BA: "
+        "least over all releases; loses: activities of at least 5 % of the cases"
     )
     for trial in trials:
         why = trial.refused or "; ".join(trial.reasons)
@@ -128,20 +131,28 @@ def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, n
             why = "; ".join(near.reasons)
             console.print(f"nearest: {near.candidate.publication.name}, {near.withheld} cuts withheld: {why}")
         return
-    console.print(f"proposed: {name}\n")
+    console.print(f"proposed: {name}, as publication {NAME}")
+    if "[process.completion]" in text:
+        console.print(
+            "kept and wait suppose that all cases are complete when the log ends. A daemon does not know that: by the "
+            "configuration below cases wait for their completion, so that a replay with it keeps less"
+        )
+    console.print()
     console.print(text, markup=False, soft_wrap=True)
 
 
 def _holds(trial: Trial) -> str:
     if not trial.holds:
         return "no"
+    if trial.candidate.publication.gate.max_epsilon is not None:
+        return "budget"
     return "series" if trial.series else "alone"
 
 
 def _numbers(trial: Trial) -> list[str]:
     kept = "-" if trial.kept is None else f"{trial.kept:.3f}"
     wait = "-" if trial.wait_days is None else f"{trial.wait_days:.1f}"
-    return [str(trial.releases), str(trial.withheld), kept, wait]
+    return [f"{trial.releases}/{trial.releases + trial.withheld}", kept, wait]
 
 
 def _loses(trial: Trial, most: int = 3) -> str:

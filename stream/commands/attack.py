@@ -281,6 +281,14 @@ def _taxonomy(path: Path) -> dict[str, str]:
     return parents
 
 
+LEGEND = (
+    "releases: in the order given; n: events removed from a case, at most; linker: can every earlier case be a later "
+    "one; ka1, ka2: least number of cases of each release that match what is known; fa, ca, ba: what is left of it "
+    "after the forward, cross and backward attack; fc, cc, bc: the share that each excludes"
+)
+"""Below the tables. Words of docs/glossary.md."""
+
+
 def _show(pairs: list[tuple[int, int, Anonymity]], body: dict[str, Any]) -> None:
     console = tables()
     names = ("ka1", "ka2", "fa", "ca", "ba")
@@ -296,6 +304,7 @@ def _show(pairs: list[tuple[int, int, Anonymity]], body: dict[str, Any]) -> None
                 console.print(_no_linker(earlier, later, result))
     if "series" in body:
         _show_series(console, body["series"])
+    console.print(LEGEND)
     if any(found.candidates for _, _, found in pairs):
         _show_candidates(console, pairs)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from connectors.reading import Reading
 from stream.commands import _options as options
-from stream.commands._output import emit_json, tables
+from stream.commands._output import emit_json, grid, tables
 
 if TYPE_CHECKING:
     from connectors.inspection import Inspection
@@ -30,15 +30,12 @@ def command(
 
 
 def _show(found: Inspection) -> None:
-    from rich import box
-    from rich.table import Table
-
     console = tables()
     console.print(f"{found.file}: {_summary(found)}")
     if found.columns:
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        for heading in ("column", "is", "type", "filled", "values", "looks like", "why"):
-            table.add_column(heading, justify="right" if heading in ("filled", "values") else "left")
+        table = grid("column", "is", "type", "filled", "values", "looks like", "why", left=3)
+        for words in table.columns[-2:]:
+            words.justify = "left"
         for one in found.columns:
             what = one.part or (f"{one.role}?" if one.role else "")
             shapes = ", ".join(one.samples)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stream.commands import _options as options
-from stream.commands._output import emit_json, filled, show_verdicts, tables
+from stream.commands._output import emit_json, filled, show_reasons, show_verdicts, tables
 
 if TYPE_CHECKING:
     from stream.operations.history import HistoryRow
@@ -34,11 +34,12 @@ def command(
     for name in dict.fromkeys(row["publication"] for row in rows):
         own = [row for row in rows if row["publication"] == name]
         console.print(filled(HEAD, [_cells(row) for row in own], title=name, left=4))
-        for row in own:
-            if row["reasons"]:
-                before = "repaired, since " if row["decision"] == "repaired" else ""
-                number, moment = row["sequence"] or row["status"], row["time"][:16]
-                console.print(f"  {number}, {moment}: {before}{'; '.join(row['reasons'])}")
+        show_reasons(console, ((str(row["sequence"] or row["status"]), row["time"][:16], _why(row)) for row in own))
+
+
+def _why(row: HistoryRow) -> str:
+    before = "repaired, since " if row["decision"] == "repaired" and row["reasons"] else ""
+    return f"{before}{'; '.join(row['reasons'])}"
 
 
 def _cells(row: HistoryRow) -> tuple[Any, ...]:

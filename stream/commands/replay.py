@@ -12,7 +12,7 @@ import typer
 from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
-from stream.commands._output import emit_json, filled, grid, progress, show_verdicts, tables
+from stream.commands._output import emit_json, filled, grid, progress, show_reasons, show_verdicts, tables
 
 if TYPE_CHECKING:
     from models.eventlog import EventLog
@@ -157,9 +157,7 @@ def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | No
     for name in dict.fromkeys(line[0] for line in lines):
         own = [(SIGNS.get(line[1], line[1]), *line[2:-1]) for line in lines if line[0] == name]
         console.print(filled(HEAD, own, title=name, left=3))
-        for publication, number, moment, *_, reasons in lines:
-            if reasons and publication == name:
-                console.print(f"  {number}, {moment}: {reasons}")
+        show_reasons(console, ((str(line[1]), line[2], line[-1]) for line in lines if line[0] == name))
     for warning in outcome.warnings():
         console.print(f"warning: {warning}", style="yellow")
     if rows is not None:
@@ -171,7 +169,8 @@ def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | No
         console.print(compared)
     for publication, number in outcome.held:
         console.print(
-            f"release {number} of {publication} is held: look at it (veilstream releases {output}), then veilstream "
+            f"release {number} of {publication} is held: look at it (veilstream serve {output}, or veilstream report "
+            f"{output}), then veilstream "
             f"approve {publication} {number} -o {output} --by NAME --why TEXT, or reject"
         )
     console.print(

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from stream.commands import _options as options
-from stream.commands._output import emit_json, grid, tables
+from stream.commands._output import emit_json, filled, grid, tables
 
 PANEL = "Operate"
+COUNTS = ("releases", "files", "waiting", "burned", "withheld", "held", "rejected", "epsilon", "delta")
 
 
 def command(
@@ -41,13 +42,13 @@ def command(
         for one in result.problems:
             wrong.add_row(one.publication, str(one.sequence or ""), one.kind, one.text)
         console.print(wrong)
-    table = grid(
-        "publication", "releases", "waiting", "burned", "withheld", "held", "rejected", "files", "epsilon", "delta"
-    )
-    for row in result.publications:
-        counts = (row.releases, row.waiting, row.burned, row.withheld, row.held, row.rejected, row.files)
-        table.add_row(row.name, *(str(one) for one in counts), f"{row.epsilon:g}", f"{row.delta:g}")
-    console.print(table)
+    rows = [[row.name, *(_told(getattr(row, name)) for name in COUNTS)] for row in result.publications]
+    console.print(filled(("publication", *COUNTS), rows, title="", left=1))
     for note in result.notes:
         console.print(f"note: {note}")
     return 0 if result.holds else 3
+
+
+def _told(value: float) -> str | None:
+    """A column of zeros alone is left out."""
+    return f"{value:g}" if value else None

@@ -58,10 +58,10 @@ class Rules:
         """As part of the verdict's."""
         if self.worst is None:
             return "what somebody learns who knows the rules of suppression was not measured"
-        sets = f"up to {self.worst} sets of items of a group fall" if self.worst else "no set of items falls"
-        bound = "measured, no bound is set" if self.bound is None else f"bound {self.bound}"
+        sets = f"up to {self.worst} sets of items of a group have" if self.worst else "no set of items has"
+        bound = "measured only" if self.bound is None else f"bound {self.bound}"
         gaps = f"; {self.not_measured} of {self.groups} groups not measured" if self.not_measured else ""
-        return f"for somebody who knows the rules of suppression {sets} below K ({bound}{gaps})"
+        return f"for somebody who knows the rules of suppression {sets} fewer than K possible cases ({bound}{gaps})"
 
 
 @dataclass(frozen=True, slots=True)

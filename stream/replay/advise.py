@@ -235,6 +235,11 @@ def frontier(trials: Sequence[Trial]) -> list[Trial]:
     return sorted(best, key=lambda trial: (-(trial.kept or 0), trial.wait_days or 0))
 
 
+NAME = "research"
+"""Of the proposed publication, as of the one that `replay` makes with nothing configured: commands of the documentation
+go on with it. The name of the candidate says how it was found, and stands in a comment."""
+
+
 def as_toml(settings: Settings, publication: Publication) -> str:
     """The proposed configuration file."""
     import tomli_w
@@ -247,12 +252,13 @@ def as_toml(settings: Settings, publication: Publication) -> str:
         body["columns"] = process.columns.changed
     if process.completion.log_end:
         body["completion"] = {"inactivity": "30d"}
-    table: dict[str, Any] = {"name": publication.name}
+    table: dict[str, Any] = {"name": NAME}
     for key in ("window", "mechanism", "audit"):
         table[key] = _plain(getattr(publication, key))
     table["gate"] = publication.gate.model_dump(exclude_defaults=True)
     file = settings.file.model_dump(exclude_none=True)
     text = tomli_w.dumps({"process": body, **({"file": file} if file else {}), "publication": [table]})
+    text = text.replace("[[publication]]", f"# {publication.name} of veilstream advise\n[[publication]]")
     if process.completion.log_end:
         note = "# What ends a case: a daemon does not know the end of the log; choose inactivity or end_activities.\n"
         text = text.replace("[process.completion]", note + "[process.completion]")

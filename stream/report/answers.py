@@ -30,7 +30,7 @@ from stream.report.knowledge import Names
 from stream.storage.entries import ApprovalEntry, Entry, ErasedEntry, NoteEntry, SealEntry, WithheldEntry
 
 MEANING: Mapping[Word, str] = {
-    "SAFE": "Every bound that this word asks for was set, was checked over all releases together, and holds.",
+    "SAFE": "Bounds on all four attacks (with noise: on epsilon) were set, and all releases together hold them.",
     "LIMITED": "Something was not bounded, not measured, or only warned about. Read what it is before you rely on it.",
     "WITHHELD": "Nothing of this publication has left.",
     "DP VOID": "The noise protects only people who never see another publication of the same cases.",

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from stream.release.manifest import software
 from stream.report import drawing, figures, plots
 from stream.report.document import AnonymityRow, AttemptRow, HappenedRow, PublicationReport, Report
+from stream.report.words import every
 
 FOLDER = Path(__file__).parent
 COLUMNS = {
@@ -57,6 +58,7 @@ def render(data: Report, *, home: str | None = None) -> str:
         kept=_one(figures.kept(data["publications"])),
         timeline=_one(figures.timeline(data["happened"])),
         quiet=_quiet(data["happened"]),
+        words=every(),
     )
 
 

@@ -17,8 +17,10 @@ from typing import Any
 
 from models.dp.budget import told
 from models.errors import InputError
+from stream.operations import approval
 from stream.operations.history import read_json
 from stream.release.manifest import VERSION, software
+from stream.report.words import explained
 
 TIMES = {
     "ordinal": "No times. The time column holds the place of an event in its case, counted in seconds from 1970-01-01.",
@@ -66,6 +68,10 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
     names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     found = {name: sorted((root / name).glob("release-*/manifest.json")) for name in names}
     found = {name: paths for name, paths in found.items() if paths}
+    waiting = _held(folder) if publication not in found else {}
+    if publication in waiting or (publication is None and waiting and not found):
+        name = publication or next(iter(waiting))
+        raise InputError(_only_held(folder, name, waiting[name]))
     if publication is None:
         if len(found) > 1:
             raise InputError(f"{root}: holds {', '.join(found)}; name the publication that the statement is about")
@@ -81,6 +87,24 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
         have = ", ".join(str(one.number) for one in series)
         raise InputError(f"{root}: no release {number} of {publication}; there are {have}")
     return chosen
+
+
+def _held(folder: Path) -> Mapping[str, list[int]]:
+    """The numbers of releases that wait for a person, by publication; none where this is no operator's folder."""
+    found: dict[str, list[int]] = {}
+    if (folder / "operator").is_dir():
+        for one in approval.held(folder):
+            found.setdefault(one.publication, []).append(one.number)
+    return found
+
+
+def _only_held(folder: Path, publication: str, numbers: Sequence[int]) -> str:
+    number = numbers[0]
+    return (
+        f"{folder}: nothing of {publication} is public yet, and a statement is about what is. Release "
+        f"{_ranges(numbers)} is held for approval: look at it (veilstream report {folder}, or veilstream serve "
+        f"{folder}), then veilstream approve {publication} {number} -o {folder} --by NAME --why TEXT, or reject"
+    )
 
 
 def _read(path: Path) -> Released:
@@ -103,13 +127,17 @@ def statement(series: Sequence[Released], *, alone: bool) -> Statement:
         f"{whose}, what is promised to the people in the data, and what is not. Every figure is taken from the public "
         "manifests; no source data were read to write this page."
     )
-    sections = (
+    told = (
         _released(series),
         _contents(last),
         *_promises(series),
         *_budget(last),
         _method(last),
         _checks(series, alone=alone),
+    )
+    sections = (
+        *told,
+        Section("Words of this page", facts=tuple(explained(" ".join(map(_text, told))))),
         Section("Signature", facts=(("Name and role", " "), ("Date", " "), ("Signature", " "))),
     )
     data = {
@@ -128,6 +156,11 @@ def statement(series: Sequence[Released], *, alone: bool) -> Statement:
     return Statement(subject, lead, sections, data)
 
 
+def _text(section: Section) -> str:
+    cells = (cell for row in (*section.facts, *section.rows) for cell in row)
+    return "\n".join((*section.paragraphs, *section.points, *cells))
+
+
 def _released(series: Sequence[Released]) -> Section:
     head = ("Release", "Published (UTC)", "Cases", "Events", "Variants", "Files")
     rows = [
@@ -142,8 +175,10 @@ def _released(series: Sequence[Released]) -> Section:
     notes = []
     if any("counts" not in one.manifest for one in series):
         notes.append("“Not said”: the manifest of a release with noise tells nothing that was counted in the data.")
-    if any(one.manifest.get("clock") == "simulated" for one in series):
-        notes.append("These releases were made from a recorded log; their moments are those of a simulated clock.")
+    simulated = [one.number for one in series if one.manifest.get("clock") == "simulated"]
+    if simulated:
+        which = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"
+        notes.append(f"{which} made from a recorded log; “published” is a moment of a simulated clock.")
     if any(one.manifest.get("approval") for one in series):
         notes.append(
             "A person approved each of these releases before it left. “Published” is when it was ready for that; it "

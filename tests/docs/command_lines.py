@@ -31,6 +31,8 @@ def lines(text: str) -> list[str]:
 def faults(line: str) -> list[str]:
     """What of a command line does not exist: command, option, make target, module, test file."""
     program, *words = shlex.split(line, comments=True)
+    if program == ".":
+        return [word for word in words if word != ".venv/bin/activate"]
     if program == "make":
         return [word for word in words if "=" not in word and word not in _targets()]
     if program == "python":

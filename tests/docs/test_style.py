@@ -142,6 +142,40 @@ def test_who_begins_finds_the_glossary(name: str) -> None:
     assert "glossary.md" in (ROOT / name).read_text(encoding="utf-8")
 
 
+EXPLAINED = [
+    "gate",
+    "ledger",
+    "manifest",
+    "KA",
+    "FA",
+    "CA",
+    "BA",
+    "epsilon",
+    "variant",
+    "cut",
+    "cohort",
+    "gap",
+    "daemon",
+    "audience",
+    "sha256",
+    "budget",
+    "item",
+]
+"""Words that an officer does not bring along. `attack` and `case` are explained by what is said of them."""
+
+
+@pytest.mark.parametrize("name", ["for-officers", "approval", "console"])
+def test_pages_of_officers_explain_their_words_where_they_begin(name: str) -> None:
+    """Each such word that the page uses is among the words at its begin, in bold, and is not used before them."""
+    page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    text = re.sub(r"```.*?```|`[^`]*`|\]\([^)]*\)", "", page, flags=re.DOTALL)
+    before, after = text.split("Words of this page")
+    used = [word for word in EXPLAINED if re.search(rf"\b{word}s?\b", text)]
+    assert len(used) > 3
+    assert [word for word in used if f"**{word}**" not in after] == []
+    assert [word for word in used if re.search(rf"\b{word}s?\b", before)] == []
+
+
 def test_help_begins_with_a_short_sentence() -> None:
     """Every command: what it does, in at most 25 words, with a full stop."""
     long = {}

@@ -29,6 +29,18 @@ from tests.replay.crashing import sample
 from tests.replay.test_mirror import another_host
 
 
+def test_a_statement_on_what_is_held_names_the_way_on(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not `it holds ...` of other publications: the number, how to look, and how to decide."""
+    output = made / "out"
+    assert execute(["statement", str(output), "plain"]) == 2
+    told = capsys.readouterr().err
+    assert "release 1 is held for approval" in told.lower()
+    assert f"veilstream approve plain 1 -o {output}" in told
+    assert "no release of publication" not in told
+    assert execute(["statement", str(output), "absent"]) == 2
+    assert "no release of publication 'absent'" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A replay of two publications that need an approval: the first release of each is held."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connectors import read_log
 from stream.commands import execute as veilstream
+from stream.commands import releases, replay, verify
+from stream.commands._output import filled, show_reasons, tables
 from stream.config.sources import load
 from stream.daemon.delta_log import Anchor
 from stream.daemon.status import Standing, write_status
@@ -68,6 +71,47 @@ def test_migrate_prints_what_lies_where(world: Path, capsys: pytest.CaptureFixtu
     assert "lies under" in shown
     assert "checkpoints" in shown
     assert {path: path.read_bytes() for path in before} == before
+
+
+REPLAYED = ("x", "2025-02-22T13:14", "completed_cases", 20412, 106630, "0.334", "7/10", 177, 20, 20, 20)
+LISTED = (10, "published", "2025-02-22T13:14", "completed_cases", 20412, 106630, "0.334")
+CHECKED = ("plain", 10, 10, 1, 1, 1, 1, 1, "3.5", "7e-06")
+
+
+@pytest.mark.parametrize(
+    ("names", "row"), [(replay.HEAD, REPLAYED), (releases.HEAD, LISTED), (("publication", *verify.COUNTS), CHECKED)]
+)
+def test_eighty_columns_divide_no_word_of_a_table(
+    names: tuple[str, ...], row: tuple[Any, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Headings, moments and triggers are whole where every column has a value: one space stands between them then."""
+    monkeypatch.setenv("COLUMNS", "80")
+    tables().print(filled(names, [row], title="", left=1))
+    shown = capsys.readouterr().out
+    head, values = (line.split() for line in shown.splitlines() if line.split() and "─" not in line)
+    assert (head, values) == (list(names), [str(value) for value in row])
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_equal_reasons_stand_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With how often, and from when to when; a reason that was given once keeps its number and moment."""
+    monkeypatch.setenv("COLUMNS", "80")
+    rows = [("withheld", f"2025-01-0{day}T00:00", "ka: 3 < 5") for day in (1, 2, 3)]
+    rows.insert(1, ("2", "2025-01-01T12:00", "repaired, since ba: 1 < 5"))
+    show_reasons(tables(), [*rows, ("3", "2025-01-04T00:00", "")])
+    assert capsys.readouterr().out.splitlines() == [
+        "  withheld, 3 times, 2025-01-01T00:00 to 2025-01-03T00:00: ka: 3 < 5",
+        "  2, 2025-01-01T12:00: repaired, since ba: 1 < 5",
+    ]
+
+
+def test_many_numbers_of_one_reason_are_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six are named; their rows stand above."""
+    monkeypatch.setenv("COLUMNS", "200")
+    show_reasons(tables(), [(str(number), f"t{number}", "warned") for number in range(1, 10)])
+    assert capsys.readouterr().out == "  1, 2, 3, 4, 5, 6 and 3 more, 9 times, t1 to t9: warned\n"
 
 
 LONG = "a-publication-whose-name-leaves-no-room-for-any-number-beside-x"

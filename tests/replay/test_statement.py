@@ -181,3 +181,29 @@ def test_what_cannot_be_told_is_said_in_one_line(
 def test_a_folder_without_a_release_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["statement", str(tmp_path), "counted"]) == 2
     assert "it holds no release" in capsys.readouterr().err
+
+
+def test_the_words_of_a_promise_are_explained_on_the_page(output: Path, tmp_path: Path) -> None:
+    """Of the items and codes that stand there, and of no others: a recipient has no glossary."""
+    grouped = written(tmp_path, str(output), "grouped").split("## Words of this page")[1].split("## Signature")[0]
+    words = set(re.findall(r"^\| \*\*(.+?)\*\* \|", grouped, re.MULTILINE))
+    assert {"item", "seq", "ac", "L", "K", "C", "T", "manifest"} <= words
+    assert not {"epsilon", "delta", "cohort"} & words
+    noisy = written(tmp_path, str(output), "noisy").split("## Words of this page")[1]
+    words = set(re.findall(r"^\| \*\*(.+?)\*\* \|", noisy, re.MULTILINE))
+    assert {"epsilon", "delta", "unbounded"} <= words
+    assert not {"seq", "K", "L"} & words
+
+
+def test_the_clock_of_each_release_is_told(output: Path, tmp_path: Path) -> None:
+    """A replay publishes the last one when the log has ended, by the wall clock: the note is about the others."""
+    shutil.copytree(output / "public", tmp_path / "received")
+    paths = sorted((tmp_path / "received" / "counted").glob("release-*/manifest.json"))
+    for number, path in enumerate(paths, start=1):
+        body = json.loads(path.read_text())
+        body.pop("clock", None)
+        path.write_text(json.dumps(body | ({"clock": "simulated"} if number < 3 else {})))
+    text = written(tmp_path, str(tmp_path / "received"), "counted")
+    assert len(paths) == 3
+    assert "Release 1 to 2: made from a recorded log" in text
+    assert "These releases were made from a recorded log" not in text

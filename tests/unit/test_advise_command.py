@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,12 @@ def test_the_proposal_is_printed_and_written(log: Path, tmp_path: Path, capsys: 
     assert veilstream(["advise", str(log), "--K", "4", "-o", str(target)]) == 0
     shown = capsys.readouterr().out
     (publication,) = load(target).publication
-    assert f"proposed: {publication.name}" in shown
+    assert (
+        publication.name == "research"
+    )  # as that of a replay without a configuration: the documentation goes on with it
+    assert "as publication research" in shown
+    (chosen,) = re.findall(r"^proposed: ([\w-]+),", shown, re.MULTILINE)
+    assert f"# {chosen} of veilstream advise" in target.read_text(encoding="utf-8")
     assert target.read_text(encoding="utf-8").strip() in shown
     assert all(name in shown for name in ("cohorts-local-4", "repair-exact-10", "plain-local-20", "dp-variants"))
 

@@ -223,3 +223,17 @@ def test_the_table_of_pm4py_holds_the_log() -> None:
     ]  # fmt: skip
     assert frame["time:timestamp"].astype("int64").tolist() == log.time.tolist()
     assert frame["case:age"].tolist() == [log.case_values("age").decode()[case] for case in log.case_of_event]
+
+
+def test_eighty_columns_cut_no_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flags need the names of the columns, so a long one goes on in the next line."""
+    monkeypatch.setenv("COLUMNS", "80")
+    name, path = "Sachbearbeiterkennung", tmp_path / "office.csv"
+    rows = [f"{case};{act};0{day}.01.2025 10:00;A" for case in "xy" for day, act in ((1, "in"), (2, "out"))]
+    path.write_text("\n".join([f"Case ID;Activity;Complete Timestamp;{name}", *rows]))
+    assert execute(["inspect", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert name in "".join(line.split()[0] for line in shown.splitlines()[4:] if line.strip())

@@ -50,7 +50,7 @@ def test_a_proposal_holds_over_the_series_and_reads_back(tmp_path: Path) -> None
     file = tmp_path / "proposed.toml"
     file.write_text(as_toml(SETTINGS, best.candidate.publication), encoding="utf-8")
     read = load(file)
-    assert read.publication == (best.candidate.publication,)
+    assert read.publication == (best.candidate.publication.model_copy(update={"name": "research"}),)
     assert read.process.sensitive == ("diagnosis",)
 
 

@@ -112,18 +112,19 @@ def test_what_the_rules_of_local_suppression_tell_is_part_of_the_verdict() -> No
     assert found.minimality is not None
     assert (found.minimality.worst, found.minimality.groups, found.minimality.bound) == (13, 3, None)
     wanted = (
-        "for somebody who knows the rules of suppression up to 13 sets of items of a group fall below K (measured, "
+        "the rules of suppression up to 13 sets of items of a group have fewer than K possible cases (measured only)"
     )
-    assert wanted + "no bound is set)" in found.sentence
+    assert f"for somebody who knows {wanted}" in found.sentence
     assert found.as_json()["minimality"]["worst"] == 13
 
 
 def test_a_bound_on_minimality_and_a_cohort_that_was_not_measured_are_said() -> None:
     """`max_minimality` of every release; cohorts of an earlier program have no figure."""
     (found,) = verdicts({"p": [local(1, None, max_minimality=5), local(2, None, 4, max_minimality=5)]}, {})
-    assert "up to 4 sets of items of a group fall below K (bound 5; 1 of 2 groups not measured)" in found.sentence
+    wanted = "of a group have fewer than K possible cases (bound 5; 1 of 2 groups not measured)"
+    assert f"up to 4 sets of items {wanted}" in found.sentence
     (found,) = verdicts({"p": [local(1, None, 0)]}, {})
-    wanted = "no set of items falls below K (measured, no bound is set; 1 of 2 groups not measured)"
+    wanted = "no set of items has fewer than K possible cases (measured only; 1 of 2 groups not measured)"
     assert wanted in found.sentence  # 0 is no excuse for what was not measured
     plain = {"kind": "tlkc", "parameters": {"suppression": "local"}}
     each = [audit(n, ALL, mechanism=plain, minimality={"below_k": n}) for n in (1, 2)]

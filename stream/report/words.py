@@ -1,0 +1,80 @@
+"""The words of promises and tables in plain language, for pages that go where no glossary is: statement and report.
+
+Each entry is shown where its pattern stands in the text of the page. They say what docs/glossary.md says, shorter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_WORDS: tuple[tuple[str, str, str], ...] = (
+    (r"\bitems?\b", "item", "one thing that can be known of a case: an activity, a resource, or both"),
+    (r"\bseq\b", "seq", "knowing in which order the items came"),
+    (r"\bmult\b", "mult", "knowing how often each item came"),
+    (r"\bset\b(?=[,;)])", "set", "knowing which items came"),
+    (r"\brel\b", "rel", "knowing the order of the items, and the times between them"),
+    (r"\bac\b", "ac", "items are activities"),
+    (r"\bre\b", "re", "items are resources: who did the step"),
+    (r"\bar\b", "ar", "items are activities together with resources"),
+    (r"\bmatch(es|ing)?\b", "matches", "a case matches what is known of a person if it shows all of that"),
+    (
+        r"\b(F|C|B|FA|CA|BA|F-)\b",
+        "F, C, B",
+        "the three correspondence attacks. Somebody compares two releases and excludes cases that cannot be the "
+        "person: forward (F) and cross (C), where the person is in both releases; backward (B), where the person is "
+        "new in the later one. FA, CA and BA say how many cases are left",
+    ),
+    (r"\bKA\b", "KA", "how many cases of one release match what is known, in the worst case"),
+    (
+        r"\bn\b(?=:| )",
+        "n",
+        "how many events may have been removed from a case; whoever has to allow for more removals excludes less",
+    ),
+    (r"\bsensitive\b", "sensitive", "of an attribute: nobody may learn its value about a person, such as a diagnosis"),
+    (r"\bcohorts?\b", "cohort", "a group of completed cases that leaves together and stays the same in later releases"),
+    (r"\balphabets?\b", "alphabet", "the activities that a cohort shows"),
+    (r"\bclass(es)?\b", "class", "cases with the same sensitive value"),
+    (r"\b(local )?suppression\b", "suppression", "events are removed; `local` removes them from single cases"),
+    (r"^L$", "L", "how many items somebody may know of a case, at most"),
+    (r"^K$", "K", "how many cases must match that, at least"),
+    (r"^C$", "C", "how large a share of the matching cases may have the same sensitive value"),
+    (r"^T$", "T", "the unit of times"),
+    (r"\bvariants?\b", "variant", "the activities of a case in their order; several cases may share it"),
+    (r"\bP\[", "P[M(L) in S]", "the chance that the program M, given the log L, makes a result of the set S"),
+    (
+        r"\bepsilon\b",
+        "epsilon",
+        "how much releases may tell. If one person more or less is in the log, no result becomes more than e to the "
+        "power epsilon times as likely",
+    ),
+    (r"\bdelta\b", "delta", "the probability with which that may fail"),
+    (r"\bunbounded\b", "unbounded", "the two logs that are compared differ by one person who is added or removed"),
+    (r"\bTPL\b|\bnats\b", "TPL, nats", "what all releases together tell of a case's state; nats are the unit"),
+    (r"\blinkers?\b", "linker", "a way to give every earlier case a later case that it may have become"),
+    (r"\bprojection\b", "projection", "what is known of an event. A: activity and time. E: activity alone"),
+    (r"\bguessing advantage\b", "guessing advantage", "how much better somebody can guess one count or one time"),
+    (r"\bretention\b", "retention", "old cases are deleted after a time that the operator set"),
+    (r"\bmanifest\b", "manifest", "the file beside a release that says what it is and what it promises"),
+    (r"\bsha256\b", "sha256", "a sum of a file's bytes: another file has another sum"),
+)
+
+
+_CODE = 4
+"""Letters of a code such as `seq` or `K`, of which a capital says something."""
+
+
+def explained(text: str) -> Iterator[tuple[str, str]]:
+    """(word, meaning) of those that stand in `text`, in the order of the list above."""
+    for pattern, word, meaning in _WORDS:
+        if re.search(pattern, text, re.MULTILINE | (re.IGNORECASE if len(word) > _CODE else 0)):
+            yield word, _sentence(meaning)
+
+
+def every() -> list[tuple[str, str]]:
+    """The whole list, for a page that may hold all of them."""
+    return [(word, _sentence(meaning)) for _, word, meaning in _WORDS]
+
+
+def _sentence(meaning: str) -> str:
+    return f"{meaning[:1].upper()}{meaning[1:]}."

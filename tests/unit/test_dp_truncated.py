@@ -115,8 +115,8 @@ def test_a_chance_of_delta_itself_is_enough(reach: int) -> None:
 @pytest.mark.parametrize(("scale", "reach"), [(1.0, 5), (10.0, 60), (0.5, 4)])
 @pytest.mark.parametrize(("cases", "cells"), [(1, 1), (3, 1), (1, 4), (2, 3)])
 def test_reach_at_the_edge_of_delta(scale: float, reach: int, cases: int, cells: int) -> None:
-    """A delta that the edge passes by one part in 10^41 is not kept by that reach, one above it by one in 10^30 is: what
-    lies between counts as above."""
+    """A delta that the edge passes by one part in 10^41 is not kept by that reach; one above the edge by one in 10^30
+    is. What lies between counts as above."""
     edge = edge_of(scale, reach, cases) * cells
     assert truncated.reach(scale, edge * (1 - Fraction(1, 10**41)), cases, cells) == reach + 1
     assert truncated.reach(scale, edge * (1 + Fraction(1, 10**41)), cases, cells) == reach + 1
@@ -203,7 +203,10 @@ def test_labels_need_fewer_cases() -> None:
     assert labels.select(Table.of(log), epsilon, delta, 8, noise.secure()) == ("A",)
 
 
-@pytest.mark.parametrize("terms", [(1.0, Fraction(0), 1, 1), (1.0, Fraction(1), 1, 1), (1.0, Fraction(1, 2), 0, 1)])
+@pytest.mark.parametrize(
+    "terms",
+    [(1.0, Fraction(0), 1, 1), (1.0, Fraction(1), 1, 1), (1.0, Fraction(1, 2), 0, 1), (1.0, Fraction(1, 2), 1, 0)],
+)
 def test_terms_that_are_none_are_refused(terms: tuple[float, Fraction, int, int]) -> None:
     """As for thresholds."""
     with pytest.raises(InputError):

@@ -144,6 +144,19 @@ def test_a_threshold_at_the_edge_of_delta(scale: float, cases: int) -> None:
         assert threshold(scale, Fraction(chance * (1 - Decimal(10) ** -12)), cases) == least + 1
 
 
+@pytest.mark.parametrize(("delta", "cases"), [(Fraction(4995, 10_000), 1), (Fraction(1, 10), 1), (TINY, 3)])
+def test_a_threshold_of_wide_noise_is_the_least(delta: Fraction, cases: int) -> None:
+    """Where the search goes by steps of more than one; at a delta near one half the threshold is near the cases."""
+    chances = probabilities(300.0, 2500)
+    found = threshold(300.0, delta, cases)
+
+    def worst(least: int) -> float:
+        above = {part: math.fsum(p for z, p in chances.items() if z >= least - part) for part in range(1, cases + 1)}
+        return max(sum(above[part] for part in parts) for parts in partitions(cases))
+
+    assert worst(found) <= float(delta) < worst(found - 1)
+
+
 @pytest.mark.parametrize("terms", [(1.0, Fraction(0), 1), (1.0, Fraction(1), 1), (1.0, Fraction(1, 2), 0)])
 def test_thresholds_of_no_terms_are_refused(terms: tuple[float, Fraction, int]) -> None:
     """A delta at 0 or 1, nobody's cases."""
@@ -206,6 +219,25 @@ def test_any_order_gives_a_bound_that_is_rounded_up(
         true = Fraction(a * r + (1 - 1 / a).ln() + (-d.ln() - a.ln()) / (a - 1))
     assert true <= found <= true + Fraction(1, 10**12)
     assert (found * 10**12).denominator == 1
+
+
+@pytest.mark.parametrize("order", [Fraction(3, 2), Fraction(4)])
+def test_a_bound_just_above_a_part_is_the_next_part(order: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound that is above a part of 10^-12 by 10^-45 is not that part; nor is one that is below it by 10^-42, since
+    sixty digits do not tell it apart safely."""
+    monkeypatch.setattr(zcdp, "_best_order", lambda *_: float(order))
+    with localcontext() as context:
+        context.prec = 120
+        a, d = (
+            Decimal(order.numerator) / Decimal(order.denominator),
+            Decimal(TINY.numerator) / Decimal(TINY.denominator),
+        )
+        without_rho = Fraction((1 - 1 / a).ln() + (-d.ln() - a.ln()) / (a - 1))
+    part = Fraction(40 * 10**12 + 1, 10**12)
+    for beside, found in ((Fraction(1, 10**45), 1), (Fraction(-1, 10**42), 1), (Fraction(-1, 10**30), 0)):
+        epsilon_of.cache_clear()
+        assert epsilon_of((part + beside - without_rho) / order, TINY) == part + found * Fraction(1, 10**12)
+    epsilon_of.cache_clear()
 
 
 @given(st.fractions(Fraction(1, 1000), 20))
@@ -284,12 +316,12 @@ def test_conversion_is_below_the_textbook_one_and_near_the_best(rho: Fraction, d
     assert found <= max(float(bounds.min()), 0.0) * 1.001 + 1e-9
 
 
-@given(st.fractions(Fraction(1, 1000), 20))
-@settings(max_examples=30, deadline=None)
-def test_rho_for_is_the_largest_that_an_epsilon_pays(epsilon: Fraction) -> None:
-    """And a thousandth more is too much."""
-    rho = rho_for(epsilon, TINY)
-    assert epsilon_of(rho, TINY) <= epsilon < epsilon_of(rho * Fraction(1001, 1000), TINY)
+@given(st.fractions(Fraction(1, 1000), 20), st.sampled_from([TINY, Fraction(9, 10)]))
+@settings(max_examples=40, deadline=None)
+def test_rho_for_is_the_largest_that_an_epsilon_pays(epsilon: Fraction, delta: Fraction) -> None:
+    """And a thousandth more is too much; at a large delta rho is above epsilon."""
+    rho = rho_for(epsilon, delta)
+    assert epsilon_of(rho, delta) <= epsilon < epsilon_of(rho * Fraction(1001, 1000), delta)
 
 
 def test_many_releases_show_far_more_under_the_same_budget() -> None:

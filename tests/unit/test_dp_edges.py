@@ -150,6 +150,13 @@ def test_charges_add_up_exactly() -> None:
     total = Charge(Fraction(1, 10), Fraction(1, 7)) + Charge(Fraction(2, 10), Fraction(1, 3))
     assert total == Charge(Fraction(3, 10), Fraction(10, 21))
     assert Charge() == Charge(Fraction(0), Fraction(0))
+    one, other = (
+        Charge(Fraction(1, 10), Fraction(1, 7), Fraction(1, 9)),
+        Charge(Fraction(1, 3), Fraction(1, 2), Fraction(2)),
+    )
+    assert one + other == Charge(Fraction(13, 30), Fraction(9, 14), Fraction(19, 9))
+    assert one - other == Charge(Fraction(-7, 30), Fraction(-5, 14), Fraction(-17, 9))
+    assert one.times(3) == Charge(Fraction(3, 10), Fraction(3, 7), Fraction(1, 3))
 
 
 def test_advantages_at_their_edges() -> None:

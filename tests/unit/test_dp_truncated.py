@@ -92,6 +92,43 @@ def test_reach_is_the_least_one(scale: float, delta: float, cases: int, cells: i
     assert k == 0 or edge(k - 1) > each * (1 - 1e-9)
 
 
+def edge_of(scale: float, reach: int, steps: int = 1) -> Fraction:
+    """P(reach) of the float scale, to 100 digits, times the sum of e^(step / scale) over so many steps."""
+    with localcontext() as context:
+        context.prec = 100
+        a = (-1 / Decimal(scale)).exp()
+        weights = [a ** abs(z) for z in range(-reach, reach + 1)]
+        return Fraction(weights[0] / sum(weights) * sum(a**-step for step in range(steps)))
+
+
+@pytest.mark.parametrize("reach", [0, 1, 2, 7])
+def test_a_chance_of_delta_itself_is_enough(reach: int) -> None:
+    """P(k) <= delta is the condition: equal is enough, anything above is not. In fractions, so nothing is rounded."""
+    a = Fraction(3, 4)
+    weights = [a ** abs(z) for z in range(-reach, reach + 1)]
+    delta = weights[0] / sum(weights)
+    if delta < 1:
+        assert truncated.enough(a, a**reach, delta)
+    assert not truncated.enough(a, a**reach, delta * (1 - Fraction(1, 10**30)))
+
+
+@pytest.mark.parametrize(("scale", "reach"), [(1.0, 5), (10.0, 60), (0.5, 4)])
+@pytest.mark.parametrize(("cases", "cells"), [(1, 1), (3, 1), (1, 4), (2, 3)])
+def test_reach_at_the_edge_of_delta(scale: float, reach: int, cases: int, cells: int) -> None:
+    """A delta that the edge passes by one part in 10^41 is not kept by that reach; one above the edge by one in 10^30
+    is. What lies between counts as above."""
+    edge = edge_of(scale, reach, cases) * cells
+    assert truncated.reach(scale, edge * (1 - Fraction(1, 10**41)), cases, cells) == reach + 1
+    assert truncated.reach(scale, edge * (1 + Fraction(1, 10**41)), cases, cells) == reach + 1
+    assert truncated.reach(scale, edge * (1 + Fraction(1, 10**30)), cases, cells) == reach
+
+
+def test_a_delta_that_needs_no_noise_has_a_reach_of_0() -> None:
+    """P(0) is 1 on the one value there is; for delta just below 1 the least reach is the first with P(k) <= delta."""
+    assert truncated.reach(1.0, Fraction(999, 1000)) == 1
+    assert truncated.reach(0.125, Fraction(1, 2)) == 1
+
+
 def test_figures_of_the_docs() -> None:
     """At epsilon .1 and delta 1e-6 counts from 110 on may leave instead of from 133 on; at epsilon 1 nothing changes,
     nor does the noise."""
@@ -166,7 +203,10 @@ def test_labels_need_fewer_cases() -> None:
     assert labels.select(Table.of(log), epsilon, delta, 8, noise.secure()) == ("A",)
 
 
-@pytest.mark.parametrize("terms", [(1.0, Fraction(0), 1, 1), (1.0, Fraction(1), 1, 1), (1.0, Fraction(1, 2), 0, 1)])
+@pytest.mark.parametrize(
+    "terms",
+    [(1.0, Fraction(0), 1, 1), (1.0, Fraction(1), 1, 1), (1.0, Fraction(1, 2), 0, 1), (1.0, Fraction(1, 2), 1, 0)],
+)
 def test_terms_that_are_none_are_refused(terms: tuple[float, Fraction, int, int]) -> None:
     """As for thresholds."""
     with pytest.raises(InputError):

@@ -14,6 +14,7 @@ import numpy as np
 
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog
+from stream.storage import arrow
 from stream.storage.release_record import Record
 
 if TYPE_CHECKING:
@@ -30,16 +31,16 @@ def write(path: Path, record: Record) -> None:
     import pyarrow.parquet as pq
 
     log = record.log
-    offsets = pa.array(log.starts, type=pa.int64())
+    offsets = arrow.integers(log.starts)
     columns: dict[str, Any] = {
-        "case": pa.array(log.case_ids, type=pa.string()),
+        "case": arrow.texts(log.case_ids),
         "activity": pa.LargeListArray.from_arrays(offsets, _dictionary(log.activity)),
         "resource": pa.LargeListArray.from_arrays(offsets, _dictionary(log.resource)),
-        "time": pa.LargeListArray.from_arrays(offsets, pa.array(log.time)),
+        "time": pa.LargeListArray.from_arrays(offsets, arrow.integers(log.time)),
     }
     for name in record.sensitive:
         values = [None if value is None else msgspec.json.encode(value).decode() for value in _values(log, name)]
-        columns[_VALUE + name] = pa.array(values, type=pa.string())
+        columns[_VALUE + name] = arrow.texts(values)
     metadata = {
         b"veilstream": VERSION,
         b"sequence": str(record.sequence).encode(),
@@ -85,8 +86,8 @@ def _dictionary(column: Column) -> pa.DictionaryArray:
     import pyarrow as pa
 
     column = column.take(np.arange(len(column)))  # only labels in use: an erased case may have had one of its own
-    codes = pa.array(column.codes, mask=column.codes < 0)
-    return pa.DictionaryArray.from_arrays(codes, pa.array([str(value) for value in column.values], type=pa.string()))
+    codes = arrow.integers(column.codes, column.codes >= 0)
+    return pa.DictionaryArray.from_arrays(codes, arrow.texts([str(value) for value in column.values]))
 
 
 def _column(table: pa.Table, name: str) -> Column:

@@ -124,15 +124,31 @@ def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-u
                             queue[filled] = other
                             filled = filled + 1 if filled < rows1 else 0
                     p = pairs[p, NEXT2]
-        end = -1
+        nearest = FAR
         for j in range(len(in2)):
-            if free[j] > 0 and far2[j] < FAR and (end < 0 or far2[j] < far2[end]):
-                end = j
-        i = came2[end]
-        while came1[i] >= rows1:
-            i = came2[came1[i] - rows1]
-        moved = carry(linker, came1, came2, end, excess[i])
-        excess[i] -= moved
-        left -= moved
-        cost += moved * far2[end]
+            if free[j] > 0:
+                nearest = min(nearest, far2[j])
+        # Every link on these paths is tight (the distances are potentials), and so is the way back along it: a path
+        # stays a shortest one whichever others of its length were used before.
+        for end in range(len(in2)):
+            if free[end] > 0 and far2[end] == nearest:
+                moved = _along(linker, came1, came2, end, excess)
+                left -= moved
+                cost += moved * nearest
     return cost
+
+
+@part
+def _along(linker, came1, came2, end, excess):  # type: ignore[no-untyped-def]
+    """Place as many records as fit along the path to a free later row; 0 where another path has taken what it needs."""
+    size = len(came1)
+    units, i = linker[3][end], came2[end]
+    while came1[i] >= size:
+        j = came1[i] - size
+        units = min(units, held(linker, i, j))
+        i = came2[j]
+    units = min(units, excess[i])
+    if units > 0:
+        carry(linker, came1, came2, end, units)
+        excess[i] -= units
+    return units

@@ -11,6 +11,7 @@ import typer
 
 from connectors.reading import Reading
 from models.errors import InputError
+from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, grid, progress, show_verdicts, tables
 
@@ -46,9 +47,11 @@ def command(
     ] = None,
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
+    engine: _engine.Options = _engine.IN_MEMORY,
     json: options.Json = False,
 ) -> int:
     """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld."""
+    engine.refuse("replay folds all events in one total order, which does not split")
     from connectors import read_log
     from stream.config import sources
     from stream.config.window import moment

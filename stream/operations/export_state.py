@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ class Exported:
     ledger: int
     warning: str = ""
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Mapping[str, Any]:
         """The content of `_state.json`."""
         return {"version": VERSION, **asdict(self)}
 

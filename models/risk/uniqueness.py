@@ -125,7 +125,7 @@ def trace_uniqueness(
     if not reason and projection != "F":
         index = TraceIndex.build(persons, view(projection, events, cases, resolution), joint=semantics == "joint")
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed)
-        measured, notes = measure(index, amounts, draws, rng, adversary), _notes(index, amounts)
+        measured, notes = measure(index, amounts, draws, rng, adversary), beyond(index, amounts)
     return Uniqueness(
         projection=projection,
         resolution=resolution,
@@ -231,7 +231,8 @@ def _default_cases(log: EventLog, sensitive: Sequence[str], unit: str) -> tuple[
     return () if unit == "resource" else default_case_attributes(log, sensitive)
 
 
-def _notes(index: TraceIndex, amounts: Sequence[Points]) -> tuple[str, ...]:
+def beyond(index: TraceIndex, amounts: Sequence[Points]) -> tuple[str, ...]:
+    """A note for each number of points that no trace has."""
     longest = int(index.lengths.max(initial=0))
     beyond = [amount for amount in amounts if isinstance(amount, int) and amount > longest]
     return tuple(f"m = {m} is beyond the longest trace ({longest} events): all points are known" for m in beyond)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +24,19 @@ from models.knowledge import Unit, perspective
 from models.utility.transport import corner_arcs, least_cost, solve
 
 Floats = npt.NDArray[np.float64]
+H = TypeVar("H", bound=Hashable)
 
 
 def data_utility(
-    original: EventLog, released: EventLog, carries: tuple[str, ...] = ("activity",), T: Unit = "minutes"
+    original: EventLog,
+    released: EventLog,
+    carries: tuple[str, ...] = ("activity",),
+    T: Unit = "minutes",
+    cases: tuple[Ints | None, Ints | None] = (None, None),
 ) -> float:
     """1 - earth mover's distance of the two logs' variants over the perspectives named (`activity`, `resource`,
-    `relative_time`), in 0..1. Cases are weighed equally; suppressed cases weigh by their absence.
+    `relative_time`), in 0..1. Cases are weighed equally, or by `cases` (int64[C] of either log: how many each stands
+    for); suppressed cases weigh by their absence.
 
     InputError when a log has no cases or lacks a perspective.
     """
@@ -37,9 +44,19 @@ def data_utility(
         raise InputError("data utility compares two logs with at least one case each")
     first, second = perspective(original, carries, T), perspective(released, carries, T)
     codes: dict[object, str] = {}
-    here = Counter(_texts(original.starts, first, codes))
-    there = Counter(_texts(released.starts, second, codes))
+    here = counted(_texts(original.starts, first, codes), cases[0])
+    there = counted(_texts(released.starts, second, codes), cases[1])
     return 1.0 - earth_movers_distance(here, there)
+
+
+def counted(variants: Iterable[H], cases: Ints | None) -> Counter[H]:
+    """How many cases have each variant. `cases`: how many each stands for (None: one)."""
+    if cases is None:
+        return Counter(variants)
+    found: Counter[H] = Counter()
+    for variant, count in zip(variants, cases.tolist(), strict=True):
+        found[variant] += count
+    return found
 
 
 def data_utility_at_least(

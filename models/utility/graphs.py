@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
+from models.variants import amounts, of_events
 
 Floats = npt.NDArray[np.float64]
 Edge = tuple[object, object]
@@ -51,14 +52,17 @@ class Agreement:
         return {"fitness": self.fitness, "precision": self.precision, "f1": self.f1}
 
 
-def directly_follows(log: EventLog, attribute: Literal["activity", "resource"] = "activity") -> Graph:
+def directly_follows(
+    log: EventLog, attribute: Literal["activity", "resource"] = "activity", cases: Ints | None = None
+) -> Graph:
     """Def. 6 over activities or resources (handover of work). An event without a resource breaks the chain: nobody
-    is known to have handed over. InputError without any resource."""
+    is known to have handed over. `cases`: int64[C], how many each case stands for (None: one). InputError without any
+    resource."""
     column = log.activity if attribute == "activity" else log.resource
     if attribute == "resource" and np.all(column.codes < 0):
         raise InputError("the log has no resource, so there is no handover of work")
     first = _pairs(log, column.codes)
-    return _graph(log, column, first)
+    return _graph(log, column, first, of_events(cases, log.starts))
 
 
 def _pairs(log: EventLog, codes: npt.NDArray[np.int32]) -> Ints:
@@ -69,12 +73,12 @@ def _pairs(log: EventLog, codes: npt.NDArray[np.int32]) -> Ints:
     return np.flatnonzero(follows & (codes[:-1] >= 0) & (codes[1:] >= 0))
 
 
-def _graph(log: EventLog, column: Column, first: Ints) -> Graph:
+def _graph(log: EventLog, column: Column, first: Ints, weight: Ints | None) -> Graph:
     codes, size = column.codes.astype(np.int64), max(len(column.values), 1)
-    edges, inverse, counts = np.unique(codes[first] * size + codes[first + 1], return_inverse=True, return_counts=True)
-    hours = np.bincount(
-        inverse, weights=(log.time[first + 1] - log.time[first]) / NANOSECONDS_PER_HOUR, minlength=len(edges)
-    )
+    edges, inverse = np.unique(codes[first] * size + codes[first + 1], return_inverse=True)
+    counts = amounts(inverse, None if weight is None else weight[first], len(edges))
+    took = (log.time[first + 1] - log.time[first]) / NANOSECONDS_PER_HOUR
+    hours = np.bincount(inverse, took if weight is None else took * weight[first], minlength=len(edges))
     names = [(column.values[edge // size], column.values[edge % size]) for edge in edges]
     used = np.unique(codes[codes >= 0])
     return Graph(
@@ -95,12 +99,15 @@ def agreement(original: Graph, released: Graph) -> Agreement:
     return Agreement(kept / total if total else 1.0, (absent - invented) / absent if absent else 1.0)
 
 
-def handover(original: EventLog, released: EventLog) -> Agreement | None:
+def handover(
+    original: EventLog, released: EventLog, cases: tuple[Ints | None, Ints | None] = (None, None)
+) -> Agreement | None:
     """F_sn and P_sn of section 6.3.1; None where either log has no resource, or where no name of the release is one of
     the original's: pseudonyms, of which nobody can tell here who they are."""
     if not same_names(original, released):
         return None
-    return agreement(directly_follows(original, "resource"), directly_follows(released, "resource"))
+    here, there = cases
+    return agreement(directly_follows(original, "resource", here), directly_follows(released, "resource", there))
 
 
 def same_names(original: EventLog, released: EventLog) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from models.eventlog import EventLog
+from models.eventlog import EventLog, Ints
 from models.utility.similarity import log_dfg_error
 
 UNITS = (("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0), ("seconds", 1.0))
@@ -20,13 +20,13 @@ class Mining:
     """`log_similarity`: 1 - earth mover's distance of variants (0..1); `dfg_error`: of directly-follows frequencies
     (`models.utility.similarity`); `fitness`, `precision`: of the source on the model discovered from the release (None:
     not asked for); `throughput_before`, `_after`: median seconds from first to last event of a case in source and
-    release (None: the release carries no times)."""
+    release (None: it carries no times, or they were not read)."""
 
     log_similarity: float
     dfg_error: float
     fitness: float | None
     precision: float | None
-    throughput_before: float
+    throughput_before: float | None
     throughput_after: float | None
 
     def sentences(self) -> list[str]:
@@ -36,12 +36,12 @@ class Mining:
             if self.fitness is None or self.precision is None
             else f"discovered model: fitness {self.fitness:.2f}, precision {self.precision:.2f}"
         )
-        after = "no times" if self.throughput_after is None else readable(self.throughput_after)
+        before, after = (_said(seconds) for seconds in (self.throughput_before, self.throughput_after))
         return [
             f"relative log similarity {self.log_similarity:.2f}",
             f"directly-follows frequencies are off by {100 * self.dfg_error:.1f} %",
             model,
-            f"median throughput time {readable(self.throughput_before)}, in the release {after}",
+            f"median throughput time {before}, in the release {after}",
         ]
 
     def as_json(self) -> dict[str, Any]:
@@ -56,15 +56,17 @@ def mining(
     discovery: Mapping[str, Any] | None,
     *,
     timed: bool,
+    cases: tuple[Ints | None, Ints | None] = (None, None),
 ) -> Mining:
-    """Put together from what was measured. `discovery`: as `discovery_quality`."""
+    """Put together from what was measured. `discovery`: as `discovery_quality`; `timed`: whether the release has times;
+    `cases`: how many each case of either stands for (None: one); those that stand for several have no times."""
     found = discovery or {}
     return Mining(
         similarity,
-        log_dfg_error(source, released),
+        log_dfg_error(source, released, cases),
         found.get("fitness"),
         found.get("precision"),
-        median_throughput(source),
+        median_throughput(source) if cases[0] is None else None,
         median_throughput(released) if timed else None,
     )
 
@@ -75,6 +77,10 @@ def median_throughput(log: EventLog) -> float:
     if not len(filled):
         return 0.0
     return float(np.median(log.time[log.starts[filled + 1] - 1] - log.time[log.starts[filled]])) / 1e9
+
+
+def _said(seconds: float | None) -> str:
+    return "no times" if seconds is None else readable(seconds)
 
 
 def readable(seconds: float) -> str:

@@ -23,7 +23,8 @@ import numpy as np
 
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
-from models.utility.distance import earth_movers_distance
+from models.utility.distance import counted, earth_movers_distance
+from models.variants import amounts
 
 MOST = 1_200
 """Variants a side up to which the similarity is exact: the transport of 4,366 x 4,366 takes a minute."""
@@ -40,11 +41,19 @@ class Likeness:
     exact: bool
 
 
-def likeness(original: EventLog, released: EventLog, *, most: int = MOST, seed: int = 0) -> Likeness:
-    """Both measures of two logs. A release without cases has nothing in common with its original: similarity 0 and
-    error 1. InputError for an original without cases; `seed`: of the sample, where one is taken."""
-    here: Variants = Counter(original.traces())
-    there: Variants = Counter(released.traces())
+def likeness(
+    original: EventLog,
+    released: EventLog,
+    *,
+    most: int = MOST,
+    seed: int = 0,
+    cases: tuple[Ints | None, Ints | None] = (None, None),
+) -> Likeness:
+    """Both measures of two logs; `cases`: how many each case of either stands for (None: one). A release without cases
+    has nothing in common with its original: similarity 0 and error 1. InputError for an original without cases; `seed`:
+    of the sample, where one is taken."""
+    here: Variants = counted(original.traces(), cases[0])
+    there: Variants = counted(released.traces(), cases[1])
     if not here:
         raise InputError("similarity compares a release with an original of at least one case")
     exact = max(len(here), len(there)) <= most
@@ -72,15 +81,22 @@ def dfg_error(original: Variants, released: Variants) -> float:
     return 0.5 * sum(abs(here[pair] / first - there[pair] / second) for pair in here.keys() | there.keys())
 
 
-def log_dfg_error(original: EventLog, released: EventLog) -> float:
-    """`dfg_error` of two logs that both have events, counted on their columns."""
+def log_dfg_error(
+    original: EventLog, released: EventLog, cases: tuple[Ints | None, Ints | None] = (None, None)
+) -> float:
+    """`dfg_error` of two logs that both have events, counted on their columns; `cases` as for `likeness`."""
     shown = dict.fromkeys((*original.activity.values, *released.activity.values))
     labels = {value: code for code, value in enumerate(shown)}
     here, there = _steps(original, labels), _steps(released, labels)
     _, step = np.unique(np.concatenate((here, there)), return_inverse=True)
-    first = np.bincount(step[: len(here)], minlength=int(step.max()) + 1)
-    second = np.bincount(step[len(here) :], minlength=len(first))
-    return float(0.5 * np.abs(first / len(here) - second / len(there)).sum())
+    first = amounts(step[: len(here)], _of_steps(original, cases[0]), int(step.max()) + 1)
+    second = amounts(step[len(here) :], _of_steps(released, cases[1]), len(first))
+    return float(0.5 * np.abs(first / first.sum() - second / second.sum()).sum())
+
+
+def _of_steps(log: EventLog, cases: Ints | None) -> Ints | None:
+    """`cases` for each step: a case has one more of them than events."""
+    return None if cases is None else np.repeat(cases, log.lengths + 1)
 
 
 def _steps(log: EventLog, labels: dict[Any, int]) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 
 from connectors.reading import Reading
 from models.errors import InputError
+from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, grid, progress, show_reasons, show_verdicts, tables
 
@@ -21,6 +23,18 @@ if TYPE_CHECKING:
     from stream.replay.replay import Outcome, Replay
 
 PANEL = "Publish"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsOptions:
+    """Where the metrics of the run are left."""
+
+    metrics_port: Annotated[
+        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics on loopback.")
+    ] = None
+    metrics_textfile: Annotated[
+        Path | None, typer.Option("--metrics-textfile", help="Leave the metrics in this file at the end.")
+    ] = None
 
 
 @options.grouped
@@ -38,17 +52,14 @@ def command(
     compare: Annotated[
         bool, typer.Option("--compare", help="Publish in several ways side by side, and compare them.")
     ] = False,
-    metrics_port: Annotated[
-        int | None, typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics on loopback.")
-    ] = None,
-    metrics_textfile: Annotated[
-        Path | None, typer.Option("--metrics-textfile", help="Leave the metrics in this file at the end.")
-    ] = None,
+    figures: MetricsOptions = MetricsOptions(),
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
+    engine: _engine.Options = _engine.IN_MEMORY,
     json: options.Json = False,
 ) -> int:
     """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld."""
+    engine.refuse("replay folds all events in one total order, which does not split")
     from connectors import read_log
     from stream.config import sources
     from stream.config.window import moment
@@ -75,7 +86,7 @@ def command(
         if end is not None and end < int(events.time.min()):
             raise typer.BadParameter("lies before the first event", param_hint="--until")
         task = bar.add_task("replaying", total=events.n_events)
-        with _watched(loaded, metrics_port, metrics_textfile) as watch:
+        with _watched(loaded, figures.metrics_port, figures.metrics_textfile) as watch:
             replay = Replay(
                 loaded, output, speed=speed, on_progress=lambda done: bar.update(task, completed=done), watch=watch
             )

@@ -54,15 +54,48 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Measure how many cases a little knowledge singles out, in the log or in a population."""
-    engine.refuse("risk reads the points of each case")
-    from connectors import read_log
     from models.risk.table import ALL, as_json
-    from models.risk.uniqueness import checked, trace_uniqueness
+    from models.risk.uniqueness import checked
 
-    wanted = list(ALL) if known.projection == "all" else options.split(known.projection)
+    wanted: list[str] = [*ALL] if known.projection == "all" else options.split(known.projection)
     amounts = [checked(part) for part in options.split(known.points)]
     if not wanted or not amounts:
         raise InputError("--projection and --points each need a value")
+    if plot is not None:
+        from stream.commands._plot import check
+
+        check(plot)
+    if engine.engine == _engine.EMBEDDED:
+        engine.refuse("risk")
+        found, seconds, estimate = _in_memory(log, known, wanted, amounts, population, sensitive, reading, seed)
+    else:
+        _refuse_beyond_variants(known, wanted, population, engine)
+        found, seconds = _on_variants(log, known, wanted, amounts, options.split(sensitive), reading, engine, seed)
+        estimate = None
+    rows = [as_json(each) | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
+    if plot is not None:
+        from stream.commands._risk_plot import draw
+
+        draw(plot, log.name, found)
+    if json:
+        emit_json(_document(rows, known.resolution, estimate))
+    else:
+        _print(log.name, found, estimate)
+
+
+def _in_memory(
+    log: Path,
+    known: Knowledge,
+    wanted: list[str],
+    amounts: list[Any],
+    population: int,
+    sensitive: str,
+    reading: Reading,
+    seed: int,
+) -> tuple[list[Uniqueness], list[float], Mapping[str, Any] | None]:
+    from connectors import read_log
+    from models.risk.uniqueness import trace_uniqueness
+
     events = read_log(log, reading=reading)
     ask = partial(
         trace_uniqueness,
@@ -77,21 +110,48 @@ def command(
         case_attributes=options.split(known.case_attributes) or None,
         event_attributes=_by_role(options.split(known.event_attributes), reading.columns or {}) or None,
     )
-    if plot is not None:
-        from stream.commands._plot import check
-
-        check(plot)
     found, seconds = _measure(wanted, lambda name: ask(name, amounts))  # type: ignore[arg-type]
-    estimate = _population(events, found[0], population, seed) if population else None
-    rows = [as_json(each) | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
-    if plot is not None:
-        from stream.commands._risk_plot import draw
+    return found, seconds, _population(events, found[0], population, seed) if population else None
 
-        draw(plot, log.name, found)
-    if json:
-        emit_json(_document(rows, known.resolution, estimate))
-    else:
-        _print(log.name, found, estimate)
+
+def _refuse_beyond_variants(known: Knowledge, wanted: Sequence[str], population: int, engine: _engine.Options) -> None:
+    """InputError for what is read off single cases."""
+    if "A" in wanted:
+        engine.refuse("projection A knows the times of single cases (others: --projection B,C,D,E,F)")
+    if known.unit != "case" or known.semantics != "joint" or known.adversary != "random":
+        engine.refuse("--unit resource, --semantics per-column and --adversary greedy read single cases")
+    if population:
+        engine.refuse("--population fits a model to the attributes of single cases")
+    if set(wanted) & set("BDF") and not known.case_attributes:
+        engine.refuse("which case attributes are known is found on the whole log (or name them: --case-attributes)")
+    if set(wanted) & set("BC") and options.split(known.event_attributes) not in (["resource"], ["org:resource"]):
+        engine.refuse("of events, variants have the resource alone (--event-attributes resource)")
+
+
+def _on_variants(
+    log: Path,
+    known: Knowledge,
+    wanted: list[str],
+    amounts: list[Any],
+    sensitive: Sequence[str],
+    reading: Reading,
+    engine: _engine.Options,
+    seed: int,
+) -> tuple[list[Uniqueness], list[float]]:
+    """Uniqueness by the table of variants that an engine counts."""
+    from models.knowledge import Knowledge as Items
+    from models.risk.variants import variant_uniqueness
+    from stream.engine.contract import Asked
+
+    attributes = tuple(dict.fromkeys(options.split(known.case_attributes)))
+    columns = tuple(dict.fromkeys((*attributes, *sensitive)))  # a misspelt name is told, as in memory
+    items = Items("seq", "ar" if set(wanted) & set("BC") else "ac")
+    asked = Asked(items, columns, classes=False, written=False)
+    table = _engine.table(engine.engine, log, reading, engine.memory, asked)
+    return _measure(
+        wanted,
+        lambda name: variant_uniqueness(table, name, amounts, attributes, draws=known.draws, seed=seed),  # type: ignore[arg-type]
+    )
 
 
 def _by_role(attributes: Sequence[str], names: Mapping[str, str]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, tables
 
 if TYPE_CHECKING:
-    from models.eventlog import EventLog
+    from models.eventlog import EventLog, Ints
 
 PANEL = "Measure"
 
@@ -38,7 +38,6 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Compare a release with its original: variants, graphs, times, bottlenecks, and the discovered model."""
-    engine.refuse("utility compares the times of events")
     from connectors import read_log
     from models.knowledge import NANOSECONDS
 
@@ -46,56 +45,100 @@ def command(
         raise InputError(f"--fitness {fitness!r} is not one of alignment, replay, none")
     if T not in NANOSECONDS:
         raise InputError(f"--T {T!r} is not one of {', '.join(NANOSECONDS)}")
-    here = read_log(original, reading=reading)
-    there = read_log(released, reading=reading)
-    result = _compare(here, there, tuple(options.split(perspective)), T, fitness)
+    carries = tuple(options.split(perspective))
+    if engine.engine == _engine.EMBEDDED:
+        engine.refuse("utility")
+        here, there = (_Side(read_log(path, reading=reading)) for path in (original, released))
+    else:
+        here, there = (_counted(path, carries, fitness, reading, engine) for path in (original, released))
+    result = _compare(here, there, carries, T, fitness)
     if json:
         emit_json(result)
     else:
         _print(result)
 
 
-def _compare(here: EventLog, there: EventLog, carries: tuple[str, ...], T: str, fitness: str) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A log: its cases, or one case of each variant and how many cases each stands for. Variants have no times."""
+
+    log: EventLog
+    cases: Ints | None = None
+
+
+def _counted(path: Path, carries: tuple[str, ...], fitness: str, reading: Reading, engine: _engine.Options) -> _Side:
+    """A log as an engine counts its variants. InputError for what is no matter of variants."""
+    from models.knowledge import Knowledge
+    from stream.engine.contract import Asked
+
+    if "relative_time" in carries:
+        engine.refuse("--perspective relative_time reads the times of single cases")
+    if fitness != "none":
+        engine.refuse("the discovered model is mined from all cases (--fitness none leaves it out)")
+    wanted = Asked(Knowledge("seq", "ar" if "resource" in carries else "ac"), classes=False, written=False)
+    table = _engine.table(engine.engine, path, reading, engine.memory, wanted)
+    return _Side(table.log, table.count)
+
+
+TIMED = ("emd_time_months", "mae_time_months", "bottlenecks", "active_cases")
+"""What is measured on times."""
+
+
+def _compare(here: _Side, there: _Side, carries: tuple[str, ...], T: str, fitness: str) -> Mapping[str, Any]:
     """The documented JSON; what cannot be measured on these logs is null."""
     from models.utility.discovery import discovery_quality
     from models.utility.distance import data_utility
-    from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover, ordinal
+    from models.utility.graphs import agreement, directly_follows, edge_distance, handover, ordinal
     from models.utility.mining import mining
     from models.utility.similarity import likeness
-    from models.utility.variants import active_cases, moments_of, variant_changes
+    from models.utility.variants import variant_changes
 
-    _refuse_incomparable(here, there, carries)
+    logs, cases = (here.log, there.log), (here.cases, there.cases)
+    counted = here.cases is not None
+    _refuse_incomparable(*logs, carries)
     with progress() as bar:
         task = bar.add_task("data utility", total=3)
         result: dict[str, Any] = {
-            "data_utility": data_utility(here, there, carries, T),  # type: ignore[arg-type] # checked inside
+            "data_utility": data_utility(*logs, carries, T, cases),  # type: ignore[arg-type] # checked inside
             "perspective": list(carries),
         }
         bar.update(task, advance=1, description="graphs")
-        graphs = directly_follows(here), directly_follows(there)
+        graphs = [directly_follows(side.log, cases=side.cases) for side in (here, there)]
         result["dfg"] = agreement(*graphs).as_json()
-        network = handover(here, there)
+        network = handover(*logs, cases)
         result["handover"] = network.as_json() if network else None
         bar.update(task, advance=1, description="discovered model")
         result["discovery"] = None
         if fitness != "none":
-            quality = discovery_quality(here, there, fitness)  # type: ignore[arg-type] # checked above
+            quality = discovery_quality(*logs, fitness)  # type: ignore[arg-type] # checked above
             result["discovery"] = quality.as_json() | {"method": fitness}
     result |= asdict(edge_distance(*graphs))
-    result["likeness"] = asdict(likeness(here, there))
-    result["bottlenecks"] = asdict(bottlenecks(here, there))
-    result["variants"] = asdict(variant_changes(here, there))
-    moments = moments_of(here)
-    result["active_cases"] = {
-        "moments": [_iso(moment) for moment in moments.tolist()],
-        "original": active_cases(here, moments).tolist(),
-        "released": active_cases(there, moments).tolist(),
-    }
-    if ordinal(there) and not ordinal(here):
-        result |= dict.fromkeys(("emd_time_months", "mae_time_months", "bottlenecks", "active_cases"))
-    timed = ordinal(here) or not ordinal(there)
-    found = mining(here, there, result["data_utility"], result["discovery"], timed=timed)
+    result["likeness"] = asdict(likeness(*logs, cases=cases))
+    result["bottlenecks"], result["active_cases"] = None, None
+    result["variants"] = asdict(variant_changes(*logs))
+    if counted or (ordinal(there.log) and not ordinal(here.log)):
+        result |= dict.fromkeys(TIMED)
+    else:
+        result |= _of_times(*logs)
+    timed = not counted and (ordinal(here.log) or not ordinal(there.log))
+    found = mining(*logs, result["data_utility"], result["discovery"], timed=timed, cases=cases)
     return {**result, "mining": found.as_json()}
+
+
+def _of_times(here: EventLog, there: EventLog) -> Mapping[str, Any]:
+    """What is measured on the times of events, beside the distance of edges."""
+    from models.utility.graphs import bottlenecks
+    from models.utility.variants import active_cases, moments_of
+
+    moments = moments_of(here)
+    return {
+        "bottlenecks": asdict(bottlenecks(here, there)),
+        "active_cases": {
+            "moments": [_iso(moment) for moment in moments.tolist()],
+            "original": active_cases(here, moments).tolist(),
+            "released": active_cases(there, moments).tolist(),
+        },
+    }
 
 
 def _refuse_incomparable(here: EventLog, there: EventLog, carries: tuple[str, ...]) -> None:
@@ -135,7 +178,7 @@ def _print(result: Mapping[str, Any]) -> None:
     tables().print("variants: {lost} lost, {new} new".format(**result["variants"]))
     tables().print("edges: frequency {emd_frequency:.4f} (matched {mae_frequency:.4f})".format(**result))
     if result["bottlenecks"] is None:
-        tables().print("times: the release carries none")
+        tables().print("times: the release carries none, or only variants were compared")
         return
     whole, matched = (readable(result[f"{name}_time_months"] * 30 * 86_400) for name in ("emd", "mae"))
     tables().print(f"times: {whole} by edge (matched {matched})")

@@ -61,7 +61,7 @@ def _started(work: Path, memory: str | None) -> SparkSession:
         "spark.local.dir": str(work),
     }
     if memory is not None:
-        settings |= dict.fromkeys(("spark.driver.memory", "spark.executor.memory"), _megabytes(memory))
+        settings |= dict.fromkeys(("spark.driver.memory", "spark.executor.memory"), megabytes(memory))
     if not {"PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"} & os.environ.keys():  # else told elsewhere
         settings |= {"spark.master": "local[*]", "spark.sql.shuffle.partitions": "8"}
     for name, value in settings.items():
@@ -73,7 +73,7 @@ def _started(work: Path, memory: str | None) -> SparkSession:
     return made
 
 
-def _megabytes(memory: str) -> str:
+def megabytes(memory: str) -> str:
     """`2GB`, `512m`, `1.5GiB` as Spark writes amounts of memory: a JVM knows no `GB`. As for duckdb, GB and g are
     10^9 bytes, GiB 2^30."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) *([kmgt])(i?)b?", memory.strip().lower())

@@ -254,9 +254,61 @@ def test_attacks_on_tables_are_those_on_logs(asked: list[str], log: Path, tmp_pa
     assert run(capfdbinary, *words, "--engine", "duckdb") == run(capfdbinary, *words)
 
 
-@pytest.mark.parametrize("words", [["risk", "LOG"], ["utility", "LOG", "LOG"]])
-def test_measures_that_read_more_than_variants_are_refused(words: list[str], log: Path, capfdbinary: Any) -> None:
-    """One line with the engine that can."""
-    asked = [str(log) if word == "LOG" else word for word in words]
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["risk", "LOG"], "times of single cases"),
+        (["risk", "LOG", "--projection", "D"], "--case-attributes"),
+        (["risk", "LOG", "--projection", "C"], "--event-attributes resource"),
+        (["risk", "LOG", "--projection", "E", "--adversary", "greedy"], "single cases"),
+        (["risk", "LOG", "--projection", "E", "--population", "100"], "--population"),
+        (["utility", "LOG", "LOG"], "--fitness none"),
+        (["utility", "LOG", "LOG", "--fitness", "none", "--perspective", "relative_time"], "times of single cases"),
+        (["replay", "LOG"], "one total order"),
+        (["anonymize", "LOG", "-o", "OUT", "--mechanism", "tlkc-cohorts"], "tlkc-cohorts reads more of each case"),
+    ],
+)
+def test_what_reads_more_than_variants_is_refused(
+    words: list[str], says: str, log: Path, tmp_path: Path, capfdbinary: Any
+) -> None:
+    """One line with the engine that can, and nothing is written."""
+    asked = [{"LOG": str(log), "OUT": str(tmp_path / "out")}.get(word, word) for word in words]
     assert execute([*asked, "--engine", "duckdb"]) == 2
-    assert "only --engine embedded can" in capfdbinary.readouterr()[1].decode()
+    err = capfdbinary.readouterr()[1].decode()
+    assert "only --engine embedded can" in err
+    assert says in err
+    assert err.count("\n") == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv"]
+
+
+def test_risk_on_variants(log: Path, capfdbinary: Any) -> None:
+    """The same document where all points are known."""
+    words = ["risk", log, "--projection", "B,C,D,E,F", "--case-attributes", "ward,age", "--points", "all"]
+    words += ["--event-attributes", "resource"]
+    found, wanted = (run(capfdbinary, *words, "--engine", kind) for kind in ("duckdb", "embedded"))
+    shares = []
+    for one in (*found["projections"], *wanted["projections"]):
+        one.pop("seconds")
+        shares += [point.pop("unique_mean") for point in one["points"]]
+    half = len(shares) // 2
+    assert shares[:half] == pytest.approx(shares[half:], rel=1e-12)
+    assert min(shares) < max(shares)
+    assert found == wanted
+
+
+@pytest.mark.parametrize("perspective", ["activity", "activity,resource"])
+def test_utility_on_variants(perspective: str, log: Path, tmp_path: Path, capfdbinary: Any) -> None:
+    """What is measured on variants is the same; what is measured on times is null."""
+    run(capfdbinary, "anonymize", log, "-o", tmp_path / "out", "--K", "5", "--keep-resources", "--attribute", "ar")
+    words = ["utility", log, tmp_path / "out", "--fitness", "none", "--perspective", perspective]
+    found, wanted = (run(capfdbinary, *words, "--engine", kind) for kind in ("duckdb", "embedded"))
+    for part in (found, wanted):
+        mining = part.pop("mining")
+        part["words"] = {name: mining[name] for name in ("log_similarity", "dfg_error")}
+    assert found["emd_time_months"] is found["bottlenecks"] is found["active_cases"] is None
+    for part in ("data_utility", "emd_frequency", "mae_frequency"):
+        assert found[part] == pytest.approx(wanted[part], rel=1e-12)
+    for part in ("dfg", "likeness", "words", *(["handover"] if "resource" in perspective else [])):
+        assert found[part] == pytest.approx(wanted[part], rel=1e-12)
+    assert found["variants"] == wanted["variants"]
+    assert 0 < found["data_utility"] < 1

@@ -5,7 +5,7 @@ cryptographic source, delta_dp 1e-6, activities declared, everything else by def
 in models.utility.similarity; `itself`: the log against itself, which is what a sampled similarity reaches at most;
 `support`: the control, the log's own list of variants, each once, which no promise covers and no noise touches. A
 generative tool whose support leaks looks like it. `medians`: of the pairs with at least 200 cases, the share whose
-median duration is within a fifth of the truth, with a fifth of epsilon for times of at most 30 days.
+median duration is within a fifth of the truth, with three tenths of epsilon for times of at most 30 days.
 Reach (issue 21): epsilon 1: BPIC 2012 >= .875 / <= .08, BPIC 2013 incidents >= .96 / <= .016, Sepsis >= .67 / <= .27;
 epsilon .1: BPIC 2013 >= .89 / <= .075; at most 30 CPU s at the size of BPIC 2012. Logs: the folder VEILSTREAM_LOGS.
 """

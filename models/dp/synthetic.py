@@ -57,16 +57,16 @@ class Shares:
 
     @classmethod
     def usual(cls, *, labels: bool, times: bool) -> Shares:
-        """The default: a fifth for labels where they are selected, a fifth for times where bounds are declared; of the
-        rest a tenth for variants, and half of what is left each for the model and the weights. It reads no data."""
-        none, fifth = Fraction(0), Fraction(1, 5)
-        rest = 1 - fifth * (labels + times)
+        """The default: a fifth for labels where they are selected, three tenths for times where bounds are declared; of
+        the rest a tenth for variants, and half of what is left each for the model and the weights. It reads no data."""
+        selected, timed = Fraction(int(labels), 5), Fraction(3 * int(times), 10)
+        rest = 1 - selected - timed
         return cls(
-            labels=fifth if labels else none,
+            labels=selected,
             variants=rest * 2 / 20,
             model=rest * 9 / 20,
             weights=rest * 9 / 20,
-            times=fifth if times else none,
+            times=timed,
         )
 
     @classmethod

@@ -18,7 +18,7 @@ from tests.oracles.dp import context_of
 
 Context = tuple[int, ...]
 UNIT = 2**16
-TENTHS = Fraction(30, 10), Fraction(3)
+TENTHS = Fraction(15, 10), Fraction(3)
 """Scales below which a cell counts as 0, and scales that the shorter context weighs (semantics/dp-series.md)."""
 
 
@@ -71,7 +71,7 @@ def random_levels(labels: int, orders: int, scale: float, seed: int) -> list[dic
 
 
 def by_definition(levels: Sequence[dict[Context, list[int]]], scale: Fraction, labels: int) -> dict[Context, list]:
-    """Chances after each open context. Cells below 3 scales are 0, no cell exceeds that of its shorter context, and
+    """Chances after each open context. Cells below 1.5 scales are 0, no cell exceeds that of its shorter context, and
     the shorter context's chances weigh 3 scales; after nothing at all the case ends."""
     kept: dict[Context, list[Fraction]] = {}
     chances: dict[Context, list[Fraction]] = {}
@@ -110,29 +110,29 @@ def test_a_model_is_what_its_noisy_cells_say(labels: int, orders: int, scale: fl
                 assert row.tolist() == pytest.approx([float(one) for one in expected[context_of(key, order, labels)]])
 
 
-def test_a_cell_counts_from_three_scales_on() -> None:
+def test_a_cell_counts_from_one_and_a_half_scales_on() -> None:
     """At it, and not one unit below; a cell of one unit counts as well where the noise is small enough."""
-    model = Model.of([level_of({(0,): [12, 11, 36], (1,): [11, 11, 11], (2,): [0, 12, 0]}, 4.0, 2)], 2)
+    model = Model.of([level_of({(0,): [6, 5, 18], (1,): [5, 5, 5], (2,): [0, 6, 0]}, 4.0, 2)], 2)
     assert model.chances.tolist() == [[0.25, 0, 0.75], [0, 0, 1], [0, 1, 0]]
-    small = Model.of([level_of({(0,): [1, 0], (1,): [0, 1]}, 0.25, 1)], 1)
+    small = Model.of([level_of({(0,): [1, 0], (1,): [0, 1]}, 0.5, 1)], 1)
     assert small.chances.tolist() == [[1, 0], [0, 1]]
 
 
 @pytest.mark.parametrize(("labels", "orders"), [(3, 1), (2, 2), (1, 3), (2, 3)])
 def test_contexts_open_where_the_noisy_count_and_the_shorter_context_say(labels: int, orders: int) -> None:
-    """From 3 scales on, for labels but never for the end, and only where the context without its first label is open:
+    """From 1.5 scales on, for labels but never for the end, and only where the context without its first label is open:
     of the last level, whatever the first one holds."""
     scale = 4.0
     for seed in range(6):
         levels = random_levels(labels, orders, scale, seed)
         for row in levels[-1].values():
-            row[seed % (labels + 1)] = 12  # just enough
-            row[(seed + 1) % (labels + 1)] = 11  # just not
+            row[seed % (labels + 1)] = 6  # just enough
+            row[(seed + 1) % (labels + 1)] = 5  # just not
         opened = {
             (*context, label)
             for context, row in levels[-1].items()
             for label in range(labels)
-            if row[label] >= 12 and (*context, label)[1:] in levels[-1]
+            if row[label] >= 6 and (*context, label)[1:] in levels[-1]
         }
         found = contexts._next_contexts([level_of(level, scale, labels) for level in levels], labels).tolist()
         assert found == sorted(key_of(context, labels) for context in opened)

@@ -115,7 +115,7 @@ def by_hand(
 ) -> list[dict[Variant, tuple[int, list[int]]]]:
     """By level: each open context, since when, and its cells over all releases from then on (a sum, without noise).
 
-    A level opens what the one above says by then: cells of 3 scales of as many draws as the context was counted for.
+    A level opens what the one above says by then: cells of 2 scales of as many draws as the context was counted for.
     """
     levels: list[dict[Variant, tuple[int, list[int]]]] = [{} for _ in range(order)]
     for number, release in enumerate(releases, start=1):
@@ -128,7 +128,7 @@ def by_hand(
                     (*context, label)
                     for context, (since, cells) in above.items()
                     for label in range(3)
-                    if cells[label] >= 3 * scale * math.sqrt(number - since + 1) and (*context, label)[1:] in above
+                    if cells[label] >= 2 * scale * math.sqrt(number - since + 1) and (*context, label)[1:] in above
                 ]
             for context in wanted:
                 levels[level].setdefault(context, (number, [0] * 4))

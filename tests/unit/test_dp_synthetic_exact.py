@@ -50,17 +50,17 @@ def _parts(shares: Any) -> dict[str, Fraction]:
 
 
 def test_shares_by_default() -> None:
-    """A fifth each for labels and times where these run; of the rest a tenth for variants, half of what is left each
-    for the model and the weights. Where releases add up: of the rest seven tenths and three."""
+    """A fifth for labels and three tenths for times where these run; of the rest a tenth for variants, half of what is
+    left each for the model and the weights. Where releases add up: of the rest seven tenths and three."""
     for labels in (False, True):
         for timed in (False, True):
-            rest = 1 - Fraction(labels + timed, 5)
+            rest = 1 - Fraction(2 * labels + 3 * timed, 10)
             assert _parts(Shares.usual(labels=labels, times=timed)) == {
                 "labels": Fraction(labels, 5),
                 "variants": rest / 10,
                 "model": rest * Fraction(9, 20),
                 "weights": rest * Fraction(9, 20),
-                "times": Fraction(timed, 5),
+                "times": Fraction(3 * timed, 10),
             }
     for timed in (False, True):
         rest = 1 - Fraction(timed, 5)
@@ -395,7 +395,7 @@ def test_times_with_bounds_are_drawn() -> None:
     assert took.max() < edges[place]
     scales = [scale for scale, _ in source.asked]
     unit = 3 * contexts.UNIT * 2
-    assert scales == pytest.approx([2 / 8, unit / 18, unit / 18, 2 / 36, unit / 20], rel=1e-12)
+    assert scales == pytest.approx([2 / 7, unit / 15.75, unit / 15.75, 2 / 31.5, unit / 30], rel=1e-12)
     assert [size for scale, size in source.asked][-1] == len(edges)
 
 

@@ -46,6 +46,12 @@ CASES_A_CELL = 2.0
 SPREAD = 2_000
 """Traces drawn from the model among which the cases of a cell are spread: half a million distances a release."""
 
+DROP = 2.0
+"""Cells of the model below so many scales of their noise count as 0. What is rare passes later, since counts grow
+faster than their noise; a context that is opened by noise alone stays. On 24 weekly releases of BPIC 2012, 488 of whose
+625 pairs of labels never follow each other, the first level is off by .25 at 1.5 scales, and by .20 at 2 (three
+series). At 3 it is off by .12, but ends are dropped too: in one of the three, a seventh of the traces never end."""
+
 PATIENCE = 3
 """Releases after which a candidate that has not risen above its noise is given up."""
 
@@ -167,7 +173,7 @@ class _Series:
         else:
             radix, above = self.labels + 1, set(self.opened[order - 2])
             level = self._level(order - 1)
-            row, label = np.nonzero(level.cells[:, : self.labels] >= contexts.DROP * level.scale[:, None])
+            row, label = np.nonzero(level.cells[:, : self.labels] >= DROP * level.scale[:, None])
             keys = (level.contexts[row] * radix + label).tolist()
             wanted = [key for key in keys if key % radix ** (order - 1) in above]
         fresh = [key for key in wanted if key not in known]
@@ -195,7 +201,7 @@ class _Series:
         self.weights.keep(keep)
         self.traces = [trace for trace, kept in zip(self.traces, keep.tolist(), strict=True) if kept]
         levels = [self._level(order) for order in range(1, self.design.order + 1)]
-        drawn = Model.of(levels, self.labels).sample(self.design.sample, self.design.max_length, draw)
+        drawn = Model.of(levels, self.labels, DROP).sample(self.design.sample, self.design.max_length, draw)
         self.drawn = drawn
         cases = contexts.cases(levels[0], drawn, self.labels, self.design.case_weight)
         scale = self.weights.scale * math.sqrt(sum(self.weights.nodes) + 1)

@@ -47,9 +47,9 @@ class DpSynthetic(Mechanism):
     max_labels: int = Field(default=8, ge=1)
     """without `activities`: a case counts for its first so many distinct labels"""
     shares: dict[str, Exact] | None = None
-    """of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`. By default a fifth each for labels and
-    times where these stages run; of the rest a tenth for variants, and half of what is left each for the model and the
-    weights"""
+    """of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`. By default a fifth for labels and
+    three tenths for times where these stages run; of the rest a tenth for variants, and half of what is left each for
+    the model and the weights"""
     order: int = Field(default=2, ge=1)
     """labels of a case that say what follows"""
     case_weight: int = Field(default=4, ge=1)

@@ -322,9 +322,9 @@ def _on_series(series: Sequence[Released]) -> Iterator[str]:
     missing = _missing(series)
     if missing:
         yield (
-            f"Not there: release {_ranges(missing)}. A number is left out where a person rejected the release, or "
-            "a newer one took its place before anybody decided; where it was lost in a crash before anybody could have it; or "
-            "where this folder is not complete."
+            f"Not there: release {_ranges(missing)}. A number is left out where a person rejected the release, or a "
+            "newer one took its place before anybody decided; where it was lost in a crash before anybody could have "
+            "it; or where this folder is not complete."
         )
     holds = _chain(series)
     if holds is False:

@@ -55,7 +55,7 @@ _ROLES: tuple[tuple[str, re.Pattern[str], str], ...] = (
         re.compile(
             r"diagnos|disease|illness|icd|symptom|medicat|drug|treatment|salary|income|gehalt|wage|amount|betrag|"
             r"credit|debt|loan|score|religion|ethnic|race$|orientation|politic|union|crime|offen[cs]e|verdict|outcome|"
-            r"result|lactic|leuco|crp|blood",
+            r"result|lactic|leuco|crp|blood|health|disabilit|handicap|behinder|krank|ziekte|gezondheid|inkomen|einkommen",
             re.IGNORECASE,
         ),
         "its name is that of something nobody may learn of a person",

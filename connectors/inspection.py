@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SAMPLES = 3
+_NAMED = 4
+"""Columns of a note."""
 PARTS = ("case", "activity", "time", "resource")
 
 
@@ -330,6 +332,11 @@ def _commands(found: Inspection) -> None:
         if decision.flag not in told and decision.flag != "--columns":
             found.flags.append(f"{decision.flag} {shlex.quote('|'.join(decision.choices))}")
     sensitive = found.names("sensitive")
+    if not sensitive and (others := [one.name for one in found.columns if not one.part and not one.role]):
+        found.notes.append(
+            f"no column looks sensitive by its name; is there one whose value nobody may learn about a person "
+            f"({', '.join(others[:_NAMED])})? Name it with --sensitive, else all cases of a group may share its value"
+        )
     flags = [*found.flags, *([f"--sensitive {shlex.quote(','.join(sensitive))}"] if sensitive else [])]
     words = " ".join([shlex.quote(found.file), *flags])
     found.commands = [f"veilstream replay {words} -o first", f"veilstream advise {words} -o proposed.toml"]

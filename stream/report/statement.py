@@ -180,8 +180,9 @@ def _released(series: Sequence[Released]) -> Section:
         which = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"
         notes.append(f"{which} made from a recorded log; “published” is a moment of a simulated clock.")
     if any(one.manifest.get("approval") for one in series):
+        whom = "this release" if len(series) == 1 else "each of these releases"
         notes.append(
-            "A person approved each of these releases before it left. “Published” is when it was ready for that; it "
+            f"A person approved {whom} before it left. “Published” is when it was ready for that; it "
             "left at that time or later."
         )
     gaps = series[-1].manifest.get("gaps_accepted")
@@ -321,8 +322,9 @@ def _on_series(series: Sequence[Released]) -> Iterator[str]:
     missing = _missing(series)
     if missing:
         yield (
-            f"Not there: release {_ranges(missing)}. A number is left out where its release was lost in a crash before "
-            "anybody could have it, or where this folder is not complete."
+            f"Not there: release {_ranges(missing)}. A number is left out where a person rejected the release, or a "
+            "newer one took its place before anybody decided; where it was lost in a crash before anybody could have "
+            "it; or where this folder is not complete."
         )
     holds = _chain(series)
     if holds is False:

@@ -39,7 +39,7 @@ def section(page: str, name: str) -> str:
 
 
 def test_the_questions_stand_in_order_before_any_detail(hospital: Path, tmp_path: Path) -> None:
-    """Safe, budget, cost, happened; then the details of every publication."""
+    """Safe, budget, cost, happened; then the details of every publication, and the words of the page."""
     heads = re.findall(r"<h2[^>]*>([^<]+)</h2>", page_of(hospital, tmp_path))
     assert heads == [
         "Is it safe?",
@@ -48,6 +48,7 @@ def test_the_questions_stand_in_order_before_any_detail(hospital: Path, tmp_path
         "What happened?",
         "Details: publication research",
         "Details: publication amun",
+        "Words of this page",
     ]
 
 

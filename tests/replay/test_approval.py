@@ -460,5 +460,5 @@ def test_the_report_and_the_statement_tell_of_approvals(world: Path, capsys: pyt
     assert ("held for approval", "private", "held: waits for a person's decision") in happened
     assert execute(["statement", str(world / "out"), "plain", "1"]) == 0
     page = capsys.readouterr().out
-    assert "A person approved each of these releases before it left" in page
+    assert "A person approved this release before it left" in page
     assert "Ann" not in page

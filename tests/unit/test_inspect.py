@@ -237,3 +237,16 @@ def test_eighty_columns_cut_no_name(
     shown = capsys.readouterr().out
     assert "…" not in shown
     assert name in "".join(line.split()[0] for line in shown.splitlines()[4:] if line.strip())
+
+
+def test_where_nothing_looks_sensitive_a_note_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The columns without a role are named: without --sensitive nothing bounds what a group shares."""
+    path = tmp_path / "office.csv"
+    for column, asked in (("Leistung", True), ("Behinderung", False)):
+        rows = [
+            f"{case};{act};0{day}.01.2025 10:00;{case * 3}" for case in "xy" for day, act in ((1, "in"), (2, "out"))
+        ]
+        path.write_text("\n".join([f"Case ID;Activity;Complete Timestamp;{column}", *rows]))
+        found = inspected(capsys, str(path))
+        assert any("looks sensitive" in note and f"({column})" in note for note in found["notes"]) == asked
+        assert ("--sensitive" in found["commands"][0]) != asked

@@ -249,6 +249,15 @@ def test_budgets_keep_their_bound(backward: Any, forward: Any, alpha: Fraction, 
         assert constant.max_tpl() <= alpha
 
 
+@pytest.mark.parametrize(("backward", "forward"), [SIXTHS, FIFTHS])
+@pytest.mark.parametrize("alpha", [Fraction(1, 10), Fraction(1), Fraction(3)])
+def test_a_chain_that_forgets_gets_a_budget_for_ever(backward: Any, forward: Any, alpha: Fraction) -> None:
+    """What rounding asks for is given away in the last digits, not as the whole budget."""
+    found = allocate(step(backward), step(forward), alpha)
+    assert 0 < found.constant <= min(found.first, found.last) <= alpha
+    assert alpha * (1 - Fraction(1, 10**9)) <= found.first + found.last - found.constant <= alpha
+
+
 @settings(max_examples=30, deadline=None)
 @given(chains())
 @example(([Fraction(1, 10)] * 4, [step(FIFTHS[1])] * 3, [step(FIFTHS[1])] * 3))

@@ -243,13 +243,12 @@ def test_a_bound_just_above_a_part_is_the_next_part(order: Fraction, monkeypatch
 @given(st.fractions(Fraction(1, 1000), 20))
 @settings(max_examples=30, deadline=None)
 def test_rho_for_has_thirty_binary_digits(epsilon: Fraction) -> None:
-    """So that it can be written: numerator below 2^30, and the next such number is paid for no more (nor is it by
-    what the conversion rounds, 10^-12)."""
+    """So that it can be written: numerator below 2^30, and the next such number is paid for no more."""
     rho = rho_for(epsilon, Fraction(1, 10**9))
     assert rho.denominator & (rho.denominator - 1) == 0
     assert rho.numerator < 2**30
     step = Fraction(2) ** (math.frexp(float(rho))[1] - 30)
-    assert epsilon_of(rho + 2 * step, Fraction(1, 10**9)) > epsilon
+    assert epsilon_of(rho + step, Fraction(1, 10**9)) > epsilon
 
 
 def test_accounting_by_default_and_by_zcdp() -> None:

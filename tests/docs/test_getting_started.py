@@ -27,7 +27,7 @@ def test_the_page_has_commands_and_a_program() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_every_line_works_as_it_is_printed(tmp_path: Path) -> None:
     """In a folder with nothing but the examples; the statement on the proposal's replay goes by the promised name."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -42,7 +42,7 @@ def publication(name: str, window: str, more: str = IDENTITY) -> str:
     return f'[[publication]]\nname = "{name}"\nwindow = {window}\n{more}'
 
 
-PATIENCE = 240.0
+PATIENCE = 600.0
 """Seconds that anything may take. Only a failure waits that long; on a machine that does much else each start of a
 process takes many seconds."""
 

@@ -19,7 +19,7 @@ from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker, _free_ports
 from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 AnyBroker = Broker | ForeignBroker
 CANARY = "Kanarienvogel"

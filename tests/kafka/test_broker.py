@@ -13,7 +13,7 @@ import pytest
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import PATIENCE
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 
 def _produce(bootstrap: str, topic: str, numbers: range) -> None:

@@ -15,7 +15,7 @@ from tests.kafka.chaos.run import run
 from tests.kafka.chaos.schedule import PLACES, allowed, strikes
 from tests.kafka.chaos.world import Witness, World
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 SEED, FAULTS = 18, 10
 

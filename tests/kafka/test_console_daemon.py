@@ -11,7 +11,7 @@ from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import IDENTITY, Site, publication
 from tests.serving import Console, start
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 
 def _order(console: Console, order: str) -> str:

@@ -20,7 +20,7 @@ from tests.kafka.scenario import Keeper
 from tests.kafka.site import Site, publication
 from tests.kafka.test_crashes import AnyBroker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 PERSONS = 24
 ONCE = """

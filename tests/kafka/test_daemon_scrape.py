@@ -20,7 +20,7 @@ from tests.deploy.prometheus import Prometheus, Watcher, free_port, program
 from tests.kafka.broker import shared_broker
 from tests.kafka.site import Site, publication
 
-pytestmark = [pytest.mark.kafka, pytest.mark.prometheus, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.prometheus, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 CASES, LENGTH, WINDOW = 40, 4, 10
 POISON = [b"\xff", b"{", None]

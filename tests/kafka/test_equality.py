@@ -18,7 +18,7 @@ from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.refold import Release, content, refold, released
 from tests.kafka.site import IDENTITY, Site, publication
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow, pytest.mark.logs]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow, pytest.mark.logs]
 
 CARRIED = {"sepsis": ("Diagnose",), "bpic2012-app": ("AMOUNT_REQ",)}
 """An attribute that leaves as it is: so the comparison sees the values of the cases too."""

@@ -22,7 +22,7 @@ from tests.kafka.refold import content
 from tests.kafka.scenario import Keeper
 from tests.kafka.site import Site, publication
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 AUDITED = (
     'mechanism = { kind = "identity" }\n'

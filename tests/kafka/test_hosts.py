@@ -14,7 +14,7 @@ from stream.fold.records import Tick
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import PATIENCE, Site, publication
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 AnyBroker = Broker | ForeignBroker
 

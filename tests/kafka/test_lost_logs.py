@@ -12,7 +12,7 @@ from tests.kafka import surgery
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import PATIENCE, Site, publication
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 AnyBroker = Broker | ForeignBroker
 ALARM = "nothing is released until `veilstream gap rewind|accept`"

@@ -14,7 +14,7 @@ from tests.docs.test_daemon_page import block
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import PATIENCE, Site
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 
 def test_the_first_daemon_of_the_page_releases(broker: Broker | ForeignBroker, name: str, tmp_path: Path) -> None:

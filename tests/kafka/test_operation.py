@@ -18,7 +18,7 @@ from tests.kafka.broker import Broker, ForeignBroker, _free_ports
 from tests.kafka.scenario import Keeper
 from tests.kafka.site import PATIENCE, Site
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 AnyBroker = Broker | ForeignBroker
 

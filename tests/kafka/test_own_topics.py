@@ -22,7 +22,7 @@ from tests.kafka import scenario, surgery
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 AnyBroker = Broker | ForeignBroker
 MEGABYTE = 1_048_588

@@ -17,7 +17,7 @@ from models.eventlog import EventLog
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.test_security import _source, secure, tables  # noqa: F401 - a fixture
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 AnyBroker = Broker | ForeignBroker
 COLUMNS = {"case": Names().case, "activity": Names().activity, "time": Names().time, "resource": Names().resource}

@@ -12,7 +12,7 @@ from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.scenario import Keeper
 from tests.kafka.site import PATIENCE
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 AnyBroker = Broker | ForeignBroker
 

@@ -12,7 +12,7 @@ from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker, new_broker
 from tests.kafka.site import PATIENCE, Site
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 AnyBroker = Broker | ForeignBroker
 

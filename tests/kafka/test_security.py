@@ -17,7 +17,7 @@ from tests.kafka.scenario import Keeper
 from tests.kafka.secure import PASSWORD, USER, SecureBroker, secure_broker, unsecured_token
 from tests.kafka.site import Site, publication
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

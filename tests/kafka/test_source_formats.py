@@ -20,7 +20,7 @@ from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import IDENTITY, Site, publication
 from tests.schema_registry import SchemaRegistry, framed
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 CASES = 4
 COLUMNS = 'columns = { case = "order", activity = "step", time = "at", resource = "by" }\n'

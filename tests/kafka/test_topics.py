@@ -16,7 +16,7 @@ from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import Site
 from tests.kafka.test_faults import _delete
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600), pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
 
 def _transactions(one: Site, aborted: list[bytes | None], committed: list[bytes | None]) -> None:

@@ -75,7 +75,7 @@ def cli(folder: Path, log: EventLog, text: str) -> tuple[int, Any, str]:
     found = subprocess.run(
         [sys.executable, "-m", "stream.commands", "replay", str(folder / "log.xes.gz"), "-c", str(folder / "conf.toml"),
          "-o", str(folder / "out"), "--json"],
-        capture_output=True, text=True, cwd=ROOT, timeout=200, check=False,
+        capture_output=True, text=True, cwd=ROOT, timeout=900, check=False,
     )  # fmt: skip
     return found.returncode, json.loads(found.stdout) if found.stdout else None, found.stderr
 

@@ -70,7 +70,7 @@ def _replay(folder: Path) -> Any:
     found = subprocess.run(
         [sys.executable, "-m", "stream.commands", "replay", str(folder / "log.xes"), "-c", str(folder / "conf.toml"),
          "-o", str(folder / "out"), "--json"],
-        capture_output=True, text=True, cwd=ROOT, timeout=120, check=False,
+        capture_output=True, text=True, cwd=ROOT, timeout=900, check=False,
     )  # fmt: skip
     return found.returncode, json.loads(found.stdout)
 
@@ -177,7 +177,7 @@ def test_anonymize_counts_values_as_they_are_written(tmp_path: Path) -> None:
     found = subprocess.run(
         [sys.executable, "-m", "stream.commands", "anonymize", str(tmp_path / "log.xes"), "-o", str(tmp_path / "o.csv"),
          "--sensitive", "Diagnose", "--L", "2", "--K", "4", "--C", "0.5"],
-        capture_output=True, text=True, cwd=ROOT, timeout=120, check=False,
+        capture_output=True, text=True, cwd=ROOT, timeout=900, check=False,
     )  # fmt: skip
     assert (found.returncode, (tmp_path / "o.csv").exists()) == (2, False)
     assert "C = 0.5 is infeasible" in found.stderr

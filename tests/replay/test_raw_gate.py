@@ -40,7 +40,7 @@ def run(folder: Path, rows: list[str], gate: str) -> tuple[int, Any, str]:
     found = subprocess.run(
         [sys.executable, "-m", "stream.commands", "replay", str(folder / "log.csv"), "-c", str(folder / "c.toml"),
          "-o", str(folder / "out"), "--until", "2024-01-04T00:00:00Z", "--json"],
-        capture_output=True, text=True, cwd=ROOT, timeout=200, check=False,
+        capture_output=True, text=True, cwd=ROOT, timeout=900, check=False,
     )  # fmt: skip
     return found.returncode, json.loads(found.stdout) if found.stdout else None, found.stderr
 

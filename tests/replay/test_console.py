@@ -497,7 +497,7 @@ def test_it_ends_with_0(made: Path, tmp_path: Path, number: int) -> None:
         (["--token-file", "{folder}/open"], "chmod 600"),
         (["-c", "{folder}/ward.toml"], "no [source] table"),
         (["--port", "{taken}"], "--port 0"),
-        (["--port", "65536"], "65536"),
+        (["--port", "65536"], "65535"),
     ],
 )
 def test_bad_usage_is_one_line(

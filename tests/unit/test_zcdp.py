@@ -144,7 +144,10 @@ def test_a_threshold_at_the_edge_of_delta(scale: float, cases: int) -> None:
         assert threshold(scale, Fraction(chance * (1 - Decimal(10) ** -12)), cases) == least + 1
 
 
-@pytest.mark.parametrize(("delta", "cases"), [(Fraction(4995, 10_000), 1), (Fraction(1, 10), 1), (TINY, 3)])
+WIDE = [Fraction(1, 10), Fraction(1, 11), Fraction(1, 13), Fraction(1, 100), Fraction(1, 1000), TINY]
+
+
+@pytest.mark.parametrize(("delta", "cases"), [(Fraction(4995, 10_000), 1), (TINY, 3), *((delta, 1) for delta in WIDE)])
 def test_a_threshold_of_wide_noise_is_the_least(delta: Fraction, cases: int) -> None:
     """Where the search goes by steps of more than one; at a delta near one half the threshold is near the cases."""
     chances = probabilities(300.0, 2500)
@@ -155,6 +158,12 @@ def test_a_threshold_of_wide_noise_is_the_least(delta: Fraction, cases: int) -> 
         return max(sum(above[part] for part in parts) for parts in partitions(cases))
 
     assert worst(found) <= float(delta) < worst(found - 1)
+
+
+@pytest.mark.parametrize("scale", [3.0, 300.0])
+def test_a_threshold_is_not_below_the_cases(scale: float) -> None:
+    """At a delta above P[N >= 0] every count may leave that a person's cases reach."""
+    assert threshold(scale, Fraction(6, 10), 1) == 1
 
 
 @pytest.mark.parametrize("terms", [(1.0, Fraction(0), 1), (1.0, Fraction(1), 1), (1.0, Fraction(1, 2), 0)])
@@ -265,19 +274,19 @@ def test_accounting_by_default_and_by_zcdp() -> None:
 
 
 def test_only_variants_that_occur_and_reach_the_threshold_leave() -> None:
-    """A count of 0 draws no noise; the threshold itself leaves, one below does not."""
+    """A count of 0 draws no noise, one of 1 does; the threshold itself leaves, one below does not."""
     terms = Gaussian(Fraction(1, 18), TINY)
     least = terms.threshold
 
     class Fixed:
         def gaussian(self, scale: float, size: int) -> np.ndarray:
-            assert (scale, size) == (3.0, 3)
-            return np.asarray([0, 0, -1], dtype=np.int64)
+            assert (scale, size) == (3.0, 4)
+            return np.asarray([0, least - 1, 0, -1], dtype=np.int64)
 
-    counts = np.asarray([least - 1, 0, least, least + 1], dtype=np.int64)
+    counts = np.asarray([least - 1, 0, 1, least, least + 1], dtype=np.int64)
     found = terms.counts(counts, Fixed())  # type: ignore[arg-type]
-    assert found.variants.tolist() == [2, 3]
-    assert found.counts.tolist() == [least, least]
+    assert found.variants.tolist() == [2, 3, 4]
+    assert found.counts.tolist() == [least, least, least]
     assert found.threshold == least
 
 

@@ -143,7 +143,7 @@ def standstill(told: Status, now: float) -> str | None:
     patience = MISSED * float(told.get("heartbeat", HEARTBEAT))
     if told["state"] == "stopped":
         return "the coordinator was stopped"
-    if now - told["at"] > patience:
+    if abs(now - told["at"]) > patience:  # ahead of now: the clock was set back since
         gone = told.get("host") == socket.gethostname() and not _runs(int(told["pid"]))
         return "its process has ended" if gone else "the coordinator has not been heard of since"
     if now - told.get("moved", told["at"]) > patience and not told.get("busy_seconds"):

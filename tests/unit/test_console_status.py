@@ -77,6 +77,13 @@ def test_a_gap_and_a_standstill_are_told(tmp_path: Path) -> None:
     assert "has not been heard of since" in found
 
 
+def test_a_status_from_the_future_is_an_old_one(tmp_path: Path) -> None:
+    """Who runs writes with every heartbeat, by the clock as it is now: the clock was set back, and nobody wrote since.
+    Else a dead coordinator looks active for as long as the clock was ahead."""
+    found = page(changed(written(tmp_path), at=time.time() + 7200, host="elsewhere"))
+    assert "has not been heard of since" in found
+
+
 def test_names_of_a_status_that_are_markup_stand_as_text(tmp_path: Path) -> None:
     """A topic and a host are names that somebody else chose."""
     mark = "<script>1</script>"

@@ -81,12 +81,14 @@ def delete_records(world: World, topic: str, before: dict[int, int]) -> None:
 
 
 def status(world: World, host: str) -> dict[str, Any]:
+    """What a host's coordinator said last; `at` is when the file was written. A process under `clock-set` may have
+    written a moment hours ahead, and would look newer than its successor for as long."""
     path = world.site.output(host) / "operator" / "status.json"
     try:
         found: dict[str, Any] = json.loads(path.read_bytes())
+        return found | {"at": path.stat().st_mtime}
     except (OSError, ValueError):
         return {}
-    return found
 
 
 def alarmed(world: World, patience: float = ALARM_SECONDS) -> str:

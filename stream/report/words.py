@@ -48,7 +48,11 @@ _WORDS: tuple[tuple[str, str, str], ...] = (
         "how much releases may tell. If one person more or less is in the log, no result becomes more than e to the "
         "power epsilon times as likely",
     ),
-    (r"\bdelta\b", "delta", "the probability with which that may fail"),
+    (
+        r"\bdelta\b",
+        "delta",
+        "what is added to that: a chance p becomes at most e to the power epsilon times p, plus delta",
+    ),
     (r"\bunbounded\b", "unbounded", "the two logs that are compared differ by one person who is added or removed"),
     (r"\bTPL\b|\bnats\b", "TPL, nats", "what all releases together tell of a case's state; nats are the unit"),
     (r"\blinkers?\b", "linker", "a way to give every earlier case a later case that it may have become"),

@@ -48,6 +48,14 @@ PUBLICATIONS = {
 }
 STAFF = 'resource_roles = { assistant = ["CANARYNURSE0", "CANARYNURSE1"], doctor = ["CANARYNURSE2"] }'
 NOISED = {"amun", "dp-log"}
+NOISED_TIMES = tuple(
+    f"{1 + number // 3:02d}T0{step}:13:37.{part:03d}"
+    for number in range(60)
+    for step in range(3)
+    for part in (number, 0)
+)
+"""Every source time to the millisecond, and cut to the second. The second alone says nothing: among some hundred times
+with noise, one in a hundred runs falls into one of these sixty seconds by chance."""
 """Their times are drawn: a noised time may lie in the same month, and on the same second of an hour by chance."""
 
 
@@ -128,7 +136,7 @@ def test_no_published_file_holds_what_was_planted(world: Path, name: str) -> Non
     assert len(list(folder.glob("release-*"))) == 2
     text = everything(folder)
     assert any(activity in text for activity in ("register", "r-"))
-    times = [f"{day:02d}T0{step}:13:37." for day in range(1, 21) for step in range(3)] if name in NOISED else TIMES
+    times = NOISED_TIMES if name in NOISED else TIMES
     assert found(text, *PERSONS, RESOURCE, *times) == []
 
 

@@ -27,13 +27,18 @@ if TYPE_CHECKING:
 
 def read(path: Path, reading: Reading) -> EventLog:
     """The log of a Parquet file; errors as `connectors.frame.from_frame`, with file and row (1 is the first)."""
+    import pyarrow as pa
+
     frame, where = whole(path, reading)
     header = [str(name) for name in frame.columns]
     names = resolved(header, reading.columns)
     note = said(header, reading.columns, names)
     if note:
         reading.say(note)
-    return from_frame(frame, names, reading, str(path), where)
+    log = from_frame(frame, names, reading, str(path), where)
+    del frame
+    pa.default_memory_pool().release_unused()  # Arrow keeps what it read with, as much again as the log
+    return log
 
 
 def whole(path: Path, reading: Reading, *, check: bool = True) -> tuple[pd.DataFrame, Where]:
@@ -49,11 +54,14 @@ def _table(path: Path, reading: Reading, check: bool) -> pd.DataFrame:
 
     try:
         with pq.ParquetFile(path) as file:
-            header = list(file.schema_arrow.names)
-            (check_columns if check else check_names)(header, resolved(header, reading.columns), str(path))
-            table = file.read()
-            frame: pd.DataFrame = _plain(table).to_pandas(ignore_metadata=True, integer_object_nulls=True)
-            return frame
+            schema = file.schema_arrow
+            (check_columns if check else check_names)(schema.names, resolved(schema.names, reading.columns), str(path))
+        # A text column as codes: as texts, it is an object for each row.
+        texts = [field.name for field in schema if pa.types.is_string(field.type)] if check else None
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            table = _plain(file.read())
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True, self_destruct=True)
+        return frame
     except (pa.ArrowException, OSError) as error:
         if _short_of_memory(error):
             raise MemoryError from error  # the file is sound

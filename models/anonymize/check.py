@@ -16,6 +16,7 @@ import numpy as np
 
 from models.errors import InputError
 from models.eventlog import Column, Ints
+from models.keys import distinct
 
 Array = Any
 
@@ -52,7 +53,7 @@ def first_violation(
     case = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     codes = np.asarray([rank[code] for code in range(len(order))], dtype=np.int64)[items.codes]
     if structure == "set":
-        pairs = np.unique(case * max(len(order), 1) + codes)
+        pairs = distinct(case * max(len(order), 1) + codes, (len(starts) - 1) * max(len(order), 1))
         case, codes = pairs // max(len(order), 1), pairs % max(len(order), 1)
     elif structure == "mult":
         codes = codes[np.lexsort((codes, case))]

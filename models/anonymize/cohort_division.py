@@ -32,6 +32,7 @@ from models.anonymize.view import View
 from models.anonymize.violations import Bounds
 from models.errors import BoundError
 from models.eventlog import Column, EventLog, Ints
+from models.keys import distinct
 
 TRIALS, WORK = 40, 1_000_000
 """Divisions that are tried, and the most events that are anonymized for it: a queue of 25,000 events or less is tried
@@ -154,7 +155,7 @@ def frequent(log: EventLog, classes: Iterable[Column], bounds: Bounds) -> list[A
     """Activities of at least `FREQUENT` of the cases; but none that K cases have of which one class has more than C:
     waiting cures no such share, and bans that read no value take the activity from all."""
     width = max(1, len(log.activity.values))
-    case, item = np.divmod(np.unique(log.case_of_event * width + log.activity.codes), width)
+    case, item = np.divmod(distinct(log.case_of_event * width + log.activity.codes, log.n_cases * width), width)
     cases = np.bincount(item, minlength=width)
     often = cases >= FREQUENT * log.n_cases
     for column in classes:

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.errors import InputError
-from models.eventlog import EventLog, Ints
-from models.risk.points import Matrix, PointCoder, View
+from models.eventlog import Codes, EventLog, Ints
+from models.risk.points import Matrix, PointCoder, View, Whole
 
 Flags = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
@@ -33,30 +33,53 @@ class Postings:
 
     base: Ints
     offsets: Ints
-    cases: Ints
+    cases: Codes
     row: Ints
     bits: Words
+
+    def entries(self) -> Entries:
+        """What was posted."""
+        point_of = np.repeat(np.arange(len(self.base) - 1, dtype=np.int32), np.diff(self.base))
+        rank_of = (np.arange(len(point_of)) - self.base[point_of]).astype(np.int32)
+        each = np.diff(self.offsets)
+        return Entries(np.repeat(point_of, each), np.repeat(rank_of, each), self.cases)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """int32[entries] each: a case has the point at least rank + 1 times."""
+
+    point: Codes
+    rank: Codes
+    case: Codes
+
+    def and_(self, other: Entries) -> Entries:
+        """These and the other ones."""
+        return Entries(
+            np.concatenate((self.point, other.point)),
+            np.concatenate((self.rank, other.rank)),
+            np.concatenate((self.case, other.case)),
+        )
 
 
 @dataclass(slots=True)
 class TraceIndex:
     """Traces of a log as an adversary with a given view sees them, kept up to date by `update`.
 
-    * `points`: int64[E, k], point codes of each event (k = 1 joint, one a column otherwise);
+    * `points`: int32[E, k], point codes of each event (k = 1 joint, one a column otherwise);
     * `starts`: int64[C + 1]; `group`: int64[C], code of the case attributes, -1 without any.
     """
 
     coder: PointCoder
     case_ids: tuple[str, ...] = ()
     starts: Ints = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
-    points: Matrix = field(default_factory=lambda: np.zeros((0, 1), dtype=np.int64))
+    points: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, 1), dtype=np.int32))
     group: Ints = field(default_factory=lambda: _EMPTY)
     postings: Postings | None = None
     twin: Flags = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     """bool[C]: another case has the same points in the same order, and the same case attributes."""
-    _raw: Matrix = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
-    _raw_cases: Matrix = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
-    _entries: Matrix = field(default_factory=lambda: np.zeros((0, 3), dtype=np.int64))
+    _raw: Whole = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    _raw_cases: Whole = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
 
     @classmethod
     def build(cls, log: EventLog, seen: View, *, joint: bool = True) -> TraceIndex:
@@ -82,7 +105,7 @@ class TraceIndex:
         if not changed.any() and log.case_ids == self.case_ids and self.postings is not None:
             return 0
         events = np.repeat(changed, log.lengths)
-        points = np.zeros((log.n_events, self._width(raw)), dtype=np.int64)
+        points = np.zeros((log.n_events, self._width(raw)), dtype=np.int32)
         points[events] = self.coder.points(raw[events])
         group = np.full(log.n_cases, -1, dtype=np.int64)
         if raw_cases.shape[1]:
@@ -90,10 +113,11 @@ class TraceIndex:
         kept = np.flatnonzero(~changed)
         points[~events] = self.points[_rows_of(self.starts, former[kept])]
         group[kept] = self.group[former[kept]]
-        self._entries = self._merge(_entries(points, log.starts, group, changed), former, changed)
+        entries = self._merge(_entries(points, log.starts, group, changed, self.coder.size), former, changed)
         self.case_ids, self.starts, self.points, self.group = log.case_ids, log.starts, points, group
-        self._raw, self._raw_cases = raw, raw_cases
-        self.postings = _post(self._entries, self.coder.size, log.n_cases)
+        self._raw, self._raw_cases = _narrow(raw), _narrow(raw_cases)
+        del raw
+        self.postings = _post(entries, self.coder.size, log.n_cases)
         self.twin = _twins(points, log.starts, group)
         return int(changed.sum())
 
@@ -145,15 +169,23 @@ class TraceIndex:
         changed[np.repeat(known, log.lengths[known])[differs]] = True
         return changed
 
-    def _merge(self, fresh: Matrix, former: Ints, changed: Flags) -> Matrix:
+    def _merge(self, fresh: Entries, former: Ints, changed: Flags) -> Entries:
         """Entries of the unchanged cases under their present numbers, and the fresh ones."""
-        if not len(self._entries):
+        if self.postings is None:
             return fresh
-        present = np.full(self.n_cases + 1, -1, dtype=np.int64)
+        present = np.full(self.n_cases + 1, -1, dtype=np.int32)
         present[former[~changed]] = np.flatnonzero(~changed)
-        moved = self._entries.copy()
-        moved[:, 2] = present[moved[:, 2]]
-        return np.concatenate((moved[moved[:, 2] >= 0], fresh))
+        before, self.postings = self.postings.entries(), None
+        case = present[before.case]
+        stays = case >= 0
+        return Entries(before.point[stays], before.rank[stays], case[stays]).and_(fresh)
+
+
+def _narrow(numbers: Matrix) -> Whole:
+    """The numbers as int32 where all of them fit."""
+    bounds = np.iinfo(np.int32)
+    fits = bounds.min <= int(numbers.min(initial=0)) and int(numbers.max(initial=0)) <= bounds.max
+    return numbers.astype(np.int32) if fits else numbers
 
 
 def _rows_of(starts: Ints, cases: Ints) -> Ints:
@@ -163,7 +195,7 @@ def _rows_of(starts: Ints, cases: Ints) -> Ints:
     return np.repeat(starts[cases] - begins[:-1], lengths) + np.arange(begins[-1])
 
 
-def _twins(points: Matrix, starts: Ints, group: Ints) -> Flags:
+def _twins(points: Codes, starts: Ints, group: Ints) -> Flags:
     """Cases that another one equals, point by point and in its group: it contains whatever they reveal."""
     data, width = np.ascontiguousarray(points).tobytes(), points.itemsize * points.shape[1]
     ends = (starts * width).tolist()
@@ -172,45 +204,45 @@ def _twins(points: Matrix, starts: Ints, group: Ints) -> Flags:
     return np.asarray([counts[key] > 1 for key in keys], dtype=np.bool_)
 
 
-def _entries(points: Matrix, starts: Ints, group: Ints, chosen: Flags) -> Matrix:
-    """int64[entries, 3]: (point, rank from 0, case) of the chosen cases; the group of a case is a point of rank 0."""
+def _entries(points: Codes, starts: Ints, group: Ints, chosen: Flags, size: int) -> Entries:
+    """Entries of the chosen cases; the group of a case is a point of rank 0. `size`: points are below it."""
     cases = np.repeat(np.arange(len(chosen)), np.diff(starts))
     rows = chosen[cases]
-    case = np.repeat(cases[rows], points.shape[1])
-    point = points[rows].ravel()
-    order = np.lexsort((point, case))
-    case, point = case[order], point[order]
-    new = np.ones(len(point), dtype=bool)
-    new[1:] = (case[1:] != case[:-1]) | (point[1:] != point[:-1])
+    keys = np.repeat(cases[rows] * size, points.shape[1]) + points[rows].ravel()
+    keys.sort()
+    new = np.ones(len(keys), dtype=bool)
+    new[1:] = keys[1:] != keys[:-1]
     begins = np.flatnonzero(new)
-    rank = np.arange(len(point)) - np.repeat(begins, np.diff(np.append(begins, len(point))))
+    rank = np.arange(len(keys)) - np.repeat(begins, np.diff(np.append(begins, len(keys))))
+    case, point = np.divmod(keys, size) if size else (keys, keys)
     grouped = np.flatnonzero(chosen & (group >= 0))
-    groups = np.stack((group[grouped], np.zeros(len(grouped), dtype=np.int64), grouped), axis=1)
-    return np.concatenate((np.stack((point, rank, case), axis=1), groups))
+    own = Entries(point.astype(np.int32), rank.astype(np.int32), case.astype(np.int32))
+    none = np.zeros(len(grouped), dtype=np.int32)
+    return own.and_(Entries(group[grouped].astype(np.int32), none, grouped.astype(np.int32)))
 
 
-def _post(entries: Matrix, points: int, cases: int) -> Postings:
-    point, rank, case = entries.T
+def _post(entries: Entries, points: int, cases: int) -> Postings:
     ranks = np.zeros(points + 1, dtype=np.int64)
-    np.maximum.at(ranks, point + 1, rank + 1)
+    np.maximum.at(ranks, entries.point + 1, entries.rank + 1)
     base = np.cumsum(ranks)
-    item = base[point] + rank
-    keys = np.sort(item * max(cases, 1) + case)
-    item, case = keys // max(cases, 1), keys % max(cases, 1)
+    keys = (base[entries.point] + entries.rank) * max(cases, 1) + entries.case
+    keys.sort()
+    item, case = np.divmod(keys, max(cases, 1))
     offsets = np.concatenate(([0], np.cumsum(np.bincount(item, minlength=base[-1])))).astype(np.int64)
+    case = case.astype(np.int32)
     row, bits = _bitsets(offsets, case, cases)
     return Postings(base, offsets, case, row, bits)
 
 
-def _bitsets(offsets: Ints, case: Ints, cases: int) -> tuple[Ints, Words]:
+def _bitsets(offsets: Ints, case: Codes, cases: int) -> tuple[Ints, Words]:
     """Bitsets of the frequent items, beside their lists: 64 cases at a time, and a bit needs no search."""
     words = (cases + 63) // 64
     support = np.diff(offsets)
     dense = support * DENSITY > words
     row = np.where(dense, np.cumsum(dense) - 1, -1).astype(np.int64)
     bits = np.zeros((int(dense.sum()), words), dtype=np.uint64)
-    line = np.repeat(row, support)
+    line = np.repeat(row.astype(np.int32), support)
     chosen = line >= 0
-    flat = line[chosen] * words + (case[chosen] >> 6)
+    flat = line[chosen].astype(np.int64) * words + (case[chosen] >> 6)
     np.bitwise_or.at(bits.ravel(), flat, np.left_shift(np.uint64(1), (case[chosen] & 63).astype(np.uint64)))
     return row, bits

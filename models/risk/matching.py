@@ -12,13 +12,14 @@ import numpy.typing as npt
 
 from models.compiled import kernel
 from models.eventlog import Ints
+from models.risk.points import Whole
 
 Words = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 
 
 @kernel
-def posted(item: int, case: int, offsets: Ints, postings: Ints, row: Ints, bits: Words) -> bool:
+def posted(item: int, case: int, offsets: Ints, postings: Whole, row: Ints, bits: Words) -> bool:
     """Whether `case` stands in the posting list of `item`."""
     if row[item] >= 0:
         return bool((bits[row[item], case >> 6] >> np.uint64(case & 63)) & np.uint64(1))
@@ -33,7 +34,7 @@ def posted(item: int, case: int, offsets: Ints, postings: Ints, row: Ints, bits:
 
 
 @kernel
-def another_listed(own: int, items: Ints, size: int, offsets: Ints, postings: Ints, row: Ints, bits: Words) -> bool:
+def another_listed(own: int, items: Ints, size: int, offsets: Ints, postings: Whole, row: Ints, bits: Words) -> bool:
     """Whether a case other than `own` has all items, walking the posting list of the first (rarest) one."""
     for place in range(offsets[items[0]], offsets[items[0] + 1]):
         other = postings[place]
@@ -95,7 +96,7 @@ def rarest_first(items: Ints, size: int, offsets: Ints) -> None:
 
 @kernel
 def contained_elsewhere(
-    own: int, items: Ints, size: int, cases: int, offsets: Ints, postings: Ints, row: Ints, bits: Words
+    own: int, items: Ints, size: int, cases: int, offsets: Ints, postings: Whole, row: Ints, bits: Words
 ) -> bool:
     """Whether another case contains all items; no items at all are contained in every case."""
     if size == 0:
@@ -110,7 +111,7 @@ def contained_elsewhere(
 
 @kernel
 def unique_cases(
-    points: npt.NDArray[np.int64],
+    points: Whole,
     starts: Ints,
     group: Ints,
     take: Ints,
@@ -118,7 +119,7 @@ def unique_cases(
     twin: Flags,
     base: Ints,
     offsets: Ints,
-    postings: Ints,
+    postings: Whole,
     row: Ints,
     bits: Words,
 ) -> Flags:
@@ -169,7 +170,7 @@ def count_ones(word: np.uint64) -> int:
 
 
 @kernel
-def remaining(item: int, left: Words, offsets: Ints, postings: Ints, row: Ints, bits: Words) -> int:
+def remaining(item: int, left: Words, offsets: Ints, postings: Whole, row: Ints, bits: Words) -> int:
     """How many cases of the bitset `left` are posted under `item`."""
     count = 0
     if row[item] >= 0:
@@ -183,7 +184,7 @@ def remaining(item: int, left: Words, offsets: Ints, postings: Ints, row: Ints, 
 
 
 @kernel
-def restrict(item: int, left: Words, offsets: Ints, postings: Ints, row: Ints, bits: Words) -> None:
+def restrict(item: int, left: Words, offsets: Ints, postings: Whole, row: Ints, bits: Words) -> None:
     """Keep of `left` the cases posted under `item`, in place."""
     if row[item] >= 0:
         for word in range(len(left)):
@@ -200,7 +201,7 @@ def restrict(item: int, left: Words, offsets: Ints, postings: Ints, row: Ints, b
 @kernel
 def greedy_choice(
     points: Ints, used: Ints, most: Ints, size: int, left: Words,
-    base: Ints, offsets: Ints, postings: Ints, row: Ints, bits: Words,
+    base: Ints, offsets: Ints, postings: Whole, row: Ints, bits: Words,
 ) -> int:  # fmt: skip
     """Place of the point whose next occurrence leaves fewest candidates. Ties: the point whose last occurrence is
     rarest, since a point that only its repetition makes rare gains nothing at first."""
@@ -219,7 +220,7 @@ def greedy_choice(
 @kernel
 def greedy_length(
     points: Ints, most: Ints, size: int, left: Words,
-    base: Ints, offsets: Ints, postings: Ints, row: Ints, bits: Words,
+    base: Ints, offsets: Ints, postings: Whole, row: Ints, bits: Words,
 ) -> int:  # fmt: skip
     """Points that the greedy adversary needs until one candidate of `left` is left; -1 when all do not suffice."""
     used = np.zeros(size, dtype=np.int64)
@@ -240,8 +241,8 @@ def greedy_length(
 
 @kernel
 def greedy_lengths(
-    points: Ints, starts: Ints, group: Ints, chosen: Flags,
-    base: Ints, offsets: Ints, postings: Ints, row: Ints, bits: Words,
+    points: Whole, starts: Ints, group: Ints, chosen: Flags,
+    base: Ints, offsets: Ints, postings: Whole, row: Ints, bits: Words,
 ) -> Ints:  # fmt: skip
     """int64[C]: `greedy_length` of the chosen cases, -1 for the others; candidates begin as the cases with the same
     case attributes."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
+from models.keys import grouped
 from models.knowledge import NANOSECONDS, Unit
 
 Projection = Literal["A", "B", "C", "D", "E", "F"]
@@ -27,6 +28,8 @@ Semantics = Literal["joint", "per-column"]
 as the paper's program does."""
 
 Matrix = npt.NDArray[np.int64]
+Whole = npt.NDArray[np.integer[Any]]
+"""int32 where all numbers fit, else int64: an index is kept from release to release, and most of it is such numbers."""
 
 RECORDED = 0.9
 """Share of events that must carry an attribute before it is taken for one by default; BPIC 2012 lacks 7 % of the
@@ -253,7 +256,8 @@ def _distinct_rows(raw: Matrix) -> tuple[Matrix, Ints]:
     inverse = np.zeros(len(raw), dtype=np.int64)
     for column in raw.T:
         codes, size = _small(column)
-        _, inverse = np.unique(inverse * size + codes, return_inverse=True)
+        wide = (int(inverse.max(initial=-1)) + 1) * size
+        _, inverse = grouped(inverse * size + codes, wide)
     first = np.zeros(int(inverse.max(initial=-1)) + 1, dtype=np.int64)
     first[inverse[::-1]] = np.arange(len(raw) - 1, -1, -1)
     return raw[first], inverse

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
+from models.keys import distinct, grouped
 from models.variants import amounts, of_events
 
 Floats = npt.NDArray[np.float64]
@@ -75,12 +76,12 @@ def _pairs(log: EventLog, codes: npt.NDArray[np.int32]) -> Ints:
 
 def _graph(log: EventLog, column: Column, first: Ints, weight: Ints | None) -> Graph:
     codes, size = column.codes.astype(np.int64), max(len(column.values), 1)
-    edges, inverse = np.unique(codes[first] * size + codes[first + 1], return_inverse=True)
+    edges, inverse = grouped(codes[first] * size + codes[first + 1], size * size)
     counts = amounts(inverse, None if weight is None else weight[first], len(edges))
     took = (log.time[first + 1] - log.time[first]) / NANOSECONDS_PER_HOUR
     hours = np.bincount(inverse, took if weight is None else took * weight[first], minlength=len(edges))
     names = [(column.values[edge // size], column.values[edge % size]) for edge in edges]
-    used = np.unique(codes[codes >= 0])
+    used = distinct(codes[codes >= 0], size)
     return Graph(
         frozenset(column.values[code] for code in used),
         dict(zip(names, counts.tolist(), strict=True)),

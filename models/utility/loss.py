@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import EventLog, Ints
+from models.keys import distinct
 from models.variants import amounts, of_events, total
 
 FREQUENT = 0.05
@@ -89,7 +90,8 @@ def loss(source: EventLog, released: EventLog, origin: Ints | None = None, cases
 
 def _cases_with(log: EventLog, size: int, cases: Ints | None) -> Ints:
     """Cases that show each activity."""
-    pairs = np.unique(log.case_of_event * size + log.activity.codes)
+    known = log.activity.codes >= 0
+    pairs = distinct((log.case_of_event * size + log.activity.codes)[known], log.n_cases * size)
     return amounts(pairs % size, None if cases is None else cases[pairs // size], size)
 
 

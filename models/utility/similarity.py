@@ -23,6 +23,7 @@ import numpy as np
 
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
+from models.keys import grouped
 from models.utility.distance import counted, earth_movers_distance
 from models.variants import amounts
 
@@ -88,7 +89,7 @@ def log_dfg_error(
     shown = dict.fromkeys((*original.activity.values, *released.activity.values))
     labels = {value: code for code, value in enumerate(shown)}
     here, there = _steps(original, labels), _steps(released, labels)
-    _, step = np.unique(np.concatenate((here, there)), return_inverse=True)
+    _, step = grouped(np.concatenate((here, there)), (len(labels) + 2) ** 2)
     first = amounts(step[: len(here)], _of_steps(original, cases[0]), int(step.max()) + 1)
     second = amounts(step[len(here) :], _of_steps(released, cases[1]), len(first))
     return float(0.5 * np.abs(first / first.sum() - second / second.sum()).sum())

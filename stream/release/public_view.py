@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from models.chance import Chance
 from models.eventlog import Column, EventLog, Ints
 from stream.release.contract import Build
 from stream.values.pseudonym import Pseudonyms
@@ -85,8 +86,9 @@ def _named_by(resource: Column) -> Column:
     return Column(codes, (*resource.values, unknown))
 
 
-def _shuffled(count: int, draw: Callable[[int], int] = secrets.randbelow) -> list[int]:
+def _shuffled(count: int, draw: Callable[[int], int] | None = None) -> list[int]:
     """A uniformly random permutation of 0..count-1 (Fisher-Yates)."""
+    draw = draw or Chance().below
     order = list(range(count))
     for last in range(count - 1, 0, -1):
         other = draw(last + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -18,6 +17,7 @@ from models.anonymize.microaggregation import microaggregated_after
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import class_columns
 from models.anonymize.tlkc import Problem
+from models.chance import Chance
 from models.errors import BoundError
 from models.eventlog import Ints
 from stream.release.contract import Build, Exposure
@@ -88,7 +88,7 @@ class TlkcCohorts(TlkcMechanism):
                 common = published.alphabet if published.alphabet is not None else fresh.items.values
             times, pending = None, published.pending
             if micro:
-                drawn, pending = microaggregated_after(fresh.log, self.K, self.T, secrets.randbelow, pending)
+                drawn, pending = microaggregated_after(fresh.log, self.K, self.T, Chance().below, pending)
                 times = drawn.tolist()
             registry = published.joined(exposure, fresh, common, checked, times, pending).held_back(exposure, queue)
         known = registry.of_publication(exposure.publication)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NotRequired, TypedDict
 
 from models.anonymize.microaggregation import microaggregated
 from models.anonymize.result import Anonymized
+from models.chance import Chance
 from models.errors import BoundError
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Knowledge, Unit
@@ -55,7 +55,7 @@ def timed(build: Build, K: int, unit: Unit) -> Build:
     drawn from the system's cryptographic source, and drawn anew with every build."""
     if build.log.n_cases < K:
         raise BoundError(f"times: {build.log.n_cases} released cases are fewer than K = {K}")
-    times = microaggregated(build.log, K, unit, secrets.randbelow)
+    times = microaggregated(build.log, K, unit, Chance().below)
     return replace(
         build,
         log=replace(build.log, time=times),

@@ -1,0 +1,31 @@
+"""Uniform whole numbers from the operating system's cryptographic source, many at a low price.
+
+`secrets.randbelow` asks the system for each number; a release draws hundreds of thousands.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import numpy as np
+
+BLOCK = 1024
+"""Words that are asked for at a time."""
+
+
+class Chance:
+    """A source of draws. Make one for each use, and let it go: nobody can foresee its words or draw them again."""
+
+    def __init__(self) -> None:
+        self._words: Iterator[int] = iter(())
+
+    def below(self, bound: int) -> int:
+        """A number from 0 to `bound` - 1, each as likely. `bound`: 1 to 2^64."""
+        shift = 64 - (bound - 1).bit_length()
+        while True:  # a word's first bits, until they are below the bound: less than two words on average
+            word = next(self._words, None)
+            if word is None:
+                self._words = iter(np.frombuffer(secrets.token_bytes(8 * BLOCK), dtype=np.uint64).tolist())
+            elif word >> shift < bound:
+                return int(word >> shift)

@@ -39,7 +39,7 @@ WHERE = {
     "skip_high_water_mark": ("coordinator", "", "does not hold the events"),
     "acknowledge_before_durable": ("ingest", "", "lost: source event"),
     "acknowledge_early": ("ingest", "taken:1", "lost: source event"),
-    "draw_again": ("coordinator", "published:3", "decisions"),
+    "draw_again": ("coordinator", "sealed:1", "decisions"),
     "drop_dead_letters": ("ingest", "", "is not in the dlq"),
     "charge_late": ("coordinator", "", "before its charge"),
     "forget_charge": ("coordinator", "", "before its charge"),

@@ -7,7 +7,7 @@ follow a growing log without coding again what it has seen.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
-from models.keys import grouped
 from models.knowledge import NANOSECONDS, Unit
 
 Projection = Literal["A", "B", "C", "D", "E", "F"]
@@ -159,6 +158,10 @@ def by_resource(log: EventLog) -> EventLog:
     )
 
 
+HALF = 32
+"""Bits of half a number."""
+
+
 class PointCoder:
     """Codes of points that stay the same from log to log.
 
@@ -171,6 +174,7 @@ class PointCoder:
         self.joint = joint
         self._values: dict[str, dict[Hashable, int]] = {}
         self._kinds: dict[str, _RowCodes] = {}
+        self._moment = seen.event.index(TIME) if TIME in seen.event else None
         self.size = 0
 
     def raw_events(self, log: EventLog) -> Matrix:
@@ -185,8 +189,10 @@ class PointCoder:
     def points(self, raw: Matrix) -> Matrix:
         """int64[rows, 1] joint codes, or int64[rows, columns] with one code a column."""
         if self.joint:
-            return self._code("event", raw)[:, None]
-        columns = [self._code(f"column {k}", raw[:, k : k + 1]) for k in range(raw.shape[1])]
+            return self._code("event", raw, self._moment)[:, None]
+        columns = [
+            self._code(f"column {k}", raw[:, k : k + 1], 0 if k == self._moment else None) for k in range(raw.shape[1])
+        ]
         return self._matrix(columns, len(raw))
 
     def groups(self, raw: Matrix) -> Ints:
@@ -215,58 +221,60 @@ class PointCoder:
     def _matrix(columns: list[Ints], rows: int) -> Matrix:
         return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), dtype=np.int64)
 
-    def _code(self, kind: str, raw: Matrix) -> Ints:
-        distinct, inverse = _distinct_rows(raw)
-        codes = self._kinds.setdefault(kind, _RowCodes()).code(distinct, self.size)
+    def _code(self, kind: str, raw: Matrix, moment: int | None = None) -> Ints:
+        codes = self._kinds.setdefault(kind, _RowCodes(moment)).code(raw, self.size)
         self.size = max(self.size, int(codes.max(initial=-1)) + 1)
-        return codes[inverse]
+        return codes
 
 
 class _RowCodes:
-    """Codes of distinct rows. What the first log brought enters the dictionary only when a second log asks: a log
-    that is read once never pays for it."""
+    """Codes of rows, the same in every log. Columns are folded in one after the other: what a row is so far and its
+    value in the next column are the two halves of one number. `moment`: which column holds times."""
+
+    def __init__(self, moment: int | None) -> None:
+        self._moment = moment
+        self._moments = _Numbers()
+        self._folded: dict[int, _Numbers] = {}
+
+    def code(self, rows: Matrix, free: int) -> Ints:
+        """int64[rows]: code of each row; new ones are numbered from `free` on."""
+        code = np.zeros(len(rows), dtype=np.int64)
+        last = max(rows.shape[1] - 1, 0)
+        for place in range(last + 1):
+            value = self._value(place, rows[:, place]) if rows.shape[1] else code
+            known = self._folded.setdefault(place, _Numbers())
+            code = known.code(code << HALF | value & (1 << HALF) - 1, free if place == last else known.size)
+        return code
+
+    def _value(self, place: int, column: Ints) -> Ints:
+        """A moment by its code; other columns are codes already."""
+        if place != self._moment:
+            return column
+        known = self._moments
+        return known.code(column, known.size)
+
+
+class _Numbers:
+    """Codes of numbers, in two columns in the order of the numbers: 16 bytes a number."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, int] = {}
-        self._first: tuple[Matrix, int] | None = None
+        self._numbers, self._codes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
-    def code(self, distinct: Matrix, free: int) -> Ints:
-        """Codes of rows that are distinct among themselves; new ones are numbered from `free` on."""
-        if self._first is None:
-            self._first = (distinct, free)
-            return np.arange(free, free + len(distinct), dtype=np.int64)
-        if not self._known:
-            rows, start = self._first
-            self._known = {key: start + row for row, key in enumerate(_keys(rows))}
-        known = self._known
-        codes = []
-        for key in _keys(distinct):
-            code = known.setdefault(key, free)
-            free += code == free
-            codes.append(code)
-        return np.asarray(codes, dtype=np.int64)
+    @property
+    def size(self) -> int:
+        return len(self._numbers)
 
-
-def _keys(rows: Matrix) -> Iterator[bytes]:
-    return (row.tobytes() for row in np.ascontiguousarray(rows))
-
-
-def _distinct_rows(raw: Matrix) -> tuple[Matrix, Ints]:
-    """Distinct rows and, for each row, which of them it is: columns are folded in one after the other."""
-    inverse = np.zeros(len(raw), dtype=np.int64)
-    for column in raw.T:
-        codes, size = _small(column)
-        wide = (int(inverse.max(initial=-1)) + 1) * size
-        _, inverse = grouped(inverse * size + codes, wide)
-    first = np.zeros(int(inverse.max(initial=-1)) + 1, dtype=np.int64)
-    first[inverse[::-1]] = np.arange(len(raw) - 1, -1, -1)
-    return raw[first], inverse
-
-
-def _small(column: Ints) -> tuple[Ints, int]:
-    """The column as codes below a size that cannot overflow when multiplied with another such size."""
-    low, high = int(column.min(initial=0)), int(column.max(initial=0))
-    if high - low <= 4 * len(column) + 16:
-        return column - low, high - low + 1
-    values, codes = np.unique(column, return_inverse=True)
-    return codes, len(values)
+    def code(self, numbers: Ints, free: int) -> Ints:
+        """int64[numbers]: code of each; new ones are numbered from `free` on."""
+        distinct, which = np.unique(numbers, return_inverse=True)
+        place = np.searchsorted(self._numbers, distinct)
+        known = np.append(self._numbers, 0)[place] == distinct
+        known &= place < self.size
+        fresh = distinct[~known]
+        if len(fresh):
+            joined = np.concatenate((self._numbers, fresh))
+            order = np.argsort(joined, kind="stable")  # two runs in order: merged in one pass
+            self._numbers = joined[order]
+            self._codes = np.concatenate((self._codes, np.arange(free, free + len(fresh))))[order]
+            place = np.searchsorted(self._numbers, distinct)
+        return self._codes[place][which]

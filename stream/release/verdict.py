@@ -183,7 +183,7 @@ class Series:
             return self._unread()
         if self._last is None:
             why = "; ".join(self._why) if self._why else "no window has closed"
-            return Verdict(self.publication, "WITHHELD", f"nothing has left: {why}", None, (), 0, self.withheld)
+            return Verdict(self.publication, "WITHHELD", f"nothing has left ({why})", None, (), 0, self.withheld)
         budget = self._last.get("budget")
         if budget is not None:
             others = tuple(other for other in plain if other != self.publication)

@@ -22,6 +22,10 @@ from stream.storage.release_record import Record
 CLOCKS = {"utc": "UTC", "log": "the clock of the log"}
 """Clocks, as promises say it."""
 
+ITEMS = {"ac": "activities", "re": "resources", "ar": "activities with their resources"}
+KNOWN = {"set": "which ones", "mult": "how often each", "seq": "in which order", "rel": "in which order and when"}
+"""What items are, and what is known of them, as promises say it."""
+
 
 def values_words(C: float, of: str) -> str:
     """What a promise says of sensitive values: nothing where C = 1 bounds nothing, as without a sensitive attribute."""
@@ -125,7 +129,8 @@ class TlkcMechanism(Mechanism):
     def known_words(self) -> str:
         """What an adversary knows, as promises say it."""
         time = f", times in {self.T} by {CLOCKS[self.clock]}" if self.knowledge == "rel" else ""
-        return f"{', '.join((self.knowledge, *self.also))}; {self.attribute}{time}"
+        known = " or ".join(KNOWN[one] for one in (self.knowledge, *self.also))
+        return f"{ITEMS[self.attribute]}: {known}{time}"
 
     @property
     def left_words(self) -> str:
@@ -138,7 +143,11 @@ class TlkcMechanism(Mechanism):
                 else f"; days and hours counted by another clock than {self.clock}"
             )
             return f" the share of a value for somebody who knows the items without their times{zone};"
-        return f" the share of a value for somebody who knows less of the items ({', '.join(left)});" if left else ""
+        return (
+            f" the share of a value for somebody who knows less of the items ({', '.join(KNOWN[one] for one in left)});"
+            if left
+            else ""
+        )
 
     @property
     def local_risks(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -164,6 +164,50 @@ class Against:
         first = self._seen.first[known_chosen]
         return given, Walk(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
 
+    def whole(self, earlier: Known) -> tuple[Pair, Walk]:
+        """The same over the record classes of all releases, most of which that earlier release has no records of: what
+        differs from one earlier release to the next is how many records each class has, and the names of values."""
+        one, two, classes = earlier.numbered, self.later.numbered, self._whole_classes
+        symbol_codes = self.alphabet(earlier)
+        symbols = tuple(self._seen.symbols[code] for code in symbol_codes.tolist())
+        value_codes = _union(len(self.rank), one.values, two.values)
+        values = np.maximum(_recoding(len(self.rank), value_codes), 0)[classes.value_of_rank]
+        # Values that neither release shows have no records: under which code they stand says nothing.
+        count = np.zeros(len(classes.rank1), dtype=np.int64)
+        count[np.searchsorted(self._all_links[0], self._keys(one))] = one.count
+        recode = _recoding(len(self._seen.symbols), symbol_codes)
+        shown = np.concatenate(([0], np.cumsum(recode >= 0))).astype(np.int64)
+        given = Pair(
+            items=self.items,
+            linked=self.linked,
+            link_related=self.related,
+            alphabet=symbols,
+            known_items=self._seen.symbols,
+            known=self._seen.known,
+            match_related=(shown, recode[recode >= 0]),
+            values=tuple(self.value_names[code] for code in value_codes.tolist()),
+            earlier=Rows(classes.linked1, classes.known1, values[classes.rank1], count, one.row_of_case[:0]),
+            later=Rows(classes.linked2, classes.known2, values[classes.rank2], classes.count2, two.row_of_case[:0]),
+        )
+        part = Part(self._walk, classes.every, symbol_codes, self._lacking)
+        return given, Walk(self._seen.first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
+
+    @cached_property
+    def whole_edges(self) -> Edges:
+        """The linkable pairs of `whole`, the same for every earlier release. InputError where they are too many."""
+        start, later, least = self._all_links[1]
+        return Edges(start, later, least, len(self.later.numbered.variant), self.cap)
+
+    @cached_property
+    def _whole_classes(self) -> _Classes:
+        keys, own = self._all_links[0], self._keys(self.later.numbered)
+        order, size, known_of = np.argsort(own), len(self.linked), self._seen.known_of
+        linked1, linked2 = (keys % size).astype(np.int32), (own[order] % size).astype(np.int32)
+        return _Classes(
+            linked1, linked2, known_of[linked1], known_of[linked2], keys // size, own[order] // size,
+            self.later.numbered.count[order], np.argsort(self.rank), np.arange(len(self._seen.first)),
+        )  # fmt: skip
+
     def lookup(self, length: int) -> Lookup | None:
         """What background knowledge of up to so many symbols each variant given lacks; None where that is too much."""
         table = self._lacking.table(length)
@@ -210,6 +254,22 @@ class Against:
 
 def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
     return Rows(linked, linked, value, count, np.empty(0, dtype=np.int32))
+
+
+class _Classes(NamedTuple):
+    """Record classes of all earlier releases (1) and of the candidate (2): variant, what is known of it, place of the
+    sensitive value; `count2`: records of the candidate; `value_of_rank`: number of the value at each place; `every`:
+    all that is known."""
+
+    linked1: Codes
+    linked2: Codes
+    known1: Codes
+    known2: Codes
+    rank1: Ints
+    rank2: Ints
+    count2: Ints
+    value_of_rank: Ints
+    every: Ints
 
 
 @dataclass(frozen=True, slots=True)

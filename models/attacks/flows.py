@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.linkability import LEAST, SUBSEQUENCE
-from models.attacks.links import LOGGED, NEXT1, NEXT2, ROW1, ROW2, Linker, held, shift
+from models.attacks.links import LOGGED, NEXT1, NEXT2, RECORDS, ROW1, ROW2, Linker, held, shift
 from models.compiled import kernel, part
 from models.eventlog import Ints
 
@@ -184,6 +184,30 @@ def link_equal(linker, forward, linked1, linked2, excess):  # type: ignore[no-un
                 shift(linker, i, j, moved)
                 excess[i] -= moved
                 used[LOGGED] = 0
+
+
+@kernel
+def loose_links(linker, forward, loose):  # type: ignore[no-untyped-def]
+    """Fill `loose` (int64[P, 3]: earlier row, later row, records) with the links that are no subsequence pairs; returns
+    how many there are. Links of a row stand by later rows."""
+    start, later, least = forward
+    head1, pairs = linker[0], linker[2]
+    filled = 0
+    for i in range(len(head1)):
+        p = head1[i]
+        while p >= 0:
+            low, high = start[i], start[i + 1]
+            while low < high:
+                middle = (low + high) // 2
+                if later[middle] < pairs[p, ROW2]:
+                    low = middle + 1
+                else:
+                    high = middle
+            if (least[low] & SUBSEQUENCE) == 0:
+                loose[filled, 0], loose[filled, 1], loose[filled, 2] = i, pairs[p, ROW2], pairs[p, RECORDS]
+                filled += 1
+            p = pairs[p, NEXT1]
+    return filled
 
 
 def link(linker: Linker, forward: Any, linked1: Any, linked2: Any, n: int, scratch: Scratch) -> int:

@@ -84,6 +84,16 @@ class Lacking:
             self.kept[length] = Kept(table, symbols, self.numbers)
         return self._tables[length]
 
+    def column(self, bk: Ints) -> Table | None:
+        """uint8[variants]: symbols of one background knowledge unmatched, where some table has it."""
+        for length, table in self._tables.items():
+            if 0 < len(bk) <= length:
+                number = 0
+                for symbol in bk.tolist():
+                    number = number * self.walk.symbols + symbol
+                return table[:, columns_of(self.walk.symbols, length)[len(bk) - 1] + number]
+        return None
+
     def _taken_over(self, length: int, symbols: int, table: Table) -> Ints:
         """Fill the rows that are known; returns the others."""
         before = self.kept.pop(length, None)

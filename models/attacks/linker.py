@@ -13,7 +13,7 @@ import numpy.typing as npt
 from models.attacks import flows
 from models.attacks.best_linker import fewest_leaving, most_free
 from models.attacks.flows import Scratch
-from models.attacks.linkability import LEAST, SUBSEQUENCE, Edges, edges
+from models.attacks.linkability import LEAST, Edges, edges
 from models.attacks.links import LOGGED, RECORDS, ROW1, ROW2, Linker, no_links, undo
 from models.attacks.pairs import Pair, Rows
 from models.eventlog import Ints
@@ -66,16 +66,8 @@ class BaseLinker:
     @cached_property
     def loose(self) -> Ints:
         """The links that are no subsequence pairs: only these can leave a matching set."""
-        start, later, least = self.linkable.forward
-        links = self.links()
-        if not len(links):
-            return links
-        width = len(self.linker.free)
-        # Edges stand sorted by earlier and then later row, so one search over joint keys finds all links.
-        edge = np.repeat(np.arange(len(start) - 1), np.diff(start)) * width + later
-        at = np.searchsorted(edge, links[:, 0] * width + links[:, 1])
-        loose: Ints = links[(least[at] & SUBSEQUENCE) == 0]
-        return loose
+        loose = np.empty((len(self.linker.pairs), 3), dtype=np.int64)
+        return loose[: flows.loose_links(self.linker, self.linkable.forward, loose)].copy()
 
     @cached_property
     def reachable(self) -> Flags:

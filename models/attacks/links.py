@@ -42,9 +42,10 @@ class Linker(NamedTuple):
     used: Ints
 
 
-def no_links(counts1: Ints, counts2: Ints) -> Linker:
-    """No record linked. A pair holds at least one record, so there are never more pairs than records."""
-    slots = int(counts1.sum()) + 1
+def no_links(counts1: Ints, counts2: Ints, records: int = 0) -> Linker:
+    """No record linked. A pair holds at least one record, so there are never more pairs than records. `records`: so
+    many can be earlier ones later on, where these are more."""
+    slots = max(int(counts1.sum()), records) + 1
     pairs = np.zeros((slots, 5), dtype=np.int64)
     pairs[:, NEXT1] = np.arange(1, slots + 1)
     return Linker(

@@ -17,9 +17,11 @@ import numpy as np
 
 from models.attacks.against import Against, Known
 from models.attacks.correspondence import Audit
+from models.attacks.followed_linkers import followed
 from models.attacks.linkability import Edges
 from models.attacks.matching import Walk, walk
 from models.attacks.numbering import Numbered, Numbering, partners
+from models.attacks.outcome import Method, Minimum, Result
 from models.attacks.pairs import Pair, pair
 from models.attacks.real_partners import RealPartners, Step, by_case, by_release, step_between, true_linkers
 from models.attacks.series import PairInSeries, audited
@@ -114,6 +116,28 @@ class Comparison:
             steps.append(kept[2])
             after = own
         return steps
+
+    def alone_with(
+        self, earlier: Record, bk_length: int, ns: Sequence[int], method: Method, minimum: Minimum, *, least_n: bool
+    ) -> Audit:
+        """What is counted of the pair by itself."""
+        given, table = self.pair(earlier)
+        linkable = self.edges(earlier, given)
+        return Audit(given, bk_length, ns, method, minimum, table, linkable=linkable, least_n=least_n)
+
+    def followed(self, bk_length: int, ns: Sequence[int], minimum: Minimum) -> list[list[Result]] | None:
+        """The exact attacks on each earlier release for each n, from one of them to the next. None where nothing is
+        shared, or too much for one table: each pair counts for itself."""
+        if self.against is None or len(self.earlier) < 2 or self.against.lookup(bk_length) is None:
+            return None
+
+        def alone(place: int) -> Audit:
+            return self.alone_with(self.earlier[place], bk_length, ns, "exact", minimum, least_n=False)
+
+        try:
+            return followed(self.against, [_known(one) for one in self.earlier], bk_length, ns, minimum, alone)
+        except InputError:
+            return None
 
     def audited(self, records: Sequence[Record], earlier: Record, bk_length: int, ns: Sequence[int]) -> Audit | None:
         """What is counted of a pair in the series `records`, by tables that are there; None where they are not."""

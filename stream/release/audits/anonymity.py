@@ -16,7 +16,6 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field, field_validator
 
-from models.attacks.correspondence import Audit as Correspondence
 from models.attacks.matching import Walk, walk
 from models.attacks.outcome import FLOOR, MOST_N, Method, Minimum, Result
 from models.attacks.pairs import Pair, pair
@@ -122,7 +121,7 @@ class CorrespondenceAudit(Audit):
             body["cohorts"] = [one["n_actual"] for one in build.operator.get("cohorts", ())]
         body["ka"] = self._ka(compared)
         if status == "ok":
-            body["results"] = [self._exact(context, one, compared) for one in own]
+            body["results"] = self._all_exact(context, own, compared)
         body["true_linker"] = [*map(_true, own, real), *others]
         return {"status": status, "reason": reason, **body}
 
@@ -172,21 +171,32 @@ class CorrespondenceAudit(Audit):
         changed = 0 if gone else changes(earlier, compared.candidate, partner)  # asked of cases that are all there
         return RealPartners(len(partner) - gone, gone, changed, _least(answer.results))
 
+    def _all_exact(self, context: AuditContext, own: Sequence[Record], compared: Comparison) -> list[PairSection]:
+        """The exact attacks on all pairs, from one earlier release to the next where they can be followed."""
+        follows = self.method == "exact" and not self.least_n and not context.build.immutable
+        ns = sorted(set(self.n))
+        found = compared.followed(self.bk_length, ns, self.minimum) if follows else None
+        if found is None:
+            return [self._exact(context, one, compared) for one in own]
+        return [
+            _section(one, actual, [_assumed(cast(PairRow, result.json()), actual) for result in results])
+            for one, actual, results in zip(own, (_actual(context, one) for one in own), found, strict=True)
+        ]
+
     def _exact(self, context: AuditContext, earlier: Record, compared: Comparison) -> PairSection:
-        """The exact attacks on a pair that fits the model."""
-        given, table = compared.pair(earlier)
-        actual = max(earlier.audit.get("n_actual") or 0, context.build.n_actual or 0)
-        counted = Correspondence(
-            given, self.bk_length, sorted(set(self.n)), self.method, self.minimum, table,
-            linkable=compared.edges(earlier, given), least_n=self.least_n,
-        )  # fmt: skip
+        """The exact attacks on a pair that fits the model, by itself."""
+        actual = _actual(context, earlier)
+        counted = compared.alone_with(
+            earlier, self.bk_length, sorted(set(self.n)), self.method, self.minimum, least_n=self.least_n
+        )
         rows = [cast(PairRow, one.json()) for one in counted.run().results]
         if context.build.immutable:
+            given, table = counted.given, counted.table
             links = real_links(given, partners(earlier, context.candidate))
             rows = [_behind(row, given, table, links) for row in rows]
         else:
             rows = [_assumed(row, actual) for row in rows]
-        return {"earlier": earlier.sequence, "n_actual": actual, "results": rows}
+        return _section(earlier, actual, rows)
 
     def _other(self, earlier: Record, candidate: Record, known: Sequence[str]) -> TrueLinkerRow:
         """The real partners of a release of another publication. Its windows are others, so either release may show
@@ -206,6 +216,15 @@ class CorrespondenceAudit(Audit):
         return {
             "earlier": earlier.sequence, "publication": earlier.publication, "survivors": survivors, **forth
         }  # fmt: skip
+
+
+def _actual(context: AuditContext, earlier: Record) -> int:
+    """The most events that either of two releases lacks of a case."""
+    return max(earlier.audit.get("n_actual") or 0, context.build.n_actual or 0)
+
+
+def _section(earlier: Record, actual: int, rows: list[PairRow]) -> PairSection:
+    return {"earlier": earlier.sequence, "n_actual": actual, "results": rows}
 
 
 def _least(results: Sequence[Result]) -> dict[str, tuple[int | None, list[Any] | None]]:

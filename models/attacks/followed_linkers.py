@@ -1,0 +1,166 @@
+"""The exact attacks of one release beside many earlier ones, from one earlier release to the next by what differs.
+
+A pair begins with a linker for each n (models.attacks.linker), which takes most of its time: it places every record of
+the earlier release anew. Between neighbours of a series few records differ. So one linker for each n is kept over the
+record classes of all releases (`Against.whole`) and goes back through the series: links of records that the earlier of
+two releases does not hold are taken out, records that it holds besides find their place, and the rest stays. What a
+search finds does not depend on the linker that it starts from, so each pair gets what it gives alone;
+`tests/property/test_attacks_followed_linkers.py` holds both against each other.
+
+Where no linker exists the answer names a witness, and which one depends on the linker. Records that link to nothing
+are one whichever linker is looked at, if they stand first (`evident`); any other is asked of the pair alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.attacks import flows
+from models.attacks.against import Against, Known
+from models.attacks.correspondence import Audit
+from models.attacks.flows import Scratch
+from models.attacks.linkability import LEAST, Edges
+from models.attacks.linker import BaseLinker, Obstacle, base_linkers
+from models.attacks.links import LOGGED, NEXT1, RECORDS, ROW2, Linker, no_links, shift
+from models.attacks.outcome import Minimum, Result, unlinkable
+from models.attacks.pairs import Pair
+from models.compiled import kernel
+from models.eventlog import Codes, Ints
+
+
+@dataclass
+class FollowedLinker:
+    """A linker for one n. `count`: records of each earlier row that it places; `excess`: those that find no place."""
+
+    n: int
+    linkable: Edges
+    linker: Linker
+    count: Ints
+    excess: Ints
+
+    @classmethod
+    def each(cls, given: Pair, linkable: Edges, ns: Sequence[int], records: int) -> Iterator[FollowedLinker]:
+        """One for each n, ascending, placed for the earlier release of `given`; none holds more than `records`."""
+        linker = no_links(given.earlier.count, given.later.count, records)
+        excess = given.earlier.count.astype(np.int64)
+        scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
+        for n in ns:
+            linker = Linker(*(part if k == LOG else part.copy() for k, part in enumerate(linker)))
+            scratch.excess[:] = excess
+            flows.link(linker, linkable.forward, given.earlier.linked, given.later.linked, n, scratch)
+            excess = scratch.excess.copy()
+            yield cls(n, linkable, linker, given.earlier.count, excess)
+
+    def move_to(self, given: Pair, scratch: Scratch) -> BaseLinker:
+        """The linker of another earlier release. Use it before the next."""
+        count, forward = given.earlier.count, self.linkable.forward
+        _give_back(self.linker, self.count, count, self.excess)
+        scratch.excess[:] = self.excess
+        _link_equal(self.linker, forward, given.earlier.linked, given.later.linked, scratch.excess)
+        nowhere = np.zeros(1, dtype=np.bool_)
+        left = 0
+        for mode in (1, 0):
+            left = int(flows.place_all(self.linker, forward, self.n, mode, nowhere, nowhere, scratch))
+        self.count, self.excess = count, scratch.excess.copy()
+        return BaseLinker(self.n, self.linkable, self.linker, scratch, left, self.excess)
+
+
+LOG = Linker._fields.index("log")
+"""What is written there is read before another linker writes."""
+
+
+@kernel
+def _give_back(linker, before, now, excess):  # type: ignore[no-untyped-def]
+    """Take out the records of each earlier row that are no more, those without a place first; new ones have none."""
+    head1, pairs, used = linker[0], linker[2], linker[5]
+    for i in range(len(now)):
+        excess[i] += max(0, now[i] - before[i])
+        gone = max(0, before[i] - now[i])
+        least = min(gone, excess[i])
+        excess[i] -= least
+        gone -= least
+        while gone > 0:
+            p = head1[i]
+            records = min(gone, pairs[p, RECORDS])
+            shift(linker, i, pairs[p, ROW2], -records)
+            used[LOGGED] = 0
+            gone -= records
+
+
+@kernel
+def _link_equal(linker, forward, linked1, linked2, excess):  # type: ignore[no-untyped-def]
+    """`flows.link_equal`, of the rows that have records without a place."""
+    start, later, free, used = forward[0], forward[1], linker[3], linker[5]
+    for i in range(len(excess)):
+        for k in range(start[i], start[i + 1] if excess[i] > 0 else start[i]):
+            j = later[k]
+            if linked1[i] == linked2[j] and free[j] > 0:
+                moved = min(excess[i], free[j])
+                shift(linker, i, j, moved)
+                excess[i] -= moved
+                used[LOGGED] = 0
+
+
+def followed(
+    against: Against, earlier: Sequence[Known], bk_length: int, ns: Sequence[int], minimum: Minimum,
+    alone: Callable[[int], Audit],
+) -> list[list[Result]]:  # fmt: skip
+    """The exact minima of each earlier release for each n (ascending), as `Audit.run` gives them for the pair alone.
+    `alone`: the audit of one earlier release by itself, by its place. InputError as `Against.whole_edges`."""
+    linkable = against.whole_edges
+    most = max(int(one.numbered.count.sum()) for one in earlier)
+    linkers: list[FollowedLinker] = []
+    found: list[list[Result]] = []
+    for place in reversed(range(len(earlier))):
+        given, table = against.whole(earlier[place])
+        if not linkers:
+            linkers = list(FollowedLinker.each(given, linkable, ns, most))
+            scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
+        audit = Audit(given, bk_length, ns, "exact", minimum, table, linkable=linkable, least_n=False)
+        results, without = [], list[list[Obstacle] | None]()
+        for one in linkers:
+            base = one.move_to(given, scratch)
+            if base.exists:
+                results.append(audit.least(base))
+            else:
+                without.append(evident(given, base))
+        own = ns[: len(without)]  # what links with n also links with more
+        found.append([*_unlinkable(own, without, lambda at=place: alone(at)), *results])
+    return found[::-1]
+
+
+def _unlinkable(
+    ns: Sequence[int], evident: Sequence[list[Obstacle] | None], alone: Callable[[], Audit]
+) -> Iterator[Result]:
+    """The answers for the n without a linker, of the pair alone where their witnesses are not evident."""
+    known = [one for one in evident if one is not None]
+    if len(known) == len(ns):
+        yield from map(unlinkable, ns, known)
+    else:
+        audit = alone()
+        yield from map(audit.least, base_linkers(audit.given, audit.linkable, ns))
+
+
+def evident(given: Pair, base: BaseLinker) -> list[Obstacle] | None:
+    """The witnesses that any linker gives where records are left (`linker.obstacles`); None where that is not sure.
+
+    A witness begins with the first row of its value that has a record left. In some linker a row can have one only if
+    an alternating path leads there from a row that has one in this linker: where two of them differ, the records that
+    one places and the other does not are exchanged along such paths, as no record can be placed besides. If the first
+    of all these rows links to nothing, it is the first one in every linker, and all that is reached from it.
+    """
+    forward, nowhere = base.linkable.forward, np.zeros(1, dtype=np.bool_)
+    base.scratch.excess[:] = base.excess
+    flows.levels(base.linker, forward, base.n, 0, nowhere, nowhere, base.scratch)
+    reached = np.flatnonzero(base.scratch.level1 >= 0)
+    value, (start, _, least) = given.earlier.value[reached], forward
+    found = []
+    for own in np.unique(given.earlier.value[base.excess > 0]).tolist():
+        first = int(reached[np.argmax(value == own)])
+        if (least[start[first] : start[first + 1]] & LEAST <= base.n).any():
+            return None
+        found.append(Obstacle(given.values[own], int(given.earlier.count[first]), 0, None))
+    return found

@@ -1,0 +1,176 @@
+"""The exact attacks, followed from earlier release to earlier release, are what each pair gives alone.
+
+Random series: cases join, grow, are hidden, change their sensitive value and leave; releases are written again by
+erasure. Values, background knowledge, groups and witnesses must be equal, and every answer must have come the way that
+is tested.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.attacks import followed_linkers, lacking
+from models.attacks.linkability import LEAST
+from models.attacks.linker import BaseLinker, base_linkers, obstacles
+from models.attacks.outcome import Minimum
+from models.attacks.pairs import Pair
+from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of
+from stream.release.comparison import Comparison
+from stream.storage import variants
+from stream.storage.release_record import Record
+from tests.property.test_attacks_against import Series, fresh
+
+NS = (0, 1, 2)
+
+
+def beside(candidate: Record, earlier: list[Record]) -> Comparison:
+    """The candidate beside earlier releases; background knowledge is about activities."""
+    return Comparison(candidate, earlier, NS[-1], knowledge_of(candidate.carries, ("activity",)))
+
+
+def alone(compared: Comparison, one: Record, length: int, minimum: Minimum) -> list[Any]:
+    """The answers of one pair by itself."""
+    audit = compared.alone_with(one, length, NS, "exact", minimum, least_n=False)
+    return [result.json() for result in audit.run().results]
+
+
+def without_witness(rows: list[Any]) -> list[Any]:
+    """Of several witnesses the first in the order of variants is named, and that depends on what was numbered first."""
+    return [{key: value for key, value in row.items() if key != "witness"} for row in rows]
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each way was gone: a linker was there, a witness was evident, the pair was asked alone."""
+    counted: Counter[str] = Counter()
+    evident, unlinkable = followed_linkers.evident, followed_linkers._unlinkable
+
+    def noted(given: Pair, base: BaseLinker) -> Any:
+        found = evident(given, base)
+        counted["not evident" if found is None else "evident"] += 1
+        return found
+
+    def without(ns: Any, *given: Any) -> Any:
+        counted["linker"] += len(NS) - len(ns)
+        return unlinkable(ns, *given)
+
+    monkeypatch.setattr(followed_linkers, "evident", noted)
+    monkeypatch.setattr(followed_linkers, "_unlinkable", without)
+    return counted
+
+
+@pytest.mark.parametrize("length", [1, 2])
+@pytest.mark.parametrize("minimum", ["realisable", "all", "common"])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_followed_equals_each_pair_alone(length: int, minimum: Minimum, seed: int) -> None:
+    """With and without sensitive values, with times that knowledge is not about, where cases leave or are hidden."""
+    rng = random.Random(f"{length}{minimum}{seed}")
+    series, kept = Series(rng, values=seed % 2 == 0, timed=seed == 3), list[Record]()
+    hidden, leaves = rng.choice([(0.0, 0.0), (0.05, 0.0), (0.1, 0.1)])
+    for number in range(1, 8):
+        series.grow(rng.randint(1, 25))
+        if rng.random() < 0.2:
+            kept = [fresh(one) for one in kept]
+        for _attempt in range(rng.choice([1, 1, 2])):
+            candidate = series.release(number, hidden=hidden, leaves=leaves)
+            compared = beside(candidate, kept)
+            found = compared.followed(length, NS, minimum)
+            assert (found is None) == (len(kept) < 2)
+            for one, results in zip(kept, found or [], strict=found is not None):
+                rows = [result.json() for result in results]
+                assert rows == alone(compared, one, length, minimum)
+                copy = fresh(one)
+                own = alone(beside(fresh(candidate), [copy]), copy, length, minimum)
+                assert without_witness(rows) == without_witness(own)
+        kept.append(candidate)
+        if rng.random() < 0.2:
+            gone = {rng.choice(list(series.cases))}
+            series.erased |= gone
+            kept = [variants.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
+
+
+def test_all_ways_are_gone(ways: Counter[str]) -> None:
+    """What is hidden anew in every release leaves records without a link, and records that too many share."""
+    rng, records = random.Random(8), list[Record]()
+    series = Series(rng, values=True)
+    for number in range(1, 12):
+        series.grow(15)
+        records.append(series.release(number, hidden=0.0 if number % 2 else 0.05, leaves=0.0))
+        beside(records[-1], records[:-1]).followed(2, NS, "realisable")
+    assert ways["linker"] and ways["evident"] and ways["not evident"], ways
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_evident_witness_is_that_of_every_linker(seed: int) -> None:
+    """Linkers built over rows in random order: the first row that any of them leaves is the one that is named."""
+    rng = random.Random(seed)
+    series = Series(rng, values=seed % 2 == 0)
+    series.grow(40)
+    earlier = series.release(1, hidden=0.0, leaves=0.0)
+    series.grow(10)
+    candidate = series.release(2, hidden=0.1, leaves=0.1)
+    audit = beside(candidate, [earlier]).alone_with(earlier, 1, NS, "exact", "realisable", least_n=False)
+    for base in base_linkers(audit.given, audit.linkable, NS):
+        if base.exists:
+            continue
+        wanted = obstacles(audit.given, base, None, NS[-1])
+        found = followed_linkers.evident(audit.given, base)
+        start, _, least = base.linkable.forward
+        value, left = audit.given.earlier.value, base.excess > 0
+        rows = [int(np.flatnonzero((value == own) & left)[0]) for own in np.unique(value[left])]
+        bare = [not (least[start[row] : start[row + 1]] & LEAST <= base.n).any() for row in rows]
+        if found is None:
+            continue
+        assert found == wanted
+        assert all(bare)
+
+
+def test_one_earlier_release_is_counted_by_itself() -> None:
+    """There is nothing to follow."""
+    series = Series(random.Random(2), values=False)
+    series.grow(20)
+    records = [series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2)]
+    assert beside(records[1], records[:1]).followed(2, NS, "realisable") is None
+
+
+def test_too_many_candidates_are_counted_pair_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No table, nothing to follow."""
+    monkeypatch.setattr(lacking, "MOST_COLUMNS", 3)
+    series = Series(random.Random(2), values=False)
+    series.grow(20)
+    records = [series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2, 3)]
+    assert beside(records[2], records[:2]).followed(2, NS, "realisable") is None
+
+
+def test_a_linker_that_moved_places_every_record_it_can() -> None:
+    """After each move the linker holds the records of that release, each at most once, and only linkable ones."""
+    rng, records = random.Random(4), list[Record]()
+    series = Series(rng, values=True)
+    for number in range(1, 7):
+        series.grow(20)
+        records.append(series.release(number, hidden=0.05, leaves=0.05))
+    compared = beside(records[-1], records[:-1])
+    assert compared.against is not None
+    wholes = [compared.against.whole(known)[0] for known in reversed(compared.against.earlier)]
+    linkable = compared.against.whole_edges
+    (followed,) = followed_linkers.FollowedLinker.each(wholes[0], linkable, [1], 10**4)
+    scratch = followed_linkers.flows.scratch_for(len(wholes[0].earlier.count), len(wholes[0].later.count))
+    for given in wholes:
+        base = followed.move_to(given, scratch)
+        links = base.links()
+        placed = np.bincount(links[:, 0], links[:, 2], len(given.earlier.count)).astype(np.int64)
+        taken = np.bincount(links[:, 1], links[:, 2], len(given.later.count)).astype(np.int64)
+        assert (placed + base.excess == given.earlier.count).all()
+        assert (taken + base.linker.free == given.later.count).all() and (base.linker.free >= 0).all()
+        start, later, least = linkable.forward
+        for i, j, _ in links.tolist():
+            at = start[i] + int(np.searchsorted(later[start[i] : start[i + 1]], j))
+            assert later[at] == j and least[at] & LEAST <= 1
+            assert given.earlier.value[i] == given.later.value[j]
+        (scratch_built,) = base_linkers(given, linkable, [1])
+        assert base.left == scratch_built.left == int(base.excess.sum())

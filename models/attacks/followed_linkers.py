@@ -24,11 +24,11 @@ from models.attacks.correspondence import Audit
 from models.attacks.flows import Scratch
 from models.attacks.linkability import LEAST, Edges
 from models.attacks.linker import BaseLinker, Obstacle, base_linkers
-from models.attacks.links import LOGGED, NEXT1, RECORDS, ROW2, Linker, no_links, shift
+from models.attacks.links import LOGGED, RECORDS, ROW2, Linker, no_links, shift
 from models.attacks.outcome import Minimum, Result, unlinkable
 from models.attacks.pairs import Pair
 from models.compiled import kernel
-from models.eventlog import Codes, Ints
+from models.eventlog import Ints
 
 
 @dataclass

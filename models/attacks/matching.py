@@ -151,7 +151,7 @@ def unmatched(given: Walk, bk: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[
 def _of_part(part: Part, codes: Codes) -> npt.NDArray[np.int16]:
     """The same for a part of a walk, from what is looked up for all of its parts where there is such a table."""
     looked_up = None if part.shared is None else part.shared.column(codes)
-    found: npt.NDArray[np.int16] = (
-        unmatched(part.walk, codes) if looked_up is None else looked_up.astype(np.int16)
-    )[part.variants]
+    found: npt.NDArray[np.int16] = (unmatched(part.walk, codes) if looked_up is None else looked_up.astype(np.int16))[
+        part.variants
+    ]
     return found

@@ -19,7 +19,7 @@ from models.attacks.linkability import LEAST
 from models.attacks.linker import BaseLinker, base_linkers, obstacles
 from models.attacks.outcome import Minimum
 from models.attacks.pairs import Pair
-from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of
+from stream.release.audits.anonymity import knowledge_of
 from stream.release.comparison import Comparison
 from stream.storage import variants
 from stream.storage.release_record import Record
@@ -166,11 +166,13 @@ def test_a_linker_that_moved_places_every_record_it_can() -> None:
         placed = np.bincount(links[:, 0], links[:, 2], len(given.earlier.count)).astype(np.int64)
         taken = np.bincount(links[:, 1], links[:, 2], len(given.later.count)).astype(np.int64)
         assert (placed + base.excess == given.earlier.count).all()
-        assert (taken + base.linker.free == given.later.count).all() and (base.linker.free >= 0).all()
+        assert (taken + base.linker.free == given.later.count).all()
+        assert (base.linker.free >= 0).all()
         start, later, least = linkable.forward
         for i, j, _ in links.tolist():
             at = start[i] + int(np.searchsorted(later[start[i] : start[i + 1]], j))
-            assert later[at] == j and least[at] & LEAST <= 1
+            assert later[at] == j
+            assert least[at] & LEAST <= 1
             assert given.earlier.value[i] == given.later.value[j]
         (scratch_built,) = base_linkers(given, linkable, [1])
         assert base.left == scratch_built.left == int(base.excess.sum())

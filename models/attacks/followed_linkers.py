@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from models.attacks.correspondence import Audit
 from models.attacks.flows import Scratch
 from models.attacks.linkability import LEAST, Edges
 from models.attacks.linker import BaseLinker, Obstacle, base_linkers
-from models.attacks.links import LOGGED, RECORDS, ROW2, Linker, no_links, shift
+from models.attacks.links import LOGGED, RECORDS, ROW2, Linker, copied, no_links, shift
 from models.attacks.outcome import Minimum, Result, unlinkable
 from models.attacks.pairs import Pair
 from models.compiled import kernel
@@ -48,7 +49,7 @@ class FollowedLinker:
         excess = given.earlier.count.astype(np.int64)
         scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
         for n in ns:
-            linker = Linker(*(part if k == LOG else part.copy() for k, part in enumerate(linker)))
+            linker = copied(linker)
             scratch.excess[:] = excess
             flows.link(linker, linkable.forward, given.earlier.linked, given.later.linked, n, scratch)
             excess = scratch.excess.copy()
@@ -66,10 +67,6 @@ class FollowedLinker:
             left = int(flows.place_all(self.linker, forward, self.n, mode, nowhere, nowhere, scratch))
         self.count, self.excess = count, scratch.excess.copy()
         return BaseLinker(self.n, self.linkable, self.linker, scratch, left, self.excess)
-
-
-LOG = Linker._fields.index("log")
-"""What is written there is read before another linker writes."""
 
 
 @kernel
@@ -128,7 +125,7 @@ def followed(
             else:
                 without.append(evident(given, base))
         own = ns[: len(without)]  # what links with n also links with more
-        found.append([*_unlinkable(own, without, lambda at=place: alone(at)), *results])
+        found.append([*_unlinkable(own, without, partial(alone, place)), *results])
     return found[::-1]
 
 

@@ -58,6 +58,13 @@ def no_links(counts1: Ints, counts2: Ints, records: int = 0) -> Linker:
     )
 
 
+def copied(one: Linker) -> Linker:
+    """The same linker to go on with. Both write the same log, so what one of them changed is to be undone, or forgotten
+    (`used`), before the other is asked."""
+    head1, head2, pairs, free, log, used = one
+    return Linker(head1.copy(), head2.copy(), pairs.copy(), free.copy(), log, used.copy())
+
+
 @part
 def shift(linker, i, j, change):  # type: ignore[no-untyped-def]
     """Add `change` to the records that row i sends to row j, and write it down."""

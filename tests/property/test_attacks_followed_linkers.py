@@ -102,7 +102,7 @@ def test_all_ways_are_gone(ways: Counter[str]) -> None:
         series.grow(15)
         records.append(series.release(number, hidden=0.0 if number % 2 else 0.05, leaves=0.0))
         beside(records[-1], records[:-1]).followed(2, NS, "realisable")
-    assert ways["linker"] and ways["evident"] and ways["not evident"], ways
+    assert min(ways["linker"], ways["evident"], ways["not evident"]) > 0, ways
 
 
 @pytest.mark.parametrize("seed", range(20))

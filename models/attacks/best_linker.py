@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.attacks.flows import FAR, carry, place_all, search_back
+from models.attacks.flows import FAR, carry, place_all
 from models.attacks.linkability import LEAST
-from models.attacks.links import NEXT2, ROW1, held, shift
+from models.attacks.links import NEXT1, NEXT2, ROW1, ROW2, held, shift
 from models.compiled import kernel, part
 
 
@@ -29,7 +29,7 @@ def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[
             total += free[j]
     enough = min(enough, every)
     while total < enough:
-        moved = _move_free(linker, backward, n, in2, rows, scratch)
+        moved = _move_free(linker, backward, n, in2, rows, enough - total, scratch)
         if moved == 0:
             break
         total += moved
@@ -37,20 +37,63 @@ def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[
 
 
 @part
-def _move_free(linker, backward, n, in2, rows, scratch):  # type: ignore[no-untyped-def]
-    """Give a place outside ms2 to a record that holds one inside, directly or through others that move up."""
-    end = search_back(linker, backward, n, rows, in2, scratch)
-    return 0 if end < 0 else _move_up(linker, scratch[0], scratch[1], end)
+def _move_free(linker, backward, n, inside, rows, wanted, scratch):  # type: ignore[no-untyped-def]
+    """Give places outside ms2 to records that hold one inside, directly or through others that move up, along the paths
+    of one search; returns how many, 0 where there is none. Stops once `wanted` have moved.
+
+    The search is that of `flows.reachable`, from places outside ms2 and not beyond rows inside it. What moves along one
+    path may have taken what another needs: that one then carries nothing, and is looked for by the next search.
+    """
+    start, earlier, least = backward
+    came1, came2, queue, ends = scratch[0], scratch[1], scratch[2], scratch[5]
+    head1, pairs, free = linker[0], linker[2], linker[3]
+    for i in range(rows[0], rows[1]):
+        came1[i] = -1
+    filled, at, total = 0, 0, 0
+    for j in range(rows[2], rows[3]):
+        came2[j] = -1
+        if free[j] > 0 and not inside[j]:
+            came2[j] = len(came1)
+            queue[filled] = j
+            filled += 1
+    while at < filled and total < wanted:
+        j = queue[at]
+        at += 1
+        reached = 0
+        for k in range(start[j], start[j + 1]):
+            i = earlier[k]
+            if came1[i] >= 0 or (least[k] & LEAST) > n:
+                continue
+            came1[i] = j
+            p = head1[i]
+            while p >= 0:
+                other = pairs[p, ROW2]
+                p = pairs[p, NEXT1]
+                if came2[other] < 0:
+                    came2[other] = i
+                    if inside[other]:
+                        ends[reached] = other
+                        reached += 1
+                    else:
+                        queue[filled] = other
+                        filled += 1
+        for k in range(reached):
+            if total < wanted:
+                total += _move_up(linker, came1, came2, ends[k])
+    return total
 
 
 @part
 def _move_up(linker, came1, came2, end):  # type: ignore[no-untyped-def]
+    """Move as many records as fit along the path to a later row inside ms2; 0 where another path has taken its."""
     moved = FAR
     j = end
     while came2[j] < len(came1):
         moved = min(moved, held(linker, came2[j], j))
         j = came1[came2[j]]
     moved = min(moved, linker[3][j])
+    if moved == 0:
+        return 0
     j = end
     while came2[j] < len(came1):
         i = came2[j]

@@ -231,13 +231,15 @@ def hall(linker: Linker, forward: Any, n: int, excess: Ints) -> tuple[npt.NDArra
     return scratch.level1 >= 0, scratch.level2 >= 0
 
 
-@part
-def search_back(linker, backward, n, rows, inside, scratch):  # type: ignore[no-untyped-def]
-    """Breadth first from the later rows with a free record outside `inside`: a record whose row could link to a reached
-    row may move there and leave its own place free. Returns the first row reached inside, -1 where none is.
+@kernel
+def reachable(linker, backward, n, rows, scratch):  # type: ignore[no-untyped-def]
+    """Let `came2` of `scratch` be >= 0 at the later rows with a record that some linker leaves free: exact BA >= 1 iff
+    one of them is in ms2.
 
-    `rows`: first and last + 1 row to look at, of the earlier and of the later release. `came1`, `came2` of `scratch`:
-    the row that the search came from, -1 where it has not been, the number of earlier rows where it began.
+    Breadth first from the later rows with a free record: a record whose row could link to a reached row may move there
+    and leave its own place free. `rows`: first and last + 1 row to look at, of the earlier and of the later release.
+    `came1`, `came2`: the row that the search came from, -1 where it has not been, the number of earlier rows where it
+    began.
     """
     start, earlier, least = backward
     came1, came2, queue = scratch[0], scratch[1], scratch[2]
@@ -247,7 +249,7 @@ def search_back(linker, backward, n, rows, inside, scratch):  # type: ignore[no-
     filled, at = 0, 0
     for j in range(rows[2], rows[3]):
         came2[j] = -1
-        if free[j] > 0 and not inside[j]:
+        if free[j] > 0:
             came2[j] = len(came1)
             queue[filled] = j
             filled += 1
@@ -264,16 +266,6 @@ def search_back(linker, backward, n, rows, inside, scratch):  # type: ignore[no-
                 other = pairs[p, ROW2]
                 if came2[other] < 0:
                     came2[other] = i
-                    if inside[other]:
-                        return other
                     queue[filled] = other
                     filled += 1
                 p = pairs[p, NEXT1]
-    return -1
-
-
-@kernel
-def reachable(linker, backward, n, rows, nowhere, scratch):  # type: ignore[no-untyped-def]
-    """Let `came2` of `scratch` be >= 0 at the later rows with a record that some linker leaves free: exact BA >= 1 iff
-    one of them is in ms2. `nowhere`: False for each later row."""
-    search_back(linker, backward, n, rows, nowhere, scratch)

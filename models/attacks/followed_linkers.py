@@ -59,22 +59,21 @@ class FollowedLinker:
         """The linker of another earlier release. Use it before the next."""
         count, forward = given.earlier.count, self.linkable.forward
         _give_back(self.linker, self.count, count, self.excess)
-        scratch.excess[:] = self.excess
+        scratch.excess[:] = np.maximum(count - self.count, 0)
         _link_equal(self.linker, forward, given.earlier.linked, given.later.linked, scratch.excess)
         nowhere = np.zeros(1, dtype=np.bool_)
-        left = 0
-        for mode in (1, 0):
-            left = int(flows.place_all(self.linker, forward, self.n, mode, nowhere, nowhere, scratch))
+        flows.place_all(self.linker, forward, self.n, 1, nowhere, nowhere, scratch)
+        scratch.excess[:] += self.excess
+        left = int(flows.place_all(self.linker, forward, self.n, 0, nowhere, nowhere, scratch))
         self.count, self.excess = count, scratch.excess.copy()
         return BaseLinker(self.n, self.linkable, self.linker, scratch, left, self.excess)
 
 
 @kernel
 def _give_back(linker, before, now, excess):  # type: ignore[no-untyped-def]
-    """Take out the records of each earlier row that are no more, those without a place first; new ones have none."""
+    """Take out the records of each earlier row that are no more, those without a place first."""
     head1, pairs, used = linker[0], linker[2], linker[5]
     for i in range(len(now)):
-        excess[i] += max(0, now[i] - before[i])
         gone = max(0, before[i] - now[i])
         least = min(gone, excess[i])
         excess[i] -= least
@@ -142,18 +141,16 @@ def _unlinkable(
 
 
 def evident(given: Pair, base: BaseLinker) -> list[Obstacle] | None:
-    """The witnesses that any linker gives where records are left (`linker.obstacles`); None where that is not sure.
+    """The witnesses that any linker gives where records are left (`linker.obstacles`); None where that is not sure. To
+    be asked before anything else is asked of `base`.
 
     A witness begins with the first row of its value that has a record left. In some linker a row can have one only if
     an alternating path leads there from a row that has one in this linker: where two of them differ, the records that
     one places and the other does not are exchanged along such paths, as no record can be placed besides. If the first
     of all these rows links to nothing, it is the first one in every linker, and all that is reached from it.
     """
-    forward, nowhere = base.linkable.forward, np.zeros(1, dtype=np.bool_)
-    base.scratch.excess[:] = base.excess
-    flows.levels(base.linker, forward, base.n, 0, nowhere, nowhere, base.scratch)
-    reached = np.flatnonzero(base.scratch.level1 >= 0)
-    value, (start, _, least) = given.earlier.value[reached], forward
+    reached = np.flatnonzero(base.scratch.level1 >= 0)  # by the last search for places, from all that have none
+    value, (start, _, least) = given.earlier.value[reached], base.linkable.forward
     found = []
     for own in np.unique(given.earlier.value[base.excess > 0]).tolist():
         first = int(reached[np.argmax(value == own)])

@@ -72,8 +72,7 @@ class BaseLinker:
     @cached_property
     def reachable(self) -> Flags:
         """Later rows of which some linker leaves a record free."""
-        nowhere = np.zeros(len(self.linker.free), dtype=np.bool_)
-        flows.reachable(self.linker, self.linkable.backward, self.n, self._rows, nowhere, self.scratch)
+        flows.reachable(self.linker, self.linkable.backward, self.n, self._rows, self.scratch)
         reached: Flags = self.scratch.came2 >= 0
         return reached
 

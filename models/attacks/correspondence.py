@@ -23,7 +23,8 @@ from models.attacks.matching import Walk, walk
 from models.attacks.outcome import FLOOR, Anonymity, Method, Minimum, Result, check, result, unlinkable
 from models.attacks.pairs import Pair, encode, pair
 from models.attacks.search import MEASURES, Answer, nothing_found, search
-from models.attacks.search_kernels import M
+from models.attacks.search_kernels import C1, C2, NEW, OPEN, M
+from models.compiled import kernel
 from models.eventlog import Codes, Ints, SimpleLog
 
 
@@ -134,13 +135,23 @@ def least(given: Pair, table: Walk, base: BaseLinker, bk_length: int, minimum: M
 
 
 def _weights(given: Pair, base: BaseLinker) -> Ints:
-    variants = given.n_known
-    known = given.later.known
-    free = np.bincount(known, weights=base.linker.free, minlength=variants)
-    open_to = np.bincount(known, weights=base.reachable, minlength=variants)
-    return np.column_stack((given.earlier.per_known(variants), given.later.per_known(variants), free, open_to)).astype(
-        np.int64
-    )
+    weights = np.zeros((given.n_known, 4), dtype=np.int64)
+    _tally(
+        given.earlier.known, given.earlier.count, given.later.known, given.later.count, base.linker.free,
+        base.reachable, weights,
+    )  # fmt: skip
+    return weights
+
+
+@kernel
+def _tally(known1, count1, known2, count2, free, reachable, weights):  # type: ignore[no-untyped-def]
+    """Add up the `weights` of `search` by variant."""
+    for i in range(len(known1)):
+        weights[known1[i], C1] += count1[i]
+    for j in range(len(known2)):
+        weights[known2[j], C2] += count2[j]
+        weights[known2[j], NEW] += free[j]
+        weights[known2[j], OPEN] += np.int64(reachable[j])
 
 
 def enumerated(judge: Judge, bk_length: int, minimum: Minimum, exactly: bool | None = None) -> tuple[Ints, Codes]:

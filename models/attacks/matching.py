@@ -142,16 +142,20 @@ def unmatched(given: Walk, bk: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[
         else:
             found = np.zeros(len(given.first), dtype=np.int16)
             _unmatched(given.first, given.after, codes, np.zeros(len(codes) + 1, dtype=np.int16), found)
-        if len(given.asked) >= REMEMBERED:
-            given.asked.clear()
-        given.asked[key] = found
+        _remember(given.asked, key, found)
     return found
 
 
 def _of_part(part: Part, codes: Codes) -> npt.NDArray[np.int16]:
     """The same for a part of a walk, from what is looked up for all of its parts where there is such a table."""
-    looked_up = None if part.shared is None else part.shared.column(codes)
-    found: npt.NDArray[np.int16] = (unmatched(part.walk, codes) if looked_up is None else looked_up.astype(np.int16))[
-        part.variants
-    ]
-    return found
+    asked, key = part.walk.asked, codes.tobytes()
+    looked_up = None if part.shared is None or key in asked else part.shared.column(codes)
+    if looked_up is not None:
+        _remember(asked, key, looked_up.astype(np.int16))
+    return unmatched(part.walk, codes)[part.variants]
+
+
+def _remember(asked: dict[bytes, npt.NDArray[np.int16]], key: bytes, found: npt.NDArray[np.int16]) -> None:
+    if len(asked) >= REMEMBERED:
+        asked.clear()
+    asked[key] = found

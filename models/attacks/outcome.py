@@ -121,7 +121,7 @@ def _lost(before: int | None, after: int | None) -> float | None:
 def result(given: Pair, table: Walk, n: int, best: Ints, worst: npt.NDArray[Any]) -> Result:
     """A finished search, with symbols in place of codes."""
     matching: dict[str, int | None] = {
-        name: _matching(given.later if name != "fa" else given.earlier, given.n_known, table, codes[codes >= 0], n)
+        name: _matching(given.later if name != "fa" else given.earlier, table, codes[codes >= 0], n)
         for name, codes, value in zip(MEASURES, worst, best, strict=True)
         if name in ("fa", "ca", "ba") and value < FAR
     }
@@ -137,9 +137,10 @@ def result(given: Pair, table: Walk, n: int, best: Ints, worst: npt.NDArray[Any]
     )
 
 
-def _matching(rows: Rows, variants: int, table: Walk, bk: npt.NDArray[Any], n: int) -> int:
+def _matching(rows: Rows, table: Walk, bk: npt.NDArray[Any], n: int) -> int:
     """|ms| of one release."""
-    return int(rows.per_known(variants)[unmatched(table, bk.tolist()) <= n].sum())
+    inside = unmatched(table, bk.tolist()) <= n
+    return int(rows.count[inside[rows.known]].sum())
 
 
 def unlinkable(n: int, found: list[Obstacle]) -> Result:

@@ -174,7 +174,7 @@ def _remember(witness: Ints, free: Ints) -> None:
     """(variant, free records) one after another, up to the first with 0."""
     some = np.flatnonzero(free)
     witness[: len(some), 0], witness[: len(some), 1] = some, free[some]
-    witness[len(some) :] = 0
+    witness[len(some) : len(some) + 1] = 0
 
 
 def nothing_found(length: int) -> tuple[Ints, Codes]:

@@ -164,17 +164,36 @@ class Against:
         first = self._seen.first[known_chosen]
         return given, Walk(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
 
-    def whole(self, earlier: Known) -> tuple[Pair, Walk]:
-        """The same over the record classes of all releases, most of which that earlier release has no records of: what
-        differs from one earlier release to the next is how many records each class has, and the names of values."""
-        one, two, classes = earlier.numbered, self.later.numbered, self._whole_classes
+    def together(self, earlier: Sequence[Known]) -> Together:
+        """Some of the earlier releases under one numbering of record classes. InputError where the linkable pairs are
+        too many."""
+        keys, (begins, later, least) = self._all_links
+        own = np.unique(np.concatenate([self._keys(one.numbered) for one in earlier]))
+        start, at = _slices(begins, np.searchsorted(keys, own))
+        linkable = Edges(start, later[at], least[at], len(self.later.numbered.variant), self.cap)
+        return Together(own, linkable, self._classes_of(own), *self._later_classes)
+
+    @cached_property
+    def _later_classes(self) -> tuple[_Classified, Ints]:
+        keys = self._keys(self.later.numbered)
+        order = np.argsort(keys)
+        return self._classes_of(keys[order]), self.later.numbered.count[order]
+
+    def _classes_of(self, keys: Ints) -> _Classified:
+        linked, ranked = (keys % len(self.linked)).astype(np.int32), np.argsort(self.rank)
+        return _Classified(linked, self._seen.known_of[linked], ranked[keys // len(self.linked)])
+
+    def whole(self, together: Together, earlier: Known) -> tuple[Pair, Walk]:
+        """The same as `pair` over the record classes of several earlier releases, most of which this one has no records
+        of. From one of them to the next differ the records of each class, the alphabet and the names of values."""
+        one, two, classes1, classes2 = earlier.numbered, self.later.numbered, together.earlier, together.later
         symbol_codes = self.alphabet(earlier)
         symbols = tuple(self._seen.symbols[code] for code in symbol_codes.tolist())
         value_codes = _union(len(self.rank), one.values, two.values)
-        values = np.maximum(_recoding(len(self.rank), value_codes), 0)[classes.value_of_rank]
         # Values that neither release shows have no records: under which code they stand says nothing.
-        count = np.zeros(len(classes.rank1), dtype=np.int64)
-        count[np.searchsorted(self._all_links[0], self._keys(one))] = one.count
+        values = np.maximum(_recoding(len(self.rank), value_codes), 0)
+        count = np.zeros(len(together.keys), dtype=np.int64)
+        count[np.searchsorted(together.keys, self._keys(one))] = one.count
         recode = _recoding(len(self._seen.symbols), symbol_codes)
         shown = np.concatenate(([0], np.cumsum(recode >= 0))).astype(np.int64)
         given = Pair(
@@ -186,27 +205,11 @@ class Against:
             known=self._seen.known,
             match_related=(shown, recode[recode >= 0]),
             values=tuple(self.value_names[code] for code in value_codes.tolist()),
-            earlier=Rows(classes.linked1, classes.known1, values[classes.rank1], count, one.row_of_case[:0]),
-            later=Rows(classes.linked2, classes.known2, values[classes.rank2], classes.count2, two.row_of_case[:0]),
+            earlier=Rows(classes1.linked, classes1.known, values[classes1.value], count, one.row_of_case[:0]),
+            later=Rows(classes2.linked, classes2.known, values[classes2.value], together.count, two.row_of_case[:0]),
         )
-        part = Part(self._walk, classes.every, symbol_codes, self._lacking)
+        part = Part(self._walk, np.arange(len(self._seen.first)), symbol_codes, self._lacking)
         return given, Walk(self._seen.first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
-
-    @cached_property
-    def whole_edges(self) -> Edges:
-        """The linkable pairs of `whole`, the same for every earlier release. InputError where they are too many."""
-        start, later, least = self._all_links[1]
-        return Edges(start, later, least, len(self.later.numbered.variant), self.cap)
-
-    @cached_property
-    def _whole_classes(self) -> _Classes:
-        keys, own = self._all_links[0], self._keys(self.later.numbered)
-        order, size, known_of = np.argsort(own), len(self.linked), self._seen.known_of
-        linked1, linked2 = (keys % size).astype(np.int32), (own[order] % size).astype(np.int32)
-        return _Classes(
-            linked1, linked2, known_of[linked1], known_of[linked2], keys // size, own[order] // size,
-            self.later.numbered.count[order], np.argsort(self.rank), np.arange(len(self._seen.first)),
-        )  # fmt: skip
 
     def lookup(self, length: int) -> Lookup | None:
         """What background knowledge of up to so many symbols each variant given lacks; None where that is too much."""
@@ -245,10 +248,7 @@ class Against:
         own = self._keys(one)
         value_rank = _recoding(len(self.rank), shown)
         order = np.lexsort((self.place[one.variant], value_rank[one.value]))
-        rows = np.searchsorted(keys, own[order])
-        begin, counts = begins[rows], np.diff(begins)[rows]
-        start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
-        at = np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
+        start, at = _slices(begins, np.searchsorted(keys, own[order]))
         return Edges(start, later[at], least[at], len(given.later.linked), self.cap)
 
 
@@ -256,20 +256,31 @@ def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
     return Rows(linked, linked, value, count, np.empty(0, dtype=np.int32))
 
 
-class _Classes(NamedTuple):
-    """Record classes of all earlier releases (1) and of the candidate (2): variant, what is known of it, place of the
-    sensitive value; `count2`: records of the candidate; `value_of_rank`: number of the value at each place; `every`:
-    all that is known."""
+def _slices(begins: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Where the links of each of some rows begin once they stand alone, and where they all stand among all links."""
+    begin, counts = begins[rows], np.diff(begins)[rows]
+    start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+    return start, np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
 
-    linked1: Codes
-    linked2: Codes
-    known1: Codes
-    known2: Codes
-    rank1: Ints
-    rank2: Ints
-    count2: Ints
-    value_of_rank: Ints
-    every: Ints
+
+class _Classified(NamedTuple):
+    """Record classes: variant, what is known of it, number of the sensitive value."""
+
+    linked: Codes
+    known: Codes
+    value: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Record classes of several earlier releases and of the candidate: `keys` of the earlier ones, ascending; their
+    links; the classes of both sides; `count`: records of those of the candidate."""
+
+    keys: Ints
+    linkable: Edges
+    earlier: _Classified
+    later: _Classified
+    count: Ints
 
 
 @dataclass(frozen=True, slots=True)

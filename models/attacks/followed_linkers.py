@@ -2,8 +2,8 @@
 
 A pair begins with a linker for each n (models.attacks.linker), which takes most of its time: it places every record of
 the earlier release anew. Between neighbours of a series few records differ. So one linker for each n is kept over the
-record classes of all releases (`Against.whole`) and goes back through the series: links of records that the earlier of
-two releases does not hold are taken out, records that it holds besides find their place, and the rest stays. What a
+record classes of some releases (`Against.together`) and goes back through the series: links of records that the earlier
+of two releases does not hold are taken out, records that it holds besides find their place, and the rest stays. What a
 search finds does not depend on the linker that it starts from, so each pair gets what it gives alone;
 `tests/property/test_attacks_followed_linkers.py` holds both against each other.
 
@@ -20,16 +20,20 @@ from functools import partial
 import numpy as np
 
 from models.attacks import flows
-from models.attacks.against import Against, Known
+from models.attacks.against import Against, Known, Together
 from models.attacks.correspondence import Audit
 from models.attacks.flows import Scratch
-from models.attacks.linkability import LEAST, Edges
+from models.attacks.linkability import LEAST
 from models.attacks.linker import BaseLinker, Obstacle, base_linkers
-from models.attacks.links import LOGGED, RECORDS, ROW2, Linker, copied, no_links, shift
+from models.attacks.links import LOGGED, RECORDS, ROW1, ROW2, Linker, copied, no_links, shift
 from models.attacks.outcome import Minimum, Result, unlinkable
 from models.attacks.pairs import Pair
 from models.compiled import kernel
 from models.eventlog import Ints
+
+BLOCK = 16
+"""Earlier releases that are numbered together: each search passes by the classes of all, each numbering takes a while.
+Between 8 and 32 the cuts of BPIC 2012 cost the same."""
 
 
 @dataclass
@@ -37,13 +41,13 @@ class FollowedLinker:
     """A linker for one n. `count`: records of each earlier row that it places; `excess`: those that find no place."""
 
     n: int
-    linkable: Edges
+    together: Together
     linker: Linker
     count: Ints
     excess: Ints
 
     @classmethod
-    def each(cls, given: Pair, linkable: Edges, ns: Sequence[int], records: int) -> Iterator[FollowedLinker]:
+    def each(cls, given: Pair, together: Together, ns: Sequence[int], records: int) -> Iterator[FollowedLinker]:
         """One for each n, ascending, placed for the earlier release of `given`; none holds more than `records`."""
         linker = no_links(given.earlier.count, given.later.count, records)
         excess = given.earlier.count.astype(np.int64)
@@ -51,22 +55,39 @@ class FollowedLinker:
         for n in ns:
             linker = copied(linker)
             scratch.excess[:] = excess
-            flows.link(linker, linkable.forward, given.earlier.linked, given.later.linked, n, scratch)
+            flows.link(linker, together.linkable.forward, given.earlier.linked, given.later.linked, n, scratch)
             excess = scratch.excess.copy()
-            yield cls(n, linkable, linker, given.earlier.count, excess)
+            yield cls(n, together, linker, given.earlier.count, excess)
 
-    def move_to(self, given: Pair, scratch: Scratch) -> BaseLinker:
-        """The linker of another earlier release. Use it before the next."""
-        count, forward = given.earlier.count, self.linkable.forward
+    def move_to(self, given: Pair, together: Together, scratch: Scratch) -> BaseLinker:
+        """The linker of another earlier release, whose numbering holds the classes of the one so far. Use it before the
+        next."""
+        if together is not self.together:
+            self._renumber(together)
+        count, forward = given.earlier.count, together.linkable.forward
         _give_back(self.linker, self.count, count, self.excess)
         scratch.excess[:] = np.maximum(count - self.count, 0)
         _link_equal(self.linker, forward, given.earlier.linked, given.later.linked, scratch.excess)
         nowhere = np.zeros(1, dtype=np.bool_)
-        flows.place_all(self.linker, forward, self.n, 1, nowhere, nowhere, scratch)
+        if self.n > 0:  # without removed events all links are subsequence pairs
+            flows.place_all(self.linker, forward, self.n, 1, nowhere, nowhere, scratch)
         scratch.excess[:] += self.excess
         left = int(flows.place_all(self.linker, forward, self.n, 0, nowhere, nowhere, scratch))
         self.count, self.excess = count, scratch.excess.copy()
-        return BaseLinker(self.n, self.linkable, self.linker, scratch, left, self.excess)
+        return BaseLinker(self.n, together.linkable, self.linker, scratch, left, self.excess)
+
+    def _renumber(self, now: Together) -> None:
+        """Go on among other record classes."""
+        before, self.together = self.together.keys, now
+        stay = np.flatnonzero(np.isin(before, now.keys))
+        place = np.full(len(before), -1, dtype=np.int64)
+        place[stay] = np.searchsorted(now.keys, before[stay])
+        count, excess, head1 = (np.full(len(now.keys), empty, dtype=np.int64) for empty in (0, 0, -1))
+        for one, was in ((count, self.count), (excess, self.excess), (head1, self.linker.head1)):
+            one[place[stay]] = was[stay]
+        used = self.linker.pairs[:, RECORDS] > 0
+        self.linker.pairs[used, ROW1] = place[self.linker.pairs[used, ROW1]]
+        self.count, self.excess, self.linker = count, excess, self.linker._replace(head1=head1)
 
 
 @kernel
@@ -105,20 +126,19 @@ def followed(
     alone: Callable[[int], Audit],
 ) -> list[list[Result]]:  # fmt: skip
     """The exact minima of each earlier release for each n (ascending), as `Audit.run` gives them for the pair alone.
-    `alone`: the audit of one earlier release by itself, by its place. InputError as `Against.whole_edges`."""
-    linkable = against.whole_edges
+    `alone`: the audit of one earlier release by itself, by its place. InputError as `Against.together`."""
     most = max(int(one.numbered.count.sum()) for one in earlier)
     linkers: list[FollowedLinker] = []
     found: list[list[Result]] = []
-    for place in reversed(range(len(earlier))):
-        given, table = against.whole(earlier[place])
+    for place, together in _backwards(against, earlier):
+        given, table = against.whole(together, earlier[place])
         if not linkers:
-            linkers = list(FollowedLinker.each(given, linkable, ns, most))
-            scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
-        audit = Audit(given, bk_length, ns, "exact", minimum, table, linkable=linkable, least_n=False)
+            linkers = list(FollowedLinker.each(given, together, ns, most))
+        audit = Audit(given, bk_length, ns, "exact", minimum, table, linkable=together.linkable, least_n=False)
+        scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
         results, without = [], list[list[Obstacle] | None]()
         for one in linkers:
-            base = one.move_to(given, scratch)
+            base = one.move_to(given, together, scratch)
             if base.exists:
                 results.append(audit.least(base))
             else:
@@ -126,6 +146,15 @@ def followed(
         own = ns[: len(without)]  # what links with n also links with more
         found.append([*_unlinkable(own, without, partial(alone, place)), *results])
     return found[::-1]
+
+
+def _backwards(against: Against, earlier: Sequence[Known]) -> Iterator[tuple[int, Together]]:
+    """The place of each earlier release, the last one first, and the numbering of it and some before it. Each numbering
+    holds the release before whose linkers go on in it, too."""
+    for end in range(len(earlier), 0, -BLOCK):
+        together = against.together(earlier[max(0, end - BLOCK) : end + 1])
+        for place in range(end - 1, max(0, end - BLOCK) - 1, -1):
+            yield place, together
 
 
 def _unlinkable(

@@ -65,11 +65,15 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.parametrize("length", [1, 2])
+@pytest.mark.parametrize("block", [1, 3])
 @pytest.mark.parametrize("minimum", ["realisable", "all", "common"])
-@pytest.mark.parametrize("seed", range(6))
-def test_what_is_followed_equals_each_pair_alone(length: int, minimum: Minimum, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_followed_equals_each_pair_alone(
+    length: int, block: int, minimum: Minimum, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With and without sensitive values, with times that knowledge is not about, where cases leave or are hidden."""
-    rng = random.Random(f"{length}{minimum}{seed}")
+    monkeypatch.setattr(followed_linkers, "BLOCK", block)
+    rng = random.Random(f"{length}{block}{minimum}{seed}")
     series, kept = Series(rng, values=seed % 2 == 0, timed=seed == 3), list[Record]()
     hidden, leaves = rng.choice([(0.0, 0.0), (0.05, 0.0), (0.1, 0.1)])
     for number in range(1, 8):
@@ -154,14 +158,15 @@ def test_a_linker_that_moved_places_every_record_it_can() -> None:
     for number in range(1, 7):
         series.grow(20)
         records.append(series.release(number, hidden=0.05, leaves=0.05))
-    compared = beside(records[-1], records[:-1])
-    assert compared.against is not None
-    wholes = [compared.against.whole(known)[0] for known in reversed(compared.against.earlier)]
-    linkable = compared.against.whole_edges
-    (followed,) = followed_linkers.FollowedLinker.each(wholes[0], linkable, [1], 10**4)
-    scratch = followed_linkers.flows.scratch_for(len(wholes[0].earlier.count), len(wholes[0].later.count))
-    for given in wholes:
-        base = followed.move_to(given, scratch)
+    against = beside(records[-1], records[:-1]).against
+    assert against is not None
+    numberings = [against.together(against.earlier[2:]), against.together(against.earlier[:3])]
+    wholes = [(numberings[place < 2], against.whole(numberings[place < 2], against.earlier[place])[0])
+              for place in range(4, -1, -1)]  # fmt: skip
+    (followed,) = followed_linkers.FollowedLinker.each(wholes[0][1], numberings[0], [1], 10**4)
+    for together, given in wholes:
+        scratch = followed_linkers.flows.scratch_for(len(given.earlier.count), len(given.later.count))
+        base, linkable = followed.move_to(given, together, scratch), together.linkable
         links = base.links()
         placed = np.bincount(links[:, 0], links[:, 2], len(given.earlier.count)).astype(np.int64)
         taken = np.bincount(links[:, 1], links[:, 2], len(given.later.count)).astype(np.int64)

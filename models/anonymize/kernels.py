@@ -290,3 +290,27 @@ def judged(support: Ints, shares: Ints, K: int, most: Ints, bad: Codes) -> None:
             bad[a, b] = 1 if support[a, b] < K else 0
             if bad[a, b] == 0 and _worst(shares[a, b]) > most[support[a, b]]:
                 bad[a, b] = 2
+
+
+@kernel
+def most_often(starts: Ints, codes: Codes, most: Ints) -> None:
+    """Raise most[item] to the most often that a row has it."""
+    count = np.zeros(len(most), dtype=np.int64)
+    for row in range(len(starts) - 1):
+        for p in range(starts[row], starts[row + 1]):
+            count[codes[p]] += 1
+            most[codes[p]] = max(most[codes[p]], count[codes[p]])
+        for p in range(starts[row], starts[row + 1]):
+            count[codes[p]] = 0
+
+
+@kernel
+def at_least(starts: Ints, codes: Codes, weight: Ints, begins: Ints, cases: Ints) -> None:
+    """Add to cases[begins[item] + t - 1] those that have an item at least t times."""
+    count = np.zeros(len(begins), dtype=np.int64)
+    for row in range(len(starts) - 1):
+        for p in range(starts[row], starts[row + 1]):
+            cases[begins[codes[p]] + count[codes[p]]] += weight[row]
+            count[codes[p]] += 1
+        for p in range(starts[row], starts[row + 1]):
+            count[codes[p]] = 0

@@ -93,6 +93,20 @@ class _Alive:
 
 def losses(view: View) -> list[Ints]:
     """Per item: loss[t - 1] = cases with at least t events of the item = events that the t-th cap level costs."""
+    if view.structure == "set":
+        return _losses_by_event(view)  # its traces do not say how often a case has an item
+    from models.anonymize.kernels import at_least, most_often
+
+    most = np.zeros(len(view.alphabet) + 1, dtype=np.int64)
+    most_often(view.starts, view.codes, most[1:])
+    begins = np.cumsum(most)
+    found = np.zeros(begins[-1], dtype=np.int64)
+    at_least(view.starts, view.codes, view.weight, begins, found)
+    return [found[low:high] for low, high in itertools.pairwise(begins.tolist())]
+
+
+def _losses_by_event(view: View) -> list[Ints]:
+    """The same for any structure, from the events of each case."""
     item, ordinal = view.item_of_event, view.ordinal_of_event
     order = np.argsort(item, kind="stable")
     bounds = np.searchsorted(item[order], np.arange(len(view.alphabet) + 1))

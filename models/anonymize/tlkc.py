@@ -226,7 +226,7 @@ class Problem:
         gone = sorted(item for item, cap in caps.items() if cap == 0)
         return Anonymized(
             self.log,
-            seen.ordinal_of_event < limit[seen.item_of_event],
+            _within(seen, limit),
             self.knowledge,
             suppressed=seen.decode(gone),
             warnings=tuple(warnings),
@@ -310,6 +310,13 @@ def violation_in(problem: Problem, kept: npt.NDArray[np.bool_], structure: Struc
         bounds.C,
         cases=problem.cases,
     )
+
+
+def _within(seen: View, limit: Ints) -> npt.NDArray[np.bool_]:
+    """Which events are among the first so many of their item and case, as `limit` says of each item."""
+    if np.isin(limit, (0, np.iinfo(np.int64).max)).all():
+        return (limit > 0)[seen.item_of_event]
+    return seen.ordinal_of_event < limit[seen.item_of_event]
 
 
 def _caps(problem: Problem, options: Options) -> tuple[Caps, list[str]]:

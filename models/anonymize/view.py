@@ -8,7 +8,7 @@ So one search, one checker and one local suppression serve them all.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -98,19 +98,19 @@ def view_of_items(
 ) -> View:
     """The same from given items (one per event), e.g. of a simple log whose relative times are already numbers."""
     alphabet, codes = _canonical_codes(column)
-    traces, slots = _traces(starts, codes, structure)
+    ordered, ends, slots = _traces(starts, codes, structure)
     columns = list(sensitive.values())
     classes = np.asarray([part.codes for part in columns], dtype=np.int32).reshape(len(columns), len(starts) - 1)
-    rows, row_of_case = _distinct(zip(traces, map(tuple, classes.T.tolist()), strict=True))
-    lengths = np.asarray([len(trace) for trace, _ in rows], dtype=np.int64)
-    first = np.asarray([row for _, row in rows], dtype=np.int32).reshape(len(rows), len(columns))
+    first, row_of_case = _distinct(ordered, ends, classes)
+    lengths = np.diff(ends)[first]
+    begins = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     return View(
         structure=structure,
         alphabet=alphabet,
-        starts=np.concatenate(([0], np.cumsum(lengths))).astype(np.int64),
-        codes=np.asarray([code for trace, _ in rows for code in trace], dtype=np.int32),
-        weight=amounts(row_of_case, cases, len(rows)),
-        values=np.ascontiguousarray(first.T),
+        starts=begins,
+        codes=ordered[np.repeat(ends[first] - begins[:-1], lengths) + np.arange(begins[-1])],
+        weight=amounts(row_of_case, cases, len(first)),
+        values=np.ascontiguousarray(classes[:, first]),
         names=tuple(sensitive),
         classes=tuple(tuple(part.values) for part in columns),
         row_of_case=row_of_case,
@@ -127,29 +127,44 @@ def _canonical_codes(column: Column) -> tuple[tuple[Any, ...], Codes]:
     return tuple(column.values[code] for code in order), rank[column.codes] if order else column.codes
 
 
-def _traces(starts: Ints, codes: Codes, structure: Structure) -> tuple[list[tuple[int, ...]], Ints]:
-    """The trace of each case in the common structure, and the place in it of each event."""
+def _traces(starts: Ints, codes: Codes, structure: Structure) -> tuple[Codes, Ints, Ints]:
+    """The traces of all cases in the common structure, end to end, where each begins, and the place in it of each
+    event."""
     lengths = np.diff(starts)
     case = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
     if structure == "set":
         width = int(codes.max(initial=0)) + 1
         pairs, slots = np.unique(case * width + codes, return_inverse=True)
-        own, ends = pairs % width, np.searchsorted(pairs // width, np.arange(len(lengths) + 1))
-        return _cut(own, ends), slots.astype(np.int64) - ends[case]
+        ends = np.searchsorted(pairs // width, np.arange(len(lengths) + 1)).astype(np.int64)
+        return (pairs % width).astype(np.int32), ends, slots.astype(np.int64) - ends[case]
     if structure == "mult":
         order = np.lexsort((codes, case))  # stable: equal items stay in the order of their events
         slots = np.empty(len(codes), dtype=np.int64)
         slots[order] = np.arange(len(codes)) - starts[case]
-        return _cut(codes[order], starts), slots
-    return _cut(codes, starts), np.arange(len(codes), dtype=np.int64) - starts[case]
+        return codes[order], starts, slots
+    return codes, starts, np.arange(len(codes), dtype=np.int64) - starts[case]
 
 
-def _cut(codes: Codes | Ints, starts: Ints) -> list[tuple[int, ...]]:
-    flat = codes.tolist()
-    return [tuple(flat[a:b]) for a, b in itertools.pairwise(starts.tolist())]
-
-
-def _distinct(keys: Iterable[Hashable]) -> tuple[list[Any], Ints]:
-    index: dict[Hashable, int] = {}
-    owner = [index.setdefault(key, len(index)) for key in keys]
-    return list(index), np.asarray(owner, dtype=np.int64)
+def _distinct(codes: Codes, ends: Ints, classes: Codes) -> tuple[Ints, Ints]:
+    """(first case of each distinct trace with its classes, in their order; which of them each case is). They are told
+    apart as bytes: classes before, of one width, then the trace."""
+    codes = codes.astype(np.int32, copy=False)
+    width = codes.itemsize
+    traces, own = codes.tobytes(), np.ascontiguousarray(classes.T).tobytes()
+    held = len(classes) * width
+    index: dict[bytes, int] = {}
+    row_of_case = np.fromiter(
+        (
+            index.setdefault(own[at : at + held] + traces[a:b], len(index))
+            for at, (a, b) in zip(
+                itertools.count(0, held) if held else itertools.repeat(0),
+                itertools.pairwise((ends * width).tolist()),
+                strict=False,
+            )
+        ),
+        np.int64,
+        len(ends) - 1,
+    )
+    first = np.empty(len(index), dtype=np.int64)
+    first[row_of_case[::-1]] = np.arange(len(row_of_case))[::-1]  # of equal rows the first case is written last
+    return first, row_of_case

@@ -150,7 +150,8 @@ def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for one, other in pairwise(rows):
         wide = math.log(other["events"] / one["events"])
-        figures = {name: (one[name], other[name]) for name in ("cpu", "reading", "checkpoint_bytes", "checkpoint_written")}
+        names = ("cpu", "reading", "checkpoint_bytes", "checkpoint_written")
+        figures = {name: (one[name], other[name]) for name in names}
         figures |= {f"stage {name}": (own, other["stages"].get(name, 0)) for name, own in one["stages"].items()}
         slopes = {name: round(math.log(b / a) / wide, 2) for name, (a, b) in figures.items() if a > 0.05 and b > 0.05}
         found.append({"from": one["k"], "to": other["k"], **slopes})

@@ -366,7 +366,7 @@ class Fold:
         publications = {own.name: own for _, own in self._publications}
         return encode_patches([*changes(since, publications), update([], self._place())])
 
-    def _place(self) -> dict[str, Any]:
+    def _place(self) -> dict[str, int | str | None]:
         return {"now": self.now, "position": self.position, "key": self.key}
 
     def _refuse_undecided(self) -> None:

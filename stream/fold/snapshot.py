@@ -55,7 +55,7 @@ def dump_state(state: State) -> dict[str, Any]:
     }
 
 
-def counters(state: State) -> dict[str, Any]:
+def counters(state: State) -> dict[str, int | bool | None]:
     """The numbers that a state keeps beside its tables."""
     return {name: getattr(state, name) for name in _COUNTERS}
 

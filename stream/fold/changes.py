@@ -52,6 +52,14 @@ class Marks:
         return all(same) and self.gone == len(state.index.gone)
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What changed between two saves: patches in MessagePack, and bytes by which the state grew (at least)."""
+
+    patches: bytes
+    grown: int
+
+
 def marks(rules: FoldRules, state: State, publications: Mapping[str, PublicationState]) -> Marks:
     """The state as it is now."""
     return Marks(

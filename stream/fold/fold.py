@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.errors import InputError, RefusedError
-from stream.fold.changes import Marks, changes, marks
+from stream.fold.changes import Change, Marks, changes, marks
 from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions
 from stream.fold.cut import Cut
 from stream.fold.cutting import Cutter
 from stream.fold.exposure import Projection
 from stream.fold.intake import Batch, Partition, State
-from stream.fold.patches import update
+from stream.fold.patches import added, update
 from stream.fold.publications import Publications
 from stream.fold.records import TIMES, AnyRecord, Command, Config, Delta, Heartbeat, Tick
 from stream.fold.retention import Retention
@@ -356,7 +356,7 @@ class Fold:
         self._refuse_undecided()
         return marks(self.rules, self.state, self.publications)
 
-    def changes(self, since: Marks) -> bytes | None:
+    def changes(self, since: Marks) -> Change | None:
         """What changed since `since`: `stream.fold.patches.merged` makes of the snapshot of then the snapshot of now.
         None where only a whole snapshot can tell it: rules were replaced, or cases left. RefusedError while a cut is
         undecided."""
@@ -364,7 +364,8 @@ class Fold:
         if not since.comparable(self.rules, self.state):
             return None
         publications = {own.name: own for _, own in self._publications}
-        return encode_patches([*changes(since, publications), update([], self._place())])
+        some = [*changes(since, publications), update([], self._place())]
+        return Change(encode_patches(some), added(some))
 
     def _place(self) -> dict[str, int | str | None]:
         return {"now": self.now, "position": self.position, "key": self.key}

@@ -44,6 +44,11 @@ def pairs(path: Path, values: list[tuple[Any, Any]]) -> Patch:
     return ["pairs", list(path), values]
 
 
+def added(some: Iterable[Patch]) -> int:
+    """Bytes that patches add to the columns of a table, at least so many to all of it."""
+    return sum(len(values) for kind, _, *what in some if kind == "more" for values in what if isinstance(values, bytes))
+
+
 def merged(raw: bytes, patches: Iterable[bytes]) -> bytes:
     """A table in MessagePack after the patches, each a list in MessagePack, in order."""
     table = _Patched(msgspec.msgpack.decode(raw))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from stream.fold.changes import Marks
+from stream.fold.changes import Change, Marks
 from stream.fold.fold import Fold
 from stream.storage.checkpoints import Checkpoints
 from stream.storage.saved_state import SavedChange, SavedState
@@ -36,9 +36,10 @@ class StateKeeper:
             self._whole_at = time.monotonic()
         else:
             position = -1 if saved.position is None else saved.position
-            self._checkpoints.append(SavedChange(change, saved.ledger, position, saved.epoch).encode())
+            body = SavedChange(change.patches, saved.ledger, position, saved.epoch)
+            self._checkpoints.append(body.encode(), change.grown)
         self._marks = fold.marks()
 
-    def _change(self, fold: Fold) -> bytes | None:
+    def _change(self, fold: Fold) -> Change | None:
         due = self._again or not self._checkpoints.extensible or time.monotonic() - self._whole_at > self._oldest
         return None if due or self._marks is None else fold.changes(self._marks)

@@ -1,9 +1,9 @@
 """The fold's state on disk: whole, and beside it what changed since; the generation before is kept.
 
 A generation is a whole state and a log of the changes behind it, so that a checkpoint costs what came since the one
-before. When the log is as long as the whole state, or the caller asks for it, the state is written whole again: aside,
-made durable, renamed. Together that writes at most twice what the changes hold. The log has the digest of its whole
-state in its name (`stream.storage.change_log`), so no crash between two renames can join what does not belong together.
+before. When the log is `LONGEST` times as long as the state has become, or the caller asks for it, the state is written
+whole again: aside, made durable, renamed. The log has the digest of its whole state in its name
+(`stream.storage.change_log`), so no crash between two renames can join what does not belong together.
 
 What a file looks like stands in `stream.storage.envelope`. `FileOperations` is what a fault kit replaces.
 """
@@ -24,6 +24,10 @@ from stream.storage.saved_state import SavedState
 FORMAT = "veilstream-checkpoint"
 CURRENT = change_log.NAME
 PREVIOUS, TEMPORARY = f"{CURRENT}.previous", f"{CURRENT}.tmp"
+
+LONGEST = 2
+"""A start reads the whole state and the log: at most three times the state. Changes that make the state grow as much as
+they are long never reach it, so what is written follows what came."""
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -86,12 +90,12 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """The log that this process may write on. `whole`, `size`: bytes of the whole state and of the log; `link`: what
-    the next change names as before it."""
+    """The log that this process may write on. `state`, `size`: bytes of the state, by now and at least, and of the
+    log; `link`: what the next change names as before it."""
 
     path: Path
     link: bytes
-    whole: int
+    state: int
     size: int = 0
 
 
@@ -131,12 +135,12 @@ class Checkpoints:
     @property
     def extensible(self) -> bool:
         """Whether a change can be appended: this process wrote the newest generation, nothing failed since, and the log
-        is shorter than the whole state."""
-        return self._log is not None and self._log.size < self._log.whole
+        is shorter than `LONGEST` states."""
+        return self._log is not None and self._log.size < LONGEST * self._log.state
 
-    def append(self, change: bytes) -> None:
-        """Make a change (`SavedChange.encode`) of the newest state durable. Whatever fails, the state before it stays;
-        the next one must be saved whole. Only while `extensible`."""
+    def append(self, change: bytes, grown: int = 0) -> None:
+        """Make a change (`SavedChange.encode`) of the newest state durable, by which that grew so many bytes. Whatever
+        fails, the state before it stays; the next one must be saved whole. Only while `extensible`."""
         log, self._log = self._log, None
         if log is None:
             raise ValueError("there is no checkpoint of this process to append to")
@@ -145,7 +149,7 @@ class Checkpoints:
         self._do.fsync(log.path)
         if not log.size:
             self._do.fsync(self.folder)
-        self._log = _Log(log.path, link, log.whole, log.size + len(frame))
+        self._log = _Log(log.path, link, log.state + grown, log.size + len(frame))
 
     def sweep(self) -> None:
         """Remove the logs of checkpoints that are no longer here."""

@@ -117,7 +117,7 @@ class Kept:
         if change is None:
             self.base, self.log = fold.snapshot(), []
         else:
-            self.log.append(change)
+            self.log.append(change.patches)
             self.told += 1
         self.marks = fold.marks()
 

@@ -62,7 +62,7 @@ def test_changes_are_part_of_the_state(files: Checkpoints) -> None:
 
 
 def test_a_process_appends_only_to_what_it_wrote(files: Checkpoints) -> None:
-    """It cannot know how the log of another one ends; and a log as long as its state is long enough."""
+    """It cannot know how the log of another one ends; and a log of twice the length of its state is long enough."""
     again = Checkpoints(files.folder, files.keys)
     assert not again.extensible
     with pytest.raises(ValueError, match="no checkpoint of this process"):
@@ -71,8 +71,17 @@ def test_a_process_appends_only_to_what_it_wrote(files: Checkpoints) -> None:
     while files.extensible:
         files.append(change(number))
         number += 1
-    assert 1000 < sum(path.stat().st_size for path in logs(files.folder)) < 2000
+    assert 2000 < sum(path.stat().st_size for path in logs(files.folder)) < 3000
     assert number_in(again) == number - 1
+
+
+def test_a_log_may_be_as_long_as_the_state_has_become(files: Checkpoints) -> None:
+    """A state that grows as much as its changes are long is not written whole for that."""
+    (log,) = logs(files.folder)
+    for number in range(6, 60):
+        before = log.stat().st_size
+        files.append(change(number), grown=before)
+        assert files.extensible
 
 
 def test_the_log_goes_with_its_state(files: Checkpoints) -> None:

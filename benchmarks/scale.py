@@ -4,7 +4,8 @@
 one as well. A grown log has k times the cases under fresh ids, arrivals spread over the same span, and traces with
 swapped events so that variants grow as V(k) = V(1) k^.87, as they do from a tenth of BPIC 2012 to all of it. Printed
 for each k: CPU and wall seconds of reading, of the whole replay and of each stage, the peak of memory an event,
-checkpoints; and between k and the next one the exponent of each in events.
+checkpoints (the largest file, and the bytes of all that were written); and between k and the next one the exponent of
+each in events.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from connectors import parquet
+from connectors.files import FileOps, Writer
 from connectors.logs import read_log
 from models.eventlog import Column, EventLog
 from stream.config.settings import Settings
@@ -34,8 +36,20 @@ from stream.replay.replay import Replay
 ROOT = Path(__file__).resolve().parent.parent
 GROWTH = 0.87
 """Exponent of the number of variants in the number of cases."""
-TARGET = {"cpu": 1.15, "checkpoint_bytes": 1.0, "peak_bytes_an_event": 250}
+TARGET = {"cpu": 1.15, "checkpoint_bytes": 1.0, "checkpoint_written": 1.0, "peak_bytes_an_event": 250}
 """Exponents in events, and bytes."""
+
+
+class Counted(FileOps):
+    """Counts the bytes written to checkpoints."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def write(self, path: Path, writer: Writer) -> None:
+        before = path.stat().st_size if path.suffix == ".changes" and path.exists() else 0
+        super().write(path, writer)
+        self.written += path.stat().st_size - before if path.parent.name == "checkpoints" else 0
 
 
 def grown(log: EventLog, times: int, seed: int = 0) -> EventLog:
@@ -101,8 +115,9 @@ def measured(path: Path, mechanism: str) -> dict[str, Any]:
     log = read_log(path)
     reading, events = time.process_time() - began, log.n_events
     read_peak = _peak()
+    disk = Counted()
     with tempfile.TemporaryDirectory() as folder:
-        outcome = Replay(settings(mechanism, log.n_cases), Path(folder) / "out").run(log, final=True)
+        outcome = Replay(settings(mechanism, log.n_cases), Path(folder) / "out", ops=disk).run(log, final=True)
         checkpoints = [file.stat().st_size for file in (Path(folder) / "out").rglob("checkpoints/*") if file.is_file()]
     stages: Counter[str] = Counter()
     for _, decision in outcome.decisions:
@@ -119,6 +134,7 @@ def measured(path: Path, mechanism: str) -> dict[str, Any]:
         "reading": round(reading, 1),
         "stages": {name: round(own, 2) for name, own in stages.most_common()},
         "checkpoint_bytes": max(checkpoints, default=0),
+        "checkpoint_written": disk.written,
         "read_peak_bytes_an_event": round(read_peak / events),
         "peak_bytes_an_event": round(_peak() / events),
         "peak_mb": _peak() >> 20,
@@ -134,7 +150,8 @@ def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for one, other in pairwise(rows):
         wide = math.log(other["events"] / one["events"])
-        figures = {name: (one[name], other[name]) for name in ("cpu", "reading", "checkpoint_bytes")}
+        names = ("cpu", "reading", "checkpoint_bytes", "checkpoint_written")
+        figures = {name: (one[name], other[name]) for name in names}
         figures |= {f"stage {name}": (own, other["stages"].get(name, 0)) for name, own in one["stages"].items()}
         slopes = {name: round(math.log(b / a) / wide, 2) for name, (a, b) in figures.items() if a > 0.05 and b > 0.05}
         found.append({"from": one["k"], "to": other["k"], **slopes})

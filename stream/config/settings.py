@@ -96,7 +96,7 @@ class Settings(Table):
     min_free_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
     """Disk that must be free before a release is built."""
     checkpoint_every: int = Field(default=20_000, ge=1)
-    """Events between checkpoints (a cut also makes one)."""
+    """Events between checkpoints (a cut also makes one); one holds what changed since the one before."""
 
     @field_validator("key", "checkpoint_key", "checkpoint_key_former")
     @classmethod

@@ -37,6 +37,7 @@ from stream.fold.rules import FoldRules, SourcePartition
 from stream.release.erasure import apply_tombstones, erase, tombstones
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.schedule import RealClock
+from stream.runtime.keeper import StateKeeper
 from stream.runtime.runner import Arrival, Runner
 from stream.runtime.service import ReleaseService
 from stream.storage.saved_state import SavedState
@@ -54,6 +55,11 @@ CHECKPOINT_SECONDS = 30.0
 MIRROR_SECONDS = 60.0
 """The mirror's checkpoint may be this much older: a host that takes over reads the deltas behind it, which the topic
 keeps for days; a state of some megabytes over a network at every cut would hold the releases up."""
+
+
+WHOLE_SHARE = 0.25
+"""The state is saved whole at least this often, as a share of `delta_retention`: who falls back to the generation
+before reads the deltas behind it, and the topic must have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,7 @@ class Engine:
             self.delta = DeltaTopic(host.settings.process.name, host.source, self.ledger)
             opened.callback(self.delta.close)
             self.runner, configured = self._opened_runner()
+            self._keeper = StateKeeper(self.service.checkpoints, host.source.delta_retention * WHOLE_SHARE)
             self.covered = self.saved = -1
             self._saved_at, self._mirrored_at = time.monotonic(), float("-inf")
             self._alarms, self._forget = Alarms(), False
@@ -287,8 +294,8 @@ class Engine:
         if not self._forget:
             return False
         self._forget = False
-        for _generation in range(2):  # no generation on disk may hold an erased case
-            self.save(mirror=True)
+        for _generation in range(2):  # no generation on disk may hold an erased case, nor a log of changes
+            self.save(mirror=True, whole=True)
         return True
 
     def gaps(self, source_is: str | None = None, number_is: int | None = None) -> list[str]:
@@ -297,14 +304,14 @@ class Engine:
 
     # checkpoints
 
-    def save(self, *, mirror: bool = False) -> None:
+    def save(self, *, mirror: bool = False, whole: bool = False) -> None:
         """Save the state. `covered` becomes the position of the previous checkpoint, which may be acknowledged. The
-        mirror is updated at least every `MIRROR_SECONDS`. Only while the state is `whole`."""
-        snapshot, reached = self.fold.snapshot(), self.ledger.next_offset
-        state = SavedState("daemon", snapshot, reached, self.position, self.runner.epoch).encode()
-        self.service.checkpoints.save(state)
+        mirror is updated at least every `MIRROR_SECONDS`, with the whole state. `whole`: here too, not what changed.
+        Only while the state is `Runner.whole`."""
+        state = SavedState("daemon", b"", self.ledger.next_offset, self.position, self.runner.epoch)
+        self._keeper.save(self.fold, state, whole=whole)
         if self.service.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
-            self.service.mirror.save(self.position, state)
+            self.service.mirror.save(self.position, replace(state, fold=self.fold.snapshot()).encode())
             self._mirrored_at = time.monotonic()
         self.host.at(Failpoint.CHECKPOINT)
         self.covered, self.saved = self.saved, self.position

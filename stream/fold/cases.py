@@ -80,10 +80,14 @@ class Table:
         self._data = {name: self[name][mask] for name in self._data}
         self.size = self._room = int(mask.sum())
 
+    @property
+    def kept(self) -> list[str]:
+        """Names of the columns that a snapshot has; `DERIVED` ones are counted anew on restore."""
+        return [name for name in sorted(self._data) if not name.startswith(DERIVED)]
+
     def to_state(self) -> dict[str, Any]:
-        """Columns by name; `DERIVED` ones are counted anew on restore."""
-        kept = [name for name in sorted(self._data) if not name.startswith(DERIVED)]
-        return {name: [self._data[name].dtype.str, self[name].tobytes()] for name in kept}
+        """The kept columns by name."""
+        return {name: [self._data[name].dtype.str, self[name].tobytes()] for name in self.kept}
 
     def load(self, state: Mapping[str, Any]) -> None:
         self._data = {name: np.frombuffer(raw, dtype=dtype).copy() for name, (dtype, raw) in state.items()}

@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.errors import InputError, RefusedError
+from stream.fold.changes import Change, Marks, changes, marks
 from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions
 from stream.fold.cut import Cut
 from stream.fold.cutting import Cutter
 from stream.fold.exposure import Projection
 from stream.fold.intake import Batch, Partition, State
+from stream.fold.patches import added, update
 from stream.fold.publications import Publications
 from stream.fold.records import TIMES, AnyRecord, Command, Config, Delta, Heartbeat, Tick
 from stream.fold.retention import Retention
 from stream.fold.rows import Rows
 from stream.fold.rules import FoldRules, LogFacts
-from stream.fold.snapshot import decode, dump_state, encode, load_state
+from stream.fold.snapshot import decode, dump_state, encode, encode_patches, load_state
 from stream.fold.triggers import PublicationState
 
 __all__ = ["Cut", "Fold"]
@@ -339,18 +341,38 @@ class Fold:
 
     def snapshot(self) -> bytes:
         """The whole state, between records. RefusedError while a cut is undecided."""
-        if self._cutter.open_cut is not None:
-            raise RefusedError(f"cut {self._cutter.open_cut.id} is undecided: a snapshot would pass it")
+        self._refuse_undecided()
         return encode(
             {
                 "rules": self.rules.to_mapping(),
                 "state": dump_state(self.state),
-                "publications": [self.publications[one.name].to_state() for one in self.rules.publications],
-                "now": self.now,
-                "position": self.position,
-                "key": self.key,
+                "publications": [own.to_state() for _, own in self._publications],
+                **self._place(),
             }
         )
+
+    def marks(self) -> Marks:
+        """The state as it is now, for `changes` later. RefusedError while a cut is undecided."""
+        self._refuse_undecided()
+        return marks(self.rules, self.state, self.publications)
+
+    def changes(self, since: Marks) -> Change | None:
+        """What changed since `since`: `stream.fold.patches.merged` makes of the snapshot of then the snapshot of now.
+        None where only a whole snapshot can tell it: rules were replaced, or cases left. RefusedError while a cut is
+        undecided."""
+        self._refuse_undecided()
+        if not since.comparable(self.rules, self.state):
+            return None
+        publications = {own.name: own for _, own in self._publications}
+        some = [*changes(since, publications), update([], self._place())]
+        return Change(encode_patches(some), added(some))
+
+    def _place(self) -> dict[str, int | str | None]:
+        return {"now": self.now, "position": self.position, "key": self.key}
+
+    def _refuse_undecided(self) -> None:
+        if self._cutter.open_cut is not None:
+            raise RefusedError(f"cut {self._cutter.open_cut.id} is undecided: a snapshot would pass it")
 
     @classmethod
     def restore(cls, raw: bytes) -> Fold:

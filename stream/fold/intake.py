@@ -127,6 +127,8 @@ class State:
         self.ordered = True
         self.named = True
         """Every resource is a pseudonym."""
+        self.recoded = 0
+        """How often rows left or got other codes: what was saved before cannot be compared any more."""
         self.duplicates = self.refused = self.foreign = self.removed_cases = self.removed_events = 0
 
     @property
@@ -174,6 +176,7 @@ class State:
         for one in self.partitions.values():
             one.held = [(position, with_resources(record, pseudonym)) for position, record in one.held]
         self.named = True
+        self.recoded += 1
 
     def partition(self, name: SourcePartition) -> Partition:
         if name not in self.partitions:
@@ -302,6 +305,7 @@ class State:
         """Keep only the cases of the mask. Of the others a digest is kept; the codes of what remains are assigned
         again."""
         self.unstage()
+        self.recoded += 1
         mask = keep[self.events["case"]]
         self.removed_cases += int(np.count_nonzero(~keep))
         self.removed_events += int(np.count_nonzero(~mask))

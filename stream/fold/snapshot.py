@@ -14,6 +14,7 @@ import numpy as np
 from models.errors import RefusedError
 from stream.fold.cases import ActorCodes, Attribute, CaseIndex, Codes, plain
 from stream.fold.intake import Partition, State
+from stream.fold.patches import Patch
 from stream.fold.records import Attributes, Delta
 
 STATE_VERSION = 2
@@ -49,9 +50,19 @@ def dump_state(state: State) -> dict[str, Any]:
         "case_attributes": [[name, one.to_state()] for name, one in sorted(state.case_attributes.items())],
         "event_attributes": [[name, one.to_state()] for name, one in sorted(state.event_attributes.items())],
         "event_ids": [[case, sorted(ids)] for case, ids in sorted(state.event_ids.items())],
-        "partitions": [_dump_partition(name, one) for name, one in state.partitions.items()],
-        "counters": {name: getattr(state, name) for name in _COUNTERS},
+        "partitions": dump_partitions(state),
+        "counters": counters(state),
     }
+
+
+def counters(state: State) -> dict[str, int | bool | None]:
+    """The numbers that a state keeps beside its tables."""
+    return {name: getattr(state, name) for name in _COUNTERS}
+
+
+def dump_partitions(state: State) -> list[list[Any]]:
+    """Plain values of the partitions, with the records that wait behind a gap."""
+    return [_dump_partition(name, one) for name, one in state.partitions.items()]
 
 
 def load_state(table: dict[str, Any]) -> State:
@@ -103,6 +114,11 @@ def _load_partition(raw: list[Any], code: int) -> tuple[tuple[str, int], Partiti
 def encode(table: dict[str, Any]) -> bytes:
     """Bytes with the state version in front."""
     return msgspec.msgpack.encode({"version": STATE_VERSION, **table}, order="sorted", enc_hook=_plain)
+
+
+def encode_patches(some: list[Patch]) -> bytes:
+    """Changes of a state of this version; `stream.fold.patches.merged` applies them."""
+    return msgspec.msgpack.encode(some, enc_hook=_plain)
 
 
 def _plain(value: Any) -> Any:

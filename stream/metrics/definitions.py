@@ -79,7 +79,7 @@ def _stream() -> Iterator[Definition]:
     yield row("gauge", "gap_partitions", "partitions", "Source partitions with missing offsets; nothing is released.")
     yield row("gauge", "delta_timestamp_seconds", "seconds", "Broker's time of the last folded delta, since 1970.")
     yield row("gauge", "checkpoint_timestamp_seconds", "seconds", "When the state was last saved, since 1970.")
-    yield row("gauge", "checkpoint_bytes", "bytes", "Size of the newest checkpoint.")
+    yield row("gauge", "checkpoint_bytes", "bytes", "Size of the newest checkpoint, with the changes behind it.")
     yield row("gauge", "coordinator_active", "", "1 where this process decides releases, 0 where it stands by.")
     yield row("gauge", "build_info", "", "1, with the version of the program.", ("process", "version"))
 

@@ -87,7 +87,7 @@ class MetricsObserver:
             self.metrics.awaited(name, moments[-1] if moments else self._begun(service, name), moments)
         saved = service.checkpoints.newest()
         if saved is not None:
-            self.metrics.checkpoint(saved.st_size, saved.st_mtime)
+            self.metrics.checkpoint(saved.size, saved.saved)
         self._verdicts()
         self._budgets()
         self._held()
@@ -162,7 +162,7 @@ class MetricsObserver:
         self._held()
         saved = self._service.checkpoints.newest()
         if saved is not None:
-            self.metrics.checkpoint(saved.st_size)
+            self.metrics.checkpoint(saved.size)
 
 
 def _last_audits(pipeline: Pipeline, most: int) -> list[AuditDocument]:

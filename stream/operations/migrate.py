@@ -81,6 +81,7 @@ def migrate(settings: Settings, output: Path) -> list[Item]:
         for step in steps:
             if step.item.action == "rewrite":
                 step.rewrite()
+        checkpoint.Checkpoints(folder.checkpoints).sweep()  # what was rewritten holds the changes behind it
     finally:
         folder.close()
     return [step.item for step in steps]
@@ -96,7 +97,7 @@ def _steps(settings: Settings, output: Path, folder: OperatorFolder | None = Non
     for name in (checkpoint.PREVIOUS, checkpoint.CURRENT):  # what is left by a crash in between opens with both keys
         path = operator / "checkpoints" / name
         if path.exists():
-            yield _checkpoint(str(path), path.read_bytes(), keys, partial(_replace, folder, path), renewed)
+            yield _generation(path, keys, partial(_replace, folder, path))
     place = mirror_of(settings, output)
     if place is not None:
         yield from _mirrored(place, settings, keys)
@@ -132,6 +133,19 @@ def _release(sealed: bytes, keys: Keys) -> Sealed:
     if found.version > mirror.VERSION:
         raise Damaged(f"has version {found.version}, newer than {mirror.VERSION}, this program's")
     return found.body, found.version, found.protection
+
+
+def _generation(path: Path, keys: Keys, write: Callable[[bytes], None]) -> _Step:
+    """A whole state with the changes in the log beside it, which are in it when it was rewritten."""
+
+    def read() -> Sealed:
+        found = checkpoint.generation_at(path, keys, plain_too=True)
+        if found.fault:
+            raise Damaged(f"has a log that cannot be read to its end ({found.fault})")
+        return found.state, found.version, found.protection
+
+    item, state = _opened(str(path), STATE_VERSION, keys, read)
+    return _Step(item, lambda: write(seal(renewed(state), keys, checkpoint.FORMAT, STATE_VERSION)))
 
 
 def _checkpoint(

@@ -41,6 +41,7 @@ from stream.release.recovery import compare, publish_due, recover, supersede
 from stream.release.resource_roles import with_roles
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.release.verdict import Series
+from stream.runtime.keeper import StateKeeper
 from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.entries import ClaimEntry, NoteBody, NoteEntry
 from stream.storage.folder import OperatorFolder
@@ -88,6 +89,7 @@ class ReleaseService:
             key = self.folder.key() if given is None else key_from_text(given.get_secret_value())
             self.pseudonyms = Pseudonyms(key)
             self.checkpoints = _checkpoints(self.folder, settings)
+            self.keeper = StateKeeper(self.checkpoints)
             self.store = open_store(settings.store or output, ops, self.folder.path)
             self.mirror = mirror_of(settings, output, ops) if mirrored else None
             self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
@@ -281,9 +283,9 @@ class ReleaseService:
             roles = {self.pseudonyms.resource(name): role for name, role in roles.items()}
         return with_roles(log, roles, getattr(pipeline.spec.mechanism, "K", GROUP), pipeline.roles_shown)
 
-    def checkpoint(self, fold: Fold) -> None:
-        """Save the state between two records: every cut so far has its durable decision."""
-        self.checkpoints.save(SavedState("replay", fold.snapshot(), self.ledger.count()).encode())
+    def checkpoint(self, fold: Fold, *, whole: bool = False) -> None:
+        """Save the state between two records: every cut so far has its durable decision. `whole`: not as a change."""
+        self.keeper.save(fold, SavedState("replay", b"", self.ledger.count()), whole=whole)
         self.at(Failpoint.CHECKPOINTED)
 
     def fold_of(self, state: bytes) -> Fold:
@@ -313,7 +315,7 @@ class ReleaseService:
         """Erase cases (by pseudonym) everywhere but in what is published already; the report lists that."""
         report = erase(self, fold, cases)
         for _generation in range(2):  # the newest and the one before
-            self.checkpoint(fold)
+            self.checkpoint(fold, whole=True)
         return report
 
     def tail(self, fold: Fold, name: str) -> dict[str, int | None]:
@@ -457,12 +459,18 @@ def _checkpoints(folder: OperatorFolder, settings: Settings) -> Checkpoints:
         write=lambda path, data: ops.write(path, lambda target: _write(target, data)),
         fsync=ops.fsync,
         rename=ops.replace,
+        append=lambda path, data: ops.write(path, lambda target: _append(target, data)),
     )
     return Checkpoints(folder.checkpoints, settings.storage_keys, operations)
 
 
 def _write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
+
+
+def _append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
 
 
 def _with_attributes(log: EventLog, names: tuple[str, ...]) -> EventLog:

@@ -6,12 +6,14 @@ a daemon an array with one. The first byte tells them apart: MessagePack tags ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
 
 from models.errors import RefusedError
+from stream.fold.patches import merged
 
 Layout = Literal["replay", "daemon"]
 
@@ -40,6 +42,16 @@ class SavedState:
         position = -1 if self.position is None else self.position
         return msgspec.msgpack.encode(_OfDaemon(self.fold, position, self.ledger, self.epoch))
 
+    def after(self, changes: Sequence[bytes]) -> SavedState:
+        """The state after these changes (`SavedChange.encode`), in order."""
+        if not changes:
+            return self
+        found = [msgspec.msgpack.decode(one, type=SavedChange) for one in changes]
+        last = found[-1]
+        position = None if self.layout == "replay" else last.position
+        fold = merged(self.fold, [one.fold for one in found])
+        return replace(self, fold=fold, ledger=last.ledger, position=position, epoch=last.epoch)
+
     @classmethod
     def decode(cls, raw: bytes) -> SavedState:
         """The inverse of `encode`. RefusedError for bytes that are neither layout."""
@@ -54,6 +66,19 @@ class SavedState:
         except msgspec.DecodeError:
             pass
         raise RefusedError("the checkpoint cannot be read: these bytes are no saved state")
+
+
+class SavedChange(msgspec.Struct, array_like=True, frozen=True):
+    """What changed since the checkpoint before: of the fold (`Fold.changes`), and of all else what it is now."""
+
+    fold: bytes
+    ledger: int
+    position: int = -1
+    epoch: int = -1
+
+    def encode(self) -> bytes:
+        """The bytes of a change."""
+        return msgspec.msgpack.encode(self)
 
 
 class _OfReplay(msgspec.Struct, frozen=True):

@@ -9,13 +9,14 @@ from stream.fold import records, snapshot
 from stream.operations import backup
 from stream.release import manifest
 from stream.release.mechanisms import cohort_memory
-from stream.storage import ledger, mirror, variants
+from stream.storage import change_log, ledger, mirror, variants
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "upgrading.md").read_text(encoding="utf-8")
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line.startswith("| ")]
 WRITTEN = {
     "state in checkpoints": snapshot.STATE_VERSION,
+    "changes beside a checkpoint": change_log.VERSION,
     "ledger (`ledger.sqlite`, and its topic)": ledger.VERSION,
     "records of the delta topic": max(records.READABLE),
     "mirror": mirror.VERSION,

@@ -15,6 +15,8 @@ import pytest
 from stream.commands import execute as veilstream
 from stream.config import sources
 from stream.operations import backup as backups
+from stream.storage.change_log import logs
+from stream.storage.checkpoints import Checkpoints
 from stream.storage.folder import read_key
 from stream.storage.ledger import open_readonly
 from stream.testing import verifier
@@ -42,6 +44,21 @@ def test_a_release_that_was_sealed_and_has_no_number_yet_is_in_the_backup(world:
         replay(world, at=at_nth("sealed", 2, abort))
     assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz"), "--with-key"]) == 0
     restored(world)
+
+
+def test_changes_beside_a_checkpoint_are_in_the_backup(world: Path) -> None:
+    """The state is read back as it was, with its newest change."""
+    with pytest.raises(Aborted):
+        replay(world, at=at_nth("checkpointed", 4, abort))
+    folder = world / "out" / "operator" / "checkpoints"
+    before = Checkpoints(folder).load()
+    assert logs(folder)
+    assert veilstream(["backup", str(world / "out"), str(world / "b.tar.gz"), "--with-key"]) == 0
+    shutil.rmtree(world / "out" / "operator")
+    assert veilstream(["restore", str(world / "b.tar.gz"), str(world / "out")]) == 0
+    assert Checkpoints(folder).load() == before
+    replay(world)
+    assert verifier.verify(world / "out") == []
 
 
 def test_a_release_that_gets_its_number_meanwhile_is_in_the_backup_once(world: Path) -> None:

@@ -21,6 +21,7 @@ from stream.replay.log_source import log_facts, records_from_log
 from stream.runtime.service import ReleaseService, mirror_of
 from stream.storage import checkpoints as checkpoint
 from stream.storage import mirror
+from stream.storage.change_log import logs
 from stream.storage.checkpoints import CURRENT, PREVIOUS
 from stream.storage.envelope import header_of
 from tests.replay.crashing import configuration, sample
@@ -96,6 +97,7 @@ def test_a_storage_key_is_rotated(
     and nothing is left to do."""
     out = tmp_path / "out"
     expected = run(configured(tmp_path, before), out, log)
+    assert logs(out / "operator" / "checkpoints")
     both = configured(tmp_path, SECOND, before)
     untouched = contents(tmp_path)
     planned = asked(capsys, both, out, "--dry-run")
@@ -107,6 +109,7 @@ def test_a_storage_key_is_rotated(
     )
     assert {item["protection"] for item in planned if item["wanted"]} == {"former" if before else "plain"}
     assert asked(capsys, both, out) == planned
+    assert logs(out / "operator" / "checkpoints") == []  # under the former key; they are in the whole states now
     alone = configured(tmp_path, SECOND)
     assert {item["action"] for item in asked(capsys, alone, out, "--dry-run")} == {"keep"}
     assert state(load(alone), out) == expected

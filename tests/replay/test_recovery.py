@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import RefusedError
+from stream.storage.change_log import logs
 from stream.storage.ledger import open_readonly
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
@@ -62,6 +63,21 @@ def test_a_damaged_checkpoint_is_said_and_the_run_goes_on(world: Path, capsys: p
     config, log = str(world / "config3.toml"), str(world / "log.xes")
     assert execute(["replay", log, "-c", config, "-o", str(world / "out"), "--json"]) == 3
     assert "truncated or corrupt" in capsys.readouterr().err
+    assert verifier.decisions(world / "out") == before
+    assert verifier.verify(world / "out") == []
+
+
+def test_a_damaged_change_is_said_and_the_run_goes_on(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The state before it is used; the decisions behind it are those that the ledger has."""
+    from stream.commands import execute
+
+    replay(world)
+    before = verifier.decisions(world / "out")
+    newest = max(logs(world / "out" / "operator" / "checkpoints"), key=lambda path: path.stat().st_mtime_ns)
+    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    config, log = str(world / "config3.toml"), str(world / "log.xes")
+    assert execute(["replay", log, "-c", config, "-o", str(world / "out"), "--json"]) == 3
+    assert f"{newest.name}: change" in capsys.readouterr().err
     assert verifier.decisions(world / "out") == before
     assert verifier.verify(world / "out") == []
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import numpy as np
+import pytest
 
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, Heartbeat, Row
+from stream.storage.checkpoints import Checkpoints
 from stream.storage.saved_state import SavedState
 from tests.conftest import ROOT
 from tests.oracles.fold_runs import S
@@ -67,3 +70,32 @@ def test_a_record_of_before_says_nothing_of_its_log() -> None:
     list(fold.apply(5, msgspec.json.decode(old, type=Delta)))
     assert not fold.gap
     assert (fold.state.partitions["s", 0].hwm, fold.state.partitions["s", 0].log) == (3, "one")
+
+
+@pytest.mark.parametrize(("name", "key"), [("plain", None), ("encrypted", bytes(range(32)))])
+def test_the_first_changes_beside_a_checkpoint_are_read(name: str, key: bytes | None) -> None:
+    """A whole state of twelve cases with an event each, two cuts of six; then three changes: a second event of c0 and
+    the end of c1; a new case and one more event in another partition; and an event behind a gap there."""
+    loaded = Checkpoints(ROOT / "tests" / "fixtures" / "changes_1" / name, key).load()
+    assert loaded is not None
+    assert (loaded.generation, loaded.warning) == (0, "")
+    saved = SavedState.decode(loaded.state)
+    fold = Fold.restore(saved.fold)
+    assert (saved.position, saved.ledger, saved.epoch, fold.now) == (5, 15, 4, 30 * S)
+    book = fold.accounting("p")
+    assert (book["seen"], book["exposed"], book["pending"], book["cuts"], book["cases"]) == (16, 12, 4, 2, 13)
+    assert {key: (one.hwm, one.missing) for key, one in fold.state.partitions.items()} == {
+        ("s", 0): (13, None),
+        ("s", 1): (1, (2, 3)),
+    }
+    assert fold.state.index.names(13) == [*(f"c{i}" for i in range(12)), "new"]
+    assert fold.state.activity_names == ("a", "b", "z")
+    assert fold.state.resource_names == ("r1", "r2", "r3")
+    assert fold.state.events["time"].tolist() == [*(i * S for i in range(1, 13)), 20 * S, 21 * S, 22 * S, 19 * S]
+    assert np.flatnonzero(fold.state.cases["ended"]).tolist() == [1]
+    assert fold.state.cases["last"].tolist()[:3] == [20 * S, 21 * S, 19 * S]
+    assert fold.state.event_ids[0] == {"e0", "f0"}
+    assert fold.state.event_ids[2] == {"e2", "f2"}
+    assert list(fold.state.case_attributes["age"].values) == [*range(12), 70]
+    assert list(fold.state.case_attributes["kin"].values) == [True]
+    assert fold.state.event_attributes["ward"].dense(16).tolist() == [*[0] * 12, 1, -1, -1, -1]

@@ -43,12 +43,12 @@ def _(world: World, draw: Draw) -> None:
     accept_all(world)
 
 
-@kind("checkpoint-damaged", "the generation before is used, and said", place="quiet")
+@kind("checkpoint-damaged", "the generation or the change before is used, and said", place="quiet")
 def _(world: World, draw: Draw) -> None:
     with world.down(world.of("coordinator")):
         for host in HOSTS:
-            newest = world.site.output(host) / "operator" / "checkpoints" / "fold.checkpoint"
-            if newest.exists():
+            folder = world.site.output(host) / "operator" / "checkpoints"
+            for newest in [*folder.glob("fold.checkpoint"), *folder.glob("*.changes")][int(2 * draw.u) :][:1]:
                 data = bytearray(newest.read_bytes())
                 data[int(draw.u * len(data))] ^= 0xFF
                 newest.write_bytes(data)

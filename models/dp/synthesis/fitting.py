@@ -34,7 +34,10 @@ FAITH = 0.1
 """What the relative entropy of one case weighs."""
 
 STEPS = 200
-"""Of the solver."""
+"""Of the solver, at most; it ends where `LOOK` steps lessen the sum by less than a part of `ENOUGH`."""
+
+LOOK = 10
+ENOUGH = 1e-4
 
 LARGEST = 3.0
 """A step changes a number of cases by a factor of e^3 at most."""
@@ -95,8 +98,12 @@ def _steps(traces: Sequence[Variant], labels: int, bound: int) -> csr_array:
 
 def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:
     """The cases of each trace that fit the cells best, near the prior (all above 0)."""
-    cases, best, rate = prior, _sum(prior, prior, cells), 1e-3
-    for _ in range(STEPS):
+    cases, best, rate, before = prior, _sum(prior, prior, cells), 1e-3, np.inf
+    for step in range(STEPS):
+        if step % LOOK == 0:
+            if best >= before * (1 - ENOUGH):
+                break
+            before = best
         slope = FAITH * np.log(cases / prior)
         for part in cells:
             slope += part.of.T @ (part.misfit(cases) / part.deviation)

@@ -12,9 +12,8 @@ window seldom pass a threshold. Each release goes on from what all before it mad
   does not rise above its noise is given up, and others take its place (`_refill`). It reads noisy counts alone.
 
 Released are, of the same candidates, the counts of this release, and those of all so far; cells below some scales of
-their noise are dropped. The accumulated log is spread over drawn traces and fitted to the accumulated first level, as a
-single release is (`spreading`, `fitting`); the release of one window has candidates alone: its first level is mostly
-noise. Times (4) leave with the release only.
+their noise are dropped. In the accumulated log half of a cell's cases are
+the candidate, the others drawn traces that are nearest to it (`spreading`). Times (4) leave with the release only.
 
 What is NOT guaranteed: more than of one release. The operator's state holds true counts of open nodes of a tree.
 """
@@ -34,7 +33,6 @@ from models.dp.series import Accumulated, told
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal
 from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.contexts import UNIT, Level, Model, Steps
-from models.dp.synthesis.fitting import fit, follows, nearby
 from models.dp.synthesis.flows import balanced
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Table, Variant, only
@@ -220,20 +218,13 @@ class _Series:
     def accumulated(self, draw: Source) -> tuple[EventLog | None, dict[str, Any]]:
         """The log over all releases so far, and what is said of it."""
         counts = self.weights
-        shown = self._fitted(_rows(self.traces, counts.total, counts.draws, counts.scale), draw)
+        near = Spread.of(_rows(self.traces, counts.total, counts.draws, counts.scale), self.traces, self.drawn, draw)
+        shown = near.whole(near.cases, draw)
         said = told(counts.shape, counts, sum(counts.nodes))
         if _events(shown) > MAX_EVENTS:
             return None, {**said, "status": "too large"}
         rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]
         return assembled(self.alphabet, [variant for variant, _ in shown], rows, draw), {**said, "status": "ok"}
-
-    def _fitted(self, cells: list[tuple[Variant, int]], draw: Source) -> list[tuple[Variant, int]]:
-        """The cases of some cells, spread over drawn traces and fitted to the first level over all releases too."""
-        near, known = Spread.of(cells, self.traces, self.drawn, draw), dict(cells)
-        counts = np.asarray([known.get(trace, 0) for trace in self.traces], dtype=np.int64)
-        noise = self.weights.scale * np.sqrt(self.weights.draws)
-        follow = follows(near, self._level(1), self.labels, self.design.case_weight)
-        return fit(near, [nearby(near, counts, noise), follow], draw)
 
     def state(self) -> dict[str, Any]:
         """JSON-able."""

@@ -18,6 +18,8 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -59,8 +61,10 @@ def measure(names: list[str] | tuple[str, ...], epsilons: list[str] | tuple[str,
         results[name] = {"itself": _shown(log, log), "support": _shown(log, _support(log))}
         for epsilon in epsilons:
             terms = {"epsilon": epsilon, "delta_dp": DELTA}
-            design = synthetic.Design(activities=tuple(log.activity.values))
-            timed = synthetic.Design(activities=design.activities, bounds=Bounds(30 * DAY_MS))
+            labels = tuple(log.activity.values)
+            order = synthetic.usual_order(Fraction(epsilon), labels)
+            design = synthetic.Design(activities=labels, order=order)
+            timed = replace(design, bounds=Bounds(30 * DAY_MS))
             results[name][epsilon] = {
                 "dp-variants": _mean(log, _variants(log, terms), rounds),
                 "dp-synthetic": _mean(log, _synthetic(log, terms, design), rounds),

@@ -8,9 +8,11 @@ add up to epsilon, deltas to delta_dp). Stages 0 and 1 spend the delta, half eac
 
 0. Labels, unless `activities` declares them (`synthesis.labels`). Events of other labels are dropped, case by case.
 1. Frequent variants: noisy counts above the threshold of dp-variants (`models.dp.counts`).
-2. Context model of the cases whose variant stage 1 did not give (`synthesis.contexts`).
+2. Context model of the cases whose variant stage 1 did not give (`synthesis.contexts`); noise that does not fit is
+   taken out of its first level (`synthesis.flows`).
 3. Re-weighting: how many cases are nearest to each of stage 1's variants, of the declared candidates, and of traces
-   that stand for a large sample of the model (`synthesis.candidates`). These traces with these counts are the release.
+   that stand for a large sample of the model (`synthesis.candidates`). These counts are spread over drawn traces near
+   them (`synthesis.spreading`) and fitted to the counts of stage 2 too (`synthesis.fitting`): the release.
 4. Times, where bounds are declared (`synthesis.times`).
 
 What is NOT guaranteed: a released case is no person's case, and its variant may be one that nobody had. Declared
@@ -32,6 +34,9 @@ from models.dp.counts import release_counts, rule_of
 from models.dp.noise import Source, checked_scale, scale_for, secure
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, least_count
 from models.dp.synthesis import candidates, contexts, labels, times
+from models.dp.synthesis.fitting import fit, follows, nearby
+from models.dp.synthesis.flows import balanced
+from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Table, Variant, only
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints
@@ -141,6 +146,12 @@ class Design:
         return self.shares or Shares.usual(labels=self.activities is None, times=self.bounds is not None)
 
 
+def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
+    """The default order of the model, by what is public: 2 from a hundredth of epsilon for each declared label on, else
+    1 (one level then has all of the model's epsilon); 2 where labels are selected, since few are."""
+    return 1 if activities is not None and 100 * epsilon < len(set(activities)) else 2
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Exact epsilon of each stage, and the delta of the two that select."""
@@ -210,9 +221,10 @@ def release_synthetic(
     alphabet, kept, table = chosen_labels(log, plan, budget, terms, source, cases)
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, plan, budget, terms, source)
-    listed, extended = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
+    listed, extended, drawn = candidate_list(levels, frequent, alphabet, plan, budget, terms, source)
     counts = candidates.reweigh(table, listed, budget.weights, source, cases_per_person)
-    released = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
+    scale = scale_for(cases_per_person, budget.weights)
+    released = _fitted(listed, counts, drawn, frequent, levels[0], len(alphabet), plan.case_weight, scale, source)
     events = sum(len(variant) * n for variant, n in released)
     if events > MAX_EVENTS:
         raise BoundError(f"the noisy counts add up to {events} events: raise epsilon")
@@ -268,18 +280,37 @@ def candidate_list(
     budget: Budget,
     terms: Terms,
     draw: Source,
-) -> tuple[list[Variant], tuple[str, ...]]:
+) -> tuple[list[Variant], tuple[str, ...], dict[Variant, int]]:
     """What stage 3 counts, each trace once, and the alphabet with the labels of given candidates behind it. It reads
     outputs of earlier stages and what is declared, never the log."""
     extended = (*alphabet, *sorted({label for trace in design.given for label in trace} - set(alphabet)))
     place = {label: code for code, label in enumerate(extended)}
     given = [tuple(place[label] for label in trace) for trace in design.given]
     listed = list(dict.fromkeys([*frequent, *given]))
-    drawn = contexts.Model.of(levels, len(alphabet)).sample(design.sample, design.max_length, draw)
-    cases = sum(frequent.values()) + contexts.cases(levels[0], drawn, len(alphabet), design.case_weight)
+    fitted = [balanced(levels[0]), *levels[1:]]
+    drawn = contexts.Model.of(fitted, len(alphabet)).sample(design.sample, design.max_length, draw)
+    cases = sum(frequent.values()) + contexts.cases(fitted[0], drawn, len(alphabet), design.case_weight)
     scale = scale_for(terms.cases_per_person, budget.weights)
     most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
-    return listed + candidates.representative(drawn, listed, most), extended
+    return listed + candidates.representative(drawn, listed, most), extended, drawn
+
+
+def _fitted(
+    listed: Sequence[Variant],
+    counts: Ints,
+    drawn: Mapping[Variant, int],
+    frequent: Mapping[Variant, int],
+    level: contexts.Level,
+    labels: int,
+    bound: int,
+    scale: float,
+    draw: Source,
+) -> list[tuple[Variant, int]]:
+    """Cases of each released trace: those of stage 3, spread over drawn traces and fitted to the first level too."""
+    shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
+    near = Spread.of(shown, listed, drawn, draw, frequent)
+    weights = nearby(near, counts, np.full(len(counts), scale))
+    return fit(near, [weights, follows(near, level, labels, bound, frequent)], draw)
 
 
 def release_times(

@@ -253,38 +253,6 @@ def test_what_is_released_of_cells() -> None:
     assert small == [((1,), 1)]
 
 
-def test_half_of_a_cell_is_spread_over_drawn_traces_that_are_nearest_to_it() -> None:
-    """The larger half where it is odd; a cell that the model gave nothing for keeps all."""
-    one = _filled(_design(), [(0, 1), (2,), (1, 1, 1)], [0] * 3, [1] * 3)
-    one.drawn = {(0, 1, 0): 3, (0, 1, 1): 1, (2, 2): 4, (): 9}
-    for variant in one.drawn:
-        if variant:
-            nearest = min(range(3), key=lambda place, v=variant: (distance(v, one.traces[place]), place))
-            assert one.traces[nearest] == ((2,) if variant == (2, 2) else (0, 1))
-    source = Known()
-    found = dict(one._spread([((0, 1), 801), ((2,), 6), ((1, 1, 1), 5)], source))
-    assert (found[0, 1], found[2,], found[2, 2], found[1, 1, 1]) == (400, 3, 3, 5)
-    assert found[0, 1, 0] + found[0, 1, 1] == 401
-    assert abs(found[0, 1, 0] / 401 - 3 / 4) < 0.1
-    assert set(found) == {(0, 1), (2,), (2, 2), (1, 1, 1), (0, 1, 0), (0, 1, 1)}
-    assert source.words_asked[-2:] == [401, 3]
-    assert one._spread([], source) == []
-    one.drawn = {(0, 1): 5}
-    assert one._spread([((0, 1), 9)], source) == [((0, 1), 9)]
-
-
-def test_a_random_part_of_the_sample_is_spread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many traces as are compared, in the order of a random permutation."""
-    monkeypatch.setattr(series, "SPREAD", 3)
-    one = _filled(_design(), [(0, 1)], [0], [1])
-    one.drawn = {(0, 1, 0): 50, (0, 1, 1): 1, (0, 1, 2): 2}
-    found = dict(one._spread([((0, 1), 400)], Known(backwards=True)))
-    assert set(found) == {(0, 1), (0, 1, 1), (0, 1, 2)}
-    monkeypatch.setattr(series, "SPREAD", 2)
-    found = dict(one._spread([((0, 1), 400)], Known(backwards=True)))
-    assert found == {(0, 1): 200, (0, 1, 2): 200}
-
-
 GIVEN = (("a", "b"), ("c",))
 
 

@@ -140,8 +140,8 @@ def test_candidates_made_of_raw_cases_are_caught(monkeypatch: pytest.MonkeyPatch
         return model(table, *rest)
 
     def leaky(*arguments: Any) -> Any:
-        listed, alphabet = plain(*arguments)
-        return list(dict.fromkeys([*raw[-1].variants, *listed])), alphabet
+        listed, *rest = plain(*arguments)
+        return list(dict.fromkeys([*raw[-1].variants, *listed])), *rest
 
     monkeypatch.setattr(synthetic, "residual_model", noted)
     monkeypatch.setattr(synthetic, "candidate_list", leaky)

@@ -12,9 +12,8 @@ window seldom pass a threshold. Each release goes on from what all before it mad
   does not rise above its noise is given up, and others take its place (`_refill`). It reads noisy counts alone.
 
 Released are, of the same candidates, the counts of this release, and those of all so far; cells below some scales of
-their noise are dropped. Few candidates stand for many traces, so in the accumulated log half of a cell's cases are the
-candidate, the others traces that the model gave and that are nearest to it (`_spread`): on 24 weekly releases of BPIC
-2012 the DFG error falls by a tenth, for .02 of similarity. Times (4) leave with the release only.
+their noise are dropped. In the accumulated log half of a cell's cases are
+the candidate, the others drawn traces that are nearest to it (`spreading`). Times (4) leave with the release only.
 
 What is NOT guaranteed: more than of one release. The operator's state holds true counts of open nodes of a tree.
 """
@@ -22,7 +21,6 @@ What is NOT guaranteed: more than of one release. The operator's state holds tru
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +33,8 @@ from models.dp.series import Accumulated, told
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal
 from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.contexts import UNIT, Level, Model, Steps
+from models.dp.synthesis.flows import balanced
+from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Table, Variant, only
 from models.dp.synthetic import Budget, Design, release_times
 from models.errors import InputError
@@ -43,14 +43,9 @@ from models.eventlog import EventLog, Ints
 CASES_A_CELL = 2.0
 """Cases that a candidate needs on average, in scales of the noise of its count over all releases."""
 
-SPREAD = 2_000
-"""Traces drawn from the model among which the cases of a cell are spread: half a million distances a release."""
-
 DROP = 2.0
-"""Cells of the model below so many scales of their noise count as 0. What is rare passes later, since counts grow
-faster than their noise; a context that is opened by noise alone stays. On 24 weekly releases of BPIC 2012, 488 of whose
-625 pairs of labels never follow each other, the first level is off by .25 at 1.5 scales, and by .20 at 2 (three
-series). At 3 it is off by .12, but ends are dropped too: in one of the three, a seventh of the traces never end."""
+"""Cells of the model below so many scales of their noise open no context, and those of longer contexts count as 0. What
+is rare passes later, since counts grow faster than their noise; a context that is opened by noise alone stays."""
 
 PATIENCE = 3
 """Releases after which a candidate that has not risen above its noise is given up."""
@@ -201,7 +196,8 @@ class _Series:
         self.weights.keep(keep)
         self.traces = [trace for trace, kept in zip(self.traces, keep.tolist(), strict=True) if kept]
         levels = [self._level(order) for order in range(1, self.design.order + 1)]
-        drawn = Model.of(levels, self.labels, DROP).sample(self.design.sample, self.design.max_length, draw)
+        fitted = [balanced(levels[0]), *levels[1:]]
+        drawn = Model.of(fitted, self.labels, DROP).sample(self.design.sample, self.design.max_length, draw)
         self.drawn = drawn
         cases = contexts.cases(levels[0], drawn, self.labels, self.design.case_weight)
         scale = self.weights.scale * math.sqrt(sum(self.weights.nodes) + 1)
@@ -222,32 +218,13 @@ class _Series:
     def accumulated(self, draw: Source) -> tuple[EventLog | None, dict[str, Any]]:
         """The log over all releases so far, and what is said of it."""
         counts = self.weights
-        shown = self._spread(_rows(self.traces, counts.total, counts.draws, counts.scale), draw)
+        near = Spread.of(_rows(self.traces, counts.total, counts.draws, counts.scale), self.traces, self.drawn, draw)
+        shown = near.whole(near.cases, draw)
         said = told(counts.shape, counts, sum(counts.nodes))
         if _events(shown) > MAX_EVENTS:
             return None, {**said, "status": "too large"}
         rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]
         return assembled(self.alphabet, [variant for variant, _ in shown], rows, draw), {**said, "status": "ok"}
-
-    def _spread(self, shown: list[tuple[Variant, int]], draw: Source) -> list[tuple[Variant, int]]:
-        """Half of each cell's cases as its candidate, the others as drawn traces of the cell, where it has some."""
-        if not shown:
-            return []
-        pool = [variant for variant, n in self.drawn.items() if variant for _ in range(n)]
-        pool = [pool[place] for place in draw.permutation(len(pool))[:SPREAD].tolist()]
-        distinct = list(dict.fromkeys(pool))
-        cell = dict(zip(distinct, candidates.nearest(distinct, self.traces).tolist(), strict=True))
-        own: dict[Variant, list[Variant]] = {}
-        for variant in pool:
-            own.setdefault(self.traces[cell[variant]], []).append(variant)
-        found: Counter[Variant] = Counter()
-        for trace, count in shown:
-            here = own.get(trace, [])
-            others = count - count // 2 if here else 0
-            found[trace] += count - others
-            places = draw.words(others) % np.uint64(len(here)) if here else ()
-            found.update(here[int(place)] for place in places)
-        return list(found.items())
 
     def state(self) -> dict[str, Any]:
         """JSON-able."""

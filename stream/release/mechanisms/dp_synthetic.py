@@ -50,8 +50,9 @@ class DpSynthetic(Mechanism):
     """of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`. By default a fifth for labels and
     three tenths for times where these stages run; of the rest a tenth for variants, and half of what is left each for
     the model and the weights"""
-    order: int = Field(default=2, ge=1)
-    """labels of a case that say what follows"""
+    order: int | None = Field(default=None, ge=1)
+    """labels of a case that say what follows. By default 2, and 1 where epsilon is less than a hundredth for each
+    declared activity"""
     case_weight: int = Field(default=4, ge=1)
     """the most that one case adds to a level of the model: steps of longer cases weigh less"""
     traces: int = Field(default=1_000, ge=1)
@@ -102,7 +103,7 @@ class DpSynthetic(Mechanism):
         return synthetic.Design(
             activities=self.activities,
             max_labels=self.max_labels,
-            order=self.order,
+            order=self.order or synthetic.usual_order(self.epsilon, self.activities),
             case_weight=self.case_weight,
             candidates=self.traces,
             max_length=self.max_length,
@@ -182,7 +183,7 @@ class DpSynthetic(Mechanism):
     def _public(self, design: synthetic.Design) -> dict[str, Any]:
         """What the manifest says beside the parameters: nothing of it is read off the data."""
         shares = {stage: float(getattr(design.split, stage)) for stage in synthetic.STAGES}
-        said: dict[str, Any] = {"synthetic": True, "shares_used": shares}
+        said: dict[str, Any] = {"synthetic": True, "shares_used": shares, "order_used": design.order}
         said |= synthetic.Budget.of(self.terms(), design).thresholds(self.terms(), design)
         if self.candidates is not None:
             said["candidates_sha256"] = _public_traces(self.candidates)[1]

@@ -1,0 +1,128 @@
+"""What making noisy counts fit each other is worth: steps of dp-synthetic on the same noisy answers.
+
+Run `python -m benchmarks.fits --json`. Means over `--rounds` draws from the cryptographic source, delta_dp 1e-6,
+activities declared, defaults otherwise. `first level`: total variation between the relative frequencies of the true and
+of the noisy first level, where cells below 1.5 scales are 0 (`dropped`), and where what enters a label leaves it
+(`balanced`). Similarity and DFG error of the release of candidates alone where the model is of either level
+(`candidates, dropped` and `candidates, balanced`), with their cases spread (`spread`), and fitted (`fitted`: the
+release). `order`: 1 and 2. Logs: the folder VEILSTREAM_LOGS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from connectors import read_log
+from models.dp.noise import Source, scale_for, secure
+from models.dp.strict import Terms
+from models.dp.synthesis import candidates, contexts
+from models.dp.synthesis.fitting import fit, follows, nearby
+from models.dp.synthesis.flows import balanced
+from models.dp.synthesis.spreading import Spread
+from models.dp.synthesis.table import Table, Variant
+from models.dp.synthetic import CASES_A_CELL, Budget, Design, frequent_variants, residual_model
+from models.utility.similarity import dfg_error, similarity
+
+LOGS = ("sepsis", "bpic2012", "bpic2013-incidents", "bpic2012-app", "urineweginfectie")
+ROOT = Path(__file__).resolve().parent.parent
+DROP = 1.5
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="JSON on stdout (always on)")
+    parser.add_argument("--log", action="append", choices=LOGS, help="only this log; repeatable")
+    parser.add_argument("--epsilon", action="append", help="only this epsilon; repeatable")
+    parser.add_argument("--order", action="append", type=int, help="only this order; repeatable")
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args()
+    folder = Path(os.environ.get("VEILSTREAM_LOGS", ROOT.parent / "shared" / "logs"))
+    found: dict[str, Any] = {}
+    for name in asked.log or LOGS:
+        log = read_log(folder / f"{name}.xes.gz")
+        table = Table.of(log, sorted(map(str, log.activity.values)))
+        for epsilon in asked.epsilon or ("1", "0.1"):
+            for order in asked.order or (1, 2):
+                rows = [_round(table, epsilon, order) for _ in range(asked.rounds)]
+                found[f"{name}, epsilon {epsilon}, order {order}"] = {
+                    step: [round(fmean(one), 4) for one in zip(*(row[step] for row in rows), strict=True)]
+                    for step in rows[0]
+                }
+    print(json.dumps(found, indent=1))
+
+
+def _round(table: Table, epsilon: str, order: int) -> dict[str, tuple[float, ...]]:
+    """The figures of one draw of stages 1 and 2, and of one of stage 3 for each model."""
+    source, terms = secure(), Terms.of(epsilon, "1e-6")
+    design = Design(activities=table.alphabet, order=order)
+    budget = Budget.of(terms, design)
+    frequent = frequent_variants(table, budget, terms, source)
+    levels = residual_model(table, frequent, design, budget, terms, source)
+    firsts = {"dropped": _dropped(levels[0]), "balanced": balanced(levels[0])}
+    rows: dict[str, tuple[float, ...]] = {}
+    for name, first in firsts.items():
+        rows[f"first level, {name}"] = (_level_error(table, frequent, first, design),)
+        drawn = contexts.Model.of([first, *levels[1:]], len(table.alphabet)).sample(
+            design.sample, design.max_length, source
+        )
+        listed, counts = _weights(table, frequent, first, drawn, design, budget, source)
+        scale = np.full(len(counts), scale_for(1, budget.weights))
+        shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
+        rows[f"candidates, {name}"] = _near(table, shown)
+    near = Spread.of(shown, listed, drawn, source, frequent)
+    rows["spread"] = _near(table, near.whole(near.cases, source))
+    cells = [nearby(near, counts, scale), follows(near, levels[0], len(table.alphabet), design.case_weight, frequent)]
+    rows["fitted"] = _near(table, fit(near, cells, source))
+    return rows
+
+
+def _dropped(level: contexts.Level) -> contexts.Level:
+    cells = np.where(level.cells >= DROP * level.scale[:, None], level.cells, 0)
+    return replace(level, cells=cells, scale=np.zeros(len(level.scale)))
+
+
+def _weights(
+    table: Table,
+    frequent: dict[Variant, int],
+    first: contexts.Level,
+    drawn: dict[Variant, int],
+    design: Design,
+    budget: Budget,
+    source: Source,
+) -> tuple[list[Variant], Any]:
+    """Stage 3 with the candidates of a sample."""
+    cases = sum(frequent.values()) + contexts.cases(first, drawn, len(table.alphabet), design.case_weight)
+    most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale_for(1, budget.weights))), 1))
+    listed = [*frequent, *candidates.representative(drawn, list(frequent), most)]
+    return listed, candidates.reweigh(table, listed, budget.weights, source)
+
+
+def _level_error(table: Table, frequent: dict[Variant, int], level: contexts.Level, design: Design) -> float:
+    """Total variation of relative frequencies; 1 for a level of nothing."""
+    variants, counts = table.without(frequent)
+    steps = contexts.Steps.of(variants, len(table.alphabet))
+    each = np.asarray([contexts.case_weight(len(variant), design.case_weight) for variant in variants]) * counts
+    true = contexts.true_cells(steps, each[steps.variant], level.contexts, 1)
+    if not level.cells.any():
+        return 1.0
+    return float(0.5 * np.abs(true / true.sum() - level.cells / level.cells.sum()).sum())
+
+
+def _near(table: Table, shown: list[tuple[Variant, int]]) -> tuple[float, float]:
+    """Similarity and DFG error."""
+    true, there = Counter(dict(zip(table.variants, table.counts.tolist(), strict=True))), Counter(dict(shown))
+    return (similarity(true, there), dfg_error(true, there)) if there else (0.0, 1.0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""Cases of the released traces, fitted to all noisy cells together: those of the weights and of the first level.
+
+The weights say how many cases are near each candidate, the first level how often each label follows each. Both are
+noisy counts of the same cases. The fitted cases are those with the least
+
+    sum over cells of ((what the cases give - noisy count) / its standard deviation)^2 / 2 + FAITH KL(cases, prior),
+
+where the prior is what spreading alone gives (`models.dp.synthesis.spreading`) and KL is the relative entropy of
+positive measures. It is found by exponentiated gradients (Kivinen and Warmuth 1997) with a step that halves until the
+sum falls; a trace that the prior has stays positive. It reads noisy counts alone: post-processing.
+
+What is NOT guaranteed: that the true cases have the least sum, or that it is reached: `STEPS` bound the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from models.dp.noise import Source
+from models.dp.synthesis.contexts import UNIT, Level, Steps, case_weight
+from models.dp.synthesis.spreading import Spread
+from models.dp.synthesis.table import Variant
+from models.eventlog import Ints
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+FAITH = 0.1
+"""What the relative entropy of one case weighs."""
+
+STEPS = 200
+"""Of the solver, at most; it ends where `LOOK` steps lessen the sum by less than a part of `ENOUGH`."""
+
+LOOK = 10
+ENOUGH = 1e-4
+
+LARGEST = 3.0
+"""A step changes a number of cases by a factor of e^3 at most."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Noisy counts that cases give: `of` (cells x traces) what a case of each trace adds; `noisy`: float64[cells];
+    `deviation`: of the noise of each, in the same unit."""
+
+    of: csr_array
+    noisy: Floats
+    deviation: Floats
+
+    def misfit(self, cases: Floats) -> Floats:
+        """float64[cells], in standard deviations."""
+        return np.asarray((self.of @ cases - self.noisy) / self.deviation)
+
+
+def fit(near: Spread, cells: Sequence[Cells], draw: Source) -> list[tuple[Variant, int]]:
+    """The traces of a spread with whole numbers of fitted cases."""
+    return near.whole(fitted(near.cases, cells), draw) if near.traces else []
+
+
+def follows(near: Spread, level: Level, labels: int, bound: int, known: Mapping[Variant, int] | None = None) -> Cells:
+    """The first level, with the cases of the frequent variants, which the model did not see, by their noisy counts; of
+    it the cells that some trace has."""
+    noisy = level.cells.astype(np.float64).ravel() / UNIT
+    if known:
+        noisy += _steps(list(known), labels, bound) @ np.asarray(list(known.values()), dtype=np.float64)
+    deviation = np.repeat(level.scale, labels + 1) / UNIT * np.sqrt(2.0)
+    of = _steps(near.traces, labels, bound)
+    taken = np.unique(of.nonzero()[0])
+    return Cells(of[taken], noisy[taken], deviation[taken])
+
+
+def nearby(near: Spread, counts: Ints, scale: Floats) -> Cells:
+    """The weights: noisy counts of the candidates' cells and the scale of the noise of each."""
+    from scipy.sparse import csr_array
+
+    place = np.arange(len(near.traces))
+    of = csr_array((np.ones(len(place)), (near.cell, place)), shape=(len(counts), len(place)))
+    return Cells(of, counts.astype(np.float64), scale * np.sqrt(2.0))
+
+
+def _steps(traces: Sequence[Variant], labels: int, bound: int) -> csr_array:
+    """[(A + 1)^2, traces]: weight of each step in a case of each trace; none of a trace with labels beyond A."""
+    from scipy.sparse import csr_array
+
+    steps = Steps.of([trace if max(trace, default=0) < labels else () for trace in traces], labels)
+    units = [case_weight(len(trace), bound) * (max(trace, default=0) < labels) for trace in traces]
+    weights = np.asarray(units, dtype=np.float64) / UNIT
+    place = steps.before * (labels + 1) + steps.after
+    return csr_array((weights[steps.variant], (place, steps.variant)), shape=((labels + 1) ** 2, len(traces)))
+
+
+def fitted(prior: Floats, cells: Sequence[Cells]) -> Floats:
+    """The cases of each trace that fit the cells best, near the prior (all above 0)."""
+    cases, best, rate, before = prior, _sum(prior, prior, cells), 1e-3, np.inf
+    for step in range(STEPS):
+        if step % LOOK == 0:
+            if best >= before * (1 - ENOUGH):
+                break
+            before = best
+        slope = FAITH * np.log(cases / prior)
+        for part in cells:
+            slope += part.of.T @ (part.misfit(cases) / part.deviation)
+        while rate > 1e-12:
+            tried = cases * np.exp(np.clip(-rate * slope, -LARGEST, LARGEST))
+            found = _sum(tried, prior, cells)
+            if found <= best:
+                cases, best = tried, found
+                break
+            rate /= 2
+        rate *= 1.3
+    return cases
+
+
+def _sum(cases: Floats, prior: Floats, cells: Sequence[Cells]) -> float:
+    entropy = float((cases * np.log(cases / prior) - cases + prior).sum())
+    return FAITH * entropy + sum(0.5 * float((part.misfit(cases) ** 2).sum()) for part in cells)

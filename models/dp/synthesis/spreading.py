@@ -1,0 +1,76 @@
+"""Cases of a cell as several traces: few candidates stand for many cases, and the model gave traces near each of them.
+
+A cell counts the cases that are nearest to its candidate. Not all of them are that candidate: of a frequent variant its
+own noisy count is known and is kept; of another candidate half is kept. The others leave as drawn traces that are
+nearest to the candidate, where the model gave some. It reads the outputs of earlier stages alone: post-processing.
+
+What is NOT guaranteed: that a trace that was drawn is one that somebody had.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from models.dp.noise import Source
+from models.dp.synthesis import candidates
+from models.dp.synthesis.table import Variant
+from models.eventlog import Ints
+
+POOL = 2_000
+"""Drawn traces among which the cases of all cells are spread: two million distances at most."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Traces, each once, those of a cell one after another: `cell`: place of the candidate that each is nearest to, or
+    is; `cases`: float64, above 0."""
+
+    traces: tuple[Variant, ...]
+    cell: Ints
+    cases: Floats
+
+    @classmethod
+    def of(
+        cls,
+        shown: Sequence[tuple[Variant, int]],
+        listed: Sequence[Variant],
+        drawn: Mapping[Variant, int],
+        draw: Source,
+        known: Mapping[Variant, int] | None = None,
+    ) -> Spread:
+        """`shown`: candidates of `listed` with the cases of their cells; `drawn`: traces of the model, by how often
+        each was drawn; `known`: noisy counts of the frequent variants."""
+        near, place = _near(listed, drawn, draw), {trace: number for number, trace in enumerate(listed)}
+        rows: list[tuple[Variant, int, float]] = []
+        for trace, count in shown:
+            here = near.get(place[trace], Counter())
+            others = {variant: n for variant, n in here.items() if variant != trace}
+            kept = min((known or {}).get(trace, count / 2), count) if others else count
+            cases = {trace: kept, **{v: (count - kept) * n / sum(others.values()) for v, n in others.items()}}
+            rows += [(variant, place[trace], float(n)) for variant, n in cases.items() if n]
+        traces, cells, found = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(traces, np.asarray(cells, dtype=np.int64), np.asarray(found, dtype=np.float64))
+
+    def whole(self, cases: Floats, draw: Source) -> list[tuple[Variant, int]]:
+        """The traces with whole numbers of such cases: rounded so that cells, and all together, keep their sums to
+        within one; each number is on average what it was."""
+        uniform = float(draw.words(1)[0] >> np.uint64(11)) * 2.0**-53
+        upto = np.floor(np.concatenate(([0.0], np.cumsum(cases))) + uniform).astype(np.int64)
+        return [(trace, n) for trace, n in zip(self.traces, np.diff(upto).tolist(), strict=True) if n]
+
+
+def _near(listed: Sequence[Variant], drawn: Mapping[Variant, int], draw: Source) -> dict[int, Counter[Variant]]:
+    """Some of the drawn traces, by the place of the candidate that is nearest to each."""
+    pool = [variant for variant, n in drawn.items() if variant for _ in range(n)] if listed else []
+    some = Counter(pool[place] for place in draw.permutation(len(pool))[:POOL].tolist())
+    near: dict[int, Counter[Variant]] = {}
+    for variant, cell in zip(some, candidates.nearest(list(some), listed).tolist(), strict=True):
+        near.setdefault(cell, Counter())[variant] = some[variant]
+    return near

@@ -1,0 +1,147 @@
+"""Cases of released traces: spread over drawn traces, fitted to all noisy cells, and made whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+
+from models.dp.synthesis import fitting, spreading
+from models.dp.synthesis.contexts import UNIT, Level
+from models.dp.synthesis.fitting import Cells, fit, fitted, follows, nearby
+from models.dp.synthesis.spreading import Spread
+from tests.unit.known_noise import Known
+
+AB, C, BBB = (0, 1), (2,), (1, 1, 1)
+NONE = np.zeros(0)
+
+
+def by_trace(near: Spread) -> dict[tuple[int, ...], tuple[int, float]]:
+    """Cell and cases of each trace."""
+    found = dict(zip(near.traces, zip(near.cell.tolist(), near.cases.tolist(), strict=True), strict=True))
+    assert len(found) == len(near.traces)
+    return found
+
+
+def test_half_of_a_cell_is_spread_over_the_drawn_traces_that_are_nearest_to_it() -> None:
+    """In proportion to how often each was drawn; a cell that the model gave nothing for keeps all."""
+    drawn = {(0, 1, 0): 3, (0, 1, 1): 1, (2, 2): 4, (): 9, AB: 5}
+    near = Spread.of([(AB, 801), (C, 6), (BBB, 5)], [AB, C, BBB], drawn, Known())
+    assert by_trace(near) == {
+        AB: (0, 400.5), (0, 1, 0): (0, 400.5 * 3 / 4), (0, 1, 1): (0, 400.5 / 4),
+        C: (1, 3.0), (2, 2): (1, 3.0),
+        BBB: (2, 5.0),
+    }  # fmt: skip
+    assert near.cell.tolist() == sorted(near.cell.tolist())
+
+
+def test_a_frequent_variant_keeps_its_own_count() -> None:
+    """As far as its cell has so many; where that is all, nothing is spread."""
+    drawn = {(0, 1, 0): 1, (2, 2): 1, (1, 1, 1, 1): 1}
+    near = Spread.of([(AB, 100), (C, 10), (BBB, 9)], [AB, C, BBB], drawn, Known(), {AB: 70, C: 30})
+    assert by_trace(near) == {
+        AB: (0, 70.0), (0, 1, 0): (0, 30.0), C: (1, 10.0), BBB: (2, 4.5), (1, 1, 1, 1): (2, 4.5)
+    }  # fmt: skip
+
+
+def test_cells_that_were_dropped_have_no_trace() -> None:
+    """A drawn trace that is nearest to one of them is not released; without cells nothing is."""
+    near = Spread.of([(C, 6)], [AB, C], {(0, 1, 1): 5, (2, 2): 1}, Known())
+    assert by_trace(near) == {C: (1, 3.0), (2, 2): (1, 3.0)}
+    empty = Spread.of([], [AB], {(0, 1, 1): 5}, Known())
+    assert (empty.traces, len(empty.cell), len(empty.cases)) == ((), 0, 0)
+    assert fit(empty, [], Known()) == []
+    assert by_trace(Spread.of([(AB, 3)], [AB], {}, Known())) == {AB: (0, 3.0)}
+
+
+def test_a_part_of_the_drawn_traces_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there is time for, each as likely."""
+    monkeypatch.setattr(spreading, "POOL", 3)
+    near = Spread.of([(AB, 400)], [AB], {(0, 1, 0): 50, (0, 1, 1): 1, (0, 1, 2): 2}, Known())
+    assert set(near.traces) <= {AB, (0, 1, 0), (0, 1, 1), (0, 1, 2)}
+    assert near.cases.sum() == pytest.approx(400)
+    assert len(near.traces) <= 4
+
+
+class Uniform(Known):
+    """One number between 0 and 1."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        object.__setattr__(self, "value", value)
+
+    def words(self, size: int) -> np.ndarray:
+        return np.full(size, int(self.value * 2**53) << 11, dtype=np.uint64)
+
+
+def test_whole_numbers_keep_their_sums() -> None:
+    """Of every run of traces to within one; and on average over the draws each is what it was."""
+    cases = np.asarray([0.3, 2.5, 0.1, 0.1, 7.0, 0.75])
+    near = Spread(tuple((place,) for place in range(6)), np.zeros(6, dtype=np.int64), cases)
+    total = np.zeros(6)
+    for step in range(1000):
+        found = dict(near.whole(cases, Uniform((step + 0.5) / 1000)))
+        assert all(count > 0 for count in found.values())
+        whole = np.asarray([found.get((place,), 0) for place in range(6)])
+        for first in range(6):
+            for last in range(first, 6):
+                assert abs(whole[first : last + 1].sum() - cases[first : last + 1].sum()) < 1
+        total += whole
+    assert total / 1000 == pytest.approx(cases, abs=0.002)
+
+
+def test_cells_of_the_weights_by_hand() -> None:
+    """A case of each trace adds to its own candidate's cell."""
+    near = Spread((AB, (0, 1, 1), C), np.asarray([0, 0, 2]), np.asarray([4.0, 4.0, 3.0]))
+    cells = nearby(near, np.asarray([9, 0, 2]), np.asarray([2.0, 2.0, 4.0]))
+    assert cells.of.toarray().tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1]]
+    assert cells.misfit(near.cases) == pytest.approx([-1 / 8**0.5, 0, 1 / 32**0.5])
+
+
+def test_cells_of_the_first_level_by_hand() -> None:
+    """A case of l events adds min(1, B / (l + 1)) a step; frequent variants add their noisy counts to what the model
+    saw; a trace with a label that the model does not know adds nothing."""
+    near = Spread(((0,), (0, 0, 1), (2,)), np.arange(3), np.ones(3))
+    noisy = np.asarray([[1, 2, 3], [4, 5, 6], [7, 8, 9]]) * UNIT
+    cells = follows(near, Level(np.arange(3), noisy, np.asarray([1.0, 2.0, 3.0]) * UNIT), 2, 2, {(1,): 10})
+    assert cells.of.toarray().tolist() == [[0, 0.5, 0], [0, 0.5, 0], [1, 0, 0], [0, 0.5, 0], [1, 0.5, 0]]
+    assert cells.noisy.tolist() == [1, 2, 3, 16, 7], "of 0 after 0, 1 after 0, the end after 0 and 1, 0 after the start"
+    assert cells.deviation == pytest.approx(np.asarray([1, 1, 1, 2, 3]) * 2**0.5)
+    without = follows(near, Level(np.arange(3), noisy, np.ones(3)), 2, 2)
+    assert without.noisy.tolist() == [1, 2, 3, 6, 7]
+
+
+def test_without_cells_the_prior_is_fitted() -> None:
+    """And one cell alone is met up to what the prior weighs."""
+    prior = np.asarray([3.0, 1.0])
+    assert fitted(prior, []) == pytest.approx(prior)
+    cell = Cells(csr_array(np.ones((1, 2))), np.asarray([40.0]), np.asarray([2.0]))
+    found = fitted(prior, [cell])
+    assert found[0] / found[1] == pytest.approx(3.0)
+    total = float(found.sum())
+    assert (total - 40) / 4 + fitting.FAITH * np.log(total / 4) == pytest.approx(0, abs=1e-3)
+
+
+def test_the_fit_has_the_least_sum() -> None:
+    """Of squares in standard deviations and of the relative entropy, as another solver finds it."""
+    rng = np.random.default_rng(8)
+    for _ in range(5):
+        prior = rng.uniform(1, 20, 6)
+        parts = [
+            Cells(csr_array(rng.integers(0, 3, (4, 6)).astype(float)), rng.uniform(0, 60, 4), rng.uniform(1, 5, 4))
+            for _ in range(2)
+        ]
+
+        def loss(logs: np.ndarray, prior: np.ndarray = prior, parts: list[Cells] = parts) -> float:
+            cases = np.exp(logs)
+            entropy = (cases * (logs - np.log(prior)) - cases + prior).sum()
+            squares = sum((((part.of.toarray() @ cases - part.noisy) / part.deviation) ** 2).sum() for part in parts)
+            return float(fitting.FAITH * entropy + squares / 2)
+
+        found = fitted(prior, parts)
+        assert found.min() > 0
+        least = minimize(loss, np.log(prior), method="BFGS", options={"maxiter": 5000}).fun
+        assert loss(np.log(found)) <= least * 1.02 + 1e-6

@@ -96,7 +96,7 @@ class Said:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        if isinstance(error, (PySparkException, Py4JError)):
+        if isinstance(error, (PySparkException, Py4JError, ConnectionError)):  # no connection: its JVM is dead
             raise VeilstreamError(
                 f"{self._source.name}: spark failed ({type(error).__name__}); its own log says where"
             ) from None

@@ -64,7 +64,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     publication: str
     number: int
     cut: str
-    mechanism: dict[str, Any]
+    mechanism: Mapping[str, Any]
     sensitive: tuple[str, ...]
     cases: int
     events: int
@@ -111,7 +111,7 @@ class Handed:
         try:
             if plan.place.cut != place.cut:
                 raise InputError(f"it is of cut {plan.place.cut}, and the open one is {place.cut}")
-            if plan.mechanism != _parameters(mechanism):
+            if plan.mechanism != mechanism:
                 raise InputError("it was built with other parameters than those of the publication")
             table, row = table_of_cut(mechanism, exposure)
             refuse_other(plan.planned, mechanism, table)
@@ -129,12 +129,6 @@ def _name(place: Place) -> tuple[str, int]:
 
 def _record(place: Place, build: Build, exposure: Exposure) -> Record:
     return Record(place.number, build.log, build.carries, build.T, exposure.linked, publication=place.publication)
-
-
-def _parameters(mechanism: Mechanism) -> dict[str, Any]:
-    """The table of a mechanism, as JSON has it."""
-    found: dict[str, Any] = msgspec.json.decode(json_bytes(mechanism.model_dump(mode="json")))
-    return found
 
 
 def refuse_unplannable(specs: Iterable[PublicationSpec], *, handed: bool) -> None:
@@ -180,7 +174,7 @@ def _hand_out(target: Path, place: Place, mechanism: Mechanism, exposure: Exposu
         publication=place.publication,
         number=place.number,
         cut=place.cut,
-        mechanism=_parameters(mechanism),
+        mechanism=mechanism.model_dump(mode="json"),
         sensitive=classified(mechanism, exposure),
         cases=exposure.log.n_cases,
         events=exposure.log.n_events,
@@ -230,7 +224,10 @@ def state_of(folder: Path) -> State:
 def plan_of(folder: Path, kind: str, memory: str | None, tell: Tell = silent) -> PlanFile:
     """What an engine builds of the cases of a cut. Errors as the mechanism's."""
     state = state_of(folder)
-    mechanism = mechanism_of(state.mechanism)
+    try:
+        mechanism = mechanism_of(state.mechanism)
+    except ValueError as error:  # pydantic's
+        raise InputError(f"{folder}: its mechanism is not one of this program; use the same version") from error
     with workspace(str(folder.absolute().parent / f"plan-of-{folder.name}")) as work:
         engine = open_engine(kind, folder, Reading(), work, memory)
         try:
@@ -240,9 +237,8 @@ def plan_of(folder: Path, kind: str, memory: str | None, tell: Tell = silent) ->
     if (table.n_cases, table.n_events) != (state.cases, state.events):
         raise InputError(f"{folder}: holds other cases than were written to it; export the cut again")
     tell("mechanism")
-    return PlanFile(
-        Place(state.publication, state.number, state.cut), state.mechanism, _planned(state, mechanism, table)
-    )
+    place = Place(state.publication, state.number, state.cut)
+    return PlanFile(place, mechanism, _planned(state, mechanism, table))
 
 
 def _planned(state: State, mechanism: Mechanism, table: VariantTable) -> Planned:

@@ -6,7 +6,7 @@ read, never taken from the file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from connectors.files import FileOps
 from connectors.output import replacing
 from models.errors import InputError
 from models.eventlog import Column, EventLog
-from stream.release.contract import Applicability, Build
-from stream.release.planned import Place, Planned, described
+from stream.release.contract import Build, Mechanism
+from stream.release.mechanisms import mechanism as mechanism_of
+from stream.release.planned import Described, Place, Planned, described
 
 VERSION = 1
 
@@ -29,10 +30,10 @@ KEY = b"veilstream.plan"
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A plan, the release that it is for, and the mechanism (as its configuration table) that made it."""
+    """A plan, the release that it is for, and the mechanism that made it."""
 
     place: Place
-    mechanism: dict[str, Any]
+    mechanism: Mechanism
     planned: Planned
 
 
@@ -41,23 +42,9 @@ class _Told(msgspec.Struct, frozen=True, kw_only=True):
     publication: str
     number: int
     cut: str
-    mechanism: dict[str, Any]
+    mechanism: Mapping[str, Any]
     table: str
-    build: dict[str, Any]
-
-
-class _Described(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a build that `described` names."""
-
-    carries: tuple[str, ...]
-    time_basis: str
-    T: str
-    n_actual: int
-    cases_dropped: int
-    public: dict[str, Any]
-    not_guaranteed: tuple[str, ...]
-    operator: dict[str, Any]
-    applies: dict[str, Applicability]
+    build: Described
 
 
 def write(path: Path, plan: PlanFile) -> None:
@@ -72,7 +59,7 @@ def write(path: Path, plan: PlanFile) -> None:
         publication=plan.place.publication,
         number=plan.place.number,
         cut=plan.place.cut,
-        mechanism=plan.mechanism,
+        mechanism=plan.mechanism.model_dump(mode="json"),
         table=plan.planned.table,
         build=described(build),
     )
@@ -101,14 +88,14 @@ def read(path: Path) -> PlanFile:
         told = msgspec.json.decode(table.schema.metadata[KEY], type=_Told)
         if told.version != VERSION:
             raise InputError(f"{path}: plan version {told.version} is not one that this program reads ({VERSION})")
-        said = msgspec.convert(told.build, _Described)
         lists = {
             name: (_offsets(table[name]), table[name].combine_chunks().flatten()) for name in table.column_names[1:]
         }
         if len({offsets.tobytes() for offsets, _ in lists.values()}) != 1:
             raise ValueError("lists of different lengths")
         rows = table["row"].to_numpy()
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+        mechanism = mechanism_of(told.mechanism)
+    except (pa.ArrowException, msgspec.MsgspecError, OSError, KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: not a readable plan; make it again with veilstream plan") from error
     starts, activity = lists["activity"]
     log = EventLog(
@@ -119,9 +106,9 @@ def read(path: Path) -> PlanFile:
         resource=Column.encode(lists["resource"][1].to_pylist()),
         row=np.arange(int(starts[-1]), dtype=np.int64),
     )
-    fields: dict[str, Any] = msgspec.structs.asdict(said)
-    build = Build(log=log, origin=rows.astype(np.int64), **fields)
-    return PlanFile(Place(told.publication, told.number, told.cut), told.mechanism, Planned(told.table, build))
+    build = Build(log=log, origin=rows.astype(np.int64), **msgspec.structs.asdict(told.build))
+    place = Place(told.publication, told.number, told.cut)
+    return PlanFile(place, mechanism, Planned(told.table, build))
 
 
 def _offsets(column: Any) -> Any:

@@ -8,7 +8,7 @@ the digest of the table is in it, and a cut whose own table has another digest d
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ from models.anonymize.sensitive import class_columns
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.variants import VariantTable, variant_table
-from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.contract import Applicability, Build, Exposure, Mechanism, TimeBasis
 from stream.storage.entries import Entry
 from stream.storage.folder import json_bytes
 
@@ -63,24 +63,24 @@ class Planned:
         return whole.hexdigest()
 
 
-def described(build: Build) -> dict[str, Any]:
-    """What a build says beside its cases, as JSON has it."""
-    found: dict[str, Any] = msgspec.json.decode(json_bytes({name: getattr(build, name) for name in DESCRIBED}))
-    return found
+class Described(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build says beside its cases: all that builds on tables have, as JSON has it."""
+
+    carries: tuple[str, ...]
+    time_basis: TimeBasis
+    T: str
+    n_actual: int | None
+    cases_dropped: int
+    public: Mapping[str, Any]
+    not_guaranteed: tuple[str, ...]
+    operator: Mapping[str, Any]
+    applies: Mapping[str, Applicability]
 
 
-DESCRIBED = (
-    "carries",
-    "time_basis",
-    "T",
-    "n_actual",
-    "cases_dropped",
-    "public",
-    "not_guaranteed",
-    "operator",
-    "applies",
-)
-"""Parts of a build that are no cases and no state of a series: all that plans have."""
+def described(build: Build) -> Described:
+    """What a build says beside its cases."""
+    told = {name: getattr(build, name) for name in Described.__struct_fields__}
+    return msgspec.json.decode(json_bytes(told), type=Described)
 
 
 def table_of_cut(mechanism: Mechanism, exposure: Exposure) -> tuple[VariantTable, Ints]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from models.errors import InputError
@@ -15,10 +16,12 @@ from stream.commands import execute
 from stream.engine import plan_file
 from stream.engine.plan_file import PlanFile
 from stream.release.contract import Build
+from stream.storage import variants
 from stream.storage.ledger import open_readonly
 from stream.testing import verifier
+from stream.values.pseudonym import Pseudonyms
 from tests.replay.crashing import KILLED, run, sample
-from tests.replay.test_engine_replay import configured, plans, replayed
+from tests.replay.test_engine_replay import KEY, configured, plans, replayed
 
 BOUNDED = 'mechanism = { kind = "tlkc", knowledge = "seq", L = 2, K = 5, C = 0.9, suppression = "exact" }'
 BY_50 = f'window = {{ new_cases = 50 }}\n{BOUNDED}\ngate = {{ on_violation = "warn" }}'
@@ -107,7 +110,7 @@ def other_cut(plan: PlanFile) -> PlanFile:
 
 
 def other_parameters(plan: PlanFile) -> PlanFile:
-    return replace(plan, mechanism={**plan.mechanism, "K": 2})
+    return replace(plan, mechanism=plan.mechanism.model_copy(update={"K": 2}))
 
 
 def other_cases(plan: PlanFile) -> PlanFile:
@@ -222,6 +225,12 @@ def test_a_file_that_is_no_plan_is_refused(world: Path, capsys: pytest.CaptureFi
     assert "not a readable plan" in capsys.readouterr().err
     with pytest.raises(InputError, match="not a readable plan"):
         plan_file.read(world / "absent")
+    plan = planned(world)
+    table = pq.read_table(plan)
+    for told in (b"{}", b'{"version": 1}', b""):
+        pq.write_table(table.replace_schema_metadata({plan_file.KEY: told}), world / "odd")
+        with pytest.raises(InputError, match="not a readable plan"):
+            plan_file.read(world / "odd")
 
 
 @pytest.mark.parametrize("boundary", ["opened", "charged", "built", "files_written", "sealed", "renamed", "published"])
@@ -279,3 +288,23 @@ def test_a_killed_or_failed_export_leaves_nothing_to_take(world: Path, monkeypat
     assert not (world / "state").exists()
     assert not list(world.glob(".state*"))
     assert replay(world, "--export-cut", world / "state") == 3
+
+
+def test_an_erasure_in_between_refuses_the_plan(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The cut shows other cases now: what was planned with the erased one is not taken, and a new plan has it not."""
+    from stream.config import sources
+    from stream.operations.erase import erase_in_folder
+
+    sample(world, cases=400)  # a record of the fold has 500 events: there is a checkpoint behind the first cut
+    configured(world, BY_50.replace("50", "150"), sensitive="ill")
+    assert replay(world, "--plan", planned(world), "--export-cut", world / "state") == 3
+    assert execute(["plan", str(world / "state"), "-o", str(world / "plan")]) == 0
+    erase_in_folder(sources.load(world / "veilstream.toml"), world / "out", ["case3"])
+    assert replay(world, "--plan", world / "plan") == 2
+    assert "other cases" in capsys.readouterr().err
+    assert entries(world).count("seal") == 1
+    assert replay(world, "--plan", planned(world, "2")) == 0
+    assert verifier.verify(world / "out") == []
+    shown = variants.read(world / "out" / "operator" / "p0" / "000002" / "variants.parquet").log.case_ids
+    assert len(shown) == 299
+    assert Pseudonyms(bytes.fromhex(KEY)).case("case3") not in shown

@@ -20,7 +20,7 @@ from stream.storage.ledger import open_readonly
 from stream.testing import verifier
 from tests.conftest import ROOT, missing
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # up to three JVMs, one after the other
 
 DYING = """
 import errno, os, signal, sys

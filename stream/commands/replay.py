@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from models.eventlog import EventLog
     from stream.config.settings import Settings
     from stream.metrics.observer import MetricsObserver
+    from stream.release.planned import BuiltBy
     from stream.replay.replay import Outcome, Replay
 
 PANEL = "Publish"
@@ -35,6 +36,60 @@ class MetricsOptions:
     metrics_textfile: Annotated[
         Path | None, typer.Option("--metrics-textfile", help="Leave the metrics in this file at the end.")
     ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Where releases are built: here, by an engine, or elsewhere, from what is exported here and handed in."""
+
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            metavar="embedded|duckdb|spark",
+            help="Who builds each release (default: engine.kind of the configuration, else embedded).",
+            rich_help_panel=_engine.PANEL,
+            show_default=False,
+        ),
+    ] = ""
+    memory: _engine.Memory = None
+    export_cut: Annotated[
+        Path | None,
+        typer.Option(
+            "--export-cut",
+            metavar="FOLDER",
+            help="End at the first cut without a decision, and write its cases (raw data) for veilstream plan; exit 3.",
+            rich_help_panel=_engine.PANEL,
+        ),
+    ] = None
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="What veilstream plan built of the open cut.", rich_help_panel=_engine.PANEL
+        ),
+    ] = None
+
+    def built_by(self, settings: Settings, output: Path) -> BuiltBy | None:
+        """Who builds; None: the mechanisms, in memory. InputError for publications whose releases are no plans."""
+        from stream.engine import handing, plan_file
+        from stream.engine.building import builder
+        from stream.engine.contract import KINDS
+
+        kind = self.engine or settings.engine.kind
+        if kind not in KINDS:
+            raise InputError(f"--engine {kind!r} is not one of {', '.join(KINDS)}")
+        if kind == _engine.EMBEDDED and self.memory is not None:
+            raise InputError("--memory is for --engine duckdb and spark")
+        engine = builder(kind, output, self.memory or settings.engine.memory)
+        handed = self.export_cut is not None or self.plan is not None
+        if engine is not None or handed:
+            handing.refuse_unplannable([settings.spec(one) for one in settings.publication], handed=handed)
+        if not handed:
+            return engine
+        if self.export_cut is not None:
+            handing.refuse_target(self.export_cut)
+        plan = None if self.plan is None else plan_file.read(self.plan)
+        return handing.Handed(plan, self.export_cut, engine)
 
 
 @options.grouped
@@ -55,11 +110,10 @@ def command(
     figures: MetricsOptions = MetricsOptions(),
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
-    engine: _engine.Options = _engine.IN_MEMORY,
+    built: Built = Built(),
     json: options.Json = False,
 ) -> int:
     """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld."""
-    engine.refuse("replay folds all events in one total order, which does not split")
     from connectors import read_log
     from stream.config import sources
     from stream.config.window import moment
@@ -87,12 +141,20 @@ def command(
             raise typer.BadParameter("lies before the first event", param_hint="--until")
         task = bar.add_task("replaying", total=events.n_events)
         with _watched(loaded, figures.metrics_port, figures.metrics_textfile) as watch:
+            built_by = built.built_by(loaded, output)
             replay = Replay(
-                loaded, output, speed=speed, on_progress=lambda done: bar.update(task, completed=done), watch=watch
+                loaded,
+                output,
+                speed=speed,
+                on_progress=lambda done: bar.update(task, completed=done),
+                watch=watch,
+                built_by=built_by,
             )
             outcome = replay.run(events, final=final, until=end)
     if outcome.warning:
         typer.echo(f"veilstream: {outcome.warning}; the checkpoint before it was used", err=True)
+    if outcome.unused:
+        typer.echo(f"veilstream: {outcome.unused}", err=True)
     rows = _compared(replay, outcome, events, output) if compare else None
     if json:
         emit_json(outcome.document() if rows is None else {**outcome.document(), "comparison": rows})

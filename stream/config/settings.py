@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from pydantic import (
@@ -27,12 +27,14 @@ from models.errors import InputError
 from stream.config.process import Attributes, Columns, Completion, Process, ProcessBudget, Table
 from stream.config.publication import Publication, refuse_impossible_audience
 from stream.release.gate import GatePolicy
+from stream.release.planned import refuse_unplanned
 from stream.release.spec import PublicationSpec
 from stream.storage.envelope import Keys
 from stream.values.duration import AS_WRITTEN, Duration
 
 __all__ = [
     "Attributes",
+    "Builder",
     "Columns",
     "Completion",
     "Endpoint",
@@ -53,6 +55,14 @@ class Endpoint(Table):
     """Figures derive from source data: loopback unless told otherwise."""
     first_release: Duration = 604_800_000_000_000
     """What `release_expected_seconds` says of a publication without `every` before its second release (7d)."""
+
+
+class Builder(Table):
+    """Who builds releases: the mechanisms on the cases in memory, or an engine that plans on tables of variants."""
+
+    kind: Literal["embedded", "duckdb", "spark"] = "embedded"
+    memory: str | None = Field(default=None, min_length=1)
+    """Most that duckdb, or an executor of spark, may use (2GB)."""
 
 
 class LogFile(Table):
@@ -93,6 +103,8 @@ class Settings(Table):
     """fsspec URL of the public folder; `<output>/public` by default."""
     metrics: Endpoint = Endpoint()
     """Daemon only: Prometheus metrics."""
+    engine: Builder = Builder()
+    """Who builds releases (docs/scale.md); `replay --engine` says otherwise."""
     min_free_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
     """Disk that must be free before a release is built."""
     checkpoint_every: int = Field(default=20_000, ge=1)
@@ -131,6 +143,7 @@ class Settings(Table):
                     f'publication {publication.name!r}: mechanism.clock = "log" needs process.timezone: events come '
                     "without the clock that they were written by"
                 )
+        self._check_engine()
         for audience in {publication.audience: None for publication in self.publication}:
             refuse_impossible_audience(
                 audience, [publication for publication in self.publication if publication.audience == audience]
@@ -177,6 +190,20 @@ class Settings(Table):
             hold=publication.hold,
             accounting=budget.adds,
         )
+
+    def _check_engine(self) -> None:
+        """What an engine builds is a plan on a table of variants."""
+        if self.engine.kind == "embedded":
+            if self.engine.memory is not None:
+                raise InputError("engine.memory is for engine.kind = duckdb and spark")
+            return
+        for publication in self.publication:
+            refuse_unplanned(
+                publication.name,
+                publication.build_mechanism,
+                repairs=publication.gate.on_violation == "repair",
+                accumulates=publication.accumulate != "none",
+            )
 
     def _check_accounting(self) -> None:
         """Charges of two kinds do not add up."""

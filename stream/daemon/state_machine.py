@@ -29,6 +29,7 @@ from stream.daemon.deltas import DeadLetter
 from stream.daemon.kafka_ledger import TopicLedger
 from stream.daemon.publisher import Announcer
 from stream.daemon.status import HeldStatus, Standing, write_status
+from stream.engine.building import builder
 from stream.fold.cases import digest
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
@@ -97,6 +98,7 @@ class Engine:
                 watch=host.watch,
                 mirrored=True,
                 clock=RealClock(clock.now),
+                built_by=builder(host.settings.engine.kind, host.output, host.settings.engine.memory),
             )
             opened.callback(self.service.close)
             self.ledger = cast(TopicLedger, self.service.ledger)  # made by `open_ledger`

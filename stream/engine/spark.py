@@ -10,7 +10,7 @@ the data; event logs, which would keep it, are off.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 BATCH = 50_000
 """Cases that are handed on at once."""
 
+HELD = 2_000_000
+"""Cases that leave of which the driver holds id and trace at once, some 100 MB."""
+
+SENT = 64 << 20
+"""Bytes of a table of variants that is sent to every executor."""
+
 ROW_BITS = 40
 """As for duckdb: a row's place in the data set is one number."""
 
@@ -53,16 +59,23 @@ class Spark:
         self._variants: DataFrame | None = None
         self._held: DataFrame | None = None
         self._firsts = np.empty(0, dtype=np.int64)
+        self._span = (0, 0)
+        self._table_bytes = 0
 
     @property
     def cases(self) -> int:
         return self._cases
 
     def close(self) -> None:
-        for frame in self._kept:
-            frame.unpersist()
-        if self._own:
-            self._session.stop()
+        """Also where its JVM is dead: what went wrong is said already."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        with suppress(Py4JError, PySparkException, OSError):
+            for frame in self._kept:
+                frame.unpersist()
+            if self._own:
+                self._session.stop()
 
     def values(self, name: str) -> Column:
         return self._public[name]
@@ -113,7 +126,6 @@ class Spark:
             f"{text_of(source, names.resource, 'resource')} AS r" if names.resource in source.header else "'' AS r",
             f"{time} AS t",
             f"{zoned} AS z",
-            "regexp_replace(_metadata.file_path, '^file:/+', 'file:///') AS path",
             "_metadata.row_index AS n",
         ]
         for place, name in enumerate(self._names):
@@ -121,18 +133,25 @@ class Spark:
             columns += [f"{attribute_of(source, own)} AS x{place}", f"{attribute_of(source, of_events)} AS y{place}"]
         if names.resource not in source.header:
             columns[2] = "CAST(NULL AS STRING) AS r"
-        places = self._session.createDataFrame(
-            list(zip(files, range(len(files)), strict=True)), "path STRING, f BIGINT"
-        )
-        rows = found.selectExpr(*columns).join(places.hint("broadcast"), "path", "left").drop("path")
-        self._check(rows)
-        return rows
+        if len(files) == 1:
+            return found.selectExpr(*columns, "CAST(0 AS BIGINT) AS f")
+        # Spark writes file:/x or file:///x: both are looked up, so that no row needs a pattern
+        spelt = {name: place for place, file in enumerate(files) for name in (file, file.replace("file:///", "file:/"))}
+        places = self._session.createDataFrame(list(spelt.items()), "path STRING, f BIGINT")
+        rows = found.selectExpr(*columns, "_metadata.file_path AS path")
+        return rows.join(places.hint("broadcast"), "path", "left").drop("path")
 
-    def _check(self, rows: DataFrame) -> None:
+    def _checked(self, rows: DataFrame) -> Any:
+        """One pass over all rows: how many have no zone, and the first and the last time. InputError for a row without
+        case, activity or time."""
         source = self._source
         tests = {"c": "c IS NULL OR c = ''", "a": "a IS NULL OR a = ''", "t": "t IS NULL", "f": "f IS NULL"}
         found = rows.selectExpr(
-            "count(*) AS rows", *(f"count_if({test}) AS bad_{name}" for name, test in tests.items())
+            "count(*) AS rows",
+            *(f"count_if({test}) AS bad_{name}" for name, test in tests.items()),
+            "count_if(NOT z) AS local",
+            "min(t) AS begin",
+            "max(t) AS end",
         )
         counts = found.collect()[0]
         if not counts["rows"]:
@@ -143,29 +162,36 @@ class Spark:
             if counts[f"bad_{name}"]:
                 where, column = self._first(rows, tests[name]), getattr(source.names, role)
                 raise InputError(f"{where}: no {column}; every event needs one (another column: --columns {role}=...)")
+        return counts
 
     def _first(self, rows: DataFrame, test: str) -> str:
         file, row = rows.where(test).orderBy("f", "n").select("f", "n").first()
         return f"{self._source.files[file]}: row {row + 1}"
 
     def _timed(self, rows: DataFrame) -> DataFrame:
-        """The rows with all times in UTC."""
-        local = rows.where("NOT z").selectExpr(f"t div {MINUTE} AS m").distinct().toArrow()["m"].to_numpy()
-        if len(local):
-            if self._source.zone is None:
-                raise zoneless(self._first(rows, "NOT z"), self._source.names.time)
-            minute, moment, still = local_minutes(local, self._source.zone, self._source.name, texts=False)
-            small = self._small({"m": minute, "moment": moment, "still": still})
-            shift = f"CASE WHEN z THEN t WHEN still THEN moment ELSE moment + (t - m * {MINUTE}L) END AS t"
-            others = [f"rows.{name}" for name in rows.columns if name not in ("t", "z")]
-            rows = rows.alias("rows").join(small.hint("broadcast"), _condition(f"NOT z AND t div {MINUTE} = m"), "left")
-            rows = rows.selectExpr(*others, shift)
-        begin, end = rows.selectExpr("min(t)", "max(t)").collect()[0]
+        """The rows with all times in UTC. Keeps the first and the last."""
+        counts = self._checked(rows)
+        begin, end = counts["begin"], counts["end"]
+        if counts["local"]:
+            rows = self._in_utc(rows)
+            begin, end = rows.selectExpr("min(t)", "max(t)").collect()[0]
         years = [int(np.datetime64(moment, "ns").astype("datetime64[Y]").astype(int)) + 1970 for moment in (begin, end)]
         if years[0] < FIRST_YEAR or years[1] > LAST_YEAR:
             name = self._source.names.time
             raise InputError(f"{self._source.name}: {name} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
+        self._span = begin, end
         return rows
+
+    def _in_utc(self, rows: DataFrame) -> DataFrame:
+        local = rows.where("NOT z").selectExpr(f"t div {MINUTE} AS m").distinct().toArrow()["m"].to_numpy()
+        if self._source.zone is None:
+            raise zoneless(self._first(rows, "NOT z"), self._source.names.time)
+        minute, moment, still = local_minutes(local, self._source.zone, self._source.name, texts=False)
+        small = self._small({"m": minute, "moment": moment, "still": still})
+        shift = f"CASE WHEN z THEN t WHEN still THEN moment ELSE moment + (t - m * {MINUTE}L) END AS t"
+        others = [f"rows.{name}" for name in rows.columns if name not in ("t", "z")]
+        rows = rows.alias("rows").join(small.hint("broadcast"), _condition(f"NOT z AND t div {MINUTE} = m"), "left")
+        return rows.selectExpr(*others, shift)
 
     def _small(self, columns: dict[str, Any]) -> DataFrame:
         import pyarrow as pa
@@ -209,8 +235,13 @@ class Spark:
                 f"max(IF(y{place} IS NULL, NULL, struct(t, f, n, y{place}))).y{place} AS y{place}",
             )
         ]
-        rows.createOrReplaceTempView("veilstream_rows")
-        trace = f"transform(array_sort(collect_list(struct(t, f, n, CAST({item} AS BIGINT) AS k))), one -> one.k)"
+        kind = "BIGINT" if known.structure == "rel" or len(items) > 1 else "INT"
+        order = "t, n" if len(self._source.files) == 1 else "t, f, n"
+        # Rows are sorted before they are grouped: that spills where memory ends, as a table of lists by case would not.
+        # So the lists come in order; Spark does not promise it, and sorting what is sorted is cheap.
+        sorted_rows = rows.repartition("c").sortWithinPartitions("c", *order.split(", "))
+        sorted_rows.createOrReplaceTempView("veilstream_rows")
+        trace = f"sort_array(collect_list(struct({order}, CAST({item} AS {kind}) AS k))).k"
         first = f"min(shiftleft(f, {ROW_BITS}) + n)"
         listed = ", ".join([f"{trace} AS trace", f"{first} AS first", *attributes])
         gathered = self._keep(self._session.sql(f"SELECT c, {listed} FROM veilstream_rows GROUP BY c"))  # noqa: S608
@@ -279,6 +310,7 @@ class Spark:
         self._variants = self._keep(grouped)
         found = self._variants.orderBy("first").toArrow().combine_chunks()
         self._firsts = found["first"].to_numpy()
+        self._table_bytes = found.nbytes
         trace = found["trace"].chunk(0)
         offsets = trace.offsets.to_numpy().astype(np.int64)
         flat, codes = np.unique(trace.values.to_numpy()[offsets[0] : offsets[-1]], return_inverse=True)
@@ -292,7 +324,7 @@ class Spark:
         return table_of(known, alphabet, offsets - offsets[0], codes.astype(np.int32), own, count)
 
     def _unit(self, T: Unit, rows: DataFrame) -> str | None:
-        begin, end = rows.selectExpr("min(t)", "max(t)").collect()[0]
+        begin, end = self._span
         units = units_coarser_than(T)
         if end == begin or not units:
             return None
@@ -304,16 +336,23 @@ class Spark:
 
     def leaving(self, plan: Plan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
         tell("cases")
-        names = self._asked.public
         with Said(self._source):
-            lines = self._leaving(plan, draws).toLocalIterator(prefetchPartitions=True)
-            while batch := list(islice(lines, BATCH)):
-                ids, trace, row, *codes = zip(*batch, strict=True)
-                attributes = {name: np.asarray(own, dtype=np.int32) for name, own in zip(names, codes, strict=True)}
-                yield Leaving(ids, np.asarray(trace, dtype=np.int64), np.asarray(row, dtype=np.int64), attributes)
+            leaving = self._leaving(plan, draws)
+            bounds = _bounds(plan.cases)
+            if len(bounds) > 1:
+                leaving = self._keep(leaving)
+            for low, high in bounds:
+                part = leaving if len(bounds) == 1 else leaving.where(f"id >= '{low}' AND id < '{high}'")
+                yield from self._batches(part.toArrow().sort_by("id").combine_chunks())
+
+    def _batches(self, found: Any) -> Iterator[Leaving]:
+        for batch in found.to_batches(max_chunksize=BATCH):
+            codes = [batch[f"p{place}"].to_numpy(zero_copy_only=False) for place in range(len(self._asked.public))]
+            attributes = {name: own.astype(np.int32) for name, own in zip(self._asked.public, codes, strict=True)}
+            yield Leaving(batch["id"].to_pylist(), batch["leaves"].to_numpy(), batch["v"].to_numpy(), attributes)
 
     def _leaving(self, plan: Plan, draws: Draws) -> DataFrame:
-        """Released id, trace, row and public attributes of each case that leaves, by id."""
+        """Released id, trace, row and public attributes of each case that leaves."""
         if self._held is None or self._variants is None:
             raise AssertionError("count comes before leaving")
         ends = np.cumsum(plan.count)
@@ -328,20 +367,31 @@ class Spark:
             }
         )
         keys = ["trace", *(f"k{place}" for place, name in enumerate(self._names) if name in self._asked.sensitive)]
-        same = " AND ".join(f"held.{key} <=> variants.{key}" for key in keys)
+        same = _condition(" AND ".join(f"held.{key} <=> rows.{key}" for key in keys))
         rows = self._variants.selectExpr("first AS first_of_row", *keys)
-        cases = self._held.alias("held").join(rows.alias("variants"), _condition(same))
-        parted = len(np.unique(plan.row)) < len(plan.row)
-        rank = f"row_number() OVER (PARTITION BY first_of_row ORDER BY {_drawn(draws, 'place')}) - 1" if parted else "0"
         codes = [f"k{self._names.index(name)} AS p{place}" for place, name in enumerate(self._asked.public)]
-        shown = [code.replace("k", "held.k", 1) for code in codes]
-        placed = cases.selectExpr(
-            f"substr({_drawn(draws, 'id')}, 1, {ID_DIGITS}) AS id", "first_of_row", f"{rank} AS place", *shown
-        )
-        chosen = placed.join(parts, "first_of_row").where(f"leaves <> {GONE}")
-        if parted:
-            chosen = chosen.where("place >= low AND place < high")
-        return chosen.select("id", "leaves", "v", *(f"p{k}" for k in range(len(codes)))).orderBy("id")
+        drawn = [f"substr({_drawn(draws, 'id')}, 1, {ID_DIGITS}) AS id", *(f"held.{code}" for code in codes)]
+        shown = ["id", "leaves", "v", *(f"p{place}" for place in range(len(codes)))]
+        held = self._held.alias("held")
+        if len(np.unique(plan.row)) == len(plan.row):  # one trace a row: only cases that leave draw
+            rows = rows.join(parts.hint("broadcast"), "first_of_row").where(f"leaves <> {GONE}")
+            return held.join(self._sent(rows).alias("rows"), same).selectExpr(*drawn, "leaves", "v").select(shown)
+        place = f"row_number() OVER (PARTITION BY first_of_row ORDER BY {_drawn(draws, 'place')}) - 1 AS place"
+        placed = held.join(self._sent(rows).alias("rows"), same).selectExpr(*drawn, "first_of_row", place)
+        chosen = placed.join(parts.hint("broadcast"), "first_of_row")
+        return chosen.where(f"leaves <> {GONE} AND place >= low AND place < high").select(shown)
+
+    def _sent(self, rows: DataFrame) -> DataFrame:
+        """The rows of the table, sent to every executor where they are few enough: else all cases are sorted by
+        trace."""
+        return rows.hint("broadcast") if self._table_bytes <= SENT else rows
+
+
+def _bounds(cases: int) -> list[tuple[str, str]]:
+    """Parts of the released ids, which are equally likely: each is what the driver holds and sorts at once."""
+    parts = min(1 << 12, max(1, -(-cases // HELD)))
+    ends = [f"{(place << 16) // parts:04x}" for place in range(parts)]
+    return list(zip(ends, [*ends[1:], "g"], strict=True))
 
 
 def _drawn(draws: Draws, purpose: str) -> str:

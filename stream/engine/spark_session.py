@@ -27,6 +27,13 @@ EVENT_LOG = "spark.eventLog.enabled"
 """Event logs would keep the key of a release, which stands in the plan of the query."""
 
 
+COLLECTOR = "-XX:+UseParallelGC"
+"""Of a local JVM. The default one collects beside the work, on cores that the work needs (a quarter more CPU)."""
+
+JAVA = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+"""Where options of every JVM are told."""
+
+
 def session(work: Path, memory: str | None) -> tuple[SparkSession, bool]:
     """A session with our settings, and whether Spark was started for it: the one of spark-submit, or a local one. Where
     a session runs in this process already it is another one of the same application, which is not ours to stop.
@@ -64,6 +71,8 @@ def _started(work: Path, memory: str | None) -> SparkSession:
         settings |= dict.fromkeys(("spark.driver.memory", "spark.executor.memory"), megabytes(memory))
     if not {"PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"} & os.environ.keys():  # else told elsewhere
         settings |= {"spark.master": "local[*]", "spark.sql.shuffle.partitions": "8"}
+        if not any("GC" in os.environ.get(name, "") for name in JAVA):  # a JVM takes one collector
+            settings["spark.driver.extraJavaOptions"] = COLLECTOR
     for name, value in settings.items():
         builder = builder.config(name, value)
     try:
@@ -96,7 +105,7 @@ class Said:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
-        if isinstance(error, (PySparkException, Py4JError)):
+        if isinstance(error, (PySparkException, Py4JError, ConnectionError)):  # no connection: its JVM is dead
             raise VeilstreamError(
                 f"{self._source.name}: spark failed ({type(error).__name__}); its own log says where"
             ) from None

@@ -26,7 +26,7 @@ from models.dp.budget import Charge, exact, parallel, shown
 from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
 from stream.storage.entries import CASES, charge_of
-from stream.storage.folder import ledger_in
+from stream.storage.folder import BUILDING, ledger_in
 from stream.storage.ledger import NewerLedgerError, open_readonly, owner_of
 
 Kind = Literal["ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator"]
@@ -388,6 +388,9 @@ def _unknown(
                 result.notes.append(f"{name}/{entry}: of no publication of this ledger")
     for path in sorted(operator.iterdir()):
         if path.name in BESIDE or path.name.startswith("ledger.sqlite-"):
+            continue
+        if path.name.startswith(BUILDING):
+            result.notes.append(f"operator/{path.name}: of a cut that an engine built; the next start removes it")
             continue
         if not path.is_dir() or path.name not in series:
             result.notes.append(f"operator/{path.name}: not veilstream's, or of no entry of the ledger")

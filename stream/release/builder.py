@@ -10,6 +10,7 @@ from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 from stream.release.attributes import with_attributes
 from stream.release.contract import Build, Exposure
+from stream.release.planned import BuiltBy, Place
 from stream.release.public_view import pseudonymous_resources
 from stream.release.spec import PublicationSpec
 from stream.storage.ledger import Account
@@ -24,8 +25,10 @@ class Builder:
     spec: PublicationSpec
     account: Account
     pseudonyms: Pseudonyms
+    built_by: BuiltBy | None = None
+    """Who builds in the place of the mechanism here; what is built is checked, audited and gated alike."""
 
-    def build(self, exposure: Exposure, memory: Any, number: int) -> Build:
+    def build(self, exposure: Exposure, memory: Any, number: int, cut: str) -> Build:
         """Anonymize. BoundError where no release can keep the promise; `memory`: what the last release left; `number`:
         the one that this release will have, if it leaves."""
         self._refuse_identifying(exposure)
@@ -34,7 +37,9 @@ class Builder:
             self.spec.mechanism,
             self.spec.accumulation,
         )
-        if shape is None:
+        if self.built_by is not None:
+            built = self.built_by(Place(self.spec.name, number, cut), mechanism, own)
+        elif shape is None:
             built = mechanism.build(own, memory)
         else:
             built = mechanism.build_series(own, memory, shape, number)

@@ -173,6 +173,7 @@ class Build:
     * `accumulated`: the log over everything published so far that leaves beside the release, without times.
     * `weakened`: erasure or retention took cases away that the promise had counted; it then holds of the others as
       far as it still can, and `not_guaranteed` says so.
+    * `plan`: digest of the plan on a table of variants that this is, where it was made as one (stream.release.planned).
     """
 
     log: EventLog
@@ -193,6 +194,7 @@ class Build:
     cohort: Ints | None = None
     weakened: bool = False
     accumulated: EventLog | None = None
+    plan: str | None = None
 
 
 class Mechanism(BaseModel, ABC):

@@ -32,6 +32,7 @@ from stream.release.documents import AuditDocument, Manifest
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.manifest import ProcessAccount, chain, manifest
 from stream.release.once import refuse_other_terms
+from stream.release.planned import BuiltBy
 from stream.release.prior_releases import Earlier
 from stream.release.public_view import shuffled
 from stream.release.reason import Reason, of_record, ruled, texts
@@ -76,14 +77,15 @@ class _WithheldError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Files of a candidate under temporary names: the release `prepared`, the operator's `temporary` folder, and the
-    manifest and audit in them."""
+    """Files of a candidate under temporary names: the release `prepared`, the operator's `temporary` folder, the
+    manifest and audit in them, and the name of the `plan` that it is."""
 
     number: int
     prepared: Prepared
     temporary: Path
     public: Manifest
     document: AuditDocument
+    plan: str | None
 
 
 @dataclass
@@ -106,13 +108,15 @@ class Pipeline:
     """When a release that has a moment becomes visible."""
     sealed_elsewhere: Callable[[bool], int] = lambda _charged: 0
     """How many numbers the process's other publications have sealed; only those that were charged, where asked."""
+    built_by: BuiltBy | None = None
+    """Who builds in the place of the mechanism here: an engine."""
 
     def __post_init__(self) -> None:
         self.name = self.spec.name
         self.account = Account(self.ledger, self.name)
         refuse_other_terms(self.name, self.spec.once, self.account.terms.values())
         self.charging = Charging(self.spec, self.account, self.spent_elsewhere)
-        self.builder = Builder(self.spec, self.account, self.pseudonyms)
+        self.builder = Builder(self.spec, self.account, self.pseudonyms, self.built_by)
         notes = (entry.body for entry in self.ledger.entries(self.name) if isinstance(entry, NoteEntry))
         self._gaps = {body.gap for body in notes if body.gap is not None}
         self.stages: dict[str, float] = {}
@@ -197,7 +201,7 @@ class Pipeline:
         started = time.monotonic()
         try:
             memory = self._memory(self.spec.mechanism)
-            build = self.builder.build(attempt.exposure, memory, self.account.last_number + 1)
+            build = self.builder.build(attempt.exposure, memory, self.account.last_number + 1, attempt.cut)
         except BoundError as error:
             raise _WithheldError([Reason("mechanism", str(error))]) from error
         except InputError as error:
@@ -337,7 +341,8 @@ class Pipeline:
             self.store.quarantine(prepared)
             self.folder.discard(self.name)
             raise _WithheldError([Reason("mechanism", LATE)], audit)
-        return _Written(number, prepared, temporary, public, document)
+        plan = None if build.plan is None else self.pseudonyms.plan(build.plan)
+        return _Written(number, prepared, temporary, public, document, plan)
 
     def _complete(self, audit: AuditDocument, attempt: Attempt, build: Build) -> None:
         """What audit.json says beside the measures: the cut, its counts, how resources are named."""
@@ -362,21 +367,22 @@ class Pipeline:
 
     def _seal(self, attempt: Attempt, written: _Written) -> SealEntry:
         """Commit the seal: from here on the number, and these bytes, are the release."""
-        seal = self._seal_row(attempt, written.number, written.prepared, written.temporary)
+        seal = self._seal_row(attempt, written)
         self.at(Failpoint.SEALED)
         return seal
 
-    def _seal_row(self, attempt: Attempt, number: int, prepared: Prepared, temporary: Path) -> SealEntry:
-        owner = uuid.uuid4().hex
+    def _seal_row(self, attempt: Attempt, written: _Written) -> SealEntry:
+        owner, number, prepared = uuid.uuid4().hex, written.number, written.prepared
         body = SealBody(
             files=prepared.files,
             manifest=prepared.manifest_sha256,
             temporary=prepared.name,
-            operator=temporary.name,
+            operator=written.temporary.name,
             publish_at=prepared.moment,
             resources=self.account.resource_form,
             audience=self.audience.name,
             held_at=self.clock.now() if self.spec.approval else None,
+            plan=written.plan,
         )
         entry = SealEntry(publication=self.name, cut=attempt.cut, sequence=number, owner=owner, body=body)
         standing = self.account.append(entry)

@@ -25,6 +25,7 @@ from stream.fold.records import Delta, Row, Tick
 from stream.release.contract import Decision
 from stream.release.failpoints import Hook, nothing
 from stream.release.gate import worst_anonymity
+from stream.release.planned import BuiltBy
 from stream.release.schedule import SimulatedClock
 from stream.release.verdict import Verdict, verdicts
 from stream.replay.log_source import LogRecords, records_from_log
@@ -54,6 +55,8 @@ class Outcome:
     """Events before `process.earliest` or after the moment that the replay was asked to end at."""
     warning: str = ""
     """Why the run did not begin at the newest checkpoint, or ""."""
+    unused: str = ""
+    """What was handed in for a release that did not come, or ""."""
 
     @property
     def withheld(self) -> list[Decision]:
@@ -149,21 +152,27 @@ class Replay:
         batch: int = BATCH,
         watch: MetricsObserver | None = None,
         clock: SimulatedClock | None = None,
+        built_by: BuiltBy | None = None,
     ) -> None:
         self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
         self.batch = batch if speed is None else 1
         self.clock = clock or SimulatedClock()
         self.watch = watch
-        self.service = ReleaseService(settings, output, at=at, ops=ops, clock=self.clock, watch=watch)
+        self.service = ReleaseService(
+            settings, output, at=at, ops=ops, clock=self.clock, watch=watch, built_by=built_by
+        )
         if watch is not None:
             watch.attached(self.service)
         self._moment: int | None = None
+        self._built_by = built_by
 
     def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> Outcome:
         """Replay the whole log; with `until` (ns) what comes after that moment is left out, and the clock runs on to
         it. Leaves the folder unlocked, also on an error."""
         started = time.monotonic()
         try:
+            if self._built_by is not None:
+                self._built_by.check(self.service.ledger.entries(), self.service.pseudonyms.plan)
             whole, log = log, within(log, self.settings, until)
             outcome = Outcome(events=log.n_events, left_out=whole.n_events - log.n_events)
             resume = Resume(self.service, log, until)
@@ -180,6 +189,7 @@ class Replay:
             self.service.publish_due()
             outcome.decisions = [*resume.before(run.decisions), *map(self._settled, run.decisions)]
             outcome.tail = {name: self.service.tail(fold, name) for name in fold.publications}
+            outcome.unused = "" if self._built_by is None else self._built_by.unused()
         finally:
             self.service.close()
         outcome.seconds = time.monotonic() - started

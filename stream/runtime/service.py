@@ -36,6 +36,7 @@ from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.pipeline import Pipeline, Publisher
+from stream.release.planned import BuiltBy
 from stream.release.prior_releases import reach
 from stream.release.recovery import compare, publish_due, recover, supersede
 from stream.release.resource_roles import with_roles
@@ -65,7 +66,8 @@ class ReleaseService:
     """Ledger, store, operator folder and the pipelines of all publications. Opening it recovers what a crash left;
     `close` unlocks the folder.
 
-    `mirrored`: keep a replica of the operator's files in the store, where one is configured (the daemon).
+    `mirrored`: keep a replica of the operator's files in the store, where one is configured (the daemon); `built_by`:
+    who builds in the place of the mechanisms here.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class ReleaseService:
         watch: ReleaseObserver | None = None,
         mirrored: bool = False,
         clock: ReleaseClock | None = None,
+        built_by: BuiltBy | None = None,
     ) -> None:
         self.settings, self.at, self.watch = settings, at, watch
         self.clock: ReleaseClock = clock or RealClock()
@@ -111,6 +114,7 @@ class ReleaseService:
                     spent_elsewhere=self._spent_elsewhere(publication.name),
                     clock=self.clock,
                     sealed_elsewhere=self._sealed_elsewhere(publication.name),
+                    built_by=built_by,
                 )
                 for publication in settings.publication
             }

@@ -111,6 +111,8 @@ class SealBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """To whom it went; absent in older ledgers, and where the publication is a series of its own."""
     held_at: int | None = None
     """When it was held for a person's approval (ns), where it was: an `ApprovalEntry` then says what became of it."""
+    plan: str | None = None
+    """Keyed digest of the plan on a table of variants that it is, where an engine built it (`Pseudonyms.plan`)."""
 
 
 class SealEntry(_Entry, tag="seal", frozen=True, kw_only=True):

@@ -23,6 +23,9 @@ from models.errors import InputError, RefusedError, kind_of
 
 KEY_BYTES = 32
 
+BUILDING = ".cut-"
+"""Begins the name of a folder with the cases of a cut, while an engine builds it."""
+
 UNFINISHED = ".new"
 """Suffix of a file that is being written; one that a crash left is removed at the next start."""
 
@@ -66,6 +69,10 @@ class OperatorFolder:
             raise FolderLockedError(f"{output}: another veilstream process is using this folder") from None
         for leftover in self.path.rglob(f"*{UNFINISHED}"):
             leftover.unlink()
+        for cases in self.path.glob(f"{BUILDING}*.tmp"):  # raw, of a run that was killed while an engine built
+            shutil.rmtree(cases)
+        for lock in self.path.glob(f"{BUILDING}*.lock"):
+            lock.unlink()
 
     def close(self) -> None:
         """Give the folder free."""

@@ -12,8 +12,12 @@ from pathlib import Path
 from connectors import read_log
 from connectors.files import FileOps
 from stream.config import sources
+from stream.engine import plan_file
+from stream.engine.building import EngineBuilds
+from stream.engine.handing import Handed
 from stream.release.approval import Order
 from stream.release.failpoints import BOUNDARIES, Failpoint
+from stream.release.planned import BuiltBy
 from stream.replay.replay import Outcome, Replay
 from stream.runtime.service import ReleaseService
 from stream.testing.faults import FaultyDisk, at_nth, kill
@@ -22,13 +26,27 @@ BATCH = 40
 """Events a record: small, so that a short log has many places between records to die at."""
 
 
-def replay(log: Path, config: Path, output: Path, *, at: str = "", nth: int = 1, operation: int = 0) -> Outcome:
-    """Replay with a death planned at the n-th passing of a boundary, or at the n-th operation on the disk."""
+def replay(
+    log: Path,
+    config: Path,
+    output: Path,
+    *,
+    at: str = "",
+    nth: int = 1,
+    operation: int = 0,
+    engine: str = "",
+    plan: Path | None = None,
+) -> Outcome:
+    """Replay with a death planned at the n-th passing of a boundary, or at the n-th operation on the disk. `engine`:
+    who builds, in the place of the mechanisms; `plan`: what was handed in for the cut that it is of."""
     loaded = sources.load(config)
     ops = FaultyDisk(operation, act=kill) if operation else FileOps()
     hook = at_nth(at, nth, kill) if at else _nothing
     process = loaded.process
-    return Replay(loaded, output, at=hook, ops=ops, batch=BATCH).run(
+    built_by: BuiltBy | None = EngineBuilds(engine, output / "operator") if engine else None
+    if plan is not None:
+        built_by = Handed(plan_file.read(plan), None, built_by)
+    return Replay(loaded, output, at=hook, ops=ops, batch=BATCH, built_by=built_by).run(
         read_log(log, process.columns.changed, process.timezone)
     )
 

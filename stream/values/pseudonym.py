@@ -28,7 +28,7 @@ def key_from_text(text: str) -> bytes:
 
 
 class Pseudonyms:
-    """Keyed names of cases, persons and event ids. `id` identifies the key without revealing it."""
+    """Keyed names of cases, persons, event ids and plans. `id` identifies the key without revealing it."""
 
     def __init__(self, key: bytes) -> None:
         self._inner = hmac.new(key, digestmod=hashlib.sha256)
@@ -54,6 +54,11 @@ class Pseudonyms:
         """
         whose = b"resource\0" if process is None else b"resource of\0" + process.encode("utf-8") + b"\0"
         return "r-" + self._digest(whose + name.encode("utf-8", "surrogatepass"))[:16]
+
+    def plan(self, digest: str) -> str:
+        """The name of a plan in the ledger. Its own digest would confirm to every reader of the ledger what somebody
+        guesses of the cases."""
+        return self._digest(b"plan\0" + digest.encode())
 
     def _digest(self, message: bytes) -> str:
         mac = self._inner.copy()

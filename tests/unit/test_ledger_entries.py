@@ -45,6 +45,15 @@ WRITTEN: list[tuple[Entry, str]] = [
     (
         SealEntry(
             publication="p",
+            sequence=1,
+            body=SealBody(files=(), manifest="m", temporary="t", operator="q", plan="d"),
+        ),
+        '{"kind":"seal","publication":"p","sequence":1,'
+        '"body":{"files":[],"manifest":"m","temporary":"t","operator":"q","plan":"d"}}',
+    ),
+    (
+        SealEntry(
+            publication="p",
             cut="c",
             sequence=4,
             owner="o",

@@ -1,0 +1,134 @@
+"""The releases of a publication built by an engine: each cut's cases are written, counted, planned on and found again.
+
+The cut, its audits, its gate and its seal stay where they were (stream.release.pipeline); an engine takes the place of
+the mechanism's work on the cases in memory. What it builds has the content that the mechanism itself would have built.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from connectors import parquet
+from connectors.files import FileOps
+from connectors.reading import Reading
+from models.errors import InputError, VeilstreamError
+from models.eventlog import EventLog, Ints
+from models.variants import Plan, VariantTable
+from stream.engine.contract import ID_DIGITS, Asked, Draws, Engine, Tell, silent
+from stream.engine.opening import open_engine
+from stream.engine.work import workspace
+from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.planned import Place, applied, built_on, classified
+from stream.release.public_view import carried
+from stream.storage.entries import Entry
+from stream.storage.folder import BUILDING
+
+ROWS = 4_000_000
+"""Events of a part; a case is never in two."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBuilds:
+    """Builds by the engine `kind` (implements `stream.release.planned.BuiltBy`). `near`: the folder beside which the
+    cases of a cut lie while it is built, for this user only."""
+
+    kind: str
+    near: Path
+    memory: str | None = None
+
+    def check(self, entries: Iterable[Entry], named: Callable[[str], str]) -> None:
+        """It has nothing of any release."""
+
+    def unused(self) -> str:
+        return ""
+
+    def __call__(self, place: Place, mechanism: Mechanism, exposure: Exposure) -> Build:
+        """Errors as the mechanism's, and VeilstreamError where the engine fails: the cut then has no decision, and is
+        built again by the next run."""
+        if not exposure.log.n_events:  # no engine reads a log without events
+            return mechanism.build(exposure)
+        with workspace(str(self.near / f"{BUILDING[1:]}{place.publication}")) as work:
+            data = work / "cases"
+            data.mkdir(mode=0o700)
+            write_cases(exposure, data, FileOps())
+            engine = open_engine(self.kind, data, Reading(), work, self.memory)
+            try:
+                return _built(engine, mechanism, exposure)
+            finally:
+                engine.close()
+
+
+def builder(kind: str, output: Path, memory: str | None = None) -> EngineBuilds | None:
+    """Who builds for an output folder; None: the mechanisms, in memory. InputError where the engine is not installed,
+    which is said before the first cut."""
+    if kind == "embedded":
+        return None
+    package = {"duckdb": "duckdb", "spark": "pyspark"}[kind]
+    if importlib.util.find_spec(package) is None:
+        raise InputError(f'engine {kind} needs {package}: install "veilstream[{kind}]"')
+    return EngineBuilds(kind, output / "operator", memory)
+
+
+def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure) -> Build:
+    table = counted(engine, mechanism, classified(mechanism, exposure))
+    if (table.n_cases, table.n_events) != (exposure.log.n_cases, exposure.log.n_events):
+        raise VeilstreamError("the engine counted other cases than it was given; run it again")
+    planned = built_on(mechanism, exposure, table)
+    if (planned.build.origin < 0).any():
+        return applied(planned, exposure, np.empty(0, dtype=np.int64))
+    plan = Plan.of(carried(planned.build), planned.build.origin, table.count)
+    return applied(planned, exposure, _rows(engine, plan, exposure.log.case_ids))
+
+
+def counted(engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], tell: Tell = silent) -> VariantTable:
+    """The table that the mechanism plans on. InputError for what the mechanism cannot do on a table."""
+    asked = Asked(mechanism.variants_by(), sensitive, bins=getattr(mechanism, "bins", {}))
+    found = engine.count(asked, tell)
+    mechanism.check_unit(found.unit)
+    return found.table
+
+
+def _rows(engine: Engine, plan: Plan, cases: tuple[str, ...]) -> Ints:
+    """The row of each case that leaves, -1 for the others: the engine knows cases by what they draw."""
+    draws = Draws()
+    of_id = {draws.of("id", name)[:ID_DIGITS]: case for case, name in enumerate(cases)}
+    if len(of_id) < len(cases):
+        raise VeilstreamError("two cases drew one id; run it again")
+    row = np.full(len(cases), -1, dtype=np.int64)
+    left = 0
+    for part in engine.leaving(plan, draws):
+        row[[of_id[name] for name in part.ids]] = part.row
+        left += len(part.ids)
+    if left != plan.cases or int(np.count_nonzero(row >= 0)) != left:
+        raise VeilstreamError("the engine lost cases of the plan, or has one twice; run it again")
+    return row
+
+
+def write_cases(exposure: Exposure, folder: Path, disk: FileOps) -> None:
+    """The cases of an exposure as Parquet files in `folder`, durably: events, and the attributes that classes come
+    from."""
+    import pyarrow.parquet as pq
+
+    for number, log in enumerate(_parts(exposure)):
+        path = folder / f"part-{number:05d}.parquet"
+        pq.write_table(parquet.table(log), path, compression="zstd")
+        disk.fsync(path)
+    disk.fsync(folder)
+
+
+def _parts(exposure: Exposure) -> Iterator[EventLog]:
+    log = exposure.log
+    kept = {name: log.case_values(name) for name in exposure.sensitive}
+    bare = log.with_columns(case=kept, event={})
+    bounds = [0]
+    while bounds[-1] < log.n_cases:
+        end = int(np.searchsorted(log.starts, log.starts[bounds[-1]] + ROWS, side="right")) - 1
+        bounds.append(max(end, bounds[-1] + 1))
+    for begin, end in itertools.pairwise(bounds):
+        yield bare.select_cases(np.arange(begin, end))

@@ -1,0 +1,241 @@
+"""`replay --engine`: an engine builds each cut, and the releases are those of the mechanisms in memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors import read_log
+from connectors.files import FileOps
+from stream.commands import execute
+from stream.config import sources
+from stream.engine.building import EngineBuilds
+from stream.replay.replay import Outcome, Replay
+from stream.storage.entries import SealEntry
+from stream.storage.ledger import open_readonly
+from stream.testing import verifier
+from tests.conftest import ROOT
+from tests.replay.crashing import KILLED, configuration, run, sample
+
+HOSPITAL = ROOT / "examples" / "hospital.xes.gz"
+
+TLKC = '{ kind = "tlkc", knowledge = "seq", attribute = "ac", L = 2, K = 5, C = 0.8, suppression = "exact" }'
+RELATIVE = '{ kind = "tlkc", knowledge = "rel", attribute = "ar", T = "days", L = 1, K = 5, suppression = "greedy" }'
+
+
+KEY = "ab" * 32
+"""Of pseudonyms: resources are named alike in two folders."""
+
+
+def configured(folder: Path, *publications: str, sensitive: str = "diagnosis") -> Path:
+    """A configuration file; of each publication what stands behind its name."""
+    tables = [f'[[publication]]\nname = "p{number}"\n{text}' for number, text in enumerate(publications)]
+    path = folder / "veilstream.toml"
+    path.write_text(
+        "\n".join([f'key = "{KEY}"', '[process]\nname = "engines"', f"sensitive = [{sensitive!r}]", *tables]) + "\n"
+    )
+    return path
+
+
+def replayed(log: Path, config: Path, output: Path, kind: str = "") -> Outcome:
+    """A replay whose releases an engine builds; the mechanisms themselves where none is named."""
+    loaded = sources.load(config)
+    built_by = EngineBuilds(kind, output / "operator") if kind else None
+    return Replay(loaded, output, built_by=built_by).run(read_log(log), final=True)
+
+
+def measured(outcome: Outcome) -> list[dict[str, Any]]:
+    """The audits of all decisions without what differs from run to run: moments, durations, and digests of files."""
+    drawn = ("seconds", "published", "files", "chain")
+    audits = [dict(decision.audit) for _, decision in outcome.decisions]
+    return [{name: part for name, part in audit.items() if name not in drawn} for audit in audits]
+
+
+def plans(output: Path) -> list[str | None]:
+    """What each seal says of the plan."""
+    entries = open_readonly(output / "operator" / "ledger.sqlite")
+    return [entry.body.plan for entry in entries if isinstance(entry, SealEntry)]
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [TLKC, RELATIVE, '{ kind = "baseline-2", K = 5 }', '{ kind = "pretsa", K = 5 }', '{ kind = "identity" }'],
+    ids=["tlkc", "relative", "baseline-2", "pretsa", "identity"],
+)
+def test_the_same_releases_as_in_memory(mechanism: str, tmp_path: Path) -> None:
+    """Content and audits, release by release. The ledger names each plan, by other names under another key."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    rest = 'window = { new_cases = 700 }\ngate = { on_violation = "warn" }\nrelease_attributes = ["diagnosis"]'
+    config = configured(tmp_path, f"mechanism = {mechanism}\n{rest}")
+    whole = replayed(HOSPITAL, config, tmp_path / "memory")
+    own = replayed(HOSPITAL, config, tmp_path / "engine", "duckdb")
+    assert [decision.status for _, decision in own.decisions] == ["sealed"] * 3
+    assert verifier.verify(tmp_path / "engine") == []
+    assert verifier.contents(tmp_path / "engine") == verifier.contents(tmp_path / "memory")
+    assert measured(own) == measured(whole)
+    assert plans(tmp_path / "memory") == [None] * 3
+    assert len({*plans(tmp_path / "engine")} - {None}) == 3
+    config.write_text(config.read_text().replace(KEY, "cd" * 32))
+    replayed(HOSPITAL, config, tmp_path / "again", "embedded")
+    assert not {*plans(tmp_path / "again")} & {*plans(tmp_path / "engine")}, "the ledger shows a digest of the cases"
+    left = [path.name for path in (tmp_path / "engine" / "operator").iterdir()]
+    assert not [name for name in left if name.startswith(".cut-")]
+
+
+def test_a_public_log(logs: Path, tmp_path: Path) -> None:
+    """Sepsis by month, with the diagnosis bound."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    mechanism = '{ kind = "tlkc", knowledge = "set", attribute = "ac", L = 2, K = 20, C = 0.9, suppression = "exact" }'
+    rest = 'window = { new_cases = 400 }\ngate = { on_violation = "warn" }'
+    config = configured(tmp_path, f"mechanism = {mechanism}\n{rest}", sensitive="Diagnose")
+    log = logs / "sepsis.xes.gz"
+    whole = replayed(log, config, tmp_path / "memory")
+    own = replayed(log, config, tmp_path / "engine", "duckdb")
+    assert len(whole.decisions) == 3
+    assert verifier.contents(tmp_path / "engine") == verifier.contents(tmp_path / "memory")
+    assert measured(own) == measured(whole)
+
+
+def test_noise_is_drawn_after_its_charge(tmp_path: Path) -> None:
+    """Of dp-variants the decisions and charges are those of a run in memory; what is drawn is another matter."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    log, config = sample(tmp_path), configuration(tmp_path, 1)
+    replayed(log, config, tmp_path / "memory")
+    replayed(log, config, tmp_path / "engine", "duckdb")
+    assert verifier.verify(tmp_path / "engine") == []
+    assert verifier.decisions(tmp_path / "engine") == verifier.decisions(tmp_path / "memory") != {}
+    found = [
+        [entry for entry in open_readonly(tmp_path / name / "operator" / "ledger.sqlite") if entry.kind == "charge"]
+        for name in ("memory", "engine")
+    ]
+    assert found[0] == found[1] != []
+
+
+REFUSED = {
+    "cohorts": ('mechanism = { kind = "tlkc-cohorts", K = 5 }', "more of each case than its variant"),
+    "times": (f'mechanism = {TLKC[:-2]}, times = "microaggregated" }}', "needs the times of each case"),
+    "repair": (f'mechanism = {TLKC}\ngate = {{ min_ka = 2, on_violation = "repair" }}', "repair"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_plan_is_refused_before_anything_is_written(
+    what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, with the publication, the reason and the engine that can."""
+    text, reason = REFUSED[what]
+    config = configured(tmp_path, f"window = {{ new_cases = 700 }}\n{text}")
+    words = ["replay", str(HOSPITAL), "-c", str(config), "-o", str(tmp_path / "out"), "--engine", "duckdb"]
+    assert execute(words) == 2
+    told = capsys.readouterr().err
+    assert "publication 'p0'" in told
+    assert reason in told
+    assert "only --engine embedded can" in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_takes_an_engine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By flag, with a limit of memory; an unknown one is refused."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    config = configured(
+        tmp_path, f'mechanism = {TLKC}\nwindow = {{ new_cases = 1500 }}\ngate = {{ on_violation = "warn" }}'
+    )
+    words = ["replay", str(HOSPITAL), "-c", str(config), "-o", str(tmp_path / "out")]
+    assert execute([*words, "--engine", "flink"]) == 2
+    assert "is not one of embedded, duckdb, spark" in capsys.readouterr().err
+    assert execute([*words, "--engine", "duckdb", "--memory", "500MB"]) == 0
+    assert [one is not None for one in plans(tmp_path / "out")] == [True]
+
+
+def test_a_full_disk_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the cases of a cut are written: no entry but the claim, nothing left, and the next run releases."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    config = configured(
+        tmp_path, f'mechanism = {TLKC}\nwindow = {{ new_cases = 1500 }}\ngate = {{ on_violation = "warn" }}'
+    )
+    words = ["replay", str(HOSPITAL), "-c", str(config), "-o", str(tmp_path / "out"), "--engine", "duckdb"]
+    synced = FileOps.fsync
+
+    def full(disk: FileOps, path: Path) -> None:
+        if ".cut-" in str(path):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        synced(disk, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileOps, "fsync", full)
+        assert execute(words) == 1
+    entries = open_readonly(tmp_path / "out" / "operator" / "ledger.sqlite")
+    assert [entry.kind for entry in entries] == ["note"]
+    assert not list((tmp_path / "out" / "operator").glob(".cut-*"))
+    assert execute(words) == 0
+    assert verifier.verify(tmp_path / "out") == []
+
+
+DYING = """
+import os, signal, sys
+from stream.commands import execute
+from stream.engine import building
+from stream.engine.duckdb import DuckDb
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if sys.argv[1] == "counting":
+    DuckDb._table = die
+elif sys.argv[1] == "leaving":
+    DuckDb.leaving = die
+else:
+    building.applied = die
+execute(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize("place", ["counting", "leaving", "applying"])
+def test_a_killed_build_decides_nothing(place: str, tmp_path: Path) -> None:
+    """kill -9 in the middle of a build: the cases of the cut are removed by whoever uses the folder next, and the cut
+    is built again, to the same content."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    config = configured(
+        tmp_path, f'mechanism = {TLKC}\nwindow = {{ new_cases = 1500 }}\ngate = {{ on_violation = "warn" }}'
+    )
+    words = ["replay", str(HOSPITAL), "-c", str(config), "-o", str(tmp_path / "out")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", DYING, place, *words, "--engine", "duckdb"]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    operator = tmp_path / "out" / "operator"
+    assert list(operator.glob(".cut-*.tmp"))
+    assert [entry.kind for entry in open_readonly(operator / "ledger.sqlite")] == ["note"]
+    assert execute(words) == 0
+    assert not list(operator.glob(".cut-*"))
+    replayed(HOSPITAL, config, tmp_path / "calm", "")
+    own, calm = (verifier.contents(tmp_path / name) for name in ("out", "calm"))
+    assert own.items() <= calm.items()
+    assert own
+
+
+@pytest.mark.parametrize("boundary", ["built", "files_written", "sealed", "renamed", "published"])
+def test_a_crash_between_two_steps(boundary: str, tmp_path: Path) -> None:
+    """One content per number, that of a run in memory, whatever builds before and after the crash."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    log, config = (
+        sample(tmp_path),
+        configured(tmp_path, 'window = { new_cases = 25 }\nmechanism = { kind = "identity" }'),
+    )
+    config.write_text(config.read_text().replace("diagnosis", "ill"))
+    assert run(log, config, tmp_path / "calm") == 0
+    assert run(log, config, tmp_path / "out", at=boundary, nth=2, engine="duckdb") == KILLED
+    before = verifier.digests(tmp_path / "out")
+    assert run(log, config, tmp_path / "out") == 0
+    assert verifier.verify(tmp_path / "out") == []
+    assert verifier.contents(tmp_path / "out") == verifier.contents(tmp_path / "calm")
+    after = verifier.digests(tmp_path / "out")
+    assert before
+    assert all(after[key] == files for key, files in before.items())

@@ -1,0 +1,81 @@
+"""`[engine]`: who builds the releases of a replay and of a daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.errors import InputError
+from stream.commands.replay import Built
+from stream.config import sources
+from stream.daemon import state_machine
+from stream.engine import building
+from stream.engine.building import EngineBuilds, builder
+
+TLKC = 'mechanism = { kind = "tlkc", K = 5, L = 2 }'
+
+
+def settings(folder: Path, engine: str, publication: str = TLKC) -> Any:
+    """A configuration with that `[engine]` table."""
+    path = folder / "veilstream.toml"
+    text = f'[process]\nname = "p"\n[engine]\n{engine}\n[[publication]]\nname = "q"\nwindow = {{ new_cases = 9 }}\n'
+    path.write_text(text + publication + "\n")
+    return sources.load(path)
+
+
+def test_the_configuration_names_the_engine_and_a_flag_another(tmp_path: Path) -> None:
+    """Who builds does not change what a release means: the digest of the configuration is the same."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    with_engine = settings(tmp_path, 'kind = "duckdb"\nmemory = "2GB"')
+    assert Built().built_by(with_engine, tmp_path) == EngineBuilds("duckdb", tmp_path / "operator", "2GB")
+    assert Built(memory="1GB").built_by(with_engine, tmp_path) == EngineBuilds("duckdb", tmp_path / "operator", "1GB")
+    without = settings(tmp_path, "")
+    assert Built().built_by(without, tmp_path) is None
+    assert without.digest == with_engine.digest
+
+
+@pytest.mark.parametrize(
+    ("engine", "publication", "told"),
+    [
+        ('kind = "duckdb"', 'mechanism = { kind = "tlkc-cohorts", K = 5 }', "only --engine embedded can"),
+        ('kind = "spark"', TLKC + '\ngate = { min_ka = 2, on_violation = "repair" }', "on_violation"),
+        ('memory = "2GB"', TLKC, "engine.memory"),
+        ('kind = "flink"', TLKC, "engine.kind"),
+    ],
+)
+def test_what_an_engine_cannot_build_is_refused_when_the_file_is_read(
+    engine: str, publication: str, told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=told):
+        settings(tmp_path, engine, publication)
+
+
+def test_an_engine_that_is_not_installed_is_told_before_the_first_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(InputError, match=r"veilstream\[spark\]"):
+        builder("spark", tmp_path)
+
+
+def test_a_coordinator_builds_by_the_engine_of_its_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the service of a daemon is given; nothing is opened here."""
+    pytest.importorskip("duckdb", reason='duckdb is not installed (extra "duckdb")')
+    given: dict[str, Any] = {}
+
+    class Opened(Exception):
+        pass
+
+    def service(*_: Any, **named: Any) -> None:
+        given.update(named)
+        raise Opened
+
+    monkeypatch.setattr(state_machine, "ReleaseService", service)
+    host = state_machine.CoordinatorContext(settings(tmp_path, 'kind = "duckdb"'), None, tmp_path, ())  # type: ignore[arg-type]
+    with pytest.raises(Opened):
+        state_machine.Engine(host)
+    assert given["built_by"] == EngineBuilds("duckdb", tmp_path / "operator", None)

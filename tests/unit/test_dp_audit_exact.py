@@ -119,16 +119,18 @@ def test_equal_events_are_chosen_by_their_names() -> None:
 
 
 def test_many_runs_are_counted_in_parts() -> None:
-    """Of 520,000 runs half choose and half count, each log for itself, 100,000 at most at once."""
+    """Of 520,000 runs half choose and half count, each log for itself, 100,000 at most at once; none is run alone."""
     asked: list[int] = []
 
     def many(runs: int) -> Counter[Hashable]:
         asked.append(runs)
         return Counter({"yes": runs})
 
-    pair = Pair("p", lambda: (), lambda: (), many_one=many, many_other=lambda runs: Counter({"no": runs}))
+    alone = Always("alone")
+    pair = Pair("p", alone, alone, many_one=many, many_other=lambda runs: Counter({"no": runs}))
     found = audit.audit(pair, 520_000)
     assert asked == [100_000, 100_000, 60_000] * 2
+    assert alone.runs == 0
     assert found.epsilon == power(520_000, 1.0, events=2).epsilon
 
 
@@ -159,6 +161,12 @@ def test_the_least_excess_that_is_seen(runs: int, claimed: float, keys: dict[str
     found = seen_epsilon(runs, claimed, **keys)
     assert found is not None
     assert bound(found + 2e-6) > claimed * terms["steps"] >= bound(found - 2e-6)
+
+
+def test_too_few_runs_see_no_excess() -> None:
+    """Not even of an event that always happens on one log and never on the other, where delta allows as much."""
+    for delta in (0.0, 0.2, 0.9):
+        assert seen_epsilon(20, 1.0, delta=delta) is None
 
 
 def test_what_is_not_said_of_a_pair_and_of_power() -> None:
@@ -348,7 +356,10 @@ BOUNDS = (2, 3, 5, 14, 17, 19, 20, 21, 22, 23, 26, 29)
 def test_counts_in_bulk_are_those_of_each_run() -> None:
     """Two variants, 20 cases common to both logs: the four logs, and every event of each run, counted one by one."""
 
+    given: list[list[int]] = []
+
     def counting(true: np.ndarray) -> NoisyCounts:
+        given.append(true[:2].tolist())
         noisy = true + np.arange(len(true)) // 2 % 25 - 12
         kept = np.flatnonzero((true > 0) & (noisy >= 3))
         return NoisyCounts(kept, noisy[kept], 3)
@@ -375,6 +386,7 @@ def test_counts_in_bulk_are_those_of_each_run() -> None:
         assert pair.many_other is not None
         assert pair.many_one(77) == by_hand((20, 0), 77)
         assert pair.many_other(77) == by_hand(logs[pair.name], 77)
+        assert given[-2:] == [[20, 0], [*logs[pair.name]]]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 14, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 29, 40])

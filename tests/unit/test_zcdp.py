@@ -187,7 +187,7 @@ def test_the_widest_noise_that_is_checked() -> None:
 
 def test_the_conversion_where_nothing_is_lost_and_where_it_means_nothing() -> None:
     """rho 0 is epsilon 0; no bound is ever below 0; delta is inside 0 .. 1 and rho is not negative."""
-    assert epsilon_of(Fraction(0), TINY) == 0
+    assert [epsilon_of(Fraction(0), delta) for delta in (TINY, Fraction(1, 10**12))] == [0, 0]
     assert epsilon_of(Fraction(1, 10**9), Fraction(1, 2)) == 0
     for rho, delta in ((Fraction(-1), TINY), (Fraction(1), Fraction(0)), (Fraction(1), Fraction(1))):
         with pytest.raises(InputError, match="a conversion needs"):

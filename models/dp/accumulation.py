@@ -26,7 +26,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from itertools import count
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,11 @@ FAR = 60
 EXACT_SCALE = 300.0
 """Above it the tail of a sum is bounded (Chernoff), not computed: distributions would be too long."""
 
+MARGIN = 1e-6
+"""By so much of itself a bound in floats is made stricter: far above all rounding."""
+
 Floats = npt.NDArray[np.float64]
+Whole = TypeVar("Whole", int, Ints)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +71,15 @@ class Shape:
             raise InputError('accumulate = "tree" divides epsilon by how many releases are to come: declare horizon')
         return _best(horizon)
 
-    def digits(self, number: int) -> list[int]:
-        """Nodes of each level, from the releases up, that the count over releases 1 .. number adds up."""
-        found = []
+    def digits(self, number: Whole) -> list[Whole]:
+        """Nodes of each level, from the releases up, that the count over releases 1 .. number adds up; of one number or
+        of an array."""
+        found: list[Whole] = []
         for _ in range(self.levels - 1):
-            number, digit = divmod(number, self.arity)
-            found.append(digit)
-        return [*found, number]
+            found.append(number % self.arity)
+            number = number // self.arity
+        found.append(number)
+        return found
 
     def closes(self, level: int, number: int) -> bool:
         """Whether a node of the level ends with that release."""
@@ -86,19 +93,16 @@ class Shape:
 
 @lru_cache(maxsize=64)
 def _best(horizon: int) -> Shape:
-    """The tree with the least mean variance over releases 1 .. horizon; of equal ones that of fewer levels."""
-    best, least = Shape(horizon=horizon), (horizon + 1) / 2
+    """The tree with the least mean variance over releases 1 .. horizon; of equal ones that of fewer levels. Trees of
+    two children a node, which all deeper ones are, never have it."""
     numbers = np.arange(1, horizon + 1)
-    for levels in range(2, horizon.bit_length() + 1):
-        arity = next(k for k in range(2, horizon + 2) if k**levels >= horizon)
-        rest, units = numbers, np.zeros(horizon)
-        for _ in range(levels - 1):
-            units += rest % arity
-            rest = rest // arity
-        mean = float((units + rest).mean()) * levels**2
-        if mean < least:
-            best, least = Shape(levels, arity, horizon), mean
-    return best
+
+    def variance(shape: Shape) -> int:
+        return int(np.sum(shape.digits(numbers))) * shape.levels**2
+
+    deeper = range(2, horizon.bit_length())
+    trees = [Shape(levels, next(k for k in count() if k**levels >= horizon), horizon) for levels in deeper]
+    return min([Shape(horizon=horizon), *trees], key=variance)
 
 
 @dataclass(slots=True)
@@ -201,8 +205,9 @@ class Counts:
         under another horizon: the parts of delta that its releases spent and those to come would be more than delta."""
         if any(state[name] != value for name, value in {**_shaped(shape), "scale": scale}.items()):
             return None
+        size = (shape.levels, len(keys))
         sums, noises, open_nodes = (
-            np.asarray(state[name], dtype=np.int64).reshape(shape.levels, -1) for name in ("sums", "noises", "open")
+            np.asarray(state[name], dtype=np.int64).reshape(size) for name in ("sums", "noises", "open")
         )
         return cls(shape, scale, keys, sums, noises, open_nodes, list(state["nodes"]), state["last"], state["since"])
 
@@ -226,7 +231,7 @@ def threshold(scale: float, draws: int, delta: Fraction, cases_per_person: int =
     has more than c cases of that person)."""
     if draws < 1 or not 0 < delta < 1 or cases_per_person < 1:
         raise InputError("a threshold needs noise, 0 < delta < 1 and cases_per_person >= 1")
-    allowed = float(delta) / cases_per_person * (1 - 2.0**-20)
+    allowed = float(delta) / cases_per_person * (1 - MARGIN)
     least = _exact_tail(scale, draws, allowed) if scale <= EXACT_SCALE else _chernoff(scale, draws, allowed)
     return max(least + cases_per_person, 2)
 
@@ -234,7 +239,7 @@ def threshold(scale: float, draws: int, delta: Fraction, cases_per_person: int =
 def _exact_tail(scale: float, draws: int, allowed: float) -> int:
     """The smallest t with P[sum of the noises >= t] <= allowed."""
     pmf, error = _distribution(scale, draws)
-    tail = np.cumsum(pmf[::-1])[::-1] + error
+    tail = np.cumsum(pmf)[::-1] + error  # the distribution is symmetric
     if error >= allowed:
         return _chernoff(scale, draws, allowed)
     below = np.flatnonzero(tail <= allowed)
@@ -245,12 +250,12 @@ def _exact_tail(scale: float, draws: int, allowed: float) -> int:
 @lru_cache(maxsize=256)
 def _distribution(scale: float, draws: int) -> tuple[Floats, float]:
     """P of the sum of so many draws, around its middle, and a bound on what was left out. All terms are positive, so
-    convolutions lose no more than a part in 2^30 to rounding (`threshold` allows a part in 2^20)."""
+    convolutions lose no more than a part in 2^30 to rounding (`threshold` allows a part in 10^6)."""
     if draws == 1:
         reach = math.ceil(FAR * scale) + 1
         a = math.exp(-1.0 / scale)
         chance = (1 - a) / (1 + a) * a ** np.abs(np.arange(-reach, reach + 1, dtype=np.float64))
-        return chance, 2 * a**reach
+        return chance, a**reach
     half, error = _distribution(scale, draws // 2)
     whole, error = np.convolve(half, half), 2 * error
     if draws % 2:
@@ -269,4 +274,4 @@ def _chernoff(scale: float, draws: int, allowed: float) -> int:
         rate = step / 400 / scale
         growth = (1 - a) ** 2 / ((1 - a * math.exp(rate)) * (1 - a * math.exp(-rate)))
         best = min(best, (draws * math.log(growth) - math.log(allowed)) / rate)
-    return math.ceil(best * (1 + 2.0**-20)) + 1
+    return math.ceil(best * (1 + MARGIN)) + 1

@@ -13,6 +13,8 @@ not in the log"), no finite epsilon holds unless its probability is at most d: t
 from __future__ import annotations
 
 import math
+import sys
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -147,8 +149,8 @@ def power(
 SURE = 0.95
 """How likely an excess must be seen to be stated."""
 
-FARTHEST = 64.0
-"""An epsilon that nobody claims: up to it an excess is looked for."""
+FINEST = 1e-6
+"""Excesses are told apart by so much."""
 
 
 def seen_epsilon(
@@ -169,26 +171,21 @@ def seen_epsilon(
     any event of such a mechanism tells at so few runs. It is taken to be among the events that the first half chooses,
     which it is unless `events` others tell as much. Both counts may be off by what happens with chance (1 - sure) / 2.
     """
+    from scipy.special import expit
     from scipy.stats import binom
 
     half, error, rare = runs // 2, alpha / (4 * events), (1.0 - sure) / 2.0
 
     def refuted(epsilon: float) -> bool:
-        there = math.exp(-epsilon * steps) / (1.0 + math.exp(-epsilon * steps))
+        there = float(expit(-epsilon * steps))
         least = int(binom.ppf(rare, half, 1.0 - there))
         most = int(binom.ppf(1.0 - rare, half, there))
         likely = lower_bound(least, half, error) - delta
         return likely > 0.0 and math.log(likely / upper_bound(most, half, error)) > claimed * steps
 
-    low, high = claimed, claimed + 2.0**-6
-    while not refuted(high):
-        low, high = high, claimed + 2.0 * (high - claimed)
-        if high > FARTHEST + claimed:
-            return None
-    while high - low > 1e-4 * high:
-        middle = (low + high) / 2.0
-        low, high = (low, middle) if refuted(middle) else (middle, high)
-    return high
+    if not refuted(math.inf):
+        return None
+    return claimed + FINEST * bisect_left(range(sys.maxsize), True, key=lambda n: refuted(claimed + FINEST * n))
 
 
 BULK = 100_000

@@ -24,11 +24,9 @@ import numpy as np
 
 from models.dp import truncated
 from models.dp.noise import Source, scale_for
+from models.dp.truncated import DIGITS
 from models.errors import InputError
 from models.eventlog import Ints
-
-DIGITS = 60
-"""Decimal digits of the threshold's arithmetic; a tie within 10^-40 counts as above delta (fail-closed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def threshold(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> 
     with decimal.localcontext() as context:
         context.prec = DIGITS
         step = _decimal(epsilon) / c
-        slack = Decimal(10) ** -40
+        slack = Decimal("1e-40")  # a tie counts as above delta (fail-closed)
         budget = (_decimal(delta) * (1 + (-step).exp())).ln() - slack
         alone = (-budget / step).to_integral_value(decimal.ROUND_CEILING) + c - 1
         spread = ((Decimal(c).ln() - budget) / step).to_integral_value(decimal.ROUND_CEILING)

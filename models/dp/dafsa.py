@@ -46,115 +46,69 @@ def minimal_dafsa(variants: Sequence[tuple[int, ...]]) -> Dafsa:
     starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     symbols = np.asarray([label for variant in variants for label in variant], dtype=np.int64)
     order = np.asarray(sorted(range(len(variants)), key=variants.__getitem__), dtype=np.int64)
-    edge, parent, label, following, first, final = _trie(starts, symbols, order)
-    state, accepts = _intern(label, following, first, final)
-    width = int(symbols.max(initial=0)) + 1
+    entered, parent, label, final = _trie(starts, symbols, order)
+    _, first, alike = np.unique(2 * _children(parent, label, final) + final, return_index=True, return_inverse=True)
+    appearance = np.argsort(first)
+    state = np.argsort(appearance)[alike]
+    width = label.max() + 1
     distinct, representative, transition = np.unique(
-        state[parent] * width + label, return_index=True, return_inverse=True
+        state[parent[1:]] * width + label[1:], return_index=True, return_inverse=True
     )
     return Dafsa(
         source=(distinct // width).astype(np.int32),
         label=(distinct % width).astype(np.int32),
-        target=state[representative + 1].astype(np.int32),
-        final=accepts,
+        target=state[1:][representative].astype(np.int32),
+        final=final[first[appearance]],
         starts=starts,
-        path=transition[edge].astype(np.int32),
+        path=transition[entered - 1].astype(np.int32),
     )
 
 
 @kernel
-def _trie(starts: Ints, symbols: Ints, order: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints, npt.NDArray[np.bool_]]:
-    """Trie of the variants taken in sorted `order`: node n + 1 is entered by edge n, children and later siblings have
-    larger numbers. Gives the edge of every symbol; parent, label and next sibling (-1: none) of every edge; first
-    child edge (-1: none) and acceptance of every node."""
-    edge_of_symbol = np.full(len(symbols), -1, dtype=np.int64)
-    parent = np.empty(len(symbols), dtype=np.int64)
-    label = np.empty(len(symbols), dtype=np.int64)
-    following = np.full(len(symbols), -1, dtype=np.int64)
-    first = np.full(len(symbols) + 1, -1, dtype=np.int64)
-    last = np.full(len(symbols) + 1, -1, dtype=np.int64)
-    final = np.zeros(len(symbols) + 1, dtype=np.bool_)
-    size = 0
-    before = -1
+def _trie(starts: Ints, symbols: Ints, order: Ints) -> tuple[Ints, Ints, Ints, npt.NDArray[np.bool_]]:
+    """Trie of the variants taken in sorted `order`: node 0 is the root, children and later siblings have larger
+    numbers. Gives the node that every symbol leads to; parent (of the root: 0), label (of the root: -1) and acceptance
+    of every node. As the variants are sorted, a child that is there already is the newest one of its parent."""
+    nodes = len(symbols) + 1
+    entered = np.empty(len(symbols), dtype=np.int64)
+    parent = np.zeros(nodes, dtype=np.int64)
+    label = np.full(nodes, -1, dtype=np.int64)
+    newest = np.zeros(nodes, dtype=np.int64)  # without a child the root, whose label no symbol has
+    final = np.zeros(nodes, dtype=np.bool_)
+    size = 1
     for variant in order:
-        begin, end = starts[variant], starts[variant + 1]
         node = 0
-        shared = True
-        for position in range(begin, end):
-            if before >= 0 and shared:
-                other = starts[before] + position - begin
-                shared = other < starts[before + 1] and symbols[other] == symbols[position]
-                if shared:
-                    edge_of_symbol[position] = edge_of_symbol[other]
-            if before < 0 or not shared:
-                parent[size], label[size] = node, symbols[position]
-                if last[node] < 0:
-                    first[node] = size
-                else:
-                    following[last[node]] = size
-                last[node] = size
-                edge_of_symbol[position] = size
+        for position in range(starts[variant], starts[variant + 1]):
+            child = newest[node]
+            if label[child] != symbols[position]:
+                child = size
+                parent[child], label[child], newest[node] = node, symbols[position], child
                 size += 1
-            node = edge_of_symbol[position] + 1
+            entered[position] = child
+            node = child
         final[node] = True
-        before = variant
-    return edge_of_symbol, parent[:size], label[:size], following[:size], first[: size + 1], final[: size + 1]
+    return entered, parent[:size], label[:size], final[:size]
 
 
 @kernel
-def _intern(
-    label: Ints, following: Ints, first: Ints, final: npt.NDArray[np.bool_]
-) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """State of each trie node, equal for equal subtrees, 0 for the root; and whether each state accepts.
+def _children(parent: Ints, label: Ints, final: npt.NDArray[np.bool_]) -> Ints:
+    """Class of the children of each trie node, equal for equal ones: 0 for none, else the node that was first to be the
+    eldest of such children.
 
-    Subtrees are binary (first child, next sibling) and interned like Lisp lists: an edge by (label, state below, class
-    of the later siblings), a node by (accepts, class of its first child edge). Open addressing, at most half full.
+    Nodes are taken from the last to the first and interned like Lisp lists, by (label, what is below, later siblings).
+    Open addressing, at most half full.
     """
-    nodes = len(final)
-    mask = 1
-    while mask < 4 * nodes:
-        mask *= 2
-    mask -= 1
-    table = np.full(mask + 1, -1, dtype=np.int64)
-    keys = np.empty((2 * nodes, 3), dtype=np.int64)
-    classes = 0
-    below = np.empty(nodes, dtype=np.int64)
-    tail = np.full(nodes, -1, dtype=np.int64)  # class of the sibling list from each edge on; the last slot is "none"
-    for item in range(2 * nodes - 2, -1, -1):
-        node = (item + 1) // 2
-        if item % 2 == 0:  # the node itself, before the edge that enters it
-            a, b, c = -1 - np.int64(final[node]), tail[first[node]], np.int64(0)
-        else:
-            a, b, c = label[node - 1], below[node], tail[following[node - 1]]
-        slot = (a * 0x9E3779B1 + b * 0x85EBCA6B + c * 0xC2B2AE35) * 0x27D4EB2F
-        slot = (slot ^ (slot >> 17)) & mask
-        while table[slot] >= 0:
+    classes = np.zeros(len(label), dtype=np.int64)
+    table = np.zeros(2 * len(label), dtype=np.int64)
+    below, later = np.empty_like(classes), np.empty_like(classes)
+    for node in range(len(label) - 1, 0, -1):
+        below[node], later[node] = 2 * classes[node] + final[node], classes[parent[node]]
+        slot = hash((label[node], below[node], later[node])) % len(table)
+        found = table[slot]
+        while found and (label[found] != label[node] or below[found] != below[node] or later[found] != later[node]):
+            slot = (slot + 1) % len(table)
             found = table[slot]
-            if keys[found, 0] == a and keys[found, 1] == b and keys[found, 2] == c:
-                break
-            slot = (slot + 1) & mask
-        if table[slot] < 0:
-            table[slot] = classes
-            keys[classes, 0], keys[classes, 1], keys[classes, 2] = a, b, c
-            classes += 1
-        if item % 2 == 0:
-            below[node] = table[slot]
-        else:
-            tail[node - 1] = table[slot]
-    return _numbered(below, keys)
-
-
-@kernel
-def _numbered(below: Ints, keys: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Classes of nodes as 0, 1, 2 ... in order of first appearance from the root, and whether each accepts."""
-    number = np.full(len(keys), -1, dtype=np.int64)
-    state = np.empty(len(below), dtype=np.int64)
-    accepts = np.zeros(len(below), dtype=np.bool_)
-    size = 0
-    for node in range(len(below)):
-        if number[below[node]] < 0:
-            number[below[node]] = size
-            accepts[size] = keys[below[node], 0] == -2
-            size += 1
-        state[node] = number[below[node]]
-    return state, accepts[:size]
+        if not found:
+            table[slot] = node
+        classes[parent[node]] = table[slot]
+    return classes

@@ -61,7 +61,7 @@ class TimeBounds:
             raise InputError("max_duration must lie between a millisecond and 35 years")
         if self.start is not None and not 0 < self.start[1] - self.start[0] < MAX_BOUND_MS:
             raise InputError("the last start must lie after the first, and by less than 35 years")
-        if self.start is not None and not -MAX_TIME_MS <= self.start[0] < self.start[1] <= MAX_TIME_MS:
+        if self.start is not None and (self.start[0] < -MAX_TIME_MS or self.start[1] > MAX_TIME_MS):
             raise InputError("the range of starts must lie within the years 1678 to 2261")
         if self.max_events < 1:
             raise InputError("max_events must be at least 1")

@@ -116,8 +116,8 @@ def order_of_times(times: Ints) -> Ints:
     Time and place share one word where both fit, as they do for spans below centuries: sorting numbers is quicker than
     sorting places by them.
     """
-    bits = max(len(times) - 1, 0).bit_length()
-    if len(times) == 0 or (int(times.max()) - int(times.min())) // MILLISECOND >= 1 << (63 - bits):
+    bits = len(times).bit_length()
+    if not bits or ((int(times.max()) - int(times.min())) // MILLISECOND).bit_length() + bits > 63:
         return np.argsort(times, kind="stable").astype(np.int64)
     packed = times // MILLISECOND
     packed -= packed.min()

@@ -19,7 +19,6 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeVar
 
 import numpy as np
 
@@ -30,18 +29,11 @@ from models.eventlog import Ints
 DIGITS = 60
 """Of the arithmetic; what lies within 10^-40 of a bound counts as above it."""
 
-_SLACK = Decimal(10) ** -40
+_SLACK = Decimal("1e-40")
 
 LEAST_KEPT = 0.05
 """A reach far below the scale keeps less than this of the draws: they would take long, and noise without an end is used
 instead."""
-
-Number = TypeVar("Number", Fraction, Decimal)
-
-
-def enough(a: Number, power: Number, delta: Number) -> bool:
-    """Whether P(k) <= delta, for power = a^k."""
-    return power * (1 - a + 2 * delta * a) <= delta * (1 + a)
 
 
 @lru_cache(maxsize=256)
@@ -55,14 +47,10 @@ def reach(scale: float, delta: Fraction, cases: int = 1, cells: int = 1) -> int:
         exact = Fraction(scale)
         step = Decimal(exact.denominator) / Decimal(exact.numerator)
         a = (-step).exp()
-        steps = Decimal(1) if cases == 1 else ((step * cases).exp() - 1) / (step.exp() - 1)
+        steps = ((step * cases).exp() - 1) / (step.exp() - 1)
         each = Decimal(delta.numerator) / Decimal(delta.denominator) / (steps * cells) * (1 - _SLACK)
-        # a^k (1 - a + 2 d a) <= d (1 + a), solved for k and looked at again on both sides
-        power = each * (1 + a) / (1 - a + 2 * each * a)
-        least = max(int((-power.ln() / step).to_integral_value(decimal.ROUND_FLOOR)) - 1, 0)
-        while not enough(a, (-step * least).exp(), each):
-            least += 1
-    return least
+        power = each * (1 + a) / (1 - a + 2 * each * a)  # P(k) <= d is a^k (1 - a + 2 d a) <= d (1 + a)
+        return int((-power.ln() / step).to_integral_value(decimal.ROUND_CEILING))
 
 
 def kept(scale: float, least: int) -> float:

@@ -17,18 +17,23 @@ has is released with a chance of at most delta_dp (the d of above): that it is n
 from __future__ import annotations
 
 import decimal
+import itertools
 import math
+import sys
+from bisect import bisect_right
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
 
 from models.dp.budget import Charge, positive, probability
-from models.dp.counts import DIGITS, NoisyCounts
+from models.dp.counts import NoisyCounts
 from models.dp.noise import Source, checked_scale
+from models.dp.truncated import DIGITS
 from models.errors import InputError
 from models.eventlog import Ints
 
@@ -41,19 +46,16 @@ STEPS = 10**12
 """An epsilon of a conversion is rounded up to so many parts of 1: never below the true one."""
 
 MAX_SCALE = 50_000.0
-"""A wider noise has a threshold above `models.dp.strict.MAX_THRESHOLD` for every delta_dp below .02: it is refused
-before its tail is added up."""
+"""A wider noise has a threshold above `models.dp.strict.MAX_THRESHOLD` for every delta_dp below .02: it is refused."""
 
-_SLACK = Decimal(10) ** -40
+FINEST = 1e-9
+"""Orders of a conversion are told apart by so much, and none is nearer to 1."""
+
+_SLACK = Decimal("1e-40")
 """More than all rounding of `DIGITS` digits adds up to."""
 
-_NEAR = Decimal(10) ** -9
-"""A tail is rounded up by so much of itself: far above all rounding of `DIGITS` digits."""
-
-_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
-"""Rounded down."""
-
-_MOST_TERMS = 1_000_000
+_NEAR = 1e-9
+"""By so much the logarithm of a tail is rounded up: a thousand times what floats and what is left out add up to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,57 +82,26 @@ PURE = Accounting()
 
 @lru_cache(maxsize=4096)
 def epsilon_of(rho: Fraction, delta: Fraction) -> Fraction:
-    """An epsilon such that rho-zCDP is (epsilon, delta)-DP, rounded up. Whatever order the search finds, the bound that
-    it gives is one; only how near it is to the best depends on floating point."""
+    """An epsilon such that rho-zCDP is (epsilon, delta)-DP, rounded up. Whatever order is found, the bound that it
+    gives is one; only how near it is to the best depends on floating point."""
     if rho < 0 or not 0 < delta < 1:
         raise InputError("a conversion needs rho >= 0 and 0 < delta < 1")
     if rho == 0:
         return Fraction(0)
-    order = Fraction(_best_order(float(rho), math.log(delta.denominator) - math.log(delta.numerator)))
+    order = Fraction(_best_order(float(rho), -math.log(delta)))
     with decimal.localcontext() as context:
         context.prec = DIGITS
         a = _decimal(order)
-        beyond = (-_decimal(delta).ln() - a.ln()) / (a - 1)
-        bound = a * _decimal(rho) + (1 - 1 / a).ln() + beyond + _SLACK * (1 + 1 / (a - 1)) * (1 + a)
-    return max(Fraction(math.ceil(Fraction(bound) * STEPS), STEPS), Fraction(0))
-
-
-def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest rho, rounded down, whose `epsilon_of` at delta is at most `epsilon`."""
-    if epsilon <= 0:
-        raise InputError("rho_for needs epsilon > 0")
-    low, high = Fraction(0), epsilon  # rho-zCDP is never (rho, delta)-DP: half a mean of the privacy loss is rho
-    while epsilon_of(high, delta) <= epsilon:
-        low, high = high, 2 * high
-    for _ in range(60):
-        middle = _grid((low + high) / 2)
-        if epsilon_of(middle, delta) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _grid(value: Fraction) -> Fraction:
-    """The number with 30 significant binary digits, rounded down: short enough to be written into a configuration."""
-    shift = 30 - math.frexp(float(value))[1]
-    scaled = value * Fraction(2) ** shift
-    return Fraction(scaled.numerator // scaled.denominator) / Fraction(2) ** shift
+        beyond = (1 - 1 / a).ln() - (_decimal(delta).ln() + a.ln()) / (a - 1)
+        bound = order * rho + Fraction(beyond + _SLACK)
+    return max(Fraction(math.ceil(bound * STEPS), STEPS), Fraction(0))
 
 
 def _best_order(rho: float, toll: float) -> float:
-    """An order above 1 near the best one, by golden section over ln(a - 1). `toll`: ln(1 / delta)."""
-
-    def bound(at: float) -> float:
-        a = 1.0 + math.exp(at)
-        return a * rho + math.log1p(-1.0 / a) + (toll - math.log(a)) / (a - 1.0)
-
-    middle = math.log(math.sqrt(toll / rho)) if toll > 0 else 0.0
-    low, high, ratio = middle - 5.0, middle + 5.0, (math.sqrt(5.0) - 1.0) / 2.0
-    for _ in range(60):
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        low, high = (low, right) if bound(left) < bound(right) else (left, high)
-    return 1.0 + math.exp(min(max((low + high) / 2.0, -30.0), 60.0))
+    """The order a > 1 at which the bound's derivative is 0, rho (a - 1)^2 + ln a = toll, in parts of `FINEST`. `toll`:
+    ln(1 / delta)."""
+    parts = bisect_right(range(sys.maxsize), toll, key=lambda n: rho * (n * FINEST) ** 2 + math.log1p(n * FINEST))
+    return 1.0 + parts * FINEST
 
 
 def scale_of(rho: Fraction, sensitivity: int = 1) -> float:
@@ -154,6 +125,10 @@ class Gaussian:
     rho: Fraction
     delta_dp: Fraction
     cases_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if self.scale > MAX_SCALE:
+            raise InputError("rho is too small: no variant of a log would be released; raise it")
 
     @property
     def scale(self) -> float:
@@ -184,60 +159,36 @@ def threshold(scale: float, delta: Fraction, cases_per_person: int = 1) -> int:
     """
     if not 0 < delta < 1 or cases_per_person < 1:
         raise InputError("the threshold needs 0 < delta_dp < 1 and cases_per_person >= 1")
-    c, allowed = cases_per_person, _decimal(delta)
+    c, allowed = cases_per_person, math.log(delta)
+    return max(c + _reached(scale, allowed), 1 + _reached(scale, allowed - math.log(c)))
 
-    def holds(least: int) -> bool:
-        return max(tail(scale, least - c), c * tail(scale, least - 1)) <= allowed
 
-    # The continuous distribution is near: the search looks at a few whole numbers around its quantile.
-    toll = 2.0 * (math.log(delta.denominator) - math.log(delta.numerator) + math.log(c))
-    least = c + max(0, math.floor(scale * math.sqrt(max(toll - math.log(max(toll, 1.0)) - 1.8, 0.0))))
-    step = max(1, math.ceil(scale / 50.0))
-    while not holds(least):
-        least += step
-    while least > c and holds(max(least - step, c)):
-        least = max(least - step, c)
-    low = max(least - step, c - 1)  # what is below c is not asked: x of a division stays below T
-    while least - low > 1:
-        middle = (low + least) // 2
-        low, least = (low, middle) if holds(middle) else (middle, least)
-    return least
+def _reached(scale: float, allowed: float) -> int:
+    """The least z >= 0 with ln P[N >= z] <= `allowed`. It is above the quantile of the continuous distribution: a whole
+    number's chance lies half on each side of it."""
+    quantile = -scale * NormalDist().inv_cdf(min(math.exp(allowed), 0.5))
+    return next(z for z in itertools.count(math.floor(quantile)) if tail(scale, z) <= allowed)
 
 
 @lru_cache(maxsize=4096)
-def tail(scale: float, least: int) -> Decimal:
-    """P[N >= least] of the discrete Gaussian, rounded up by less than 10^-8 of itself, for least >= 0."""
+def tail(scale: float, least: int) -> float:
+    """ln P[N >= least] of the discrete Gaussian, rounded up by less than 10^-8, for least >= 0 and scales up to
+    `MAX_SCALE` (it holds nine numbers for each 1 of the scale)."""
     if least < 0:
         raise InputError("a tail begins at 0 or above")
-    with decimal.localcontext() as context:
-        context.prec = DIGITS
-        width = 2 * _decimal(Fraction(scale)) ** 2
-        # The mass is the root of pi width, times 1 + 2 e^(-pi^2 width) + ... (Poisson): all of it above scale 2.
-        mass = (_PI * width).sqrt() if scale > 2 else 2 * _from(width, 0, upward=False) - 1
-        return _from(width, least, upward=True) / mass * (1 + _NEAR)
+    both = 2.0 * _from(scale, 0) - 1.0
+    return _NEAR - least**2 / (2.0 * scale**2) + math.log(_from(scale, least) / both)
 
 
-def _from(width: Decimal, least: int, *, upward: bool) -> Decimal:
-    """Sum of exp(-z^2 / width) over z >= least, from above or from below, within `_NEAR` of itself."""
-    term, step = (-(Decimal(least) ** 2) / width).exp(), (-1 / width).exp()
-    ratio, square = step ** (2 * least + 1), step * step
-    total = term
-    for _ in range(_MOST_TERMS):
-        term *= ratio
-        ratio *= square
-        total += term
-        # Ratios fall, so what is left is below a geometric series of the next one.
-        if term * ratio < (1 - ratio) * total * _NEAR:
-            return total + term * ratio / (1 - ratio) if upward else total
-    raise InputError("rho is too small: the tail of its noise is too long to be added up; raise it")
+def _from(scale: float, least: int) -> float:
+    """Sum of P(N = z) / P(N = least) over z >= least; those nine scales further are left out, each below e^-40."""
+    beyond = np.arange(math.ceil(9 * scale))
+    return float(np.exp(-beyond * (beyond + 2 * least) / (2.0 * scale**2)).sum())
 
 
 def checked(rho: Any, delta_dp: Any, cases_per_person: int) -> Gaussian:
     """Terms that can be kept; InputError names the number that cannot."""
-    found = Gaussian(positive(rho, "rho"), probability(delta_dp), cases_per_person)
-    if found.scale > MAX_SCALE:
-        raise InputError("rho is too small: no variant of a log would be released; raise it")
-    return found
+    return Gaussian(positive(rho, "rho"), probability(delta_dp), cases_per_person)
 
 
 def _decimal(value: Fraction) -> Decimal:

@@ -41,7 +41,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("files", nargs="*", help="modules, such as models/dp/strict.py (default: all of targets.toml)")
     parser.add_argument("--fresh", action="store_true", help="also run what was killed before and has not changed")
-    parser.add_argument("--list", action="store_true", help="only say what is known from the last runs")
+    parser.add_argument("--list", action="store_true", help="only say what is known of the program as it stands")
     parser.add_argument("--keep", action="store_true", help="note what is killed in tests/mutants/killed.toml")
     parser.add_argument("--lines", type=_lines, metavar="FROM-TO", help="only the faults of these lines of one module")
     arguments = parser.parse_args()
@@ -59,7 +59,8 @@ def main() -> int:
         if modules:
             if not arguments.list:
                 _run(modules, group["tests"], arguments.fresh, arguments.lines)
-            results += [result for path in modules for result in _known(path).values()]
+            found = _state if arguments.list else _known
+            results += [result for path in modules for result in found(path).values()]
     if arguments.keep:
         _keep({path for group in groups for path in group["modules"]})
     return _verdict(results)
@@ -82,6 +83,32 @@ def _known(path: str) -> dict[str, dict[str, Any]]:
 def _kept() -> dict[str, list[str]]:
     found = tomllib.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     return {path: keys.split() for path, keys in found.items()}
+
+
+def _state(path: str) -> dict[str, dict[str, Any]]:
+    """Every fault of a module as it stands: as the last run here found it, else killed where that is noted; one that
+    is neither is taken to live where a reason is given for it, and was not run otherwise."""
+    from tests.mutants.operators import mutants
+
+    text = Path(path).read_text(encoding="utf-8")
+    original = compile(text, path, "exec", dont_inherit=True)
+    known, noted, reasons = _known(path), set(_kept().get(path, ())), _reasons()
+    found = {}
+    for mutant in mutants(text):
+        key = _key(text, mutant)
+        outcome = "survived" if (path, mutant.before, mutant.after) in reasons else NOT_RUN
+        if key in noted:
+            outcome = "killed"
+        if key in known and known[key]["outcome"] != NOT_RUN:
+            found[key] = known[key]
+        elif key in noted or _changes(original, mutant.source):
+            found[key] = _record(path, "", mutant, outcome, 0.0)
+    return found
+
+
+def _reasons() -> dict[tuple[str, str, str], str]:
+    explained = tomllib.loads((HERE / "survivors.toml").read_text(encoding="utf-8")).get("survivor", [])
+    return {(one["module"], one["before"], one["after"]): one["why"] for one in explained}
 
 
 def _keep(modules: set[str]) -> None:
@@ -238,8 +265,7 @@ def _session(chosen: dict[str, Any], tests: list[str], write: int) -> None:
 
 
 def _verdict(results: list[dict[str, Any]]) -> int:
-    explained = tomllib.loads((HERE / "survivors.toml").read_text(encoding="utf-8")).get("survivor", [])
-    reasons = {(one["module"], one["before"], one["after"]): one["why"] for one in explained}
+    reasons = _reasons()
     by_module: dict[str, Counter[str]] = {}
     open_ones = []
     for result in results:

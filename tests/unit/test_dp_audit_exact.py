@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from models.dp import audit
-from models.dp.audit import Finding, Pair, group_delta, lower_bound, power, upper_bound
-from models.dp.neighbours import DURATIONS, HOUR, Stage, observed, pairs
+from models.dp.audit import EVENTS, Finding, Pair, group_delta, lower_bound, power, seen_epsilon, upper_bound
+from models.dp.counts import NoisyCounts
+from models.dp.neighbours import DURATIONS, HOUR, Stage, count_pairs, observed, pairs
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 
@@ -113,6 +116,57 @@ def test_equal_events_are_chosen_by_their_names() -> None:
     """The same audit chooses the same events in every process, though sets have no order."""
     found = audit.audit(Pair("p", Always(*"abcdefgh"), Always()), 100, events=1)
     assert found.witness == "h"
+
+
+def test_many_runs_are_counted_in_parts() -> None:
+    """Of 520,000 runs half choose and half count, each log for itself, 100,000 at most at once; none is run alone."""
+    asked: list[int] = []
+
+    def many(runs: int) -> Counter[Hashable]:
+        asked.append(runs)
+        return Counter({"yes": runs})
+
+    alone = Always("alone")
+    pair = Pair("p", alone, alone, many_one=many, many_other=lambda runs: Counter({"no": runs}))
+    found = audit.audit(pair, 520_000)
+    assert asked == [100_000, 100_000, 60_000] * 2
+    assert alone.runs == 0
+    assert found.epsilon == power(520_000, 1.0, events=2).epsilon
+
+
+@pytest.mark.parametrize(
+    ("runs", "claimed", "keys"),
+    [
+        (20_000, 1.0, {"delta": 0.01, "alpha": 0.001, "events": 2, "steps": 2, "sure": 0.8}),
+        (3001, 0.1, {"delta": 0.0, "alpha": 0.05, "events": 9, "steps": 1, "sure": 0.99}),
+        (2000, 1.0, {}),
+    ],
+)
+def test_the_least_excess_that_is_seen(runs: int, claimed: float, keys: dict[str, Any]) -> None:
+    """Within 2e-6: there the event that is reported as seldom as `sure` allows, on both logs, refutes the claim, and
+    below it does not; by the binomial distribution and by Clopper-Pearson intervals, as quantiles of a beta."""
+    from scipy.stats import beta, binom
+
+    terms = {"delta": 0.0, "alpha": 0.01, "events": EVENTS, "steps": 1, "sure": 0.95, **keys}
+    half, rare, error = runs // 2, (1 - terms["sure"]) / 2, terms["alpha"] / (4 * terms["events"])
+
+    def bound(epsilon: float) -> float:
+        below = 1 / (1 + math.exp(epsilon * terms["steps"]))
+        hits = np.arange(half + 1)
+        least = int(hits[binom.cdf(hits, half, 1 - below) >= rare][0])
+        most = int(hits[binom.cdf(hits, half, below) >= 1 - rare][0])
+        likely = beta.ppf(error, least, half - least + 1) - terms["delta"]
+        return math.log(likely / beta.ppf(1 - error, most + 1, half - most))
+
+    found = seen_epsilon(runs, claimed, **keys)
+    assert found is not None
+    assert bound(found + 2e-6) > claimed * terms["steps"] >= bound(found - 2e-6)
+
+
+def test_too_few_runs_see_no_excess() -> None:
+    """Not even of an event that always happens on one log and never on the other, where delta allows as much."""
+    for delta in (0.0, 0.2, 0.9):
+        assert seen_epsilon(20, 1.0, delta=delta) is None
 
 
 def test_what_is_not_said_of_a_pair_and_of_power() -> None:
@@ -297,6 +351,42 @@ def _events(*cases: tuple[str, int]) -> set[Hashable]:
 
 
 BOUNDS = (2, 3, 5, 14, 17, 19, 20, 21, 22, 23, 26, 29)
+
+
+def test_counts_in_bulk_are_those_of_each_run() -> None:
+    """Two variants, 20 cases common to both logs: the four logs, and every event of each run, counted one by one."""
+
+    given: list[list[int]] = []
+
+    def counting(true: np.ndarray) -> NoisyCounts:
+        given.append(true[:2].tolist())
+        noisy = true + np.arange(len(true)) // 2 % 25 - 12
+        kept = np.flatnonzero((true > 0) & (noisy >= 3))
+        return NoisyCounts(kept, noisy[kept], 3)
+
+    def by_hand(true: tuple[int, int], runs: int) -> Counter[Hashable]:
+        seen: Counter[Hashable] = Counter()
+        for run in range(runs):
+            for name, cases in zip(("variant 1", "variant 2"), true, strict=True):
+                noisy = cases + run % 25 - 12
+                if not cases or noisy < 3:
+                    seen["no variant", name] += 1
+                    continue
+                seen["variant", name] += 1
+                for bound in {*range(12, 30), 3, 4}:
+                    seen["at least" if noisy >= bound else "fewer than", name, bound] += 1
+                    seen["exactly", name, bound] += noisy == bound
+        return +seen
+
+    logs = {"a case added": (21, 0), "a case of a new variant added": (20, 1), "an event changed": (19, 1)}
+    found = count_pairs(counting, 20)
+    assert [(pair.name, pair.steps) for pair in found] == [*zip(logs, (1, 1, 2), strict=True)]
+    for pair in found:
+        assert pair.many_one is not None
+        assert pair.many_other is not None
+        assert pair.many_one(77) == by_hand((20, 0), 77)
+        assert pair.many_other(77) == by_hand(logs[pair.name], 77)
+        assert given[-2:] == [[20, 0], [*logs[pair.name]]]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 14, 16, 17, 18, 19, 20, 21, 22, 23, 24, 26, 29, 40])

@@ -304,3 +304,16 @@ def test_cases_are_estimated_from_what_begins() -> None:
     assert contexts.cases(level, drawn, 1, 2) == pytest.approx(6 * UNIT / mean, rel=1e-12)
     below = Level(np.arange(2), np.asarray([[9, 9], [-8, 7]]), np.ones(2))
     assert contexts.cases(below, drawn, 1, 2) == 0.0
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_no_context_reaches_into_the_case_before(order: int) -> None:
+    """Of two cases, a and b, no step has two labels before it, the start included, but each case's last one; whatever
+    contexts are open, what is counted are those."""
+    steps, radix = Steps.of([(0,), (1,)], 2), 3
+    weights = np.full(4, 7, dtype=np.int64)
+    cells = contexts.true_cells(steps, weights, np.arange(radix**order), order)
+    found = {(int(key), int(label)): int(cells[key, label]) for key, label in np.argwhere(cells)}
+    start, ends = 2, {(2 * radix + 0, 2): 7, (2 * radix + 1, 2): 7}
+    assert steps.before.tolist() == [start, 0, start, 1]
+    assert found == (ends if order == 2 else {})

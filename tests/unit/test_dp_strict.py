@@ -220,3 +220,11 @@ def test_no_mechanism_takes_a_seed() -> None:
         assert not {"seed", "random", "rng"} & set(inspect.signature(mechanism).parameters)
     assert release_variants(_log(), **LOOSE).private
     assert not release_variants(_log(), **LOOSE, draw=noise.simulated(1)).private
+
+
+def test_a_variant_without_rows_is_no_release() -> None:
+    """Each variant that is put together has its rows; one that lacks them is not left out without a word."""
+    rows = [np.zeros((3, 1), dtype=np.int64)]
+    assert strict.assembled(("A", "B"), [(0,)], rows, noise.simulated(1)).traces() == [("A",)] * 3
+    with pytest.raises(ValueError, match="zip"):
+        strict.assembled(("A", "B"), [(0,), (1,)], rows, noise.simulated(1))

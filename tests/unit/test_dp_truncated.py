@@ -40,8 +40,8 @@ def delta_between(here: dict[int, Fraction], there: dict[int, Fraction], factor:
 
 
 def least_reach(a: Fraction, delta: Fraction) -> int:
-    """By looking at one after the other, with the mechanism's own condition on exact fractions."""
-    return next(k for k in range(2000) if truncated.enough(a, a**k, delta))
+    """By looking at one after the other, in exact fractions."""
+    return next(k for k in range(2000) if a**k * (1 - a) <= delta * (1 + a - 2 * a ** (k + 1)))
 
 
 def neighbours(a: Fraction, k: int, cases: int) -> Iterator[tuple[dict[int, Fraction], dict[int, Fraction]]]:
@@ -99,17 +99,6 @@ def edge_of(scale: float, reach: int, steps: int = 1) -> Fraction:
         a = (-1 / Decimal(scale)).exp()
         weights = [a ** abs(z) for z in range(-reach, reach + 1)]
         return Fraction(weights[0] / sum(weights) * sum(a**-step for step in range(steps)))
-
-
-@pytest.mark.parametrize("reach", [0, 1, 2, 7])
-def test_a_chance_of_delta_itself_is_enough(reach: int) -> None:
-    """P(k) <= delta is the condition: equal is enough, anything above is not. In fractions, so nothing is rounded."""
-    a = Fraction(3, 4)
-    weights = [a ** abs(z) for z in range(-reach, reach + 1)]
-    delta = weights[0] / sum(weights)
-    if delta < 1:
-        assert truncated.enough(a, a**reach, delta)
-    assert not truncated.enough(a, a**reach, delta * (1 - Fraction(1, 10**30)))
 
 
 @pytest.mark.parametrize(("scale", "reach"), [(1.0, 5), (10.0, 60), (0.5, 4)])
@@ -218,6 +207,25 @@ def test_an_epsilon_beyond_all_sense_has_endless_noise() -> None:
     found = rule_of(Fraction(10**7), Fraction(1, 2), 10**4)
     assert found.reach is None
     assert found.least == threshold(Fraction(10**7), Fraction(1, 2), 10**4)
+
+
+def test_a_rule_that_saves_one_case_is_used() -> None:
+    """Endless noise where truncated noise needs as many cases, truncated noise where it needs one less."""
+    tiny, found = Fraction(1, 10**6), {}
+    for tenths in range(1, 21):
+        epsilon = Fraction(tenths, 10)
+        saved = threshold(epsilon, tiny) - 1 - truncated.reach(float(1 / epsilon), tiny)
+        found.setdefault(saved, set()).add(rule_of(epsilon, tiny).reach is None)
+    assert found[0] == {True}
+    assert found[1] == {False}
+    assert max(found) > 10
+
+
+def test_least_counts_that_no_log_reaches_are_refused() -> None:
+    """What is said of one release's least count is said of one that can be made."""
+    for least in (strict.least_count, strict.released_from):
+        with pytest.raises(InputError, match="epsilon is too small: a variant would need"):
+            least(Fraction(1, 10**6), Fraction(1, 10**6))
 
 
 def test_the_least_count_of_a_release_is_the_one_that_is_published() -> None:

@@ -72,7 +72,6 @@ class Steps:
         inner[starts[1:] - 1] = False
         after[inner] = np.fromiter((label for variant in variants for label in variant), dtype=np.int64)
         before = np.concatenate(([labels], after))[: len(after)].astype(np.int64)
-        before[starts[:-1]] = labels
         place = np.arange(starts[-1]) - np.repeat(starts[:-1], lengths)
         return cls(before, after, place.astype(np.int64), np.repeat(np.arange(len(variants)), lengths), labels)
 
@@ -106,7 +105,7 @@ def measure(
         raise InputError(f"a context model of order {len(epsilons)} over {labels} labels does not fit: lower the order")
     steps = Steps.of(variants, labels)
     each = np.asarray([case_weight(len(variant), bound) for variant in variants], dtype=np.int64) * counts
-    weights = each[steps.variant] if len(steps.variant) else each[:0]
+    weights = each[steps.variant]
     opened = np.arange(labels + 1, dtype=np.int64)
     levels: list[Level] = []
     for order, epsilon in enumerate(epsilons, start=1):
@@ -135,7 +134,7 @@ def true_cells(steps: Steps, weights: Ints, opened: Ints, order: int) -> Ints:
 def _rows(opened: Ints, keys: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Place of each key among the opened contexts, and whether it is there."""
     row = np.searchsorted(opened, keys)
-    inside = np.minimum(row, max(len(opened) - 1, 0))
+    inside = np.minimum(row, len(opened) - 1)
     return inside, (opened[inside] == keys) if len(opened) else np.zeros(len(keys), dtype=np.bool_)
 
 
@@ -171,9 +170,9 @@ class Model:
             cells = np.where(level.cells >= drop * noise, level.cells, 0).astype(np.float64)
             total = cells.sum(axis=1, keepdims=True)
             if limits is None:
-                at_once = np.zeros(labels + 1)
-                at_once[labels] = 1.0
-                own = np.where(total > 0, cells / np.where(total > 0, total, 1.0), at_once)
+                at_once = np.zeros_like(cells)
+                at_once[:, labels] = 1.0
+                own = np.divide(cells, total, out=at_once, where=total > 0)
             else:
                 shorter, _ = _rows(contexts[-1], level.contexts % radix ** (order - 1))
                 cells = np.minimum(cells, limits[shorter])
@@ -189,8 +188,8 @@ class Model:
         """`size` traces of at most `longest` labels by how often each was drawn, in order of first appearance."""
         radix = self.labels + 1
         upper = np.cumsum(self.chances, axis=1)
-        upper[:, -1] = 1.0
-        # Row r of the flat table lies between r and r + 1: one search finds the label in the row of each trace.
+        # Row r of the flat table lies between r and r + 1: one search finds the label in the row of each trace. Where
+        # rounding ends a row below 1, what lies beyond is the end of the trace as well.
         flat = (upper + np.arange(len(upper))[:, None]).ravel()
         traces = np.full((size, longest), -1, dtype=np.int32)
         live = np.arange(size)
@@ -200,7 +199,7 @@ class Model:
         for place in range(longest):
             state = self._deepest(keys)
             uniform = (draw.words(len(live)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-            label = np.minimum(np.searchsorted(flat, state + uniform, side="right") - state * radix, self.labels)
+            label = np.searchsorted(flat, state + uniform, side="right") - state * radix
             going = label < self.labels
             live, label = live[going], label[going]
             if not len(live):

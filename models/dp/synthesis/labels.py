@@ -18,9 +18,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.dp.counts import DIGITS, Rule, rule
+from models.dp.counts import Rule, rule
 from models.dp.noise import Source, scale_for
 from models.dp.synthesis.table import Table
+from models.dp.truncated import DIGITS
 from models.errors import InputError
 from models.eventlog import Ints
 

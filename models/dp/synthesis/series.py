@@ -152,7 +152,7 @@ class _Series:
         steps = Steps.of(table.variants, self.labels)
         each = [contexts.case_weight(len(variant), self.design.case_weight) for variant in table.variants]
         weights = np.asarray(each, dtype=np.int64) * table.counts
-        of_step = weights[steps.variant] if len(steps.variant) else weights[:0]
+        of_step = weights[steps.variant]
         for order in range(1, self.design.order + 1):
             self._open(order, draw)
             keys = np.asarray(self.opened[order - 1], dtype=np.int64)
@@ -204,7 +204,7 @@ class _Series:
         most = min(self.design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
         fresh = [trace for trace in given if trace not in set(self.traces)]
         listed = self.traces + fresh
-        fresh += candidates.representative(drawn, listed, max(most - len(listed), 0))
+        fresh += candidates.representative(drawn, listed, most - len(listed))
         self.weights.extend(fresh, draw, backlog=False)
         self.traces = [*self.traces, *fresh]
 
@@ -248,7 +248,7 @@ def _rows(traces: Sequence[Variant], counts: Ints, draws: Ints, scale: float) ->
     return [
         (trace, int(count))
         for trace, count, bound in zip(traces, counts.tolist(), least.tolist(), strict=True)
-        if trace and count >= max(bound, 1)
+        if trace and count >= bound
     ]
 
 

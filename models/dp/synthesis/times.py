@@ -68,7 +68,7 @@ class Bounds:
             raise InputError("max_duration must lie between a second and 35 years")
         if self.start is not None and not 0 < self.start[1] - self.start[0] < MAX_BOUND_MS:
             raise InputError("the last start must lie after the first, and by less than 35 years")
-        if self.start is not None and not -MAX_TIME_MS <= self.start[0] < self.start[1] <= MAX_TIME_MS:
+        if self.start is not None and (self.start[0] < -MAX_TIME_MS or self.start[1] > MAX_TIME_MS):
             raise InputError("the range of starts must lie within the years 1678 to 2261")
 
     @property
@@ -130,16 +130,16 @@ def durations_of(log: EventLog, codes: Ints, labels: int, pairs: Ints, bounds: B
     inner[log.starts[:-1][lengths > 0]] = False
     second = np.flatnonzero(inner)
     case = log.case_of_event[second]
-    most = int(lengths.max(initial=0))
-    weight_of = np.asarray([case_weight(max(length - 2, 0), bound) for length in range(most + 1)], dtype=np.int64)
+    sizes, alike = np.unique(lengths, return_inverse=True)
+    weights = np.asarray([case_weight(max(size - 2, 0), bound) for size in sizes.tolist()], dtype=np.int64)[alike]
     took = np.clip((log.time[second] - log.time[second - 1]) // MILLISECOND, 0, bounds.duration)
     key = codes[second - 1] * labels + codes[second]
-    row = np.minimum(np.searchsorted(pairs, key), max(len(pairs) - 1, 0))
+    row = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
     cells = np.zeros((len(pairs), len(edges)), dtype=np.int64)
     if len(pairs):
         known = pairs[row] == key
         place = np.searchsorted(edges, took, side="right") - 1
-        np.add.at(cells, (row[known], place[known]), weight_of[lengths[case[known]]])
+        np.add.at(cells, (row[known], place[known]), weights[case[known]])
     return cells
 
 
@@ -215,7 +215,7 @@ class _Histogram:
         low = bounds.edges
         high = np.append(low[1:] - 1, bounds.duration)
         high[0] = 0  # most of what takes no second takes no time: steps of one moment
-        return cls(_flat(_chances(cells)), low, np.maximum(high, low))
+        return cls(_flat(_chances(cells)), low, high)
 
     def sample(self, rows: Ints, draw: Source) -> Ints:
         """A duration in milliseconds for each row."""
@@ -225,7 +225,6 @@ class _Histogram:
 
 def _flat(chances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     upper = np.cumsum(chances, axis=1)
-    upper[:, -1] = 1.0
     return np.asarray((upper + np.arange(len(upper))[:, None]).ravel())
 
 

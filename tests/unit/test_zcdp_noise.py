@@ -1,0 +1,132 @@
+"""Gaussian noise as it is drawn and released: its distribution, its terms, an audit of it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from models.dp import noise, strict
+from models.dp.audit import Pair, audit
+from models.dp.zcdp import Gaussian, epsilon_of, scale_of
+from models.errors import BoundError, InputError
+from models.eventlog import EventLog
+from tests.unit.test_zcdp import TINY, probabilities
+
+FALSE_ALARM = 1e-6
+
+
+def chi_square(draws: np.ndarray, scale: float) -> float:
+    """p-value of the draws against the definition, values beyond three scales in one bin a side."""
+    from scipy.stats import chisquare
+
+    reach, chances = math.ceil(3 * scale), probabilities(scale)
+    seen = np.bincount(np.clip(draws, -reach, reach) + reach, minlength=2 * reach + 1)
+    due = np.zeros(2 * reach + 1)
+    for z, chance in chances.items():
+        due[min(max(z, -reach), reach) + reach] += chance * len(draws)
+    return float(chisquare(seen, due * len(draws) / due.sum()).pvalue)
+
+
+@pytest.mark.parametrize("source", [noise.secure(), noise.simulated(3)], ids=["library", "simulated"])
+@pytest.mark.parametrize("scale", [0.7, 3.0, 12.5])
+def test_noise_has_the_scale_that_was_asked_for(source: noise.Source, scale: float) -> None:
+    """Draws follow the definition; one of a tenth more, or of a tenth less, they do not."""
+    draws = source.gaussian(scale, 40_000)
+    assert chi_square(draws, scale) > FALSE_ALARM
+    assert chi_square(draws, scale * 1.1) < FALSE_ALARM
+    assert chi_square(draws, scale * 0.9) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**57])
+def test_scales_that_are_none_are_refused(scale: float) -> None:
+    """As for Laplace noise: the library would take some of them without a word."""
+    with pytest.raises(InputError):
+        noise.secure().gaussian(scale, 1)
+
+
+def test_releases_show_counts_above_the_threshold_alone() -> None:
+    """Counts are near the true ones, no variant is invented, rare ones are not there."""
+    log = EventLog.from_traces([(("A", "B"), None)] * 400 + [(("A", "C"), None)] * 300 + [(("X",), None)])
+    found = strict.release_gaussian(log, rho="1/18", delta_dp=TINY)
+    traces = found.log.traces()
+    assert found.threshold == 16
+    assert set(traces) == {("A", "B"), ("A", "C")}
+    assert abs(traces.count(("A", "B")) - 400) < 40
+    assert found.private
+    assert found.terms.rho == Fraction(1, 18)
+    assert found.terms.epsilon == 0
+
+
+def test_what_a_release_spends_and_shows_without_further_terms() -> None:
+    """One case a person unless said otherwise; a release by epsilon has no rho; events are a second apart."""
+    assert strict.gaussian("1/18", TINY) == Gaussian(Fraction(1, 18), TINY, 1)
+    assert strict.Terms.of("1", TINY).rho == 0
+    log = EventLog.from_traces([(("A", "B"), None)] * 400)
+    draw = noise.simulated(2)
+    found = strict.release_gaussian(log, rho="1/18", delta_dp=TINY, draw=draw)
+    assert not found.private
+    assert found.terms == strict.Terms(Fraction(0), TINY, 1, Fraction(1, 18))
+    assert set(found.log.traces()) == {("A", "B")}
+    assert found.log.time.reshape(-1, 2).tolist() == [[0, 1_000_000_000]] * found.log.n_cases
+
+
+def test_thresholds_that_no_log_reaches_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most that a threshold may be is allowed; above it no release is made, nor one of too many events."""
+    least = Gaussian(Fraction(1, 18), TINY).threshold
+    monkeypatch.setattr(strict, "MAX_THRESHOLD", least)
+    assert strict.gaussian("1/18", TINY).threshold == least
+    log = EventLog.from_traces([(("A", "B"), None)] * 400)
+    with monkeypatch.context() as fewer:
+        fewer.setattr(strict, "MAX_EVENTS", 100)
+        with pytest.raises(BoundError, match="events"):
+            strict.release_gaussian(log, rho="1/18", delta_dp=TINY)
+    monkeypatch.setattr(strict, "MAX_THRESHOLD", least - 1)
+    with pytest.raises(InputError, match=f"would need {least} cases"):
+        strict.gaussian("1/18", TINY)
+
+
+def test_no_draw_is_asked_for_nothing() -> None:
+    """No noise where there is no count, of either source; one draw is one."""
+    for source in (noise.secure(), noise.simulated(1)):
+        assert source.gaussian(3.0, 0).tolist() == []
+        assert source.gaussian(3.0, 1).shape == (1,)
+        assert source.gaussian(3.0, 0).dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("rho", "delta", "cases", "said"),
+    [
+        ("0", TINY, 1, "rho must be above 0"),
+        ("nan", TINY, 1, "rho must be a finite number"),
+        ("1e-12", TINY, 1, "rho is too small"),
+        ("1e-40", TINY, 1, "rho is too small"),
+        ("1e-9", TINY, 1, "rho is too small"),
+        ("1e9", TINY, 1, "outside"),
+        ("1", 0, 1, "delta_dp must be above 0"),
+        ("1", 1, 1, "delta_dp must lie"),
+    ],
+)
+def test_terms_that_cannot_be_are_refused(rho: str, delta: Fraction, cases: int, said: str) -> None:
+    """In one line that names the number."""
+    with pytest.raises(InputError, match=said):
+        strict.gaussian(rho, delta, cases)
+
+
+def test_an_audit_refutes_noise_that_is_too_small_and_not_the_right_one() -> None:
+    """The right scale is not refuted at its own (epsilon, delta); a third of it is."""
+    rho, delta = Fraction(1, 2), Fraction(1, 10**4)
+    claimed = float(epsilon_of(rho, delta))
+
+    def pair(scale: float) -> Pair:
+        def run(count: int) -> list[tuple[str, int]]:
+            drawn = count + int(noise.secure().gaussian(scale, 1)[0])
+            return [("at least", bound) for bound in range(-6, 8) if drawn >= bound]
+
+        return Pair("a case added", lambda: run(0), lambda: run(1))
+
+    right = scale_of(rho)
+    assert not audit(pair(right), 4000, delta=float(delta)).refutes(claimed)
+    assert audit(pair(right / 6), 4000, delta=float(delta)).refutes(claimed)

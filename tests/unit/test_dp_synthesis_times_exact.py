@@ -329,3 +329,16 @@ def test_too_many_bins_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="3 directly-follows pairs have too many bins"):
         times.add(log, "ab", [((0, 1, 0, 0), 1)], Bounds(3_000), Fraction(1), 1, source)
     assert [size for _, size in source.asked] == [10], "of the first alone"
+
+
+def test_what_is_left_of_the_noise_decides_which_bins_stay() -> None:
+    """Noise of scale 10 and five bins. A third of a bin goes to each neighbour, so of an inner bin's noise sqrt(1/3) is
+    left and at an end sqrt(5)/3: 20 is above three scales of the one and below three of the other. A row of 500 scales
+    is left as it is, and its bins stay from three whole scales on; the first bin from two on."""
+    noisy = np.asarray([[0, 0, 60, 0, 0], [5000, 29, 31, 0, 0], [19, 0, 0, 0, 0], [21, 0, 0, 0, 0]])
+    assert times._smoothed(noisy, 10.0).tolist() == [
+        pytest.approx([0, 0, 20, 20, 0]),
+        [5000, 0, 31, 0, 0],
+        [0, 0, 0, 0, 0],
+        [21, 0, 0, 0, 0],
+    ]

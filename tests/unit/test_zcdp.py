@@ -147,7 +147,8 @@ def test_the_threshold_of_the_widest_noise() -> None:
 
 @pytest.mark.parametrize("scale", [3.0, 300.0])
 def test_a_threshold_is_not_below_the_cases(scale: float) -> None:
-    """At a delta above P[N >= 0] every count may leave that a person's cases reach."""
+    """At a delta above P[N >= 0] every count may leave that a person's cases reach, one unless said otherwise."""
+    assert threshold(scale, Fraction(6, 10)) == 1
     assert threshold(scale, Fraction(6, 10), 1) == 1
 
 

@@ -97,7 +97,8 @@ def test_the_default_is_all_of_it_for_local_and_cohorts(table: dict[str, Any], a
     chosen: Any = mechanism(table)
     assert chosen.also == also
     promise = chosen.promise()
-    assert ", ".join((chosen.knowledge, *also)) + ";" in promise["guaranteed"]
+    words = {"seq": "in which order", "mult": "how often each", "set": "which ones", "rel": "in which order and when"}
+    assert "items (activities: " + " or ".join(words[one] for one in (chosen.knowledge, *also)) in promise["guaranteed"]
     open_ = chosen.knowledge == "rel" or (not also and chosen.knowledge != "set")
     assert ("the share of a value for somebody who knows" in promise["not_guaranteed"]) == open_
 

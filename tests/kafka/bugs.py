@@ -13,9 +13,9 @@ def skip_high_water_mark() -> None:
 
     stage = State.stage
 
-    def staged(self: Any, rows: Any, start: int, partition: Any) -> Any:
+    def staged(self: Any, record: Any, start: int, partition: Any, _before: int) -> Any:
         partition.hwm = -1
-        return stage(self, rows, start, partition)
+        return stage(self, record, start, partition, -1)
 
     State.stage = staged  # type: ignore[method-assign]
 

@@ -117,8 +117,8 @@ def rename_first() -> None:
     from stream.release.pipeline import Pipeline
     from tests.kafka.driver import die
 
-    def seal_row(self: Any, attempt: Any, number: int, prepared: Any, temporary: Any) -> Any:
-        self.store.commit(prepared, number)
+    def seal_row(self: Any, _attempt: Any, written: Any) -> Any:
+        self.store.commit(written.prepared, written.number)
         die()
 
     Pipeline._seal_row = seal_row  # type: ignore[method-assign]

@@ -47,10 +47,10 @@ def test_rename_before_the_ledger_row(world: Path, tmp_path: Path, monkeypatch: 
     """Visible bytes without a seal."""
     honest = Pipeline._seal_row
 
-    def dishonest(self: Pipeline, attempt: Attempt, number: int, prepared: Any, temporary: Path) -> Entry:
-        self.store.commit(prepared, number)
+    def dishonest(self: Pipeline, attempt: Attempt, written: Any) -> Entry:
+        self.store.commit(written.prepared, written.number)
         self.at("planted")
-        return honest(self, attempt, number, prepared, temporary)
+        return honest(self, attempt, written)
 
     monkeypatch.setattr(Pipeline, "_seal_row", dishonest)
     crashed(world, tmp_path / "out", "planted")

@@ -171,9 +171,9 @@ def test_an_accumulated_log_is_written_and_read_back(tmp_path: Path, monkeypatch
     numbers: list[int] = []
     build = Builder.build
 
-    def noted(self: Builder, exposure: Exposure, memory: Any, number: int) -> Build:
+    def noted(self: Builder, exposure: Exposure, memory: Any, number: int, cut: str) -> Build:
         numbers.append(number)
-        return build(self, exposure, memory, number)
+        return build(self, exposure, memory, number, cut)
 
     monkeypatch.setattr(Builder, "build", noted)
     terms = f'{ONCE}accumulate = "sum"\n'

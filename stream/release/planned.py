@@ -101,7 +101,7 @@ def table_digest(table: VariantTable) -> str:
     )
     whole.update(_traces(table.log) + table.count.astype("<i8").tobytes())
     for name, column in sorted(table.log.case_attributes.items()):
-        whole.update(name.encode() + _column(column))
+        whole.update(msgspec.json.encode(name) + _column(column))
     return whole.hexdigest()
 
 

@@ -187,7 +187,7 @@ class Model:
     def sample(self, size: int, longest: int, draw: Source) -> dict[Variant, int]:
         """`size` traces of at most `longest` labels by how often each was drawn, in order of first appearance."""
         radix = self.labels + 1
-        upper = np.cumsum(self.chances, axis=1)
+        upper = np.minimum(np.cumsum(self.chances, axis=1), 1.0)  # rounding may pass 1, into the next row
         # Row r of the flat table lies between r and r + 1: one search finds the label in the row of each trace. Where
         # rounding ends a row below 1, what lies beyond is the end of the trace as well.
         flat = (upper + np.arange(len(upper))[:, None]).ravel()

@@ -224,7 +224,7 @@ class _Histogram:
 
 
 def _flat(chances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    upper = np.cumsum(chances, axis=1)
+    upper = np.minimum(np.cumsum(chances, axis=1), 1.0)  # rounding may pass 1, into the next row
     return np.asarray((upper + np.arange(len(upper))[:, None]).ravel())
 
 

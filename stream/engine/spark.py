@@ -120,10 +120,12 @@ class Spark:
         files = [file if is_url(file) else Path(file).absolute().as_uri() for file in source.files]
         found = reader.parquet(*files)
         time, zoned = time_of(source)
+        has_resource = names.resource in source.header
+        resource = text_of(source, names.resource, "resource") if has_resource else "CAST(NULL AS STRING)"
         columns = [
             f"{text_of(source, names.case, 'case')} AS c",
             f"{text_of(source, names.activity, 'activity')} AS a",
-            f"{text_of(source, names.resource, 'resource')} AS r" if names.resource in source.header else "'' AS r",
+            f"{resource} AS r",
             f"{time} AS t",
             f"{zoned} AS z",
             "_metadata.row_index AS n",
@@ -131,8 +133,6 @@ class Spark:
         for place, name in enumerate(self._names):
             own, of_events = source.column(name)
             columns += [f"{attribute_of(source, own)} AS x{place}", f"{attribute_of(source, of_events)} AS y{place}"]
-        if names.resource not in source.header:
-            columns[2] = "CAST(NULL AS STRING) AS r"
         if len(files) == 1:
             return found.selectExpr(*columns, "CAST(0 AS BIGINT) AS f")
         # Spark writes file:/x or file:///x: both are looked up, so that no row needs a pattern

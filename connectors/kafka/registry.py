@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from connectors.kafka.credentials import Credentials
 from connectors.kafka.events import Poison
-from connectors.kafka.security import read_secret
 from models.errors import InputError, UnavailableError
 
 MAGIC: Final = 0
@@ -48,24 +48,13 @@ SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
 Read = Callable[[bytes], Any]
 
 
-class RegistryOptions(BaseModel):
+class RegistryOptions(Credentials):
     """`[source.registry]`: how to reach the schema registry. Secrets come from files or the environment."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    table: ClassVar[str] = "source.registry"
 
     url: str = Field(min_length=1)
     """http:// or https://; several by comma are tried in turn."""
-    username: str | None = None
-    password: SecretStr | None = None
-    password_file: Path | None = None
-    token: SecretStr | None = None
-    token_file: Path | None = None
-    """A bearer token, read again for every request: whoever renews it only writes the file."""
-    ca_file: Path | None = None
-    cert_file: Path | None = None
-    key_file: Path | None = None
-    key_password: SecretStr | None = None
-    key_password_file: Path | None = None
     timeout: float = Field(default=10.0, gt=0, le=300)
     """Seconds that one request may take; after it the registry counts as away, and is asked again."""
     allow_credentials_without_tls: bool = False
@@ -101,14 +90,6 @@ class RegistryOptions(BaseModel):
         if self.key_file and not self.cert_file:
             raise ValueError("key_file needs cert_file")
         return self
-
-    def secret(self, name: str) -> str | None:
-        """The secret itself, from the setting or from its file; InputError where the file cannot be read."""
-        value = getattr(self, name)
-        if value is not None:
-            return str(value.get_secret_value())
-        path = getattr(self, f"{name}_file")
-        return None if path is None else read_secret(path, f"source.registry.{name}_file")
 
     def client(self) -> Any:
         """The client of confluent-kafka; InputError where it is not installed, or where TLS files cannot be used."""

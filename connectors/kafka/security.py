@@ -7,35 +7,24 @@ Secrets are `SecretStr`: they show as stars wherever a setting is printed. They 
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+from pydantic import model_validator
 
+from connectors.kafka.credentials import Credentials
 from models.errors import InputError
 
 Protocol = Literal["plaintext", "ssl", "sasl_ssl", "sasl_plaintext"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
-class Security(BaseModel):
+class Security(Credentials):
     """`[source.security]`: how to reach the broker. Plain text without authentication is the default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    table: ClassVar[str] = "source.security"
 
     protocol: Protocol = "plaintext"
     mechanism: SaslMechanism | None = None
-    username: str | None = None
-    password: SecretStr | None = None
-    password_file: Path | None = None
-    token: SecretStr | None = None
-    token_file: Path | None = None
-    """OAUTHBEARER: read again at every connection, so that whoever renews the token only writes the file."""
-    ca_file: Path | None = None
-    cert_file: Path | None = None
-    key_file: Path | None = None
-    key_password: SecretStr | None = None
-    key_password_file: Path | None = None
     check_hostname: bool = True
     allow_sasl_without_tls: bool = False
 
@@ -62,14 +51,6 @@ class Security(BaseModel):
     @property
     def tls(self) -> bool:
         return self.protocol in ("ssl", "sasl_ssl")
-
-    def secret(self, name: str) -> str | None:
-        """The secret itself, from the setting or from its file; InputError where the file cannot be read."""
-        value = getattr(self, name)
-        if value is not None:
-            return str(value.get_secret_value())
-        path = getattr(self, f"{name}_file")
-        return None if path is None else read_secret(path, f"source.security.{name}_file")
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """A verifying client context (TLS 1.2 or newer), None without TLS."""
@@ -125,16 +106,6 @@ class Security(BaseModel):
             )
             return {"broker_credentials": credentials}
         return {"broker_credentials": auth.SSLCredentials(context)} if context else {}
-
-
-def read_secret(path: Path, where: str) -> str:
-    """The text of a secret's file; InputError, which names the setting `where`, if it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise InputError(f"{where}: {path} cannot be read ({error.strerror})") from None
-    except ValueError:
-        raise InputError(f"{where}: {path} is not UTF-8 text") from None
 
 
 def _tokens(security: Security) -> Any:

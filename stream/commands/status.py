@@ -24,7 +24,7 @@ def command(
     import time
 
     from models.errors import InputError
-    from stream.daemon.status import read_status, standstill
+    from stream.daemon.status import gaps_of, read_status, standstill
 
     status = read_status(output)
     if status is None:
@@ -48,13 +48,8 @@ def command(
             console.print(f"release {held['number']} of {held['publication']} has been held for {days:.1f} days")
         if status["foreign"]:
             console.print(f"{status['foreign']} events under another pseudonym key were rejected")
-        if (delta := status.get("delta")) and delta.get("lost"):
-            console.print("gap: the delta topic is not the one that the state was folded from")
-        for one in status["partitions"]:
-            if one["missing"]:
-                first, last = one["missing"]
-                what = f"misses offsets {first} to {last}" if first <= last else f"begins anew at offset {first}"
-                console.print(f"gap: {one['src']}/{one['p']} {what} ({one.get('fault', 'missing')})")
+        for gap in gaps_of(status):
+            console.print(f"gap: {gap}")
     return 4 if status["state"] == "gap" or stands else 0
 
 

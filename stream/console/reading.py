@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from models.errors import InputError
-from stream.daemon.status import Status, read_status, standstill
+from stream.daemon.status import Status, gaps_of, read_status, standstill
 from stream.operations.approval import HeldRelease, held
 from stream.operations.history import entries, verdicts_of
 from stream.release.verdict import Verdict
@@ -89,19 +89,7 @@ def _daemon(output: Path) -> Daemon | None:
     if status is None:
         return None
     now = time.time()
-    return Daemon(status, max(0.0, now - status["at"]), standstill(status, now), tuple(_gaps(status)))
-
-
-def _gaps(status: Status) -> list[str]:
-    found = []
-    if (delta := status.get("delta")) and delta.get("lost"):
-        found.append("the delta topic is not the one that the state was folded from")
-    for one in status["partitions"]:
-        if one["missing"]:
-            first, last = one["missing"]
-            what = f"misses offsets {first} to {last}" if first <= last else f"begins anew at offset {first}"
-            found.append(f"{one['src']}/{one['p']} {what} ({one.get('fault', 'missing')})")
-    return found
+    return Daemon(status, max(0.0, now - status["at"]), standstill(status, now), tuple(gaps_of(status)))
 
 
 def folder(output: Path, *, show_values: bool) -> Folder:

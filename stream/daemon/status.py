@@ -137,6 +137,19 @@ def write_status(output: Path, one: Standing, state: str) -> None:
     StatusFile(output).write(one, state)
 
 
+def gaps_of(status: Status) -> list[str]:
+    """What a status tells of lost events: of the delta topic, then of each source partition."""
+    found = []
+    if (delta := status.get("delta")) and delta.get("lost"):
+        found.append("the delta topic is not the one that the state was folded from")
+    for one in status["partitions"]:
+        if one["missing"]:
+            first, last = one["missing"]
+            what = f"misses offsets {first} to {last}" if first <= last else f"begins anew at offset {first}"
+            found.append(f"{one['src']}/{one['p']} {what} ({one.get('fault', 'missing')})")
+    return found
+
+
 def standstill(told: Status, now: float) -> str | None:
     """Why nothing moves, in words; None where it does, or may by the next heartbeat. A coordinator that is silent for
     `MISSED` heartbeats is gone or hangs; one that gets no record for so long and builds nothing has no ingest."""

@@ -41,16 +41,6 @@ def test_a_statement_on_what_is_held_names_the_way_on(made: Path, capsys: pytest
     assert "no release of publication 'absent'" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A replay of two publications that need an approval: the first release of each is held."""
-    folder = tmp_path_factory.mktemp("approval")
-    sample(folder)
-    configured(folder, PLAIN, APPROVED_DP)
-    replayed(folder)
-    return folder
-
-
 @pytest.fixture
 def world(made: Path, tmp_path: Path) -> Path:
     """A copy of it, before any decision."""

@@ -34,16 +34,6 @@ from tests.replay.approving import APPROVED_DP, PLAIN, configured, ledger, repla
 from tests.replay.crashing import sample
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A replay of two publications that need an approval: the first release of each is held."""
-    folder = tmp_path_factory.mktemp("edges")
-    sample(folder)
-    configured(folder, PLAIN, APPROVED_DP)
-    replayed(folder)
-    return folder
-
-
 @pytest.fixture
 def world(made: Path, tmp_path: Path) -> Path:
     """A copy of it, before any decision."""

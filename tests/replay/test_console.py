@@ -43,16 +43,6 @@ def console(made: Path) -> Iterator[Console]:
     assert running.end() == 0
 
 
-@pytest.fixture
-def own(made: Path, tmp_path: Path) -> Iterator[Console]:
-    """A console on a copy, for decisions."""
-    shutil.copytree(made, tmp_path / "out")
-    running = start(tmp_path / "out", tmp_path / "console.log")
-    running.sign_in()
-    yield running
-    running.end()
-
-
 # who gets in
 
 

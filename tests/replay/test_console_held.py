@@ -4,7 +4,6 @@ here."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from stream.operations.history import entries
 from stream.storage.entries import ApprovalEntry
 from tests.replay.approving import APPROVED_DP, PLAIN, configured, replayed
 from tests.replay.crashing import sample
-from tests.serving import Console, start
+from tests.serving import Console
 
 DECISION = {"by": "Ann", "why": "read it"}
 
@@ -31,16 +30,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     replayed(folder)
     return folder / "out"
-
-
-@pytest.fixture
-def own(made: Path, tmp_path: Path) -> Iterator[Console]:
-    """A console on a copy."""
-    shutil.copytree(made, tmp_path / "out")
-    running = start(tmp_path / "out", tmp_path / "console.log")
-    running.sign_in()
-    yield running
-    running.end()
 
 
 def decisions(output: Path) -> int:

@@ -16,15 +16,26 @@ from stream.release.mechanisms.suppression import removed
 from stream.storage.release_record import Record
 
 
-class Baseline1(Mechanism):
-    """Drop every case whose variant occurs less than K times."""
+class _SharedTraces(Mechanism):
+    """What they have in common: activities are all that an adversary knows, and K cases share each trace."""
 
-    kind: Literal["baseline-1"] = "baseline-1"
     K: int = Field(ge=1)
 
     @property
     def perspective(self) -> tuple[str, ...]:
         return ("activity",)
+
+    def variants_by(self) -> Knowledge:
+        return CONTROL_FLOW
+
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        return _shared(released.log, self.K)
+
+
+class Baseline1(_SharedTraces):
+    """Drop every case whose variant occurs less than K times."""
+
+    kind: Literal["baseline-1"] = "baseline-1"
 
     def promise(self) -> Mapping[str, Any]:
         return {
@@ -37,49 +48,25 @@ class Baseline1(Mechanism):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        result = baseline_1(exposure.log, self.K, cases=exposure.cases)
-        return removed(result, exposure.linked)
-
-    def variants_by(self) -> Knowledge:
-        return CONTROL_FLOW
-
-    def broken(self, released: Record, exposure: Exposure) -> list[str]:
-        return _shared(released.log, self.K)
+        return removed(baseline_1(exposure.log, self.K, cases=exposure.cases), exposure.linked)
 
 
-class Baseline2(Mechanism):
+class Baseline2(_SharedTraces):
     """Shorten each rare variant to the most similar trace that K cases share."""
 
     kind: Literal["baseline-2"] = "baseline-2"
-    K: int = Field(ge=1)
-
-    @property
-    def perspective(self) -> tuple[str, ...]:
-        return ("activity",)
 
     def promise(self) -> Mapping[str, Any]:
         return _shortening(self.K)
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        result = baseline_2(exposure.log, self.K, cases=exposure.cases)
-        return removed(result, exposure.linked)
-
-    def variants_by(self) -> Knowledge:
-        return CONTROL_FLOW
-
-    def broken(self, released: Record, exposure: Exposure) -> list[str]:
-        return _shared(released.log, self.K)
+        return removed(baseline_2(exposure.log, self.K, cases=exposure.cases), exposure.linked)
 
 
-class Pretsa(Mechanism):
+class Pretsa(_SharedTraces):
     """PRETSA_case: every prefix of a released trace is shared by K cases, by removal only."""
 
     kind: Literal["pretsa"] = "pretsa"
-    K: int = Field(ge=1)
-
-    @property
-    def perspective(self) -> tuple[str, ...]:
-        return ("activity",)
 
     def promise(self) -> Mapping[str, Any]:
         return {
@@ -89,11 +76,7 @@ class Pretsa(Mechanism):
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
-        result = pretsa(exposure.log, self.K, cases=exposure.cases)
-        return removed(result, exposure.linked)
-
-    def variants_by(self) -> Knowledge:
-        return CONTROL_FLOW
+        return removed(pretsa(exposure.log, self.K, cases=exposure.cases), exposure.linked)
 
     def broken(self, released: Record, exposure: Exposure) -> list[str]:
         return _shared(released.log, self.K, prefixes=True)

@@ -32,6 +32,7 @@ from connectors.logs import read_log
 from models.eventlog import Column, EventLog
 from stream.config.settings import Settings
 from stream.replay.replay import Replay
+from stream.runtime.freed_memory import give_back
 
 ROOT = Path(__file__).resolve().parent.parent
 GROWTH = 0.87
@@ -111,13 +112,16 @@ def settings(mechanism: str, cases: int) -> Settings:
 
 def measured(path: Path, mechanism: str) -> dict[str, Any]:
     """What one log costs; the peak is that of this process."""
+    give_back()
     began, wall = time.process_time(), time.monotonic()
     log = read_log(path)
-    reading, events = time.process_time() - began, log.n_events
+    reading, events, cases = time.process_time() - began, log.n_events, log.n_cases
+    handed = [log]  # the replay lets go of it, as in the command
+    del log
     read_peak = _peak()
     disk = Counted()
     with tempfile.TemporaryDirectory() as folder:
-        outcome = Replay(settings(mechanism, log.n_cases), Path(folder) / "out", ops=disk).run(log, final=True)
+        outcome = Replay(settings(mechanism, cases), Path(folder) / "out", ops=disk).run(handed.pop(), final=True)
         checkpoints = [file.stat().st_size for file in (Path(folder) / "out").rglob("checkpoints/*") if file.is_file()]
     stages: Counter[str] = Counter()
     for _, decision in outcome.decisions:
@@ -126,7 +130,7 @@ def measured(path: Path, mechanism: str) -> dict[str, Any]:
     counts = [decision.audit.get("counts") or {} for _, decision in outcome.decisions]
     return {
         "events": events,
-        "cases": log.n_cases,
+        "cases": cases,
         "releases": sum(decision.status == "sealed" for _, decision in outcome.decisions),
         "released": [count.get("released") for count in counts],
         "cpu": round(whole, 1),

@@ -326,11 +326,10 @@ def flat_columns(log: EventLog) -> dict[str, Column]:
 
     InputError where an attribute bears a name that the table needs itself.
     """
-    cases = log.case_of_event
     columns = {"org:resource": log.resource} if log.resource.values else {}
     named = [
         *(
-            (f"{CASE_PREFIX}{name}", Column(part.codes[cases], part.values))
+            (f"{CASE_PREFIX}{name}", Column(np.repeat(part.codes, log.lengths), part.values))
             for name, part in log.case_attributes.items()
         ),
         *log.event_attributes.items(),

@@ -57,7 +57,9 @@ class Column:
     def take(self, rows: npt.NDArray[Any] | slice) -> Column:
         """The chosen rows (indices, mask or slice), with unused values dropped."""
         codes = self.codes[rows]
-        used = np.flatnonzero(np.bincount(codes[codes >= 0]))
+        there = np.zeros(len(self.values) + 1, dtype=np.bool_)
+        there[codes] = True  # MISSING is the place behind the last value
+        used = np.flatnonzero(there[:-1])
         recode = np.full(len(self.values) + 1, MISSING, dtype=np.int32)
         recode[used] = np.arange(len(used), dtype=np.int32)
         return Column(recode[codes], tuple(self.values[code] for code in used))
@@ -171,9 +173,13 @@ class EventLog:
 
     def select_events(self, events: npt.NDArray[np.bool_], *, drop_empty: bool = False) -> EventLog:
         """The events of a boolean mask; cases stay, also empty ones, unless `drop_empty`."""
-        kept = np.concatenate(([0], np.cumsum(events)))[self.starts].astype(np.int64)
-        log = self._take(np.arange(self.n_cases), kept, np.flatnonzero(events))
-        return log.select_cases(log.lengths > 0) if drop_empty else log
+        chosen = np.flatnonzero(events)
+        starts = np.searchsorted(chosen, self.starts).astype(np.int64, copy=False)
+        cases = np.arange(self.n_cases)
+        if drop_empty:
+            cases = np.flatnonzero(np.diff(starts))
+            starts = np.append(starts[cases], starts[-1])
+        return self._take(cases, starts, chosen)
 
     def _take(self, cases: Ints, starts: Ints, events: Ints) -> EventLog:
         return EventLog(

@@ -6,10 +6,21 @@ costs less. Where the range is far wider than the numbers, it would cost more, a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 
 from models.eventlog import Ints
+
+Floats = npt.NDArray[np.float64]
+
+BLOCK = 1 << 18
+"""Keys that are looked at together, where a log's are made as they are asked for: a few MB of each array."""
+
+DENSE = 1 << 20
+"""A range of up to so many keys has a sum in a table for each."""
 
 WIDE = 8
 """A range of more than so many times the numbers is sorted. A flag a number takes an eighth of the number's memory."""
@@ -33,3 +44,44 @@ def grouped(keys: npt.NDArray[np.integer], size: int) -> tuple[Ints, Ints]:
     place = np.zeros(size, dtype=np.int64)
     place[found] = np.arange(len(found))
     return found, place[keys]
+
+
+def case_blocks(starts: Ints) -> Iterator[tuple[int, int]]:
+    """(first case, last + 1) of all cases in blocks of some `BLOCK` events. `starts`: int64[C + 1], as in EventLog."""
+    events = np.arange(0, int(starts[-1]), BLOCK)
+    return pairwise([*np.unique(np.searchsorted(starts[:-1], events)).tolist(), len(starts) - 1])
+
+
+class Sums:
+    """How often each key comes, and the sum of what comes with it, of keys that come in blocks. Each lies in
+    0..size-1."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._blocks: list[tuple[Ints, Ints | None, Floats]] = []
+        dense = size if size <= DENSE else 0
+        self._there = np.zeros(dense, dtype=np.bool_)
+        self._count, self._sum = np.zeros(dense, dtype=np.int64), np.zeros(dense, dtype=np.float64)
+
+    def add(self, keys: Ints, times: Ints | None = None, values: Floats | None = None) -> None:
+        """One block. `times`: how often each key counts (None: once); `values`: what comes with it (None: 0)."""
+        if not len(self._there):
+            self._blocks.append((keys, times, np.zeros(len(keys)) if values is None else values))
+            return
+        self._there[keys] = True
+        np.add.at(self._count, keys, 1 if times is None else times)
+        if values is not None:
+            np.add.at(self._sum, keys, values if times is None else values * times)
+
+    def found(self) -> tuple[Ints, Ints, Floats]:
+        """The distinct keys, ascending; how often each came; its sum, added in the order in which they came."""
+        if not self._blocks:
+            found = np.flatnonzero(self._there)
+            return found, self._count[found], self._sum[found]
+        keys, values = (np.concatenate([block[place] for block in self._blocks]) for place in (0, 2))
+        counted = [np.ones(len(keys), dtype=np.int64) if times is None else times for keys, times, _ in self._blocks]
+        times = np.concatenate(counted)
+        found, place = grouped(keys, self._size)
+        # floats hold whole numbers up to 2^53, more than any log has cases
+        count = np.bincount(place, times, minlength=len(found)).astype(np.int64)
+        return found, count, np.bincount(place, values * times, minlength=len(found)).astype(np.float64)

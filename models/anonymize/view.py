@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from models.eventlog import Codes, Column, EventLog, Ints
+from models.keys import case_blocks
 from models.knowledge import Knowledge, Structure, items
 from models.variants import amounts
 
@@ -27,7 +28,7 @@ class View:
     * `alphabet`: items in canonical order; codes are ranks in it;
     * `starts`: int64[R + 1], `codes`: int32[P], the sorted (set, mult) or ordered (seq, rel) traces;
     * `weight`: int64[R], cases in each row; `values`: int32[A, R], class by sensitive attribute, -1 missing;
-    * `row_of_case`: int64[C]; `case_starts`: int64[C + 1], events of each case; `slot_of_event`: int64[E], position
+    * `row_of_case`: int64[C]; `case_starts`: int64[C + 1], events of each case; `slot_of_event`: int32[E], position
       of each event within the trace of its case's row;
     * `cases`: int64[C], how many cases each case of the log stands for (a table of variants); None: one each.
     """
@@ -42,7 +43,7 @@ class View:
     classes: tuple[tuple[Any, ...], ...]
     row_of_case: Ints
     case_starts: Ints
-    slot_of_event: Ints
+    slot_of_event: Codes
     cases: Ints | None = None
 
     @property
@@ -57,20 +58,25 @@ class View:
     @cached_property
     def item_of_event(self) -> Codes:
         """Item code of each event, int32[E]."""
-        rows = np.repeat(self.row_of_case, np.diff(self.case_starts))
-        items: Codes = self.codes[self.starts[rows] + self.slot_of_event]
+        items = np.empty(self.case_starts[-1], dtype=np.int32)
+        for begin, end in case_blocks(self.case_starts):
+            own = slice(self.case_starts[begin], self.case_starts[end])
+            traces = np.repeat(self.starts[self.row_of_case[begin:end]], np.diff(self.case_starts[begin : end + 1]))
+            items[own] = self.codes[traces + self.slot_of_event[own]]
         return items
 
     @cached_property
-    def ordinal_of_event(self) -> Ints:
-        """How many earlier events of its case have the same item, int64[E]."""
-        item, case = self.item_of_event, np.repeat(np.arange(len(self.row_of_case)), np.diff(self.case_starts))
-        key = case * max(len(self.alphabet), 1) + item
-        order = np.argsort(key, kind="stable")
-        ranks = np.arange(len(key)) - np.searchsorted(key[order], key[order])
-        result = np.empty(len(key), dtype=np.int64)
-        result[order] = ranks
-        return result
+    def ordinal_of_event(self) -> Codes:
+        """How many earlier events of its case have the same item, int32[E]."""
+        ordinals = np.empty(self.case_starts[-1], dtype=np.int32)
+        for begin, end in case_blocks(self.case_starts):
+            own = slice(self.case_starts[begin], self.case_starts[end])
+            case = np.repeat(np.arange(end - begin), np.diff(self.case_starts[begin : end + 1]))
+            key = case * max(len(self.alphabet), 1) + self.item_of_event[own]
+            order = np.argsort(key, kind="stable")
+            ordered = key[order]
+            ordinals[own][order] = np.arange(len(key)) - np.searchsorted(ordered, ordered)
+        return ordinals
 
     def decode(self, candidate: Iterable[int]) -> tuple[Any, ...]:
         """The items of a candidate in canonical form."""
@@ -127,22 +133,29 @@ def _canonical_codes(column: Column) -> tuple[tuple[Any, ...], Codes]:
     return tuple(column.values[code] for code in order), rank[column.codes] if order else column.codes
 
 
-def _traces(starts: Ints, codes: Codes, structure: Structure) -> tuple[Codes, Ints, Ints]:
+def _traces(starts: Ints, codes: Codes, structure: Structure) -> tuple[Codes, Ints, Codes]:
     """The traces of all cases in the common structure, end to end, where each begins, and the place in it of each
     event."""
+    if structure not in ("set", "mult"):
+        return codes, starts, _places(starts)
     lengths = np.diff(starts)
     case = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
     if structure == "set":
         width = int(codes.max(initial=0)) + 1
         pairs, slots = np.unique(case * width + codes, return_inverse=True)
         ends = np.searchsorted(pairs // width, np.arange(len(lengths) + 1)).astype(np.int64)
-        return (pairs % width).astype(np.int32), ends, slots.astype(np.int64) - ends[case]
-    if structure == "mult":
-        order = np.lexsort((codes, case))  # stable: equal items stay in the order of their events
-        slots = np.empty(len(codes), dtype=np.int64)
-        slots[order] = np.arange(len(codes)) - starts[case]
-        return codes[order], starts, slots
-    return codes, starts, np.arange(len(codes), dtype=np.int64) - starts[case]
+        return (pairs % width).astype(np.int32), ends, (slots - ends[case]).astype(np.int32)
+    order = np.lexsort((codes, case))  # stable: equal items stay in the order of their events
+    slots = np.empty(len(codes), dtype=np.int32)
+    slots[order] = _places(starts)
+    return codes[order], starts, slots
+
+
+def _places(starts: Ints) -> Codes:
+    """The place of each event in its case, int32[E]."""
+    places = np.arange(starts[-1], dtype=np.int32)
+    places -= np.repeat(starts[:-1].astype(np.int32), np.diff(starts))
+    return places
 
 
 def _distinct(codes: Codes, ends: Ints, classes: Codes) -> tuple[Ints, Ints]:

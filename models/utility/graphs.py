@@ -6,7 +6,7 @@ F_dfg, P_dfg); differentially-private-release-2023, Table 6 (earth mover's dista
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
-from models.keys import distinct, grouped
-from models.variants import amounts, of_events
+from models.keys import BLOCK, Sums
+from models.variants import of_events
 
 Floats = npt.NDArray[np.float64]
 Edge = tuple[object, object]
@@ -62,28 +62,34 @@ def directly_follows(
     column = log.activity if attribute == "activity" else log.resource
     if attribute == "resource" and np.all(column.codes < 0):
         raise InputError("the log has no resource, so there is no handover of work")
-    first = _pairs(log, column.codes)
-    return _graph(log, column, first, of_events(cases, log.starts))
+    return _graph(log, column, of_events(cases, log.starts))
 
 
-def _pairs(log: EventLog, codes: npt.NDArray[np.int32]) -> Ints:
-    """Events that are directly followed by another of their case, both with a value."""
+def _pairs(log: EventLog, codes: npt.NDArray[np.int32]) -> Iterator[Ints]:
+    """Events that are directly followed by another of their case, both with a value; some at a time."""
     follows = np.ones(max(log.n_events - 1, 0), dtype=bool)
     inner = log.starts[1:-1]
     follows[inner[(inner > 0) & (inner < log.n_events)] - 1] = False
-    return np.flatnonzero(follows & (codes[:-1] >= 0) & (codes[1:] >= 0))
+    for begin in range(0, len(follows), BLOCK):
+        part = follows[begin : begin + BLOCK]
+        end = begin + len(part)
+        yield begin + np.flatnonzero(part & (codes[begin:end] >= 0) & (codes[begin + 1 : end + 1] >= 0))
 
 
-def _graph(log: EventLog, column: Column, first: Ints, weight: Ints | None) -> Graph:
-    codes, size = column.codes.astype(np.int64), max(len(column.values), 1)
-    edges, inverse = grouped(codes[first] * size + codes[first + 1], size * size)
-    counts = amounts(inverse, None if weight is None else weight[first], len(edges))
-    took = (log.time[first + 1] - log.time[first]) / NANOSECONDS_PER_HOUR
-    hours = np.bincount(inverse, took if weight is None else took * weight[first], minlength=len(edges))
-    names = [(column.values[edge // size], column.values[edge % size]) for edge in edges]
-    used = distinct(codes[codes >= 0], size)
+def _graph(log: EventLog, column: Column, weight: Ints | None) -> Graph:
+    codes, size = column.codes, max(len(column.values), 1)
+    edges = Sums(size * size)
+    for first in _pairs(log, codes):
+        took = (log.time[first + 1] - log.time[first]) / NANOSECONDS_PER_HOUR
+        edges.add(
+            codes[first].astype(np.int64) * size + codes[first + 1], None if weight is None else weight[first], took
+        )
+    found, counts, hours = edges.found()
+    names = [(column.values[edge // size], column.values[edge % size]) for edge in found.tolist()]
+    there = np.zeros(size + 1, dtype=np.bool_)
+    there[codes] = True  # a missing value is the place behind the last one
     return Graph(
-        frozenset(column.values[code] for code in used),
+        frozenset(column.values[code] for code in np.flatnonzero(there[:-1]).tolist()),
         dict(zip(names, counts.tolist(), strict=True)),
         dict(zip(names, hours.tolist(), strict=True)),
     )

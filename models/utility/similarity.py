@@ -23,9 +23,8 @@ import numpy as np
 
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
-from models.keys import grouped
+from models.keys import Sums, case_blocks
 from models.utility.distance import counted, earth_movers_distance
-from models.variants import amounts
 
 MOST = 1_200
 """Variants a side up to which the similarity is exact: the transport of 4,366 x 4,366 takes a minute."""
@@ -88,24 +87,25 @@ def log_dfg_error(
     """`dfg_error` of two logs that both have events, counted on their columns; `cases` as for `likeness`."""
     shown = dict.fromkeys((*original.activity.values, *released.activity.values))
     labels = {value: code for code, value in enumerate(shown)}
-    here, there = _steps(original, labels), _steps(released, labels)
-    _, step = grouped(np.concatenate((here, there)), (len(labels) + 2) ** 2)
-    first = amounts(step[: len(here)], _of_steps(original, cases[0]), int(step.max()) + 1)
-    second = amounts(step[len(here) :], _of_steps(released, cases[1]), len(first))
+    (keys1, count1), (keys2, count2) = _steps(original, labels, cases[0]), _steps(released, labels, cases[1])
+    keys = np.union1d(keys1, keys2)
+    first, second = np.zeros((2, len(keys)), dtype=np.int64)
+    first[np.searchsorted(keys, keys1)], second[np.searchsorted(keys, keys2)] = count1, count2
     return float(0.5 * np.abs(first / first.sum() - second / second.sum()).sum())
 
 
-def _of_steps(log: EventLog, cases: Ints | None) -> Ints | None:
-    """`cases` for each step: a case has one more of them than events."""
-    return None if cases is None else np.repeat(cases, log.lengths + 1)
-
-
-def _steps(log: EventLog, labels: dict[Any, int]) -> Ints:
-    """Each step of each case, from its start to its end, as one number: an activity has its code + 2 (1: missing), the
-    start and the end 0."""
+def _steps(log: EventLog, labels: dict[Any, int], cases: Ints | None) -> tuple[Ints, Ints]:
+    """(steps of the cases, from their starts to their ends, ascending; how often each is taken). A step is one number:
+    an activity has its code + 2 (1: missing), the start and the end 0. `cases`: as for `likeness`."""
     code = np.asarray([*(labels[value] + 2 for value in log.activity.values), 1], dtype=np.int64)
-    own = np.insert(code[log.activity.codes], log.starts, 0)  # a border before each case and behind the last one
-    return own[:-1] * (len(labels) + 2) + own[1:]
+    found = Sums((len(labels) + 2) ** 2)
+    for begin, end in case_blocks(log.starts):
+        starts = log.starts[begin : end + 1]
+        own = np.insert(code[log.activity.codes[starts[0] : starts[-1]]], starts - starts[0], 0)  # borders of cases
+        steps = own[:-1] * (len(labels) + 2) + own[1:]
+        # a case has one more of them than events
+        found.add(steps, None if cases is None else np.repeat(cases[begin:end], np.diff(starts) + 1))
+    return found.found()[:2]
 
 
 def _follows(variants: Variants) -> Counter[tuple[Hashable, Hashable]]:

@@ -20,6 +20,7 @@ from typing import Annotated
 import typer
 
 from models.errors import VeilstreamError
+from stream.runtime.freed_memory import give_back
 from stream.values.visible import visible
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -95,6 +96,7 @@ def keep_others_out() -> None:
 
 def execute(arguments: list[str] | None = None) -> int:
     """Run one command line and return its exit code."""
+    give_back()
     try:
         words = sys.argv[1:] if arguments is None else arguments
         outcome = build_app(next(iter(words), None))(args=arguments, standalone_mode=False, prog_name="veilstream")

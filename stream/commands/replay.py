@@ -140,6 +140,9 @@ def command(
         if end is not None and end < int(events.time.min()):
             raise typer.BadParameter("lies before the first event", param_hint="--until")
         task = bar.add_task("replaying", total=events.n_events)
+        source = events if compare else None
+        handed = [events]  # the replay lets go of the log once its events are folded
+        del events
         with _watched(loaded, figures.metrics_port, figures.metrics_textfile) as watch:
             built_by = built.built_by(loaded, output)
             replay = Replay(
@@ -150,12 +153,12 @@ def command(
                 watch=watch,
                 built_by=built_by,
             )
-            outcome = replay.run(events, final=final, until=end)
+            outcome = replay.run(handed.pop(), final=final, until=end)
     if outcome.warning:
         typer.echo(f"veilstream: {outcome.warning}; the checkpoint before it was used", err=True)
     if outcome.unused:
         typer.echo(f"veilstream: {outcome.unused}", err=True)
-    rows = _compared(replay, outcome, events, output) if compare else None
+    rows = None if source is None else _compared(replay, outcome, source, output)
     if json:
         emit_json(outcome.document() if rows is None else {**outcome.document(), "comparison": rows})
     else:

@@ -107,10 +107,10 @@ def project(
     return EventLog(
         case_ids=tuple(names[code] for code in present),
         starts=starts.astype(np.int64),
-        activity=Column(events["activity"][ordered].copy(), activities),
-        time=events["time"][ordered].copy(),
-        resource=Column(events["resource"][ordered].copy(), resources),
-        row=ordered.astype(np.int64),
+        activity=Column(events["activity"][ordered], activities),
+        time=events["time"][ordered],
+        resource=Column(events["resource"][ordered], resources),
+        row=ordered.astype(np.int64, copy=False),
         case_attributes={
             name: Column(_last_value(one.dense(size)[ordered], case, present), tuple(one.values))
             for name, one in sorted(case_attributes.items())

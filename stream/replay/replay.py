@@ -168,19 +168,24 @@ class Replay:
 
     def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> Outcome:
         """Replay the whole log; with `until` (ns) what comes after that moment is left out, and the clock runs on to
-        it. Leaves the folder unlocked, also on an error."""
+        it. Leaves the folder unlocked, also on an error.
+
+        Once the fold has all events, the log is let go: where the caller does too, the last release has its memory."""
         started = time.monotonic()
         try:
             if self._built_by is not None:
                 self._built_by.check(self.service.ledger.entries(), self.service.pseudonyms.plan)
-            whole, log = log, within(log, self.settings, until)
-            outcome = Outcome(events=log.n_events, left_out=whole.n_events - log.n_events)
+            found, log = log.n_events, within(log, self.settings, until)
+            events = log.n_events
+            outcome = Outcome(events=events, left_out=found - events)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _Run(self.service, fold, self.on_progress, self.watch)
             runner = Runner(fold, run, every=self.settings.checkpoint_every, position=fold.position)
-            runner.run(LogRecords(self._records(log), resume.taken, self._pace))
-            rest: Iterable[Cut] = () if until is None else fold.apply(log.n_events, Tick(at=until))
+            records = self._records(log)
+            del log
+            runner.run(LogRecords(records, resume.taken, self._pace))
+            rest: Iterable[Cut] = () if until is None else fold.apply(events, Tick(at=until))
             for cut in chain(rest, fold.finish(final=final)):
                 run.decide(cut)
             if self.watch is not None:

@@ -22,15 +22,15 @@ class Resume:
     the checkpoint or a new one, and `taken`, the highest rank that it holds."""
 
     def __init__(self, service: ReleaseService, log: EventLog, until: int | None = None) -> None:
-        self.service, self.log, self.until = service, log, until
-        self._claim()
+        self.service, self.until = service, until
+        self._claim(log)
         loaded = service.checkpoints.load()
         self.warning = loaded.warning if loaded else ""
-        self.fold, self.taken = self._begun() if loaded is None else self._restored(loaded.state)
+        self.fold, self.taken = self._begun(log) if loaded is None else self._restored(loaded.state)
         apply_tombstones(service, self.fold)
 
-    def _begun(self) -> tuple[Fold, int]:
-        return Fold(self.service.rules(embedded=True), log_facts(self.log)), -1
+    def _begun(self, log: EventLog) -> tuple[Fold, int]:
+        return Fold(self.service.rules(embedded=True), log_facts(log)), -1
 
     def _restored(self, state: bytes) -> tuple[Fold, int]:
         fold = self.service.fold_of(state)
@@ -47,10 +47,10 @@ class Resume:
             if decision.status == "withheld" or decision.sequence == entry.sequence
         ]
 
-    def _claim(self) -> None:
+    def _claim(self, log: EventLog) -> None:
         """The folder belongs to one log and one configuration: with others its cuts would mean something else."""
         own = ClaimBody(
-            log=digest(self.log),
+            log=digest(log),
             config=self.service.settings.digest,
             key=self.service.pseudonyms.id,
             until=None if self.until is None else str(self.until),

@@ -97,10 +97,10 @@ def _stands(data, at, text):  # type: ignore[no-untyped-def]
     """Whether the text stands there."""
     if at + len(text) > len(data):
         return False
-    for k in range(len(text)):
-        if data[at + k] != text[k]:
-            return False
-    return True
+    same = 0
+    while same < len(text) and data[at + same] == text[same]:
+        same += 1
+    return same == len(text)
 
 
 @part

@@ -63,6 +63,9 @@ class _Lines:
         self.suffix = b'"/>\n'
         self.seen: dict[bytes, tuple[str, tuple[str, str]]] = {}
         """Attributes that are not plain."""
+        name = f'<string key="{to.names.trace_name}" value="'.encode()
+        self.bare = b"\t</trace>\n\t<trace>\n\t\t" + name, self.suffix
+        """What stands around the name of a trace that has nothing else, as our own writer lays it out."""
         self.order: list[Ints] = []
         """The bodies of the events."""
         self.minutes: list[Ints] = []
@@ -113,10 +116,16 @@ class _Lines:
                 raise _OtherLayoutError
             _check_beginning(written[: first.start()])
             written = b"</trace>\n" + written[first.start() :]
+        self.to.starts.append(event)
+        before, behind = self.bare
+        name = written[len(before) : len(written) - len(behind)]
+        if name.isalnum() and written.startswith(before) and written.endswith(behind):  # in ASCII, as bytes are
+            names = self.to.case_column(self.to.names.trace_name, "string")
+            names.append(((len(self.to.starts) - 1) << 32) + names.index[name.decode("ascii")])
+            return
         found = _TRACE.fullmatch(written)
         if found is None or found[1] is None:
             raise _OtherLayoutError
-        self.to.starts.append(event)
         for line in found[2].splitlines(keepends=True):
             self.to.case_attribute(*self._line(line))
 

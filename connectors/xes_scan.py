@@ -20,7 +20,7 @@ Words = npt.NDArray[np.uint64]
 
 _EVENT, _EVENT_END = (np.frombuffer(text, dtype=np.uint8) for text in (b"<event>\n", b"</event>\n"))
 _DIGIT, _NEWLINE, _BLANK, _TAB, _PLUS, _MINUS = (np.uint8(ord(letter)) for letter in "0\n \t+-")
-_PRIME, _BEGIN = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
+_PRIME, _BEGIN, _FOLD = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xCBF29CE484222325), np.uint64(29)
 _SECOND = 1_000_000_000
 
 OTHER = -1
@@ -81,11 +81,8 @@ def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, found: Found
             found.head[events, 0], found.head[events, 1] = head, at
             inside, begin, time_begin, own = True, end, -1, _BEGIN
         elif inside:
-            end = at
-            while end < len(data) and data[end] != _NEWLINE:
-                own = (own ^ np.uint64(data[end])) * _PRIME
-                end += 1
-            end += 1
+            end = _line_end(data, first)
+            own = _mixed(own, data, at, end)
         else:
             end = _line_end(data, first)
         at = end
@@ -106,9 +103,36 @@ def _stands(data, at, text):  # type: ignore[no-untyped-def]
 @part
 def _line_end(data, at):  # type: ignore[no-untyped-def]
     """Behind the line."""
-    while at < len(data) and data[at] != _NEWLINE:
-        at += 1
-    return at + 1
+    rest = data[at:]  # an index that begins at 0 needs no look at whether it is negative
+    for k in range(len(rest)):
+        if rest[k] == _NEWLINE:
+            return at + k + 1
+    return len(data) + 1
+
+
+@part
+def _mixed(own, data, at, end):  # type: ignore[no-untyped-def]
+    """A number for what was and these bytes."""
+    line = data[at:end]
+    whole = len(line) // 8
+    for word_at in range(whole):
+        word = np.uint64(0)
+        for k in range(8):
+            word |= np.uint64(line[8 * word_at + k]) << np.uint64(8 * k)
+        own = (own ^ word) * _PRIME
+        own ^= own >> _FOLD
+    for k in range(8 * whole, len(line)):
+        own = (own ^ np.uint64(line[k])) * _PRIME
+    return own
+
+
+@part
+def _equal(one, other):  # type: ignore[no-untyped-def]
+    """Whether two pieces of one length have the same bytes."""
+    differ = 0
+    for k in range(len(one)):
+        differ += one[k] != other[k]
+    return differ == 0
 
 
 @part
@@ -122,16 +146,8 @@ def _number(data, begin, time_begin, time_end, end, own, bodies):  # type: ignor
         body = bodies.slots[slot]
         start = bodies.begin[body]
         if bodies.hashes[slot] == own and bodies.begin[body + 1] - start == before + behind:
-            same = True
-            for k in range(before):
-                if bodies.store[start + k] != data[begin + k]:
-                    same = False
-                    break
-            for k in range(behind if same else 0):
-                if bodies.store[start + before + k] != data[time_end + k]:
-                    same = False
-                    break
-            if same:
+            known = bodies.store[start : start + before + behind]
+            if _equal(known[:before], data[begin:time_begin]) and _equal(known[before:], data[time_end:end]):
                 return body
         slot = (slot + 1) & mask
     body = bodies.known[0]

@@ -62,6 +62,10 @@ class Sparse:
         self._entries = array("q")
         self.append = self._entries.append
 
+    def extend(self, rows: Ints, codes: Ints) -> None:
+        """Add many entries."""
+        self._entries.frombytes(((rows << 32) + codes).tobytes())
+
     @property
     def rows(self) -> Ints:
         return np.frombuffer(self._entries, dtype=np.int64) >> 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,14 @@ from connectors.headers import resolved, said
 from connectors.output import clean, replacing
 from connectors.reading import Reading
 from models.errors import InputError
-from models.eventlog import Column, EventLog
+from models.eventlog import Codes, Column, EventLog
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+_GROUP = 1 << 20
+"""Rows of a row group, which are laid out together: the text of a whole log would not fit beside it."""
 
 
 def read(path: Path, reading: Reading) -> EventLog:
@@ -102,40 +105,64 @@ def write(log: EventLog, path: Path, metadata: Mapping[str, Any] | None = None, 
     """
     import pyarrow.parquet as pq
 
-    whole = table(log, metadata, durations=durations)
+    tables = _tables(log, metadata, durations=durations)
     with replacing(path) as draft:
-        pq.write_table(whole, draft, compression="zstd")
+        first = next(tables)
+        with pq.ParquetWriter(draft, first.schema, compression="zstd") as writer:
+            writer.write_table(first)
+            del first
+            for one in tables:
+                writer.write_table(one)
 
 
 def table(log: EventLog, metadata: Mapping[str, Any] | None = None, *, durations: bool = False) -> pa.Table:
     """The table that `write` writes."""
+    return next(_tables(log, metadata, durations=durations, rows=max(log.n_events, 1)))
+
+
+def _tables(
+    log: EventLog, metadata: Mapping[str, Any] | None, *, durations: bool, rows: int = _GROUP
+) -> Iterator[pa.Table]:
+    """The same, so many rows at a time; at least one, which may be empty."""
     import pyarrow as pa
 
-    case_ids = Column(log.case_of_event.astype(np.int32), log.case_ids)
+    cases = np.repeat(np.arange(log.n_cases, dtype=np.int32), log.lengths)
     columns = {
-        "case:concept:name": _array(case_ids),
-        "concept:name": _array(log.activity),
-        "time:timestamp": pa.array(log.time, type=pa.duration("ns") if durations else pa.timestamp("ns", tz="UTC")),
-        **{name: _array(column) for name, column in flat_columns(log).items()},
+        "case:concept:name": Column(cases, log.case_ids),
+        "concept:name": log.activity,
+        "time:timestamp": None,
+        **flat_columns(log),
     }
-    found = pa.table(columns)
-    if metadata:
-        found = found.replace_schema_metadata({"privacy": json.dumps(metadata, default=str, sort_keys=True)})
-    return found
+    values = {name: _values(column) for name, column in columns.items() if column is not None}
+    kind = pa.duration("ns") if durations else pa.timestamp("ns", tz="UTC")
+    about = {"privacy": json.dumps(metadata, default=str, sort_keys=True)} if metadata else None
+    for first in range(0, max(log.n_events, 1), rows):
+        part = slice(first, first + rows)
+        arrays = {
+            name: pa.array(log.time[part], type=kind) if column is None else _array(column.codes[part], values[name])
+            for name, column in columns.items()
+        }
+        found = pa.table(arrays)
+        yield found.replace_schema_metadata(about) if about else found
 
 
-def _array(column: Column) -> Any:
-    """The column in Arrow's type of its values."""
+def _values(column: Column) -> Any:
+    """The values in their type of Arrow."""
     import pyarrow as pa
 
     kinds = {type(value) for value in column.values}
     plain = len(kinds) == 1 and kinds <= {int, float, bool, datetime}
     try:
-        values = pa.array([_utc(value) if plain else clean(str(value)) for value in column.values])
+        return pa.array([_utc(value) if plain else clean(str(value)) for value in column.values])
     except (pa.ArrowInvalid, OverflowError):  # an int beyond 64 bits
-        values = pa.array([str(value) for value in column.values])
-    rows = pa.array(column.codes, mask=column.codes < 0)
-    return values.take(rows) if len(column.values) else pa.nulls(len(column), pa.string())
+        return pa.array([str(value) for value in column.values])
+
+
+def _array(codes: Codes, values: Any) -> Any:
+    """The values of some rows."""
+    import pyarrow as pa
+
+    return values.take(pa.array(codes, mask=codes < 0)) if len(values) else pa.nulls(len(codes), pa.string())
 
 
 def _utc(value: Any) -> Any:

@@ -23,6 +23,9 @@ from connectors.xes_tags import taker
 from models.errors import InputError
 from models.eventlog import EventLog
 
+_LARGE = 1 << 18
+"""Bytes of a packed file, a sixteenth of a plain one, from which on compiled code is worth its import."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -51,6 +54,27 @@ def read(path: Path, columns: Mapping[str, str] | None = None, timezone: str | N
     attribute given twice, an empty log. A trace without events stays as an empty case.
     """
     names = Names.of(columns)
+    found = quickly(path, names, timezone) if _large(path) else None
+    return read_generally(path, names, timezone) if found is None else found
+
+
+def quickly(path: Path, names: Names, timezone: str | None = None) -> EventLog | None:
+    """The log of a file that is laid out as nearly all are, or None: it imports compiled code, and then takes a fifth
+    of the time."""
+    from connectors import xes_lines
+
+    return xes_lines.read(path, Collector(path, names, timezone))
+
+
+def _large(path: Path) -> bool:
+    try:
+        return path.stat().st_size > (_LARGE if path.suffix.lower() == ".gz" else 16 * _LARGE)
+    except OSError:
+        return False
+
+
+def read_generally(path: Path, names: Names, timezone: str | None = None) -> EventLog:
+    """The same of a file of any layout; what is wrong with one is said here."""
     collector = Collector(path, names, timezone)
     take, passed = taker(collector, names.time), 0
     for chunk in tags(path):

@@ -87,11 +87,15 @@ class Collector:
         if pair is None or kind not in CONVERT:
             return
         key, text = pair
+        column = self.case_column(key, kind)
+        column.append(((len(self.starts) - 1) << 32) + column.index[text])
+
+    def case_column(self, key: str, kind: str) -> Sparse:
         column = self.case_columns.get((key, kind))
         if column is None:
             self._count()
             column = self.case_columns[key, kind] = Sparse(kind)
-        column.append(((len(self.starts) - 1) << 32) + column.index[text])
+        return column
 
     def log(self) -> EventLog:
         starts = self._starts()

@@ -1,187 +1,237 @@
-"""XES files in the layout of our own writer: one element a line, nothing but plain attributes.
+"""XES files with one element a line and no attribute within another, as nearly all programs write the traces of a log.
 
-But for their times most events of a release are repetitions, byte for byte. Each distinct event without its time is
-parsed once, by the rules of XML, and the file is then a row of codes beside a row of times, which are read by the
-chunk: a tenth of the time of `connectors.xes`, so that every release can be read back before it is sealed. What is laid
-out in another way is left to that reader.
+But for their times most events are repetitions, byte for byte. Each distinct event without its time is parsed once, by
+the rules of XML, and the file is then a row of codes beside a row of times, which a compiled scan reads: a fifth of the
+time of the general way, so that every release can be read back before it is sealed. What is laid out in another way,
+or is no sound log, is left to the general way; what both read is the same (`tests/unit/test_xes_lines.py`).
 """
 
 from __future__ import annotations
 
-from array import array
+import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from xml.parsers import expat
 
 import numpy as np
 
-from connectors.columns import as_text, sorted_by_time
-from connectors.times import FIRST_YEAR, LAST_YEAR, parser
-from connectors.xes_columns import CONVERT
-from connectors.xes_stream import attribute, opened
-from models.eventlog import Column, EventLog, Ints
+from connectors.times import offset_minutes
+from connectors.xes_columns import CONVERT, Collector
+from connectors.xes_scan import OTHER, UNREAD, Found, no_bodies, scan, with_room
+from connectors.xes_stream import attribute, declared_encoding, local
+from models.errors import InputError
+from models.eventlog import EventLog, Ints
 
 _CHUNK = 1 << 20
-_EVENT, _EVENT_END = b"\t\t<event>\n", b"\t\t</event>\n"
-_TRACE, _TRACE_END = b"\t<trace>\n", b"\t</trace>\n"
-_TAIL = _TRACE_END + b"</log>\n"
-_TIME, _TIME_END = b'\t\t\t<date key="time:timestamp" value="', b'"/>\n'
-_NAME, _NAME_END = b'\t\t<string key="concept:name" value="', b'"/>\n'
-_FORM = b"0000-00-00T00:00:00."
-"""How a time begins, each 0 a digit; 3, 6 or 9 digits and the offset of UTC follow."""
-_UTC = b"+00:00"
+_LONGEST = 16 << 20
+"""Bytes without the end of an event; of more, the general way says whether they are a log."""
+_END = b"</event>\n"
+_SHORTEST = len(b"<event>\n") + len(_END)
+_TRACE = re.compile(rb"([ \t]*</trace>\n)?[ \t]*<trace>\n((?:[ \t]*<[^\n]*/>\n)*)")
+_FIRST = re.compile(rb"^[ \t]*<trace>\n", re.MULTILINE)
+_PLAIN = re.compile(
+    rb'[ \t]*<(string|date|int|float|boolean|id) key="([A-Za-z0-9 _.:+-]*)" value="([A-Za-z0-9 _.:+-]*)"/>\n'
+)
+"""An attribute that is sound XML, whatever stands around it."""
+_TAIL = re.compile(rb"[ \t]*</trace>\n[ \t]*</log>\n?")
+_MANY = 1 << 14
+"""Events from which on at least as many must be alike as are not: else the general way is as quick."""
 
 
 class _OtherLayoutError(ValueError):
-    """The file is not laid out as our writer does it."""
+    """The file is not laid out so."""
 
 
-def read(path: Path) -> EventLog | None:
-    """The log of the file, as `connectors.xes.read` gives it; None where that reader has to read it."""
+def read(path: Path, collector: Collector) -> EventLog | None:
+    """The log of the file by an empty `collector`, as `connectors.xes.read` gives it; None where that has to read it in
+    its general way, and to say what is wrong with the file."""
     try:
-        return _Pieces().log(path)
-    except (ValueError, KeyError, expat.ExpatError):
+        _Lines(collector).take(path)
+        return collector.log()
+    except (ValueError, KeyError, OverflowError, InputError, OSError, expat.ExpatError, zlib.error):
         return None
 
 
-class _Pieces(dict[bytes, int]):
-    """Codes of distinct events, by their bytes without the time; a piece that begins a trace gets a code below 0."""
+class _Lines:
+    """What a scan finds, taken into a collector."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.parse = parser(None)
-        self.lines: dict[bytes, tuple[str, str, Any]] = {}
-        self.events: list[tuple[str, Any]] = []
-        self.traces: list[dict[str, Any]] = []
-        self.first: list[int] = []
-        """Code of the first event of each trace."""
+    def __init__(self, to: Collector) -> None:
+        self.to, self.bodies = to, no_bodies()
+        self.prefix = f'<date key="{to.names.time}" value="'.encode()
+        self.suffix = b'"/>\n'
+        self.seen: dict[bytes, tuple[str, tuple[str, str]]] = {}
+        """Attributes that are not plain."""
+        name = f'<string key="{to.names.trace_name}" value="'.encode()
+        self.bare = b"\t</trace>\n\t<trace>\n\t\t" + name, self.suffix
+        """What stands around the name of a trace that has nothing else, as our own writer lays it out."""
+        self.order: list[Ints] = []
+        """The bodies of the events."""
+        self.minutes: list[Ints] = []
 
-    def __missing__(self, piece: bytes) -> int:
-        if piece.startswith(_EVENT):
-            code = self[piece] = len(self)
-            self.events.append(self._event(piece[len(_EVENT) :]))
-            return code
-        head, begin, body = piece.partition(_EVENT)
-        before, trace, own = head.partition(_TRACE)
-        if not (begin and trace) or (before if self.traces else b"") != (_TRACE_END if self.traces else b""):
-            raise _OtherLayoutError
-        if not self.traces:
-            expat.ParserCreate("utf-8").Parse(before + b"</log>\n", True)
-        name = own[len(_NAME) : -len(_NAME_END)]
-        if own.startswith(_NAME) and own.endswith(_NAME_END) and name.isalnum():  # in ASCII, so written as it is
-            self.traces.append({"concept:name": name.decode("ascii")})
-        else:
-            self.traces.append(self._attributes(own))
-        self.first.append(self[begin + body])
-        return -len(self.traces)
+    def take(self, path: Path) -> None:
+        with path.open("rb") as stream:
+            for piece, last in _pieces(_unpacked(stream) if path.suffix.lower() == ".gz" else _plain(stream)):
+                if last:
+                    self._end(piece)
+                else:
+                    self._events(piece)
+        self._columns()
+        self._sound()
 
-    def _event(self, body: bytes) -> tuple[str, Any]:
-        found = self._attributes(body)
-        activity, resource = str(found.pop("concept:name")), found.pop("org:resource", None)
-        if found or not activity:
-            raise _OtherLayoutError
-        return activity, resource
-
-    def _attributes(self, body: bytes) -> dict[str, Any]:
-        """Values by key."""
-        found: dict[str, Any] = {}
-        for line in body.splitlines(keepends=True):
-            key, kind, value = self.lines.get(line) or self._line(line)
-            if key in found:
-                raise _OtherLayoutError
-            found[key] = CONVERT[kind](value)
-        return found
-
-    def _line(self, line: bytes) -> tuple[str, str, Any]:
-        text = line.decode("utf-8").strip("\t\n")
-        kind, pair = attribute(text) if text.endswith("/>") else ("", None)
-        if pair is None:
-            raise _OtherLayoutError
-        self.lines[line] = (pair[0], kind, pair[1])
-        return self.lines[line]
-
-    def log(self, path: Path) -> EventLog:
-        codes, times = array("q"), []
-        for pieces in _pieces(path):
-            rests, moments = self._split(pieces)
-            codes.extend([self[rest] for rest in rests])
-            times.append(moments)
-        own = np.frombuffer(codes, dtype=np.int64).copy()
-        begin = np.flatnonzero(own < 0)
-        own[begin] = self.first
-        if not len(own) or begin[0] != 0:
-            raise _OtherLayoutError
-        names = [str(trace.pop("concept:name")) for trace in self.traces]
-        if len(set(names)) != len(names) or "" in names:
-            raise _OtherLayoutError
-        activity, resource = zip(*self.events, strict=True)
-        attributes = sorted({key for trace in self.traces for key in trace})
-        return sorted_by_time(
-            EventLog(
-                tuple(names),
-                np.append(begin, len(own)).astype(np.int64),
-                _column(activity, own),
-                np.concatenate(times),
-                as_text(_column(resource, own)),
-                np.arange(len(own), dtype=np.int64),
-                {key: Column.encode(trace.get(key) for trace in self.traces) for key in attributes},
-            )
+    def _events(self, piece: bytes) -> None:
+        most = len(piece) // _SHORTEST + 1
+        found = Found(
+            np.empty(most, dtype=np.int32),
+            np.empty(most, dtype=np.int64),
+            np.empty(most, dtype=np.int32),
+            np.empty((most, 2), dtype=np.int64),
+            np.empty((most, 2), dtype=np.int64),
         )
+        self.bodies = with_room(self.bodies, most, len(piece))
+        data, prefix, suffix = (np.frombuffer(text, dtype=np.uint8) for text in (piece, self.prefix, self.suffix))
+        events = int(scan(data, prefix, suffix, self.bodies, found))
+        known, many = int(self.bodies.known[0]), self.to.events + events
+        if events == OTHER or (many > _MANY and 2 * known > many):
+            raise _OtherLayoutError
+        head = found.head[:events]
+        for event in np.flatnonzero(head[:, 1] > head[:, 0]).tolist():
+            self._head(piece[head[event, 0] : head[event, 1]], self.to.events + event)
+        if not self.to.starts:
+            raise _OtherLayoutError
+        for event in np.flatnonzero(found.minutes[:events] == UNREAD).tolist():
+            begin, end = found.time_line[event]
+            found.time[event], found.minutes[event] = self._other_time(piece[begin:end])
+        self.to.time.frombytes(found.time[:events].tobytes())
+        self.order.append(found.body[:events].copy())
+        self.minutes.append(found.minutes[:events].astype(np.int16))
+        self.to.events += events
 
-    def _split(self, pieces: list[bytes]) -> tuple[list[bytes], Ints]:
-        """Events without their times, which stand last in each, and the times. Times of one length in the form of our
-        writer are read together, others one by one."""
-        size = len(pieces[0]) - pieces[0].rfind(_TIME) if pieces else 0
-        moments = _together(np.asarray([piece[-size:] for piece in pieces])) if size else None
-        if moments is not None:
-            return [piece[:-size] for piece in pieces], moments
-        parts = [piece.rpartition(_TIME) for piece in pieces]
-        return [rest for rest, _, _ in parts], self._any_times([text for _, _, text in parts])
-
-    def _any_times(self, texts: list[bytes]) -> Ints:
-        """Times of other forms, one by one."""
-        found = []
-        for text in texts:
-            key, kind, value = self._line(_TIME + text) if text.count(b"\n") == 1 else ("", "", "")
-            if (key, kind) != ("time:timestamp", "date"):
+    def _head(self, written: bytes, event: int) -> None:
+        """What stands between two events: the end of a trace, and the beginning of another."""
+        if not self.to.starts:
+            first = _FIRST.search(written)
+            if first is None:
                 raise _OtherLayoutError
-            found.append(self.parse(value))
-        return np.asarray(found, dtype=np.int64)
+            _check_beginning(written[: first.start()])
+            written = b"</trace>\n" + written[first.start() :]
+        self.to.starts.append(event)
+        before, behind = self.bare
+        name = written[len(before) : len(written) - len(behind)]
+        if name.isalnum() and written.startswith(before) and written.endswith(behind):  # in ASCII, as bytes are
+            names = self.to.case_column(self.to.names.trace_name, "string")
+            names.append(((len(self.to.starts) - 1) << 32) + names.index[name.decode("ascii")])
+            return
+        found = _TRACE.fullmatch(written)
+        if found is None or found[1] is None:
+            raise _OtherLayoutError
+        for line in found[2].splitlines(keepends=True):
+            self.to.case_attribute(*self._line(line))
+
+    def _line(self, written: bytes) -> tuple[str, tuple[str, str]]:
+        """Element, key and value of an attribute."""
+        plain = _PLAIN.fullmatch(written)
+        if plain is not None:
+            element, key, value = plain.groups()
+            return element.decode("ascii"), (key.decode("ascii"), value.decode("ascii"))
+        known = self.seen.get(written)
+        if known is None:
+            text = written.decode("utf-8").strip(" \t\n")
+            element, pair = attribute(text) if text.endswith("/>") else ("", None)
+            if pair is None or local(element) not in CONVERT:
+                raise _OtherLayoutError
+            known = self.seen[written] = element, pair
+        return known
+
+    def _other_time(self, line: bytes) -> tuple[int, int]:
+        _, (_, text) = self._line(line)
+        return self.to.parse(text), offset_minutes(text[-6:])
+
+    def _end(self, rest: bytes) -> None:
+        if not self.to.starts or _TAIL.fullmatch(rest) is None:
+            raise _OtherLayoutError
+
+    def _columns(self) -> None:
+        """The columns of the events, each distinct body parsed once."""
+        to, known, store = self.to, int(self.bodies.known[0]), self.bodies.store.tobytes()
+        begin = self.bodies.begin.tolist()
+        of_body: dict[tuple[str, str], Ints] = {}
+        for body in range(known):
+            for line in store[begin[body] : begin[body + 1]].splitlines(keepends=True):
+                element, (key, text) = self._line(line)
+                code = to.event_column(element, key).index[text]
+                table = of_body.setdefault((element, key), np.full(known, -1, dtype=np.int64))
+                if key == to.names.time or table[body] >= 0:
+                    raise _OtherLayoutError
+                table[body] = code
+        order, rows = np.concatenate(self.order), np.arange(to.events, dtype=np.int64)
+        for (element, key), table in of_body.items():
+            codes = table[order]
+            there = codes >= 0
+            to.event_column(element, key).extend(rows[there], codes[there])
+        to.timed.frombytes(rows.astype(np.int32).tobytes())
+        minutes, offset = np.unique(np.concatenate(self.minutes), return_inverse=True)
+        to.suffixes.update({_suffix(ahead): code for code, ahead in enumerate(minutes.tolist())})
+        to.offset.frombytes(offset.astype(np.int32).tobytes())
+
+    def _sound(self) -> None:
+        """ExpatError where a line is no XML: a letter or a reference that it does not know."""
+        checker = expat.ParserCreate("utf-8")
+        checker.Parse(b"<log>", False)
+        for line in self.seen:
+            checker.Parse(line, False)
+        checker.Parse(b"</log>", True)
 
 
-def _together(written: np.ndarray[Any, Any]) -> Ints | None:
-    """The times of elements that all are as long as our writer makes them; None where one is written otherwise."""
-    fraction = written.itemsize - len(_TIME) - len(_FORM) - len(_UTC) - len(_TIME_END)
-    if fraction not in (3, 6, 9):
-        return None
-    form = np.frombuffer(_TIME + _FORM + b"0" * fraction + _UTC + _TIME_END, dtype=np.uint8)
-    begin, end = len(_TIME), len(form) - len(_UTC) - len(_TIME_END)
-    digits = np.zeros(len(form), dtype=np.bool_)
-    digits[begin:end] = form[begin:end] == ord("0")
-    table = written.view(np.uint8).reshape(len(written), len(form))
-    shown = table[:, digits]
-    if np.any(table[:, ~digits] != form[~digits]) or np.any(shown < ord("0")) or np.any(shown > ord("9")):
-        return None
-    years = (shown[:, :4] - ord("0")) @ np.asarray([1000, 100, 10, 1], dtype=np.int64)
-    if years.min() < FIRST_YEAR or years.max() > LAST_YEAR:
-        return None
-    local = np.ascontiguousarray(table[:, begin:end]).view(f"S{end - begin}").ravel()
-    return local.astype("datetime64[ns]").astype(np.int64)
+def _suffix(ahead: int) -> str:
+    """How a time ends whose clock is so many minutes ahead of UTC."""
+    hours, minutes = divmod(abs(ahead), 60)
+    return f"{'-' if ahead < 0 else '+'}{hours:02}:{minutes:02}"
 
 
-def _column(values: tuple[Any, ...], codes: Any) -> Column:
-    """The value of each event from that of each distinct one."""
-    distinct = Column.encode(values)
-    return Column(distinct.codes[codes], distinct.values)
-
-
-def _pieces(path: Path) -> Iterator[list[bytes]]:
-    """The file cut behind each event, chunk by chunk; _OtherLayoutError where it does not end as a log does."""
-    rest = b""
-    with opened(path) as stream:
-        while chunk := stream.read(_CHUNK):
-            *pieces, rest = (rest + chunk).split(_EVENT_END)
-            yield pieces
-    if rest != _TAIL:
+def _check_beginning(written: bytes) -> None:
+    """What stands before the first trace is the beginning of a log, in UTF-8 and without a document type."""
+    if declared_encoding(written) is not None:
         raise _OtherLayoutError
+    checker, opened = expat.ParserCreate("utf-8"), []
+
+    def refuse(*_: Any) -> None:
+        raise _OtherLayoutError
+
+    checker.StartDoctypeDeclHandler = refuse
+    checker.StartElementHandler = lambda tag, _: opened.append(tag)
+    checker.Parse(written + b"</log>", True)
+    if opened[0] != "log":
+        raise _OtherLayoutError
+
+
+def _plain(stream: IO[bytes]) -> Iterator[bytes]:
+    while chunk := stream.read(_CHUNK):
+        yield chunk
+
+
+def _unpacked(stream: IO[bytes]) -> Iterator[bytes]:
+    """A gzip file of one member, by the chunk; its checksum is looked at."""
+    unpacking = zlib.decompressobj(wbits=31)
+    while (chunk := stream.read(max(1, _CHUNK // 8))) or unpacking.unconsumed_tail:
+        while chunk:
+            yield unpacking.decompress(chunk, _CHUNK)
+            chunk = unpacking.unconsumed_tail
+    yield unpacking.flush()
+    if not unpacking.eof or unpacking.unused_data:
+        raise _OtherLayoutError
+
+
+def _pieces(chunks: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """The file cut behind events, and its rest, which is told apart by True."""
+    rest = b""
+    for chunk in chunks:
+        rest += chunk
+        end = rest.rfind(_END) + len(_END)
+        if end >= len(_END):
+            yield rest[:end], False
+            rest = rest[end:]
+        elif len(rest) > _LONGEST:
+            raise _OtherLayoutError
+    yield rest, True

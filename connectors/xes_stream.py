@@ -120,7 +120,7 @@ def _as_utf8(stream: IO[bytes], path: Path) -> Callable[[int], bytes]:
     """How to read the stream as UTF-8, whatever encoding it declares: expat itself knows no encoding of several bytes
     but its own few, and of others it hands tags out in pieces."""
     head = stream.read(_CHUNK)
-    name = _encoding(head)
+    name = declared_encoding(head)
     try:
         decoder = None if name is None else codecs.getincrementaldecoder(name)()
         b"x".decode(name or "utf-8", "ignore")  # refuses codecs that are no encoding of text
@@ -141,7 +141,7 @@ def _as_utf8(stream: IO[bytes], path: Path) -> Callable[[int], bytes]:
     return read
 
 
-def _encoding(head: bytes) -> str | None:
+def declared_encoding(head: bytes) -> str | None:
     """The encoding by byte order mark or declaration; None for UTF-8 and its subset ASCII."""
     for begin, name in (
         (codecs.BOM_UTF16, "utf-16"),

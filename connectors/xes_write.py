@@ -17,9 +17,11 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from connectors.output import clean, fraction_digits, isoformat_pieces, writing_bytes
+from connectors.output import clean, fraction_digits, isoformat_rows, writing_bytes
+from connectors.xes_layout import Texts, traces
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
+from models.keys import grouped
 
 PRIVACY = "urn:veilstream:xes:privacy:1"
 """URI of the extension that declares the `privacy:` attributes; docs/manifest.md lists them."""
@@ -112,34 +114,27 @@ def _traces(log: EventLog) -> Iterator[bytes]:
     as XML once, and its time."""
     own = [_lines(name, column.values, 2, column.codes) for name, column in log.case_attributes.items()]
     attributes = ["".join(lines) for lines in zip(*own, strict=True)] if own else [""] * log.n_cases
-    heads = [
-        f"\t<trace>\n\t\t{_element('concept:name', name)}\n{lines}".encode()
-        for name, lines in zip(log.case_ids, attributes, strict=True)
-    ]
+    heads = _heads(log.case_ids, attributes)
     shown, which = _events(log)
-    fraction, starts = fraction_digits(log.time), log.starts.tolist()
+    fraction, starts, texts = fraction_digits(log.time), log.starts, Texts.of(shown)
+    before, after = b'\t\t\t<date key="time:timestamp" value="', b'"/>\n\t\t</event>\n'
     for first in range(0, log.n_cases, _TRACES):
         last = min(first + _TRACES, log.n_cases)
-        low, high = starts[first], starts[last]
-        pieces = [b""] * (2 * (high - low))
-        pieces[::2] = [shown[code] for code in which[low:high].tolist()]
-        pieces[1::2] = _times(log.time[low:high], fraction)
-        yield b"".join(
-            [
-                part
-                for case in range(first, last)
-                for part in (heads[case], *pieces[2 * (starts[case] - low) : 2 * (starts[case + 1] - low)], _TRACE_END)
-            ]
-        )
+        low, high = int(starts[first]), int(starts[last])
+        # Ordinal times are few, times that are protected one by one are many.
+        moments, when = np.unique(log.time[low:high], return_inverse=True)
+        times = isoformat_rows(moments, fraction, before, after)
+        own = Texts.of(heads[first:last])
+        yield traces(own, starts[first : last + 1] - low, texts, which[low:high], times, when, _TRACE_END)
 
 
-def _times(time: Ints, fraction: int) -> list[bytes]:
-    """The rest of each event. Ordinal times are few, times that are protected one by one are many."""
-    moments, moment = np.unique(time, return_inverse=True)
-    if not len(moments):
-        return []
-    pieces = isoformat_pieces(moments, fraction, b'\t\t\t<date key="time:timestamp" value="', b'"/>\n\t\t</event>\n')
-    return [pieces[code] for code in moment.tolist()]
+def _heads(names: Sequence[str], attributes: Sequence[str]) -> list[bytes]:
+    """The lines of each trace before its events."""
+    if _PLAIN.fullmatch("".join(names)):
+        named = [f'<string key="concept:name" value="{name}"/>' for name in names]
+    else:
+        named = [_element("concept:name", name) for name in names]
+    return [f"\t<trace>\n\t\t{name}\n{lines}".encode() for name, lines in zip(named, attributes, strict=True)]
 
 
 def _events(log: EventLog) -> tuple[list[bytes], Ints]:
@@ -147,11 +142,13 @@ def _events(log: EventLog) -> tuple[list[bytes], Ints]:
     columns = {"concept:name": log.activity, "org:resource": log.resource, **log.event_attributes}
     shown = {name: column for name, column in columns.items() if column.values}
     joint = np.zeros(log.n_events, dtype=np.int64)
-    first = np.zeros(min(1, log.n_events), dtype=np.int64)
+    distinct = min(1, log.n_events)
     for column in shown.values():  # renumbered after each column, so that the next product fits
-        joint = joint * (len(column.values) + 1) + column.codes + 1
-        _, one_of_each, which = np.unique(joint, return_index=True, return_inverse=True)
-        first, joint = one_of_each.astype(np.int64), which.astype(np.int64)
+        size = len(column.values) + 1
+        found, joint = grouped(joint * size + column.codes + 1, distinct * size)
+        distinct = len(found)
+    first = np.zeros(distinct, dtype=np.int64)
+    first[joint[::-1]] = np.arange(log.n_events)[::-1]  # of equal ones the last one written stands
     parts = [_lines(name, column.values, 3, column.codes[first]) for name, column in shown.items()]
     texts = ["".join(lines) for lines in zip(*parts, strict=True)] if parts else [""]
     return [f"\t\t<event>\n{text}".encode() for text in texts], joint

@@ -19,7 +19,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 @kernel
-def posted(item: int, case: int, offsets: Ints, postings: Whole, row: Ints, bits: Words) -> bool:
+def posted(item: int, case: int, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> bool:
     """Whether `case` stands in the posting list of `item`."""
     if row[item] >= 0:
         return bool((bits[row[item], case >> 6] >> np.uint64(case & 63)) & np.uint64(1))
@@ -34,7 +34,7 @@ def posted(item: int, case: int, offsets: Ints, postings: Whole, row: Ints, bits
 
 
 @kernel
-def another_listed(own: int, items: Ints, size: int, offsets: Ints, postings: Whole, row: Ints, bits: Words) -> bool:
+def another_listed(own: int, items: Ints, size: int, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> bool:
     """Whether a case other than `own` has all items, walking the posting list of the first (rarest) one."""
     for place in range(offsets[items[0]], offsets[items[0] + 1]):
         other = postings[place]
@@ -51,7 +51,7 @@ def another_listed(own: int, items: Ints, size: int, offsets: Ints, postings: Wh
 
 
 @kernel
-def another_dense(own: int, items: Ints, size: int, row: Ints, bits: Words) -> bool:
+def another_dense(own: int, items: Ints, size: int, row: Whole, bits: Words) -> bool:
     """The same where the rarest item, and so every item, is a bitset: intersect word by word, stop at the first
     survivor. Most words are empty after two items."""
     for word in range(bits.shape[1]):
@@ -68,7 +68,7 @@ def another_dense(own: int, items: Ints, size: int, row: Ints, bits: Words) -> b
 
 
 @kernel
-def multiset_items(codes: Ints, size: int, base: Ints, items: Ints) -> int:
+def multiset_items(codes: Ints, size: int, base: Whole, items: Ints) -> int:
     """Items of the multiset `codes[:size]` (sorted in place): one for each distinct point. Returns how many."""
     codes[:size].sort()
     count = 0
@@ -82,7 +82,7 @@ def multiset_items(codes: Ints, size: int, base: Ints, items: Ints) -> int:
 
 
 @kernel
-def rarest_first(items: Ints, size: int, offsets: Ints) -> None:
+def rarest_first(items: Ints, size: int, offsets: Whole) -> None:
     """Order items by length of their posting lists, in place."""
     for k in range(1, size):
         item = items[k]
@@ -96,7 +96,7 @@ def rarest_first(items: Ints, size: int, offsets: Ints) -> None:
 
 @kernel
 def contained_elsewhere(
-    own: int, items: Ints, size: int, cases: int, offsets: Ints, postings: Whole, row: Ints, bits: Words
+    own: int, items: Ints, size: int, cases: int, offsets: Whole, postings: Whole, row: Whole, bits: Words
 ) -> bool:
     """Whether another case contains all items; no items at all are contained in every case."""
     if size == 0:
@@ -111,53 +111,50 @@ def contained_elsewhere(
 
 @kernel
 def unique_cases(
-    points: Whole,
-    starts: Ints,
-    group: Ints,
-    take: Ints,
-    uniforms: npt.NDArray[np.float64],
-    twin: Flags,
-    base: Ints,
-    offsets: Ints,
-    postings: Whole,
-    row: Ints,
-    bits: Words,
-) -> Flags:
-    """bool[C]: equation 2 for one draw. Case c reveals `take[c]` of its events, drawn without replacement by a
-    partial Fisher-Yates shuffle that consumes `take[c]` of the uniforms, and its group item (-1: none). A case with a
-    `twin` is never unique, whatever it reveals, and is not looked up."""
-    cases = len(take)
+    points: Whole, starts: Ints, group: Ints, take: Ints, uniforms: npt.NDArray[np.float64], twin: Flags, alone: Flags,
+    base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words, begin: int, unique: Flags,
+) -> None:  # fmt: skip
+    """Equation 2 for one draw, of the cases from `begin` on for which there is room in `unique`. Case c reveals
+    `take[c]` of its events, drawn without replacement by a partial Fisher-Yates shuffle that consumes `take[c]` of the
+    uniforms, and its group item (-1: none). A case with a `twin` is never unique, whatever it reveals, and one that
+    reveals an event that is `alone` always is: neither is looked up."""
     width = points.shape[1]
     longest = 1
-    for case in range(cases):
+    for case in range(begin, begin + len(unique)):
         longest = max(longest, starts[case + 1] - starts[case])
     order = np.empty(longest, dtype=np.int64)
     codes = np.empty(longest * width + 1, dtype=np.int64)
     items = np.empty(longest * width + 1, dtype=np.int64)
-    unique = np.empty(cases, dtype=np.bool_)
-    used = 0
-    for case in range(cases):
+    first = 0
+    for place in range(len(unique)):
+        case = begin + place
+        used = first
+        first += take[case]
         if twin[case]:
-            used += take[case]
-            unique[case] = False
+            unique[place] = False
             continue
         length = starts[case + 1] - starts[case]
         for k in range(length):
             order[k] = starts[case] + k
         size = 0
+        single = False
         for k in range(take[case]):
-            swap = k + int(uniforms[used] * (length - k))
-            used += 1
+            swap = k + int(uniforms[used + k] * (length - k))
             order[k], order[swap] = order[swap], order[k]
+            if alone[order[k]]:
+                single = True
+                break
             for column in range(width):
                 codes[size] = points[order[k], column]
                 size += 1
+        if single:
+            unique[place] = True
+            continue
         count = multiset_items(codes, size, base, items)
         if group[case] >= 0:
             items[count] = group[case]
             count += 1
-        unique[case] = not contained_elsewhere(case, items, count, cases, offsets, postings, row, bits)
-    return unique
+        unique[place] = not contained_elsewhere(case, items, count, len(take), offsets, postings, row, bits)
 
 
 @kernel
@@ -170,7 +167,7 @@ def count_ones(word: np.uint64) -> int:
 
 
 @kernel
-def remaining(item: int, left: Words, offsets: Ints, postings: Whole, row: Ints, bits: Words) -> int:
+def remaining(item: int, left: Words, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> int:
     """How many cases of the bitset `left` are posted under `item`."""
     count = 0
     if row[item] >= 0:
@@ -184,7 +181,7 @@ def remaining(item: int, left: Words, offsets: Ints, postings: Whole, row: Ints,
 
 
 @kernel
-def restrict(item: int, left: Words, offsets: Ints, postings: Whole, row: Ints, bits: Words) -> None:
+def restrict(item: int, left: Words, offsets: Whole, postings: Whole, row: Whole, bits: Words) -> None:
     """Keep of `left` the cases posted under `item`, in place."""
     if row[item] >= 0:
         for word in range(len(left)):
@@ -201,7 +198,7 @@ def restrict(item: int, left: Words, offsets: Ints, postings: Whole, row: Ints, 
 @kernel
 def greedy_choice(
     points: Ints, used: Ints, most: Ints, size: int, left: Words,
-    base: Ints, offsets: Ints, postings: Whole, row: Ints, bits: Words,
+    base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> int:  # fmt: skip
     """Place of the point whose next occurrence leaves fewest candidates. Ties: the point whose last occurrence is
     rarest, since a point that only its repetition makes rare gains nothing at first."""
@@ -220,7 +217,7 @@ def greedy_choice(
 @kernel
 def greedy_length(
     points: Ints, most: Ints, size: int, left: Words,
-    base: Ints, offsets: Ints, postings: Whole, row: Ints, bits: Words,
+    base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> int:  # fmt: skip
     """Points that the greedy adversary needs until one candidate of `left` is left; -1 when all do not suffice."""
     used = np.zeros(size, dtype=np.int64)
@@ -242,7 +239,7 @@ def greedy_length(
 @kernel
 def greedy_lengths(
     points: Whole, starts: Ints, group: Ints, chosen: Flags,
-    base: Ints, offsets: Ints, postings: Whole, row: Ints, bits: Words,
+    base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words,
 ) -> Ints:  # fmt: skip
     """int64[C]: `greedy_length` of the chosen cases, -1 for the others; candidates begin as the cases with the same
     case attributes."""

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.errors import InputError
-from models.eventlog import Column, EventLog, Ints
+from models.eventlog import Codes, Column, EventLog, Ints
+from models.keys import grouped
 from models.knowledge import NANOSECONDS, Unit
 
 Projection = Literal["A", "B", "C", "D", "E", "F"]
@@ -26,7 +27,6 @@ Semantics = Literal["joint", "per-column"]
 """joint: a point is the tuple of all columns (equation 2). per-column: each column's multiset is matched on its own,
 as the paper's program does."""
 
-Matrix = npt.NDArray[np.int64]
 Whole = npt.NDArray[np.integer[Any]]
 """int32 where all numbers fit, else int64: an index is kept from release to release, and most of it is such numbers."""
 
@@ -177,32 +177,31 @@ class PointCoder:
         self._moment = seen.event.index(TIME) if TIME in seen.event else None
         self.size = 0
 
-    def raw_events(self, log: EventLog) -> Matrix:
-        """int64[E, columns]: value codes of each event, times as ticks of the resolution."""
-        return self._matrix([self._event_column(log, name) for name in self.view.event], log.n_events)
+    def raw_events(self, log: EventLog) -> list[Whole]:
+        """By column, [E]: value codes of each event, times as ticks of the resolution."""
+        return [self._event_column(log, name) for name in self.view.event]
 
-    def raw_cases(self, log: EventLog) -> Matrix:
-        """int64[C, case attributes]: value codes of each case."""
-        columns = [self._stable(f"case {name}", log.case_values(name)) for name in self.view.case]
-        return self._matrix(columns, log.n_cases)
+    def raw_cases(self, log: EventLog) -> list[Whole]:
+        """By case attribute, [C]: value codes of each case."""
+        return [self._stable(f"case {name}", log.case_values(name)) for name in self.view.case]
 
-    def points(self, raw: Matrix) -> Matrix:
-        """int64[rows, 1] joint codes, or int64[rows, columns] with one code a column."""
+    def points(self, raw: Sequence[Whole], rows: int) -> Codes:
+        """int32[rows, 1] joint codes, or int32[rows, columns] with one code a column."""
         if self.joint:
-            return self._code("event", raw, self._moment)[:, None]
+            return self._code("event", raw, rows, self._moment)[:, None]
         columns = [
-            self._code(f"column {k}", raw[:, k : k + 1], 0 if k == self._moment else None) for k in range(raw.shape[1])
+            self._code(f"column {k}", [column], rows, 0 if k == self._moment else None) for k, column in enumerate(raw)
         ]
-        return self._matrix(columns, len(raw))
+        return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), dtype=np.int32)
 
-    def groups(self, raw: Matrix) -> Ints:
-        """int64[rows]: one code for the tuple of case attributes."""
-        return self._code("case", raw)
+    def groups(self, raw: Sequence[Whole]) -> Codes:
+        """int32[rows]: one code for the tuple of case attributes."""
+        return self._code("case", raw, len(raw[0]))
 
-    def _event_column(self, log: EventLog, name: str) -> Ints:
+    def _event_column(self, log: EventLog, name: str) -> Whole:
         if name == TIME:
             clock = log.time if log.offset is None else log.time + log.offset.astype(np.int64) * NANOSECONDS["minutes"]
-            return clock // NANOSECONDS[self.view.resolution]
+            return _narrow(clock // NANOSECONDS[self.view.resolution])
         if name == ACTIVITY:
             return self._stable(name, log.activity)
         if name == RESOURCE:
@@ -211,20 +210,23 @@ class PointCoder:
             raise InputError(f"the log has no event attribute {name!r}")
         return self._stable(name, log.event_attributes[name])
 
-    def _stable(self, name: str, column: Column) -> Ints:
+    def _stable(self, name: str, column: Column) -> Codes:
         """Codes by value, equal in every log; missing is -1, a value like any other ("none" in the paper's Table 2)."""
         known = self._values.setdefault(name, {})
-        table = np.asarray([known.setdefault(value, len(known)) for value in column.values] + [-1], dtype=np.int64)
+        table = np.asarray([known.setdefault(value, len(known)) for value in column.values] + [-1], dtype=np.int32)
         return table[column.codes]
 
-    @staticmethod
-    def _matrix(columns: list[Ints], rows: int) -> Matrix:
-        return np.stack(columns, axis=1) if columns else np.zeros((rows, 0), dtype=np.int64)
-
-    def _code(self, kind: str, raw: Matrix, moment: int | None = None) -> Ints:
-        codes = self._kinds.setdefault(kind, _RowCodes(moment)).code(raw, self.size)
+    def _code(self, kind: str, raw: Sequence[Whole], rows: int, moment: int | None = None) -> Codes:
+        codes = self._kinds.setdefault(kind, _RowCodes(moment)).code(raw, rows, self.size)
         self.size = max(self.size, int(codes.max(initial=-1)) + 1)
         return codes
+
+
+def _narrow(numbers: Ints) -> Whole:
+    """The numbers as int32 where all of them fit."""
+    bounds = np.iinfo(np.int32)
+    fits = bounds.min <= int(numbers.min(initial=0)) and int(numbers.max(initial=0)) <= bounds.max
+    return numbers.astype(np.int32) if fits else numbers
 
 
 class _RowCodes:
@@ -236,37 +238,41 @@ class _RowCodes:
         self._moments = _Numbers()
         self._folded: dict[int, _Numbers] = {}
 
-    def code(self, rows: Matrix, free: int) -> Ints:
-        """int64[rows]: code of each row; new ones are numbered from `free` on."""
-        code = np.zeros(len(rows), dtype=np.int64)
-        last = max(rows.shape[1] - 1, 0)
+    def code(self, columns: Sequence[Whole], rows: int, free: int) -> Codes:
+        """int32[rows]: code of each row; new ones are numbered from `free` on."""
+        code, last = np.zeros(rows, dtype=np.int32), max(len(columns) - 1, 0)
         for place in range(last + 1):
-            value = self._value(place, rows[:, place]) if rows.shape[1] else code
+            number = self._value(place, columns[place]).astype(np.int64) if columns else code.astype(np.int64)
+            if place:
+                number &= (1 << HALF) - 1
+                number |= code.astype(np.int64) << HALF
             known = self._folded.setdefault(place, _Numbers())
-            code = known.code(code << HALF | value & (1 << HALF) - 1, free if place == last else known.size)
+            code = known.code(number, free if place == last else known.size)
         return code
 
-    def _value(self, place: int, column: Ints) -> Ints:
+    def _value(self, place: int, column: Whole) -> Whole:
         """A moment by its code; other columns are codes already."""
         if place != self._moment:
             return column
         known = self._moments
-        return known.code(column, known.size)
+        return known.code(column.astype(np.int64), known.size)
 
 
 class _Numbers:
-    """Codes of numbers, in two columns in the order of the numbers: 16 bytes a number."""
+    """Codes of numbers, in two columns in the order of the numbers: 12 bytes a number."""
 
     def __init__(self) -> None:
-        self._numbers, self._codes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        self._numbers, self._codes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
 
     @property
     def size(self) -> int:
         return len(self._numbers)
 
-    def code(self, numbers: Ints, free: int) -> Ints:
-        """int64[numbers]: code of each; new ones are numbered from `free` on."""
-        distinct, which = np.unique(numbers, return_inverse=True)
+    def code(self, numbers: Ints, free: int) -> Codes:
+        """int32[numbers]: code of each; new ones are numbered from `free` on."""
+        least = int(numbers.min(initial=0))
+        distinct, which = grouped(numbers - least, int(numbers.max(initial=0)) - least + 1)
+        distinct += least
         place = np.searchsorted(self._numbers, distinct)
         known = np.append(self._numbers, 0)[place] == distinct
         known &= place < self.size
@@ -275,6 +281,6 @@ class _Numbers:
             joined = np.concatenate((self._numbers, fresh))
             order = np.argsort(joined, kind="stable")  # two runs in order: merged in one pass
             self._numbers = joined[order]
-            self._codes = np.concatenate((self._codes, np.arange(free, free + len(fresh))))[order]
+            self._codes = np.concatenate((self._codes, np.arange(free, free + len(fresh), dtype=np.int32)))[order]
             place = np.searchsorted(self._numbers, distinct)
         return self._codes[place][which]

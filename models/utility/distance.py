@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.knowledge import Unit, perspective
+from models.utility.kept_distances import Distances, KeptDistances, letter
 from models.utility.transport import corner_arcs, least_cost, solve
 
 Floats = npt.NDArray[np.float64]
@@ -33,20 +35,23 @@ def data_utility(
     carries: tuple[str, ...] = ("activity",),
     T: Unit = "minutes",
     cases: tuple[Ints | None, Ints | None] = (None, None),
+    kept: KeptDistances | None = None,
 ) -> float:
     """1 - earth mover's distance of the two logs' variants over the perspectives named (`activity`, `resource`,
     `relative_time`), in 0..1. Cases are weighed equally, or by `cases` (int64[C] of either log: how many each stands
-    for); suppressed cases weigh by their absence.
+    for); suppressed cases weigh by their absence. `kept`: the distances of the cut before, which moves on to this one.
 
     InputError when a log has no cases or lacks a perspective.
     """
     if not original.n_cases or not released.n_cases:
         raise InputError("data utility compares two logs with at least one case each")
     first, second = perspective(original, carries, T), perspective(released, carries, T)
-    codes: dict[object, str] = {}
+    codes: dict[Hashable, str] = {}
     here = counted(_texts(original.starts, first, codes), cases[0])
     there = counted(_texts(released.starts, second, codes), cases[1])
-    return 1.0 - earth_movers_distance(here, there)
+    if kept is None:
+        return 1.0 - earth_movers_distance(here, there)
+    return 1.0 - earth_movers_distance(here, there, partial(kept.move_on, items=codes, computed=distances))
 
 
 def counted(variants: Iterable[H], cases: Ints | None) -> Counter[H]:
@@ -70,7 +75,7 @@ def data_utility_at_least(
     of it (`origin[r]`: index of released case r in the original, -1 for none), and the rest anywhere."""
     if not original.n_cases or not released.n_cases:
         raise InputError("data utility compares two logs with at least one case each")
-    codes: dict[object, str] = {}
+    codes: dict[Hashable, str] = {}
     texts = _texts(original.starts, perspective(original, carries, T), codes)
     others = _texts(released.starts, perspective(released, carries, T), codes)
     here, there = Counter(texts), Counter(others)
@@ -92,12 +97,13 @@ def _paired(here: list[str], there: list[str], arcs: list[tuple[int, int]]) -> F
     return np.asarray(found, dtype=np.float64)
 
 
-def earth_movers_distance(first: Counter[str], second: Counter[str]) -> float:
-    """Least cost of turning one distribution of strings into the other (both normalised to 1), in 0..1."""
+def earth_movers_distance(first: Counter[str], second: Counter[str], cost_of: Distances | None = None) -> float:
+    """Least cost of turning one distribution of strings into the other (both normalised to 1), in 0..1. `cost_of`: what
+    gives their `distances`."""
     here, there = sorted(first), sorted(second)
     if first == second:
         return 0.0
-    cost = distances(here, there)
+    cost = (cost_of or distances)(here, there)
     return min(max(least_cost(_shares(first, here), _shares(second, there), cost), 0.0), 1.0)
 
 
@@ -116,16 +122,8 @@ def _shares(counts: Counter[str], order: list[str]) -> Floats:
     return np.asarray(shares / shares.sum(), dtype=np.float64)
 
 
-def _texts(starts: Ints, items: Column, codes: dict[object, str]) -> list[str]:
+def _texts(starts: Ints, items: Column, codes: dict[Hashable, str]) -> list[str]:
     """The traces as strings, one character an item: what the edit distance reads fastest."""
-    letters = [codes.setdefault(value, _letter(len(codes))) for value in items.values]
+    letters = [codes.setdefault(value, letter(len(codes))) for value in items.values]
     text = "".join([letters[code] for code in items.codes.tolist()])
     return [text[a:b] for a, b in itertools.pairwise(starts.tolist())]
-
-
-def _letter(number: int) -> str:
-    # Surrogates are no characters; everything above them follows on.
-    point = number + 1 if number + 1 < 0xD800 else number + 1 + 0x800
-    if point > 0x10FFFF:
-        raise InputError("more than a million distinct items: choose a coarser T or fewer perspectives")
-    return chr(point)

@@ -8,7 +8,14 @@ with total mass 1 and no reduced cost below -`TOLERANCE`, its cost is within `TO
 
 from __future__ import annotations
 
-from typing import Literal
+import importlib
+import importlib.util
+import os
+import sys
+import threading
+from functools import cache
+from types import ModuleType
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +35,9 @@ DENSE = 10_000
 PIVOTS = 100_000_000
 """Bound on the pivots of the simplex, far above any need: past it the plan would not be optimal, so it is an error."""
 ROUNDS = 100
+_OPTIMAL = 1
+"""What the simplex returns once it has found the optimum."""
+_IMPORTING = threading.Lock()
 
 
 def least_cost(here: Floats, there: Floats, cost: Floats) -> float:
@@ -54,15 +64,37 @@ def _over(arcs: Ints, here: Floats, there: Floats, cost: Floats) -> tuple[float,
 
 def solve(here: Floats, there: Floats, arcs: Arcs, cost: Floats) -> tuple[float, Floats, Floats]:
     """Least cost over the given arcs only (rows, columns; each once; some plan must exist), and its potentials."""
-    import ot
-    from scipy.sparse import coo_matrix
+    sources, targets = (ends.astype(np.uint64) for ends in arcs)
+    masses = here, there * here.sum() / there.sum()  # in the order in which `ot.emd` rounds
+    *_, total, u, v, code = _simplex().emd_c_sparse(*masses, sources, targets, cost.astype(np.float64), PIVOTS)
+    if code != _OPTIMAL:
+        raise VeilstreamError(f"the transport of {len(here)} to {len(there)} variants failed (code {code})")
+    return float(total), u, v
 
-    # Zero costs stay explicit entries: an absent entry is an absent arc.
-    table = coo_matrix((cost, arcs), shape=(len(here), len(there)))
-    _, report = ot.emd(here, there, table, numItermax=PIVOTS, log=True, center_dual=False)
-    if report["warning"] is not None:
-        raise VeilstreamError(f"the transport of {len(here)} to {len(there)} variants failed: {report['warning']}")
-    return float(report["cost"]), report["u"], report["v"]
+
+@cache
+def _simplex() -> Any:
+    """POT's compiled network simplex alone. `import ot` also imports all of scipy.stats, networkx and what else its
+    other solvers need: a second of every command that audits a release."""
+    with _IMPORTING:
+        before = {name: own for name, own in sys.modules.items() if name.partition(".")[0] == "ot"}
+        if before:  # it is there already
+            return importlib.import_module("ot.lp.emd_wrap")
+        try:
+            for name, places in _packages():
+                bare = sys.modules[name] = ModuleType(name)
+                bare.__path__ = places
+            return importlib.import_module("ot.lp.emd_wrap")
+        finally:  # whoever imports them later gets them whole
+            for name in [name for name in sys.modules if name.partition(".")[0] == "ot"]:
+                del sys.modules[name]
+
+
+def _packages() -> list[tuple[str, list[str]]]:
+    """The packages that the simplex lies in, and their folders."""
+    found = importlib.util.find_spec("ot")
+    places = [] if found is None else list(found.submodule_search_locations or ())
+    return [("ot", places), ("ot.lp", [os.path.join(place, "lp") for place in places])]
 
 
 def _nearest(cost: Floats, u: Floats, v: Floats, below: float) -> Ints:

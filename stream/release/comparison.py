@@ -45,6 +45,11 @@ def simple(record: Record) -> SimpleLog:
     return kept
 
 
+def forget(candidate: Record) -> None:
+    """Drop the tables that audits of one candidate share, which are as large as the releases."""
+    candidate.cache.pop(COMPARISON, None)
+
+
 class Comparison:
     """A candidate beside the earlier releases that an audit compares it with."""
 
@@ -59,8 +64,6 @@ class Comparison:
         """`cap`: the largest n; `known`, `taxonomy`: see `models.attacks.pairs.pair`."""
         self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
         self.known, self.taxonomy = known, taxonomy
-        for one in earlier:
-            one.cache.pop(COMPARISON, None)  # its tables are as large as the releases
         candidate.cache[COMPARISON] = self
         numbering = _numbering(earlier)
         for record in (*earlier, candidate):

@@ -27,6 +27,7 @@ from stream.release.audience import Audience
 from stream.release.builder import Builder
 from stream.release.candidate import Candidate
 from stream.release.charging import Charging
+from stream.release.comparison import forget
 from stream.release.contract import Attempt, AuditContext, Build, Decision, Mechanism
 from stream.release.documents import AuditDocument, Manifest
 from stream.release.failpoints import Failpoint, Hook, nothing
@@ -255,6 +256,7 @@ class Pipeline:
             started = time.monotonic()
             results[audit.name] = dict(audit.measure(context, results))
             self.stages[audit.name] = time.monotonic() - started
+        forget(candidate)
         found = {**results, "suppressed": [], **build.operator, "n_actual": build.n_actual}
         return cast(AuditDocument, found)
 
@@ -310,11 +312,13 @@ class Pipeline:
         public = self._manifest(build, number, slot)
         self._complete(audit, attempt, build)
         released, order = shuffled(build)
+        sources = dict(zip(released.case_ids, order.tolist(), strict=True))
         writers = documents.writers(self.spec.formats, released, build, mechanism)
         writers |= documents.accumulated_writers(self.spec.formats, build, mechanism)
         started = time.monotonic()
         prepared = self.store.prepare(self.name, number, writers, public, held=self.spec.approval)
         prepared = prepared if slot is None else replace(prepared, moment=slot.moment)
+        del released, order, writers  # as large as the release, which is now read again
         self.stages["files"] = time.monotonic() - started
         faults = final_bytes.faults(
             prepared.tmp,
@@ -323,7 +327,7 @@ class Pipeline:
             mechanism,
             attempt.exposure,
             candidate,
-            dict(zip(released.case_ids, order.tolist(), strict=True)),
+            sources,
         )
         faults += final_bytes.accumulated_faults(prepared.tmp, self.spec.formats, build)
         self.stages["read_back"] = time.monotonic() - started - self.stages["files"]

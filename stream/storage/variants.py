@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 VERSION = b"1"
 _VALUE = "sensitive:"
+_REPEATED = ["activity.list.element", "resource.list.element"]
+"""Columns of labels. Pseudonyms stand once, and times hardly ever again: to look for repetitions takes longer."""
 
 
 def write(path: Path, record: Record) -> None:
@@ -47,7 +49,8 @@ def write(path: Path, record: Record) -> None:
         b"carries": ",".join(record.carries).encode(),
         b"T": record.T.encode(),
     }
-    pq.write_table(pa.table(columns).replace_schema_metadata(metadata), path, compression="zstd")
+    table = pa.table(columns).replace_schema_metadata(metadata)
+    pq.write_table(table, path, compression="zstd", use_dictionary=_REPEATED)
 
 
 def read(path: Path) -> Record:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -79,6 +81,37 @@ def test_an_updated_index_equals_a_new_one(logs: list[list[tuple[str, str | None
         for take in (log.lengths, half):
             same: Any = [each.unique(take, np.random.default_rng(7)).tolist() for each in (index, fresh)]
             assert same[0] == same[1]
+
+
+@settings(max_examples=100, deadline=None)
+@given(CASES, st.booleans())
+def test_twins_are_the_cases_that_another_one_equals(cases: list[tuple[str, str | None]], alike: bool) -> None:
+    """Told by digests, and by the points themselves where two digests are alike."""
+    written = mock.patch("models.risk.index.digests", lambda *given: given[-1].fill(7)) if alike else nullcontext()
+    with written:
+        twin = _index(_log(cases)).twin.tolist()
+    assert twin == [cases.count(one) > 1 for one in cases]
+
+
+@settings(max_examples=50, deadline=None)
+@given(CASES, st.integers(1, 5), st.integers(0, 9))
+def test_draws_are_the_same_however_many_are_held(cases: list[tuple[str, str | None]], most: int, seed: int) -> None:
+    """Some cases at a time, or all of them."""
+    index = _index(_log(cases))
+    take = np.minimum(2, index.lengths)
+    whole = index.unique(take, np.random.default_rng(seed)).tolist()
+    with mock.patch("models.risk.index.DRAWN", most):
+        assert index.unique(take, np.random.default_rng(seed)).tolist() == whole
+
+
+@settings(max_examples=100, deadline=None)
+@given(CASES)
+def test_an_event_is_alone_where_no_other_case_has_a_point_of_it(cases: list[tuple[str, str | None]]) -> None:
+    """However often its own case has it."""
+    index = _index(_log(cases))
+    assert index.postings is not None
+    expected = [sum(letter in trace for trace, _ in cases) == 1 for trace, _ in cases for letter in trace]
+    assert index.postings.alone.tolist() == expected
 
 
 @settings(max_examples=100, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from models.eventlog import EventLog
 from models.utility.distance import data_utility, data_utility_at_least
 from models.utility.graphs import directly_follows
+from models.utility.kept_distances import KeptDistances
 from tests.oracles import utility as oracle
 
 TRACES = st.lists(st.text("abc", max_size=6), min_size=1, max_size=7)
@@ -28,6 +30,20 @@ def test_data_utility_is_the_linear_programs_optimum(original: list[str], releas
     assert data_utility(_log(original), _log(released)) == pytest.approx(
         oracle.data_utility(original, released), abs=1e-8
     )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(TRACES, TRACES), min_size=1, max_size=5), st.sampled_from([4, 1_000_000]))
+def test_distances_that_go_along_a_series_are_those_that_are_computed(
+    cuts: list[tuple[list[str], list[str]]], most: int
+) -> None:
+    """Variants that come, go and come again, items first seen late, and more of them than there are letters."""
+    kept = KeptDistances()
+    with mock.patch("models.utility.kept_distances.MOST_LETTERS", most):
+        for original, released in cuts:
+            assert data_utility(_log(original), _log(released), kept=kept) == data_utility(
+                _log(original), _log(released)
+            )
 
 
 @settings(max_examples=150, deadline=None)

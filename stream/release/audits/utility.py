@@ -15,6 +15,7 @@ from pydantic import Field
 from models.eventlog import EventLog
 from models.utility.distance import data_utility, data_utility_at_least
 from models.utility.graphs import agreement, bottlenecks, directly_follows, edge_distance, handover
+from models.utility.kept_distances import KeptDistances
 from models.utility.mining import mining
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 
@@ -49,7 +50,7 @@ class Utility(Audit):
         carries = tuple(name for name in context.candidate.carries if name != "relative_time")
         exact = _pairs(source, released) <= self.most_pairs
         utility = (
-            data_utility(source, released, carries)
+            data_utility(source, released, carries, kept=_kept(context, carries))
             if exact
             else data_utility_at_least(source, released, context.build.origin, carries)
         )
@@ -75,6 +76,17 @@ class Utility(Audit):
 
         quality = discovery_quality(source, released, self.discovery)
         return {"discovery": quality.as_json() | {"method": self.discovery}}
+
+
+def _kept(context: AuditContext, carries: tuple[str, ...]) -> KeptDistances:
+    """The distances that the last release's audit computed. The last release keeps them no longer: a candidate that is
+    withheld or repaired takes them with it, and the next one computes its own."""
+    name, candidate = f"utility.distances.{carries}", context.candidate
+    own = (record for record in reversed(context.earlier) if record.publication == candidate.publication)
+    last = next(own, None)
+    kept: KeptDistances = KeptDistances() if last is None else last.cache.pop(name, None) or KeptDistances()
+    candidate.cache[name] = kept
+    return kept
 
 
 def _pairs(source: EventLog, released: EventLog) -> int:

@@ -7,9 +7,10 @@ One row an event; case attributes stand as `case:X` on every row of the case, th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from connectors import dates
 from connectors.columns import CASE_PREFIX, Names, as_text, constant_per_case
@@ -17,10 +18,12 @@ from connectors.reading import Reading
 from connectors.shapes import shape
 from connectors.times import FIRST_YEAR, LAST_YEAR, UNITS, ZonelessError, parser, zone
 from models.errors import InputError, NoEventsError
-from models.eventlog import MISSING, Column, EventLog, Ints
+from models.eventlog import MISSING, Codes, Column, EventLog, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Number = TypeVar("Number", bound=np.generic)
 
 Where = Callable[[int], str]
 """From a row of the table (0 is the first) to words that say where it stands."""
@@ -38,7 +41,7 @@ def from_frame(frame: pd.DataFrame, names: Names, reading: Reading, source: str,
     owner = _required(frame[names.case], names.case, "case", where)
     activity = _required(frame[names.activity], names.activity, "activity", where)
     time = times(frame[names.time], names.time, reading, where)
-    order = np.lexsort((time, owner.codes))
+    order = _trace_order(owner.codes, time)
     starts = np.concatenate(([0], np.cumsum(np.bincount(owner.codes, minlength=len(owner.values))))).astype(np.int64)
     known = {names.case, names.activity, names.time, names.resource}
     attributes = {str(name): encode(frame[name]) for name in frame.columns if name not in known}
@@ -48,20 +51,32 @@ def from_frame(frame: pd.DataFrame, names: Names, reading: Reading, source: str,
         else Column(np.full(len(frame), MISSING, dtype=np.int32), ())
     )
     by_event = {
-        name: Column(column.codes[order], column.values)
+        name: Column(_placed(column.codes, order), column.values)
         for name, column in attributes.items()
         if not name.startswith(CASE_PREFIX)
     }
     return EventLog(
         tuple(owner.values),
         starts,
-        Column(activity.codes[order], activity.values),
-        time[order],
-        Column(resource.codes[order], resource.values),
-        order.astype(np.int64),
+        Column(_placed(activity.codes, order), activity.values),
+        _placed(time, order),
+        Column(_placed(resource.codes, order), resource.values),
+        np.arange(len(time), dtype=np.int64) if order is None else order,
         _case_attributes(attributes, order, starts, where),
         by_event,
     )
+
+
+def _trace_order(case: Codes, time: Ints) -> Ints | None:
+    """The rows by case, then by time, then as they stand; None where they stand so, as in a release."""
+    follows = case[1:] == case[:-1]
+    if ((case[1:] > case[:-1]) | follows & (time[1:] >= time[:-1])).all():
+        return None
+    return np.lexsort((time, case)).astype(np.int64, copy=False)
+
+
+def _placed(column: npt.NDArray[Number], order: Ints | None) -> npt.NDArray[Number]:
+    return column if order is None else column[order]
 
 
 def check_columns(found: list[str], names: Names, source: str) -> None:
@@ -102,6 +117,14 @@ def encode(series: pd.Series[Any]) -> Column:
     """A pandas column, coded; null becomes missing, numpy scalars become Python's."""
     import pandas as pd
 
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        # as below, without the codes of 64 bits that are on the way there
+        codes = series.cat.codes.to_numpy()
+        used = pd.unique(codes)  # in order of appearance
+        used = used[used >= 0]
+        place = np.full(len(series.cat.categories) + 1, MISSING, dtype=np.int32)
+        place[used] = np.arange(len(used), dtype=np.int32)
+        return Column(place[codes], tuple(plain(value) for value in series.cat.categories.take(used)))
     codes, values = pd.factorize(series, use_na_sentinel=True)
     return Column(codes.astype(np.int32), tuple(plain(value) for value in values))
 
@@ -167,11 +190,11 @@ def _from_datetimes(series: pd.Series[Any], name: str, timezone: str | None, whe
             zone(timezone), ambiguous=np.ones(len(series), dtype=bool), nonexistent="shift_forward"
         )
     moments = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
-    years = moments.astype("datetime64[Y]").astype(np.int64) + 1970
-    bad = np.flatnonzero((years < FIRST_YEAR) | (years > LAST_YEAR))
+    first, end = np.datetime64(f"{FIRST_YEAR:04}", "Y"), np.datetime64(f"{LAST_YEAR + 1:04}", "Y")
+    bad = np.flatnonzero((moments < first) | (moments >= end))
     if len(bad):
         raise InputError(f"{where(int(bad[0]))}: {name} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
-    return np.asarray(moments.astype("datetime64[ns]").astype(np.int64))
+    return np.asarray(moments.astype("datetime64[ns]").view(np.int64))
 
 
 def _counted(series: pd.Series[Any], name: str, factor: int, where: Where) -> Ints:
@@ -305,14 +328,16 @@ def zoneless(where: str, name: str) -> InputError:
     return InputError(f"{where}: {name} has no time zone; name the zone of the log with --timezone")
 
 
-def _case_attributes(attributes: Mapping[str, Column], order: Ints, starts: Ints, where: Where) -> dict[str, Column]:
+def _case_attributes(
+    attributes: Mapping[str, Column], order: Ints | None, starts: Ints, where: Where
+) -> dict[str, Column]:
     result = {}
     for name, column in attributes.items():
         if not name.startswith(CASE_PREFIX):
             continue
-        lifted, varying = constant_per_case(Column(column.codes[order], column.values), starts)
+        lifted, varying = constant_per_case(Column(_placed(column.codes, order), column.values), starts)
         if varying is not None:
-            row = int(order[starts[varying]])
+            row = int(starts[varying] if order is None else order[starts[varying]])
             raise InputError(
                 f"{where(row)}: the case that begins here has two values of {name!r}; "
                 f"a column that varies in a case may not be called {CASE_PREFIX}..."

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-_GROUP = 1 << 20
+_GROUP = 1 << 19
 """Rows of a row group, which are laid out together: the text of a whole log would not fit beside it."""
 
 

@@ -168,7 +168,8 @@ class EventLog:
         chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else np.asarray(cases, dtype=np.int64)
         lengths = self.lengths[chosen]
         starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        events = np.repeat(self.starts[chosen] - starts[:-1], lengths) + np.arange(starts[-1])
+        events = np.arange(starts[-1])
+        events += np.repeat(self.starts[chosen] - starts[:-1], lengths)
         return self._take(chosen, starts, events)
 
     def select_events(self, events: npt.NDArray[np.bool_], *, drop_empty: bool = False) -> EventLog:

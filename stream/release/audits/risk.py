@@ -107,6 +107,7 @@ class Risk(Audit):
             if log.n_cases and seen.event:
                 index = _followed(log, seen, context.earlier, context.candidate)
                 rows += self._rows(index, projection=projection, resolution=self.resolution)
+                index.postings = None  # made anew at each cut, and as large as the log
         return rows
 
 

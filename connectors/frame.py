@@ -38,30 +38,42 @@ def from_frame(frame: pd.DataFrame, names: Names, reading: Reading, source: str,
     owner = _required(frame[names.case], names.case, "case", where)
     activity = _required(frame[names.activity], names.activity, "activity", where)
     time = times(frame[names.time], names.time, reading, where)
-    order = np.lexsort((time, owner.codes))
-    starts = np.concatenate(([0], np.cumsum(np.bincount(owner.codes, minlength=len(owner.values))))).astype(np.int64)
     known = {names.case, names.activity, names.time, names.resource}
     attributes = {str(name): encode(frame[name]) for name in frame.columns if name not in known}
-    resource = (
-        as_text(encode(frame[names.resource]))
-        if names.resource in frame.columns
-        else Column(np.full(len(frame), MISSING, dtype=np.int32), ())
-    )
-    by_event = {
-        name: Column(column.codes[order], column.values)
-        for name, column in attributes.items()
-        if not name.startswith(CASE_PREFIX)
-    }
+    resource = as_text(encode(frame[names.resource])) if names.resource in frame.columns else None
+    return log_of(owner, activity, time, resource, attributes, where)
+
+
+def log_of(
+    owner: Column, activity: Column, time: Ints, resource: Column | None, attributes: Mapping[str, Column], where: Where
+) -> EventLog:
+    """The rows of a table as cases in order of first appearance, each in time order. InputError for a `case:` attribute
+    with two values in one case."""
+    order = _order(owner, time)
+    starts = np.concatenate(([0], np.cumsum(np.bincount(owner.codes, minlength=len(owner.values))))).astype(np.int64)
+    by_event = {name: _taken(column, order) for name, column in attributes.items() if not name.startswith(CASE_PREFIX)}
     return EventLog(
         tuple(owner.values),
         starts,
-        Column(activity.codes[order], activity.values),
-        time[order],
-        Column(resource.codes[order], resource.values),
-        order.astype(np.int64),
+        _taken(activity, order),
+        time if order is None else time[order],
+        Column(np.full(len(time), MISSING, dtype=np.int32), ()) if resource is None else _taken(resource, order),
+        np.arange(len(time), dtype=np.int64) if order is None else order.astype(np.int64, copy=False),
         _case_attributes(attributes, order, starts, where),
         by_event,
     )
+
+
+def _order(owner: Column, time: Ints) -> Ints | None:
+    """The rows by case and time; None where they stand so, as in all that we write."""
+    further = np.diff(owner.codes)
+    if np.all((further > 0) | ((further == 0) & (np.diff(time) >= 0))):
+        return None
+    return np.lexsort((time, owner.codes))
+
+
+def _taken(column: Column, order: Ints | None) -> Column:
+    return column if order is None else Column(column.codes[order], column.values)
 
 
 def check_columns(found: list[str], names: Names, source: str) -> None:
@@ -305,14 +317,17 @@ def zoneless(where: str, name: str) -> InputError:
     return InputError(f"{where}: {name} has no time zone; name the zone of the log with --timezone")
 
 
-def _case_attributes(attributes: Mapping[str, Column], order: Ints, starts: Ints, where: Where) -> dict[str, Column]:
+def _case_attributes(
+    attributes: Mapping[str, Column], order: Ints | None, starts: Ints, where: Where
+) -> dict[str, Column]:
     result = {}
     for name, column in attributes.items():
         if not name.startswith(CASE_PREFIX):
             continue
-        lifted, varying = constant_per_case(Column(column.codes[order], column.values), starts)
+        lifted, varying = constant_per_case(_taken(column, order), starts)
         if varying is not None:
-            row = int(order[starts[varying]])
+            first = int(starts[varying])
+            row = first if order is None else int(order[first])
             raise InputError(
                 f"{where(row)}: the case that begins here has two values of {name!r}; "
                 f"a column that varies in a case may not be called {CASE_PREFIX}..."

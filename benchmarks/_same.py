@@ -36,7 +36,8 @@ def run(path: Path, every: int, sensitive: list[str]) -> dict[str, Any]:
     from stream.replay.presets import with_default
     from stream.replay.replay import Replay
 
-    secrets.randbelow = random.Random(22).randrange  # both checkouts draw the same
+    drawn = random.Random(22)  # both checkouts draw the same
+    secrets.randbelow, secrets.token_bytes = drawn.randrange, lambda size=None: drawn.randbytes(size or 32)
     log = read_log(path)
     log = log.select_cases(np.arange(0, log.n_cases, every))
     table = {"name": "same", "sensitive": sensitive}

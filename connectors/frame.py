@@ -7,10 +7,9 @@ One row an event; case attributes stand as `case:X` on every row of the case, th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from connectors import dates
 from connectors.columns import CASE_PREFIX, Names, as_text, constant_per_case
@@ -18,12 +17,10 @@ from connectors.reading import Reading
 from connectors.shapes import shape
 from connectors.times import FIRST_YEAR, LAST_YEAR, UNITS, ZonelessError, parser, zone
 from models.errors import InputError, NoEventsError
-from models.eventlog import MISSING, Codes, Column, EventLog, Ints
+from models.eventlog import MISSING, Column, EventLog, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Number = TypeVar("Number", bound=np.generic)
 
 Where = Callable[[int], str]
 """From a row of the table (0 is the first) to words that say where it stands."""
@@ -41,42 +38,42 @@ def from_frame(frame: pd.DataFrame, names: Names, reading: Reading, source: str,
     owner = _required(frame[names.case], names.case, "case", where)
     activity = _required(frame[names.activity], names.activity, "activity", where)
     time = times(frame[names.time], names.time, reading, where)
-    order = _trace_order(owner.codes, time)
-    starts = np.concatenate(([0], np.cumsum(np.bincount(owner.codes, minlength=len(owner.values))))).astype(np.int64)
     known = {names.case, names.activity, names.time, names.resource}
     attributes = {str(name): encode(frame[name]) for name in frame.columns if name not in known}
-    resource = (
-        as_text(encode(frame[names.resource]))
-        if names.resource in frame.columns
-        else Column(np.full(len(frame), MISSING, dtype=np.int32), ())
-    )
-    by_event = {
-        name: Column(_placed(column.codes, order), column.values)
-        for name, column in attributes.items()
-        if not name.startswith(CASE_PREFIX)
-    }
+    resource = as_text(encode(frame[names.resource])) if names.resource in frame.columns else None
+    return log_of(owner, activity, time, resource, attributes, where)
+
+
+def log_of(
+    owner: Column, activity: Column, time: Ints, resource: Column | None, attributes: Mapping[str, Column], where: Where
+) -> EventLog:
+    """The rows of a table as cases in order of first appearance, each in time order. InputError for a `case:` attribute
+    with two values in one case."""
+    order = _order(owner, time)
+    starts = np.concatenate(([0], np.cumsum(np.bincount(owner.codes, minlength=len(owner.values))))).astype(np.int64)
+    by_event = {name: _taken(column, order) for name, column in attributes.items() if not name.startswith(CASE_PREFIX)}
     return EventLog(
         tuple(owner.values),
         starts,
-        Column(_placed(activity.codes, order), activity.values),
-        _placed(time, order),
-        Column(_placed(resource.codes, order), resource.values),
-        np.arange(len(time), dtype=np.int64) if order is None else order,
+        _taken(activity, order),
+        time if order is None else time[order],
+        Column(np.full(len(time), MISSING, dtype=np.int32), ()) if resource is None else _taken(resource, order),
+        np.arange(len(time), dtype=np.int64) if order is None else order.astype(np.int64, copy=False),
         _case_attributes(attributes, order, starts, where),
         by_event,
     )
 
 
-def _trace_order(case: Codes, time: Ints) -> Ints | None:
-    """The rows by case, then by time, then as they stand; None where they stand so, as in a release."""
-    follows = case[1:] == case[:-1]
-    if ((case[1:] > case[:-1]) | follows & (time[1:] >= time[:-1])).all():
+def _order(owner: Column, time: Ints) -> Ints | None:
+    """The rows by case and time; None where they stand so, as in all that we write."""
+    case = owner.codes
+    if ((case[1:] > case[:-1]) | (case[1:] == case[:-1]) & (time[1:] >= time[:-1])).all():
         return None
-    return np.lexsort((time, case)).astype(np.int64, copy=False)
+    return np.lexsort((time, owner.codes))
 
 
-def _placed(column: npt.NDArray[Number], order: Ints | None) -> npt.NDArray[Number]:
-    return column if order is None else column[order]
+def _taken(column: Column, order: Ints | None) -> Column:
+    return column if order is None else Column(column.codes[order], column.values)
 
 
 def check_columns(found: list[str], names: Names, source: str) -> None:
@@ -335,9 +332,10 @@ def _case_attributes(
     for name, column in attributes.items():
         if not name.startswith(CASE_PREFIX):
             continue
-        lifted, varying = constant_per_case(Column(_placed(column.codes, order), column.values), starts)
+        lifted, varying = constant_per_case(_taken(column, order), starts)
         if varying is not None:
-            row = int(starts[varying] if order is None else order[starts[varying]])
+            first = int(starts[varying])
+            row = first if order is None else int(order[first])
             raise InputError(
                 f"{where(row)}: the case that begins here has two values of {name!r}; "
                 f"a column that varies in a case may not be called {CASE_PREFIX}..."

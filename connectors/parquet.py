@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connectors import parquet_groups
 from connectors.folders import joined, parts
 from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame
 from connectors.headers import resolved, said
@@ -32,6 +33,9 @@ def read(path: Path, reading: Reading) -> EventLog:
     """The log of a Parquet file; errors as `connectors.frame.from_frame`, with file and row (1 is the first)."""
     import pyarrow as pa
 
+    found = parquet_groups.read(path, reading)
+    if found is not None:
+        return found
     frame, where = whole(path, reading)
     header = [str(name) for name in frame.columns]
     names = resolved(header, reading.columns)

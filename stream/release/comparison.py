@@ -64,6 +64,8 @@ class Comparison:
         """`cap`: the largest n; `known`, `taxonomy`: see `models.attacks.pairs.pair`."""
         self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
         self.known, self.taxonomy = known, taxonomy
+        for one in earlier:
+            forget(one)
         candidate.cache[COMPARISON] = self
         numbering = _numbering(earlier)
         for record in (*earlier, candidate):

@@ -22,7 +22,7 @@ from connectors.xes_columns import CONVERT, Collector
 from connectors.xes_scan import OTHER, UNREAD, Found, no_bodies, scan, with_room
 from connectors.xes_stream import attribute, declared_encoding, local
 from models.errors import InputError
-from models.eventlog import EventLog, Ints
+from models.eventlog import Codes, EventLog, Ints
 
 _CHUNK = 1 << 20
 _LONGEST = 16 << 20
@@ -66,9 +66,9 @@ class _Lines:
         name = f'<string key="{to.names.trace_name}" value="'.encode()
         self.bare = b"\t</trace>\n\t<trace>\n\t\t" + name, self.suffix
         """What stands around the name of a trace that has nothing else, as our own writer lays it out."""
-        self.order: list[Ints] = []
+        self.order: list[Codes] = []
         """The bodies of the events."""
-        self.minutes: list[Ints] = []
+        self.minutes: list[Any] = []
 
     def take(self, path: Path) -> None:
         with path.open("rb") as stream:

@@ -265,7 +265,8 @@ def _wider(slots: Codes, hashes: Words, size: int) -> tuple[Codes, Words]:
 
 
 @kernel
-def _move(slots: Codes, hashes: Words, wider: Codes, own: Words) -> None:
+def _move(slots, hashes, wider, own):  # type: ignore[no-untyped-def]
+    """Put all of a table into a wider one."""
     mask = len(wider) - 1
     for slot in range(len(slots)):
         if slots[slot] >= 0:

@@ -124,8 +124,8 @@ def _traces(log: EventLog) -> Iterator[bytes]:
         # Ordinal times are few, times that are protected one by one are many.
         moments, when = np.unique(log.time[low:high], return_inverse=True)
         times = isoformat_rows(moments, fraction, before, after)
-        own = Texts.of(heads[first:last])
-        yield traces(own, starts[first : last + 1] - low, texts, which[low:high], times, when, _TRACE_END)
+        own_heads = Texts.of(heads[first:last])
+        yield traces(own_heads, starts[first : last + 1] - low, texts, which[low:high], times, when, _TRACE_END)
 
 
 def _heads(names: Sequence[str], attributes: Sequence[str]) -> list[bytes]:

@@ -102,22 +102,18 @@ class TraceIndex:
 
     def unique(self, take: Ints, rng: np.random.Generator) -> Flags:
         """bool[C]: whether case c is the only one that contains `take[c]` of its points, drawn at random."""
-        from models.risk.matching import unique_cases
+        from models.risk.matching import Revealed, unique_cases
 
         if self.postings is None or len(take) != self.n_cases or np.any((take < 0) | (take > self.lengths)):
             raise InputError("take must name, for each case, between 0 and all of its points")
-        posted, group = self.postings, self.group_items
+        posted = self.postings
+        known = Revealed(self.points, self.starts, self.group_items, take, self.twin, posted.alone)
         unique = np.empty(self.n_cases, dtype=np.bool_)
         drawn = np.concatenate(([0], np.cumsum(take)))
         for begin, end in _blocks(drawn, DRAWN):
             unique_cases(
-                self.points,
-                self.starts,
-                group,
-                take,
+                known,
                 rng.random(int(drawn[end] - drawn[begin])),
-                self.twin,
-                posted.alone,
                 posted.base,
                 posted.offsets,
                 posted.cases,

@@ -7,6 +7,8 @@ of rank r is `base[p] + r - 1`. Items posted by many cases are bitsets as well (
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -109,15 +111,28 @@ def contained_elsewhere(
     return another_listed(own, items, size, offsets, postings, row, bits)
 
 
+class Revealed(NamedTuple):
+    """What cases may reveal: points by event; where each case begins among these; its group item (-1: none); how many
+    events it reveals; whether another case equals it; by event, whether no other case has a point of it."""
+
+    points: Whole
+    starts: Ints
+    group: Ints
+    take: Ints
+    twin: Flags
+    alone: Flags
+
+
 @kernel
 def unique_cases(
-    points: Whole, starts: Ints, group: Ints, take: Ints, uniforms: npt.NDArray[np.float64], twin: Flags, alone: Flags,
-    base: Whole, offsets: Whole, postings: Whole, row: Whole, bits: Words, begin: int, unique: Flags,
+    known: Revealed, uniforms: npt.NDArray[np.float64], base: Whole, offsets: Whole, postings: Whole, row: Whole,
+    bits: Words, begin: int, unique: Flags,
 ) -> None:  # fmt: skip
     """Equation 2 for one draw, of the cases from `begin` on for which there is room in `unique`. Case c reveals
     `take[c]` of its events, drawn without replacement by a partial Fisher-Yates shuffle that consumes `take[c]` of the
-    uniforms, and its group item (-1: none). A case with a `twin` is never unique, whatever it reveals, and one that
-    reveals an event that is `alone` always is: neither is looked up."""
+    uniforms, and its group item. A case with a twin is never unique, whatever it reveals, and one that reveals an event
+    that is alone always is: neither is looked up."""
+    points, starts, group, take, twin, alone = known
     width = points.shape[1]
     longest = 1
     for case in range(begin, begin + len(unique)):

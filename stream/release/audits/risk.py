@@ -33,6 +33,9 @@ from stream.storage.release_record import Record
 
 _COLUMNS = {"activity": ACTIVITY, "resource": RESOURCE, "relative_time": TIME}
 
+FOLLOWED = 2_000_000
+"""Events up to which the source's index is kept for the next release: some 30 bytes an event."""
+
 
 class Risk(Audit):
     """Uniqueness given `points` events of a case, over `draws` seeded draws.
@@ -114,7 +117,8 @@ class Risk(Audit):
 def _followed(log: EventLog, seen: View, earlier: Sequence[Record], candidate: Record) -> TraceIndex:
     """The source's index, taken over from the last release and brought up to date: only cases that grew are coded.
 
-    The last release keeps it too: a candidate that is withheld or repaired takes nothing with it.
+    The last release keeps it too: a candidate that is withheld or repaired takes nothing with it. Of a log of more than
+    `FOLLOWED` events the index is made anew: that takes time in proportion to the log, and keeping it memory.
     """
     key = f"risk.source.{seen}"
     own = (record for record in reversed(earlier) if record.publication == candidate.publication)
@@ -124,7 +128,8 @@ def _followed(log: EventLog, seen: View, earlier: Sequence[Record], candidate: R
         index = TraceIndex.build(log, seen)
     else:
         index.update(log)
-    candidate.cache[key] = index
+    if log.n_events <= FOLLOWED:
+        candidate.cache[key] = index
     return index
 
 

@@ -63,11 +63,12 @@ class TraceIndex:
     """bool[C]: another case has the same points in the same order, and the same case attributes."""
     _raw: list[Whole] = field(default_factory=list)
     _raw_cases: list[Whole] = field(default_factory=list)
+    _final: bool = False
 
     @classmethod
-    def build(cls, log: EventLog, seen: View, *, joint: bool = True) -> TraceIndex:
-        """The index of one log."""
-        index = cls(PointCoder(seen, joint=joint))
+    def build(cls, log: EventLog, seen: View, *, joint: bool = True, final: bool = False) -> TraceIndex:
+        """The index of one log. `final`: it follows no other, and keeps nothing of what that would be compared with."""
+        index = cls(PointCoder(seen, joint=joint), _final=final)
         index.update(log)
         return index
 
@@ -81,7 +82,9 @@ class TraceIndex:
 
     def update(self, log: EventLog) -> int:
         """Follow the log: afterwards the index answers as a new one of `log` would. Cases are recognised by id; only
-        those that grew or changed are coded and posted again. Returns how many did."""
+        those that grew or changed are coded and posted again. Returns how many did. ValueError where it is final."""
+        if self._final and self.n_cases:
+            raise ValueError("the index is final")
         raw, raw_cases = self.coder.raw_events(log), self.coder.raw_cases(log)
         former = self._former(log)
         changed = self._changed(log, raw, raw_cases, former)
@@ -95,6 +98,8 @@ class TraceIndex:
         kept = ~changed
         group[kept] = self.group[former[kept]]
         self.case_ids, self.starts, self.points, self.group = log.case_ids, log.starts, points, group
+        if self._final:
+            raw, raw_cases = [], []
         self._raw, self._raw_cases = raw, raw_cases
         self.postings = post(points, log.starts, group, self.coder.size)
         self.twin = twins(points, log.starts, group)
@@ -133,10 +138,9 @@ class TraceIndex:
 
     def _points(self, log: EventLog, raw: list[Whole], former: Ints, changed: Flags) -> npt.NDArray[np.int32]:
         """Points of the log's events: those of the changed cases are coded, the others are known."""
-        points = np.zeros((log.n_events, 1 if self.coder.joint else len(raw)), dtype=np.int32)
         if changed.all():
-            points[:] = self.coder.points(raw, log.n_events)
-            return points
+            return self.coder.points(raw, log.n_events)
+        points = np.zeros((log.n_events, 1 if self.coder.joint else len(raw)), dtype=np.int32)
         events, kept = np.repeat(changed, log.lengths), np.flatnonzero(~changed)
         points[events] = self.coder.points([column[events] for column in raw], int(np.count_nonzero(events)))
         points[~events] = self.points[_rows_of(self.starts, former[kept])]

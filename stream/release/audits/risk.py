@@ -33,7 +33,7 @@ from stream.storage.release_record import Record
 
 _COLUMNS = {"activity": ACTIVITY, "resource": RESOURCE, "relative_time": TIME}
 
-FOLLOWED = 2_000_000
+FOLLOWED = 1_000_000
 """Events up to which the source's index is kept for the next release: some 30 bytes an event."""
 
 
@@ -94,7 +94,7 @@ class Risk(Audit):
         resolution = record.T if "relative_time" in record.carries else self.resolution
         shown = context.build.attributes
         seen = View(tuple(dict.fromkeys(columns)), tuple(shown), resolution)  # type: ignore[arg-type]
-        return TraceIndex.build(record.log.with_columns(case=shown), seen)
+        return TraceIndex.build(record.log.with_columns(case=shown), seen, final=True)
 
     def _source(self, context: AuditContext) -> list[RiskRow]:
         log = context.exposure.log
@@ -123,14 +123,17 @@ def _followed(log: EventLog, seen: View, earlier: Sequence[Record], candidate: R
     key = f"risk.source.{seen}"
     own = (record for record in reversed(earlier) if record.publication == candidate.publication)
     last = next(own, None)
-    index = None if last is None else last.cache.get(key)
-    if index is None:
-        index = TraceIndex.build(log, seen)
+    former = None if last is None else last.cache.get(key)
+    if log.n_events > FOLLOWED:
+        if last is not None:
+            last.cache.pop(key, None)
+        return TraceIndex.build(log, seen, final=True)
+    if former is None:
+        former = TraceIndex.build(log, seen)
     else:
-        index.update(log)
-    if log.n_events <= FOLLOWED:
-        candidate.cache[key] = index
-    return index
+        former.update(log)
+    candidate.cache[key] = former
+    return former
 
 
 def _singletons(source: EventLog, released: EventLog, carries: Sequence[str]) -> dict[str, int] | None:

@@ -108,6 +108,9 @@ def resume_late() -> None:
 
     from faust.transport.consumer import Consumer
 
+    from stream.daemon import coordinator
+
+    coordinator.TAKE = 10_000  # as where records come slowly: a batch ends by its time, and the next record waits for it
     seek = Consumer.perform_seek
 
     async def late(self):  # type: ignore[no-untyped-def]

@@ -37,11 +37,16 @@ Records = Mapping[TP, Sequence[Any]]
 
 
 class FetchMessage(ConsumerMessage):
-    """A fetch as a message. Its coordinates are those of the last record of its first partition."""
+    """A fetch as a message. Its coordinates are those of the last record of its first partition.
+
+    `number`: its place among the fetches of its generation, from 0; None: not counted. Who takes fetches sees by it
+    that one was lost on the way through Faust, which a later one would hide: the group goes on behind what is
+    acknowledged.
+    """
 
     records: Records
 
-    def __init__(self, records: Records, generation: int) -> None:
+    def __init__(self, records: Records, generation: int, number: int | None = None) -> None:
         tp = next(iter(records))
         last = records[tp][-1]
         super().__init__(
@@ -57,7 +62,7 @@ class FetchMessage(ConsumerMessage):
             tp=tp,
             generation_id=generation,
         )
-        self.records = records
+        self.records, self.number = records, number
 
 
 class _Parts(dict[Any, list[Any]]):
@@ -101,6 +106,9 @@ class BatchConsumer(SeekingConsumer):
 
     _thread: _Thread
 
+    _given: tuple[int, int] = (-1, 0)
+    """A generation, and how many fetches were handed over in it."""
+
     def _new_consumer_thread(self) -> _Thread:
         return _Thread(self, loop=self.loop, beacon=self.beacon)
 
@@ -141,10 +149,17 @@ class BatchConsumer(SeekingConsumer):
                 records[tp] = mine
         if not records or parts.generation != int(self.app.consumer_generation_id):
             return
-        message = FetchMessage(records, parts.generation)
+        message = FetchMessage(records, parts.generation, self._number(parts.generation))
         yield message.tp, message
         for tp, mine in records.items():
             self._read_offset[tp] = mine[-1].offset
+
+    def _number(self, generation: int) -> int:
+        """The number of the next fetch of a generation."""
+        known, given = self._given
+        number = given if known == generation else 0
+        self._given = generation, number + 1
+        return number
 
     def _unread(self, tp: TP, parts: Sequence[Sequence[Any]]) -> list[Any]:
         """The records that are not below the one that was read last; offsets rise within a part."""

@@ -1,4 +1,4 @@
-"""Records of the delta topic as the runner takes them: decoded, at their positions."""
+"""Records of the delta topic as the runner takes them: complete, decoded, at their positions."""
 
 from __future__ import annotations
 
@@ -34,6 +34,24 @@ class DeltaRecords:
                 continue
             record = self.readable(decode_record(offset, value))
             yield Arrival(here, record, len(record.rows) if isinstance(record, Delta) else 0, epoch)
+
+
+Reread = Callable[[int, int], Iterable[DeltaRecord]]
+"""The records from an offset up to another (exclusive), read once more by another consumer."""
+
+
+def whole(records: Iterable[DeltaRecord], first: int, reread: Reread) -> Iterator[DeltaRecord]:
+    """Records from offset `first` on, in order, without holes that a consumer made. Missing offsets are read once more:
+    the marker of a transaction has an offset and is no record; a record that was left out takes its place.
+
+    This comes before the fold: a record that a second look finds is folded where it stands, before any later cut.
+    """
+    for record in records:
+        if record[0] > first:
+            yield from reread(first, record[0])
+        if record[0] >= first:
+            yield record
+            first = record[0] + 1
 
 
 def decode_record(offset: int, value: bytes | None) -> AnyRecord:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from typing import NoReturn
 
 import msgspec
@@ -16,7 +17,7 @@ from connectors.kafka.topics import topic
 from models.errors import RefusedError, VeilstreamError
 from stream.daemon.delta_log import Anchor, LostDeltasError, anchors, note
 from stream.daemon.delta_reader import DeltaReader
-from stream.daemon.delta_records import DECODER, DeltaRecord, decode_record
+from stream.daemon.delta_records import DECODER, DeltaRecord, decode_record, whole
 from stream.fold.records import Command, Config
 from stream.fold.rules import FoldRules
 from stream.release.pipeline import Pipeline
@@ -37,6 +38,7 @@ class DeltaTopic:
         self.lost: LostDeltasError | None = None
         self._ledger = ledger
         self._client, self._reader = LogClient(source), DeltaReader(process, source)
+        self._second = partial(DeltaReader, process, source)
         self._leader: Leader | None = None
         recorded = anchors(ledger)
         self._recorded = bool(recorded)
@@ -134,7 +136,20 @@ class DeltaTopic:
                 f"the state here ends at {position}, the delta topic begins at {self.anchor.position(begin)}: "
                 "what lies between is gone; restore a newer checkpoint"
             )
-        yield from self._reader.read(following, until)
+        yield from whole(self._reader.read(following, until), following, self._reread)
+
+    def whole(self, records: Iterable[DeltaRecord], position: int) -> Iterator[DeltaRecord]:
+        """Records behind `position` as Faust brings them; what it left out between them is read here."""
+        return whole(records, self.anchor.offset(position + 1), self._reread)
+
+    def _reread(self, first: int, until: int) -> Iterator[DeltaRecord]:
+        """Read offsets once more, with a new consumer."""
+        with closing(self._second()) as reader:
+            for record in reader.read(max(first, reader.begin()), until):
+                log.warning(
+                    "%s: the record at offset %d was left out by one consumer, not by another", self.name, record[0]
+                )
+                yield record
 
     def recorded_rules(self) -> FoldRules | None:
         """The rules of the first config record, for a fold from the start of the topic; None where it has none."""

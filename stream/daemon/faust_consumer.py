@@ -9,6 +9,11 @@ a partition goes on at a later offset than it was read to it counts the offsets 
 within two seconds (a host that was cut off came back, a worker joined and left) a group had committed three events that
 no delta had: the fold saw the gap, and nothing was released until somebody set the group back.
 
+The flow of records stops at every rebalance. Faust stops it for members that had a partition; it clears the queues of
+its streams when it resumes the flow. A member that had none (a standby, a worker that joins) may have fetched records
+of its new partition by then: a standby that took over was handed the records before and behind one that was cleared
+away, and told a gap. Ingest would have gone on without a word.
+
 It reads committed records only. Faust does so for its own transactions alone, but a transaction that a source aborted
 never happened, and all readers of the delta topic must see the same records.
 
@@ -124,6 +129,13 @@ class SeekingConsumer(driver.Consumer):
     def ack(self, message: Any) -> bool:
         """What Faust acknowledges by itself is not committed."""
         return False
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Stop the flow first; the end of the rebalance resumes it. Called at every rebalance, also with nothing to
+        revoke."""
+        self.stop_flow()
+        self.app.flow_control.suspend()
+        await super().on_partitions_revoked(revoked)
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Our own progress check looks; Faust's asks for a position that a partition being sought has not."""

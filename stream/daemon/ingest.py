@@ -71,6 +71,8 @@ class Ingest:
         self.clock = BrokerClock()
         self.metrics = metrics
         self._generation: int | None = None
+        self._fetches = 0
+        """How many fetches of this generation were taken."""
         self._covered: dict[TP, int] = {}
         self._stood: dict[TP, tuple[int, int]] = {}
         """Position and end of a partition at the last report, where they differed."""
@@ -98,6 +100,8 @@ class Ingest:
         generation = self._current_generation()
         # What was buffered before a rebalance is read again by whoever owns it now.
         by_partition = fetch.records if fetch.generation_id == generation else {}
+        if by_partition:
+            self._expect(fetch)
         sends: list[Any] = []
         ends: dict[TP, int] = {}
         await self._look(by_partition)
@@ -114,6 +118,17 @@ class Ingest:
             await self._waiting
         self._waiting = asyncio.ensure_future(self.acknowledge(sent, fetch))
         self.app.add_future(self._waiting)  # ends the process where it fails and no batch follows
+
+    def _expect(self, fetch: FetchMessage) -> None:
+        """VeilstreamError where fetches of this generation are missing before this one: the process ends, and reads
+        them again."""
+        if fetch.number is None:
+            return
+        lost, self._fetches = fetch.number - self._fetches, fetch.number + 1
+        if lost:
+            raise VeilstreamError(
+                f"{lost} fetches were lost between consumer and worker: this process ends, and they are read again"
+            )
 
     async def acknowledge(self, sent: Sequence[Any], fetch: FetchMessage) -> None:
         """Wait until the broker has everything of a batch; then, and only then, acknowledge its events."""
@@ -188,7 +203,7 @@ class Ingest:
     def _current_generation(self) -> int:
         generation = int(self.app.consumer_generation_id)
         if generation != self._generation:
-            self._generation = generation
+            self._generation, self._fetches = generation, 0
             self._covered.clear()
             self._begun.clear()
             self._logs.clear()

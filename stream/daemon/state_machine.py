@@ -203,10 +203,15 @@ class Engine:
 
     def catch_up(self, until: int, stopped: Callable[[], bool] = lambda: False) -> None:
         """Fold the records of the delta topic up to the offset `until` (exclusive) that another host acknowledged."""
-        self.apply(self.delta.between(self.position, until), stopped)
+        self._fold_all(self.delta.between(self.position, until), stopped)
 
     def apply(self, records: Iterable[DeltaRecord], stopped: Callable[[], bool] = lambda: False) -> None:
-        """Fold records in order, except those that the state has already."""
+        """Fold records in order, except those that the state has already; none between them is left out."""
+        self._fold_all(self.delta.whole(records, self.position), stopped)
+
+    def _fold_all(self, records: Iterable[DeltaRecord], stopped: Callable[[], bool]) -> None:
+        if stopped():
+            return  # before anything is read: what is missing in front of the records could be long
         self.runner.run(DeltaRecords(records, self.delta.anchor, self.service.readable), stopped)
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS and self.position > self.saved:
             self.save()

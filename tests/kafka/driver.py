@@ -101,7 +101,57 @@ def not_know_topics() -> None:
     ClusterMetadata.partitions_for_topic = partitions_for_topic
 
 
+def resume_late() -> None:
+    """Between the seek of a rebalance and the moment the flow is resumed passes so much time that records are fetched,
+    if the flow lets them: a broker that answers slowly does it."""
+    import asyncio
+
+    from faust.transport.consumer import Consumer
+
+    from stream.daemon import coordinator
+
+    coordinator.TAKE = 10_000  # as where records come slowly: a batch ends by its time, the next record waits
+    seek = Consumer.perform_seek
+
+    async def late(self):  # type: ignore[no-untyped-def]
+        await seek(self)
+        deadline = time.monotonic() + 5.0
+        while time.monotonic() < deadline and not any(queue.qsize() > 2 for queue in self.app.flow_control._queues):
+            await asyncio.sleep(0.01)
+
+    Consumer.perform_seek = late
+
+
+def leave_out(*, always: bool) -> None:
+    """A delta of the first partition is not among what the coordinator is given; `always`: its own reader neither gives
+    it."""
+    import json
+
+    from stream.daemon.coordinator import Coordinator
+    from stream.daemon.delta_reader import DeltaReader
+
+    fold, read = Coordinator._fold, DeltaReader.read
+    chosen: list[int] = []
+
+    def is_it(offset, value):  # type: ignore[no-untyped-def]
+        record = json.loads(value)
+        if not chosen and record["t"] == "delta" and record["p"] == 0 and record["prev"] >= 0:
+            chosen.append(offset)
+        return chosen == [offset]
+
+    def folding(self, records):  # type: ignore[no-untyped-def]
+        if kept := [record for record in records if not is_it(*record[:2])]:
+            fold(self, kept)
+
+    Coordinator._fold = folding
+    if always:
+        DeltaReader.read = lambda self, *range: (one for one in read(self, *range) if not is_it(*one[:2]))
+
+
 KINDS = {
+    "deaf-once": (lambda: leave_out(always=False),),
+    "deaf-always": (lambda: leave_out(always=True),),
+    "late": (resume_late,),
     "blind": (not_know_topics,),
     "wide": (widen_rebalance,),
     "wide-hole": (widen_rebalance, leave_the_hole),

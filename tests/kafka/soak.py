@@ -1,6 +1,7 @@
 """`make soak`: the daemon under a steady stream, and whether its memory and file descriptors stay flat.
 
-Ingest and coordinator take in cases that begin, end and leave by retention, and release them every few seconds.
+Ingest and coordinator take in cases that begin, end and leave by retention, and release them every ten seconds, each
+release audited against all before it, and every fifteen with noise.
 Figures go to standard output as JSON; exit 1 where something grew. Flat means, from the end of the warm-up to the end:
 
 * file descriptors and threads: no more than SLACK above;
@@ -28,16 +29,21 @@ from typing import Any
 
 from stream.daemon.status import read_status
 from tests.kafka.broker import shared_broker
-from tests.kafka.site import IDENTITY, Site, publication
+from tests.kafka.site import Site, publication
 
 SLACK = 3
 NOISE_BYTES = 6_000_000
 """What allocator and interpreter move by themselves between two looks."""
 BYTES_PER_EVENT = 100
-WARM_UP = 0.3
-"""Share of the run before anything is compared: imports, compiled caches, the first releases."""
+WARM_UP, LONGEST_WARM_UP = 0.3, 300.0
+"""Share of the run, and seconds at most, before anything is compared: imports, compiled caches, the first releases."""
 
 PROCESS = 'retention = "20s"\ncompletion = { end_activities = ["close"] }\n'
+AUDITED = (
+    'mechanism = { kind = "identity" }\n'
+    'audit = { anonymity = true, series = true, against = "all", leakage = false, risk = false, utility = false }\n'
+)
+"""Every release is held against all before it."""
 NOISY = (
     'mechanism = { kind = "dp-variants", epsilon = 0.1, delta_dp = 1e-2 }\n'
     "audit = { anonymity = false, series = false, leakage = false, risk = false, utility = false }\n"
@@ -119,7 +125,7 @@ def taken(one: Site) -> int:
 
 def soak(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
     """One run; its figures, and what is wrong with them under "problems"."""
-    publications = publication("plain", '{ every = "10s", time = "event" }', IDENTITY)
+    publications = publication("plain", '{ every = "10s", time = "event" }', AUDITED)
     publications += publication("noisy", '{ every = "15s", time = "wall" }', NOISY)
     one = Site(
         shared_broker().bootstrap, f"soak{uuid.uuid4().hex[:8]}", folder, publications, process=PROCESS, partitions=2
@@ -128,18 +134,18 @@ def soak(minutes: float, rate: float, folder: Path) -> dict[str, Any]:
         watched = {role: Watched(one.start(role)) for role in ("ingest", "coordinator")}
         one.wait(lambda: "coordinator is active" in one.logs(), "an active coordinator", 120)
         pump, begin, span = Pump(one, rate), time.monotonic(), minutes * 60
-        at_warm = 0
+        warm, at_warm = min(WARM_UP * span, LONGEST_WARM_UP), 0
         while (now := time.monotonic() - begin) < span:
             for each in watched.values():
                 each.look(now)
-            at_warm = at_warm or (pump.sent if now > WARM_UP * span else 0)
+            at_warm = at_warm or (pump.sent if now > warm else 0)
             time.sleep(min(2.0, span / 60))
         sent = pump.stop()
         one.wait(lambda: taken(one) >= sent, "the fold of everything that was sent", 120)
         codes = one.stop()
     finally:
         one.close()
-    found = {name: each.figures(WARM_UP * span, span) for name, each in watched.items()}
+    found = {name: each.figures(warm, span) for name, each in watched.items()}
     wrong = [line for name, each in found.items() for line in problems(name, each, sent - at_warm)]
     releases = len(one.ledger("published"))
     wrong += [f"a process ended with {code}" for code in codes if code] + ["nothing was released"] * (releases < 3)

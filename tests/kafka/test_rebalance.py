@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from pathlib import Path
 
@@ -43,6 +44,52 @@ def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
     finally:
         one.close()
     assert any(line in one.logs() for line in ("were skipped", "no progress for")) == bool(died)
+
+
+def test_a_standby_that_takes_over_gets_every_record(broker: AnyBroker, name: str, tmp_path: Path) -> None:
+    """The standby had no partition, the active one dies, and many records wait: those that the client fetches while
+    the flow is about to be resumed are not thrown away in the middle of what was handed over."""
+    top = f'key = "{secrets.token_hex(32)}"\n'
+    one = scenario.site(broker.bootstrap, name, tmp_path, source="delta_batch_bytes = 1250", top=top)
+    values = scenario.events(cases=120)
+    try:
+        active = one.start("coordinator", "a", "sleep opened:1")  # what comes waits for its successor
+        one.wait(lambda: "coordinator is active" in one.logs(), "an active coordinator")
+        standby = one.start("coordinator", "b", "late")
+        one.wait(lambda: "standing by" in one.logs(), "a standby")
+        worker = one.start("ingest")
+        scenario.send(one, values)
+        one.wait(lambda: one.covered() == len(values), "all events in the delta topic")
+        assert len(one.json("delta")) > 200  # more than one batch of the coordinator
+        active.kill()
+        one.wait(lambda: len(one.ledger("published")) >= 2 * 120 // scenario.WINDOW, "every release")
+        assert one.stop(standby, worker) == [0, 0]
+    finally:
+        one.close()
+    assert "are missing" not in one.logs()
+    assert "was left out by one consumer" not in one.logs()  # nor was it lost and found
+
+
+@pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
+def test_a_delta_that_the_coordinator_is_not_given(broker: AnyBroker, name: str, tmp_path: Path, always: bool) -> None:
+    """A second consumer is asked before anything behind it is folded. Where that has it, every release is made; where
+    nobody has it, it is a gap that is told, and nothing is released any more."""
+    one = scenario.site(broker.bootstrap, name, tmp_path, source="delta_batch_bytes = 1250")
+    every = 2 * scenario.CASES // scenario.WINDOW
+    try:
+        coordinator = one.start("coordinator", fault="deaf-always" if always else "deaf-once")
+        worker = one.start("ingest")
+        scenario.send(one, scenario.events())
+        if always:
+            one.wait(lambda: "are missing; nothing is released" in one.logs(), "a gap")
+        else:
+            one.wait(lambda: len(one.ledger("published")) >= every, "every release")
+        assert one.stop(coordinator, worker) == [0, 0]
+    finally:
+        one.close()
+    assert ("are missing" in one.logs()) == always
+    assert ("was left out by one consumer" in one.logs()) == (not always)
+    assert (len(one.ledger("seal")) < every) == always
 
 
 def test_a_group_that_does_not_know_its_topic_yet_looks_again(broker: AnyBroker, name: str, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class Unopened(Engine):
         window = window_of({"new_events": 2})
         self.runner = Runner(Fold(FoldRules((PublicationRules("p", window, "dlq"),))), self, every=9)
         self.ledger: Any = Ledger()
-        self.delta: Any = SimpleNamespace(anchor=Anchor(""))
+        self.delta: Any = SimpleNamespace(anchor=Anchor(""), whole=lambda records, _position: records)
         self.host: Any = SimpleNamespace(settings=SimpleNamespace(process=SimpleNamespace(name="p")))
         self.service: Any = SimpleNamespace(watch=None, readable=lambda record: record)
         self.saved, self._saved_at = -1, time.monotonic()

@@ -11,6 +11,10 @@ from tests.kafka.chaos.kinds import ALARM_SECONDS, Draw, Finding, kind
 from tests.kafka.chaos.orders import status
 from tests.kafka.chaos.world import HOSTS, World, entries_of
 
+START_SECONDS = 600.0
+"""How long a coordinator may take to start. At a load of 24 on two cores its first line came after more than 90 s;
+what is judged is that it speaks, not when."""
+
 
 @kind("ledger-copy-lacks-rows", "it is compared with the topic at the start and rebuilt aloud", place="quiet")
 def _(world: World, draw: Draw) -> None:
@@ -25,13 +29,15 @@ def _(world: World, draw: Draw) -> None:
                 world.site.damaged[host] = entries_of(path)
         before = _rebuilt(world)
         begin = time.time()
-    deadline = time.monotonic() + ALARM_SECONDS
+    deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        active = [host for host in HOSTS if _active_since(world, host, begin)]
-        if _rebuilt(world) > before or (active and not set(active) & set(damaged)):
+        active = {host for host in HOSTS if _active_since(world, host, begin)}
+        if _rebuilt(world) > before or (active and not active & set(damaged)):
             return
+        if active:  # it has opened the ledger, and said nothing
+            raise Finding(f"silent: the coordinator of {active} did not say that its copy of the ledger lacked rows")
         time.sleep(0.5)
-    raise Finding(f"silent: nobody said within {ALARM_SECONDS:g} s that a copy of the ledger lacked rows")
+    raise Finding(f"hung: no coordinator was active within {START_SECONDS:g} s")
 
 
 def _copy(world: World, host: str) -> Path:

@@ -91,6 +91,10 @@ WRITTEN: list[tuple[Entry, str]] = [
         ',"at":9,"reasons":["ba: 1 is below 2"]}}',
     ),
     (
+        ApprovalEntry(publication="p", sequence=4, body=ApprovalBody(decision="approved", by="Ann", why="x", at=9)),
+        '{"kind":"approval","publication":"p","sequence":4,"body":{"decision":"approved","by":"Ann","why":"x","at":9}}',
+    ),
+    (
         BurnedEntry(publication="p", cut="c", sequence=4),
         '{"kind":"burned","publication":"p","cut":"c","sequence":4}',
     ),

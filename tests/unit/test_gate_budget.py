@@ -124,6 +124,14 @@ def test_charges_by_rho_that_fit(most: tuple[Fraction | None, Fraction | None], 
     assert left == next(number for number in range(10**6) if not within(number + 1))
 
 
+def test_a_limit_that_charges_by_rho_just_reach_lets_them_pass() -> None:
+    """The loss of three of them is the limit: epsilon, then delta."""
+    each = rho("1/100", "1/1000000")
+    loss = RHO.loss(each.times(3))
+    assert fitting(RHO, (loss.epsilon, None), NOTHING, each) == 3
+    assert fitting(RHO, (None, loss.delta), NOTHING, each) == 3
+
+
 def test_no_more_than_a_million_charges_by_rho_are_looked_for() -> None:
     """2^20 where all of them fit, and where just so many do; without a limit there is no number."""
     each = rho("1/100", "1/4194304")

@@ -76,6 +76,10 @@ WRITTEN: list[tuple[Entry, str]] = [
         '"every"}}}',
     ),
     (
+        WithheldEntry(publication="p", cut="c", body=WithheldBody(["x"], {"cut": {"id": "c"}})),
+        '{"kind":"withheld","publication":"p","cut":"c","body":{"reasons":["x"],"audit":{"cut":{"id":"c"}}}}',
+    ),
+    (
         WithheldEntry(publication="p", cut="c", body=WithheldBody(["held: release 4 waits"]), waits_for=4),
         '{"kind":"withheld","publication":"p","cut":"c","body":{"reasons":["held: release 4 waits"],"audit":{}},'
         '"waits_for":4}',

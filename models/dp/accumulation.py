@@ -274,4 +274,4 @@ def _chernoff(scale: float, draws: int, allowed: float) -> int:
         rate = step / 400 / scale
         growth = (1 - a) ** 2 / ((1 - a * math.exp(rate)) * (1 - a * math.exp(-rate)))
         best = min(best, (draws * math.log(growth) - math.log(allowed)) / rate)
-    return math.ceil(best * (1 + MARGIN)) + 1
+    return math.ceil(best * (1 + MARGIN))

@@ -7,6 +7,7 @@ A bound on a measure that does not apply to the mechanism is a configuration err
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Literal, cast, get_args
@@ -188,22 +189,16 @@ def fitting(
 ) -> int | None:
     """How many charges more stay within the limits of epsilon and delta, by a search: their loss is no sum. None where
     nothing is limited; no more than a million are looked for."""
-    if limits == (None, None):
+    most_epsilon, most_delta = limits
+    if most_epsilon is None and most_delta is None:
         return None
 
-    def fits(number: int) -> bool:
+    def beyond(number: int) -> bool:
         loss = accounting.loss(spent + asked.times(number))
-        return all(
-            limit is None or reached <= limit for limit, reached in zip(limits, (loss.epsilon, loss.delta), strict=True)
-        )
+        too_much = most_epsilon is not None and loss.epsilon > most_epsilon
+        return too_much or (most_delta is not None and loss.delta > most_delta)
 
-    low, high = 0, 1
-    while high <= MOST_LEFT and fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return bisect_left(range(1, MOST_LEFT + 1), True, key=beyond)
 
 
 def _times(limit: Fraction, used: Fraction, each: Fraction) -> int | None:

@@ -11,6 +11,7 @@ import time
 import types
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,17 +19,27 @@ import pytest
 from tests.mutants import planting
 from tests.mutants.operators import Mutant
 
-PATIENCE = 10.0
-"""Seconds that a mutant may take beyond four times what its tests take."""
-
 PROCESSOR = 4.0
-"""The same in seconds of the processor: a loop without end is known by them sooner, on a busy machine too."""
+"""Seconds of the processor that a mutant may take beyond four times what its tests take: a loop without end is known by
+them. Seconds of the clock say nothing, as other processes compute too."""
 
 IMPORTS = 50.0
 """The same again where everything is imported and every kernel of the module compiled anew."""
 
+IDLE = 60.0
+"""Seconds after which a mutant that has not used the processor waits for something that does not come."""
+
+LEAST = 0.3
+"""Seconds of the processor in that time that are none: every process that can go on gets more."""
+
+POLL = 0.005
+"""Seconds between two looks at a mutant."""
+
 MEMORY = 6 << 30
 """Bytes that a mutant may hold: one that asks for more is killed by that."""
+
+STOPPED = "not run"
+"""Outcome of a mutant whose process was ended from outside, such as for want of memory: that says nothing."""
 
 NO_CHANGE = "no change"
 """Outcome of a mutant of an annotation, or of one that is no program: none at all."""
@@ -61,15 +72,15 @@ class Session:
         self.items = session.items
         paths = {os.path.abspath(path): path for path in self.chosen}
         for number, item in enumerate(self.items):
-            begin = time.monotonic()
+            begin = time.process_time()
             with _traced(paths, self.hits, number):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-            self.took.append(time.monotonic() - begin)
+            self.took.append(time.process_time() - begin)
             if self.failed:
                 self.say(f"fails without a mutant: {item.nodeid}")
                 return True
         everything = list(range(len(self.items)))
-        outcome, seconds, _ = forked(lambda: self._some_fail(everything), PATIENCE + 4 * sum(self.took))
+        outcome, seconds, _ = forked(lambda: self._some_fail(everything), PROCESSOR + 4 * sum(self.took))
         if outcome != "survived":
             self.failed = True
             self.say("a fork without a mutant fails: every mutant would count as killed")
@@ -84,7 +95,9 @@ class Session:
         with open(path, encoding="utf-8") as file:
             text = file.read()
         original = compile(text, os.path.abspath(path), "exec", dont_inherit=True)
+        begin = time.process_time()
         planting.warm(module)
+        self.compiling = time.process_time() - begin
         users = {
             item.module.__name__
             for item in self.items
@@ -131,7 +144,7 @@ class Session:
                 os._exit(unfit)
             return self._some_fail(ordered)
 
-        outcome, seconds, code = forked(body, PATIENCE + 4 * sum(self.took[i] for i in ordered))
+        outcome, seconds, code = forked(body, self._limit(ordered))
         if code != unfit:
             self.report(path, "", mutant, outcome, seconds)
         return code != unfit
@@ -152,6 +165,10 @@ class Session:
             (path, mutant, [self.items[i].nodeid for i in ordered], sum(self.took[i] for i in ordered))
         )
 
+    def _limit(self, tests: Iterable[int]) -> float:
+        """Seconds of the processor after which a mutant of the module at hand is one without end."""
+        return PROCESSOR + 4 * (self.compiling + sum(self.took[number] for number in tests))
+
     def _ordered(self, reached: Iterable[int]) -> list[int]:
         return sorted(reached, key=self.took.__getitem__)
 
@@ -167,28 +184,46 @@ class Session:
         def body() -> bool:
             return planting.plant(module, name, code) and self._some_fail(ordered)
 
-        outcome, seconds, _ = forked(body, PATIENCE + 4 * sum(self.took[i] for i in ordered))
+        outcome, seconds, _ = forked(body, self._limit(ordered))
         self.report(path, name, mutant, outcome, seconds)
 
 
 def forked(body: Callable[[], bool], limit: float) -> tuple[str, float, int]:
     """Run `body` in a fork: killed where it says so, dies or does not end; survived otherwise. Seconds and exit code
-    beside it."""
+    beside it. It does not end where it takes `limit` seconds of the processor, or none for long; looks are counted,
+    not seconds, so that all this may be stopped for a while and go on."""
     begin = time.monotonic()
     pid = os.fork()
     if pid == 0:
-        _child(body, limit - PATIENCE + PROCESSOR)
+        _child(body, limit)
+    looks, used = 0, -1.0
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         took = time.monotonic() - begin
         if done:
             code = os.waitstatus_to_exitcode(status)
-            return {0: "survived", -signal.SIGPROF: "timeout"}.get(code, "killed"), took, code
-        if took > limit:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return "timeout", took, -signal.SIGKILL
-        time.sleep(0.005)
+            return OUTCOMES.get(code, "killed"), took, code
+        looks += 1
+        if looks % int(IDLE / POLL) == 0:
+            before, used = used, _processor(pid)
+            if used < before + LEAST:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                return "timeout", took, -signal.SIGKILL
+        time.sleep(POLL)
+
+
+OUTCOMES = {0: "survived", -signal.SIGPROF: "timeout", -signal.SIGKILL: STOPPED, -signal.SIGTERM: STOPPED}
+"""By exit code; every other is a kill."""
+
+
+def _processor(pid: int) -> float:
+    """Seconds of the processor that a process has used, where the system says so; else a number that is always new."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return time.monotonic()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _child(body: Callable[[], bool], seconds: float) -> None:
@@ -214,7 +249,7 @@ def at_import(path: str, mutant: Mutant, tests: list[str], took: float) -> tuple
         # 4, 5: a test that is no longer there is no kill
         return int(pytest.main([*ARGUMENTS, "-x", *tests])) not in (0, 4, 5)
 
-    return forked(body, PATIENCE + IMPORTS + 4 * took)[:2] if tests else ("no test", 0.0)
+    return forked(body, PROCESSOR + IMPORTS + 4 * took)[:2] if tests else ("no test", 0.0)
 
 
 ARGUMENTS = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-r", "N")

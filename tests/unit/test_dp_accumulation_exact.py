@@ -214,6 +214,9 @@ def test_a_horizon_is_a_number_of_releases() -> None:
         for horizon in (-1, 0, 100_001):
             with pytest.raises(InputError, match="between 1 and 100000 releases"):
                 Shape.of(how, horizon)  # type: ignore[arg-type]
+    assert Shape.of("sum", None) == Shape(1, 0, None)
+    with pytest.raises(InputError, match="declare horizon"):
+        Shape.of("tree", None)
 
 
 def test_parts_of_delta_without_a_horizon_add_up_to_delta() -> None:
@@ -258,6 +261,7 @@ def _tiny() -> Iterator[Fraction]:
     for nats in range(50, 80, 3):
         yield Fraction(math.exp(-nats))
     yield Fraction(21, 10) * Fraction(math.exp(-61))
+    yield Fraction(12, 10) * Fraction(math.exp(-61))  # one draw of scale 1: just above what its distribution leaves out
     yield Fraction(1, 10**40)
 
 

@@ -317,3 +317,19 @@ def test_no_context_reaches_into_the_case_before(order: int) -> None:
     start, ends = 2, {(2 * radix + 0, 2): 7, (2 * radix + 1, 2): 7}
     assert steps.before.tolist() == [start, 0, start, 1]
     assert found == (ends if order == 2 else {})
+
+
+class Lowest(Silent):
+    """The smallest word, always."""
+
+    def words(self, size: int) -> np.ndarray:
+        return np.zeros(size, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("labels", [8, 20, 38])
+def test_chances_that_round_to_more_than_one_stay_in_their_row(labels: int) -> None:
+    """The smallest word gives the first label, whatever the chances of the row before add up to."""
+    chances = np.full((2, labels + 1), 1 / (labels + 1))
+    assert np.cumsum(chances[0])[-1] > 1.0
+    model = Model((np.asarray([labels - 1, labels]),), (0,), chances, labels)
+    assert model.sample(5, 1, Lowest()) == {(0,): 5}

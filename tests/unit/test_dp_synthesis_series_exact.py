@@ -397,6 +397,22 @@ def test_a_context_opens_where_the_noise_of_its_own_draws_says() -> None:
     assert series._flat([5, 2], 2) == [(5, 0), (5, 1), (5, 2), (2, 0), (2, 1), (2, 2)]
 
 
+def test_a_cell_of_just_two_scales_opens_a_context() -> None:
+    """Two cases where the scale is one: the contexts "start, a" and "a, b"; one case opens none."""
+    for cases, opened in ((2, {3 * 4 + 0, 0 * 4 + 1}), (1, set())):
+        one = _series(_design(order=2), Shape())
+        one.measure(Table.of(_log(ab=cases), "abc"), 1, Known())
+        assert set(one.opened[1]) == opened
+
+
+def test_candidates_come_from_all_levels_of_the_model() -> None:
+    """What follows c is told by the label before it: with the first level alone "acb" would be drawn as well."""
+    one = _series(_design(order=2), Shape(), model=1.0)
+    one.measure(Table.of(_log(aca=40, bcb=40), "abc"), 1, Known())
+    one.refill(Known())
+    assert set(one.drawn) == {(0, 2, 0), (1, 2, 1)}
+
+
 def test_too_many_cells_are_refused_by_noisy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as the limit are drawn; one context more is refused with its level."""
     table = Table.of(_log(ab=500), "abc")

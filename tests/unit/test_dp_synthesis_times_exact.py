@@ -342,3 +342,12 @@ def test_what_is_left_of_the_noise_decides_which_bins_stay() -> None:
         [0, 0, 0, 0, 0],
         [21, 0, 0, 0, 0],
     ]
+
+
+@pytest.mark.parametrize("bins", [9, 21, 39])
+def test_chances_that_round_to_more_than_one_stay_in_their_row(bins: int) -> None:
+    """The smallest word of a row gives its first bin, whatever the row before adds up to."""
+    chances = np.full((2, bins), 1 / bins)
+    assert np.cumsum(chances[0])[-1] > 1.0
+    drawn = times._drawn(times._flat(chances), np.asarray([0, 1]), bins, Known(scripted=[0, 0]))
+    assert drawn.tolist() == [0, 0]

@@ -233,6 +233,8 @@ def test_the_usual_order_goes_by_what_is_public() -> None:
     assert synthetic.usual_order(Fraction(1, 10), tuple("abcdefghijk")) == 1
     assert synthetic.usual_order(Fraction(1, 10), tuple("abcdefghija")) == 2
     assert synthetic.usual_order(Fraction(1, 1000), None) == 2
+    assert synthetic.usual_order(Fraction(1), [str(label) for label in range(101)]) == 1
+    assert synthetic.usual_order(Fraction(1), [str(label) for label in range(100)]) == 2
 
 
 def test_declared_labels_are_the_alphabet() -> None:
@@ -361,7 +363,35 @@ def test_a_table_whose_counts_do_not_fit_is_a_fault() -> None:
     """Not a report on fewer cases."""
     table = Table(("a",), ((0,),), np.asarray([1, 2]))
     with pytest.raises(ValueError, match="longer"):
-        synthetic._operator(_log("a"), _log("a"), table, {}, [])
+        synthetic._operator(1, 0, table, {}, [])
+
+
+def test_candidates_come_from_all_levels_of_the_model() -> None:
+    """What follows c is told by the label before it: with the first level alone "acf" would be drawn as well."""
+    names = tuple("abcdef")
+    log = _log(*["acd"] * 40, *["bcf"] * 40)
+    for order in (2, 3):
+        design = Design(activities=names, order=order, sample=400, candidates=50)
+        budget, terms = _budget(model=Fraction(10**7)), Terms.of(1, "0.1")
+        levels = synthetic.residual_model(Table.of(log, names), {}, design, budget, terms, Silent())
+        _, _, drawn = synthetic.candidate_list(levels, {}, names, design, budget, terms, Silent())
+        assert set(drawn) == {(0, 2, 3), (1, 2, 5)}
+
+
+def test_cases_that_stand_for_several() -> None:
+    """A table of variants with how many cases each has is released as the cases themselves; times need these."""
+    shares = Shares(NONE, Fraction(1, 2), Fraction(1, 4), Fraction(1, 4), NONE)
+    plan = Design(activities=("a", "b", "c"), shares=shares, sample=500, candidates=5)
+    asked = {"epsilon": 400, "delta_dp": "0.1", "cases": np.asarray([60, 30, 1])}
+    found = synthetic.release_synthetic(_log("ab", "abc", "ax"), design=plan, draw=Silent(), **asked)
+    whole = _log(*["ab"] * 60, *["abc"] * 30, "ax")
+    each = synthetic.release_synthetic(whole, epsilon=400, delta_dp="0.1", design=plan, draw=Silent())
+    assert _counts(found.log) == _counts(each.log)
+    assert found.operator == each.operator
+    assert found.operator["cases"]["in"] == 91
+    timed = Design(activities=("a", "b", "c"), bounds=times.Bounds(DAY))
+    with pytest.raises(InputError, match="read off the cases themselves"):
+        synthetic.release_synthetic(_log("ab", "abc", "ax"), design=timed, draw=Silent(), **asked)
 
 
 def test_a_trace_that_nobody_had_is_invented() -> None:

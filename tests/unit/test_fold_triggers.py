@@ -45,6 +45,17 @@ def test_state_survives_its_table() -> None:
     assert (fresh.paused, fresh.first_done) == (False, False)
 
 
+def test_whose_cases_were_taken_is_in_the_state() -> None:
+    """Else a person would give as many cases again behind a restart. Where nobody's are counted the key is left out:
+    older programs read that state."""
+    own = _state(taken={"someone": 2})
+    table = own.to_state()
+    assert table["taken"] == {"someone": 2}
+    assert PublicationState.from_state(table) == own
+    assert "taken" not in _state().to_state()
+    assert PublicationState.from_state(_state().to_state()).taken == {}
+
+
 @pytest.mark.parametrize(
     ("time", "clock", "earliest", "end"),
     [

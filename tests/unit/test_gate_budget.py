@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from models.dp.budget import Charge
-from stream.release.gate import GatePolicy, before_noise, least_of_series, releases_left
+from models.dp.zcdp import Accounting
+from stream.release.gate import GatePolicy, before_noise, fitting, least_of_series, releases_left
 
 NOTHING = Charge()
 WITHOUT_LIMIT = (None, None)
@@ -89,3 +90,52 @@ def test_the_least_of_a_series_is_over_all_its_audits() -> None:
     audits: list[Any] = [{"anonymity": {"ka": 9}}, {}, {"anonymity": {"ka": 4}}, {"anonymity": {}}]
     assert least_of_series(audits, "ka") == 4
     assert least_of_series(audits[1:2], "ka") is None
+
+
+RHO = Accounting("zcdp", Fraction(1, 10**6))
+
+
+def rho(of: str, delta: str = "0") -> Charge:
+    """An exact charge of noise that adds up by rho."""
+    return Charge(delta=Fraction(delta), rho=Fraction(of))
+
+
+@pytest.mark.parametrize(
+    ("most", "spent", "asked"),
+    [
+        ((Fraction(2), None), NOTHING, rho("1/100")),
+        ((Fraction(2), None), rho("1/20"), rho("1/100")),
+        ((Fraction(2), None), rho("1"), rho("1/100")),
+        ((Fraction(2), None), NOTHING, rho("1/7000")),
+        ((None, Fraction(5, 10**6)), rho("1"), rho("1/9", "1/1000000")),
+        ((Fraction(2), Fraction(5, 10**6)), NOTHING, rho("1/100", "1/1000000")),
+        ((Fraction(1), Fraction(5, 10**6)), NOTHING, rho("1/40", "1/1000000")),
+        ((Fraction(9), Fraction(1, 10**7)), NOTHING, rho("1/40")),
+    ],
+)
+def test_charges_by_rho_that_fit(most: tuple[Fraction | None, Fraction | None], spent: Charge, asked: Charge) -> None:
+    """As many as stay within both limits, and not one more."""
+
+    def within(number: int) -> bool:
+        loss = RHO.loss(spent + asked.times(number))
+        return all(limit is None or used <= limit for limit, used in zip(most, (loss.epsilon, loss.delta), strict=True))
+
+    left = fitting(RHO, most, spent, asked)
+    assert left == next(number for number in range(10**6) if not within(number + 1))
+
+
+def test_a_limit_that_charges_by_rho_just_reach_lets_them_pass() -> None:
+    """The loss of three of them is the limit: epsilon, then delta."""
+    each = rho("1/100", "1/1000000")
+    loss = RHO.loss(each.times(3))
+    assert fitting(RHO, (loss.epsilon, None), NOTHING, each) == 3
+    assert fitting(RHO, (None, loss.delta), NOTHING, each) == 3
+
+
+def test_no_more_than_a_million_charges_by_rho_are_looked_for() -> None:
+    """2^20 where all of them fit, and where just so many do; without a limit there is no number."""
+    each = rho("1/100", "1/4194304")
+    quarter = Fraction(1, 4)
+    for limit, left in ((2 * quarter, 2**20), (quarter, 2**20 - 5), (quarter + RHO.conversion_delta, 2**20)):
+        assert fitting(RHO, (None, limit), NOTHING, each) == left
+    assert fitting(RHO, (None, None), NOTHING, each) is None

@@ -31,6 +31,7 @@ def before_noise(policy: GatePolicy, spent: Charge, asked: Charge, leakage: Sequ
 def _mechanism(kind: str) -> Mechanism:
     tables: dict[str, dict[str, Any]] = {
         "dp-variants": {"epsilon": 1, "delta_dp": "1e-6"},
+        "rho": {"kind": "dp-variants", "rho": "1/100", "delta_dp": "1e-6"},
         "amun": {"delta": 0.3},
         "identity": {},
         "tlkc": {"knowledge": "seq", "attribute": "ac", "L": 2, "K": 2, "C": 0.5},
@@ -120,6 +121,7 @@ def test_bounds_by_their_keys() -> None:
         ("identity", {"max_tpl": 1}, "spends epsilon, not identity"),
         ("tlkc", {"max_tpl": 1}, "spends epsilon, not tlkc"),
         ("amun", {"max_epsilon": 1}, "spends epsilon, not amun"),
+        ("rho", {"max_tpl": 1}, "max_tpl is of pure epsilon"),
     ],
 )
 def test_policies_that_mean_nothing(kind: str, table: dict[str, Any], message: str) -> None:
@@ -135,6 +137,8 @@ def test_policies_that_mean_nothing(kind: str, table: dict[str, Any], message: s
         ("dp-variants", {}),
         ("dp-variants", {"max_epsilon": 1, "max_delta": 0, "max_tpl": 1}),
         ("dp-variants", {"max_uniqueness": 0.1, "charge_withheld": True}),
+        ("rho", {}),
+        ("rho", {"max_epsilon": 1, "max_delta": 0}),
         ("identity", {"min_ka": 2, "min_series": 2, "max_uniqueness": 0.5, "min_utility": 0.5}),
         ("tlkc", {"min_ka": 2, "on_violation": "repair"}),
         ("tlkc", {"on_violation": "warn"}),

@@ -76,6 +76,10 @@ WRITTEN: list[tuple[Entry, str]] = [
         '"every"}}}',
     ),
     (
+        WithheldEntry(publication="p", cut="c", body=WithheldBody(["x"], {"cut": {"id": "c"}})),
+        '{"kind":"withheld","publication":"p","cut":"c","body":{"reasons":["x"],"audit":{"cut":{"id":"c"}}}}',
+    ),
+    (
         WithheldEntry(publication="p", cut="c", body=WithheldBody(["held: release 4 waits"]), waits_for=4),
         '{"kind":"withheld","publication":"p","cut":"c","body":{"reasons":["held: release 4 waits"],"audit":{}},'
         '"waits_for":4}',
@@ -89,6 +93,10 @@ WRITTEN: list[tuple[Entry, str]] = [
         ),
         '{"kind":"approval","publication":"p","sequence":4,"owner":"o","body":{"decision":"refused","by":"Ann","why":"x"'
         ',"at":9,"reasons":["ba: 1 is below 2"]}}',
+    ),
+    (
+        ApprovalEntry(publication="p", sequence=4, body=ApprovalBody(decision="approved", by="Ann", why="x", at=9)),
+        '{"kind":"approval","publication":"p","sequence":4,"body":{"decision":"approved","by":"Ann","why":"x","at":9}}',
     ),
     (
         BurnedEntry(publication="p", cut="c", sequence=4),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +128,40 @@ def test_a_fault_is_planted_into_what_others_hold() -> None:
         assert planting.plant(module, name, code)
     assert (held(5), kept.least, module.cached()) == (7, 9, 2)
     assert module.above() == 7, "what a caller remembers is of the function without the fault"
+
+
+def _burn() -> bool:
+    while True:
+        pass
+
+
+def _wait() -> bool:
+    import time
+
+    while True:
+        time.sleep(3600)
+
+
+def _ended_from_outside() -> bool:
+    import os
+    import signal
+
+    os.kill(os.getpid(), signal.SIGKILL)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (_burn, "timeout"), (_wait, "timeout"), (_ended_from_outside, "not run"), (lambda: True, "killed"),
+        (lambda: 1 // 0, "killed"), (lambda: False, "survived"),
+    ],
+    ids=lambda one: getattr(one, "__name__", one),
+)  # fmt: skip
+def test_what_ends_a_mutant(body: Callable[[], bool], outcome: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endless work and endless waiting are kills; an end that came from outside is none."""
+    pytest.importorskip("cosmic_ray")
+    from tests.mutants import running
+
+    monkeypatch.setattr(running, "IDLE", 2.0)
+    assert running.forked(body, 0.2)[0] == outcome

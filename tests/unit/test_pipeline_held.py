@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +60,14 @@ def test_what_is_answered_of_a_held_release_and_of_a_rejected_one(tmp_path: Path
         refused = pipeline.attempt(_attempt())
         assert (refused.status, refused.sequence) == ("rejected", 1)
         assert refused.reasons == ["held: rejected by Ann: too early"]
+        assert refused.audit["cut"] == first.audit["cut"]
     with _service(tmp_path, _settings(HELD)) as service:
-        refused = service.pipelines["p"].attempt(_attempt())
+        pipeline = service.pipelines["p"]
+        refused = pipeline.attempt(_attempt())
         assert (refused.status, refused.reasons) == ("rejected", ["held: rejected by Ann: too early"])
+        shutil.rmtree(pipeline.folder.release("p", 1))  # another host than the one that held it
+        elsewhere = pipeline.attempt(_attempt())
+        assert (elsewhere.status, elsewhere.reasons, elsewhere.audit) == ("rejected", refused.reasons, {})
 
 
 def test_a_cut_behind_a_held_release_waits_where_it_shall(tmp_path: Path) -> None:
@@ -81,6 +87,41 @@ def test_a_cut_behind_a_held_release_waits_where_it_shall(tmp_path: Path) -> Non
         assert pipeline.account.streak == 0
         recovery.reject(pipeline, 1, by="Ann", why="x")
         assert pipeline.attempt(_attempt("p@3.0.0")).status == "held"
+
+
+@pytest.mark.parametrize("approval", ["required", "none"])
+def test_a_mirror_has_the_bytes_of_a_held_release_before_the_seal(tmp_path: Path, approval: str) -> None:
+    """Another host publishes those after an approval; a release that is held by nobody is not mirrored so."""
+    told: list[tuple[str, str]] = []
+
+    class Told:
+        def put_release(self, *_: Any) -> None:
+            """The operator's files."""
+
+        def put_held(self, publication: str, temporary: str, folder: Path) -> None:
+            assert (folder / "manifest.json").is_file()
+            assert "seal" not in _kinds(service)
+            told.append((publication, temporary))
+
+    with _service(tmp_path, _settings({**HELD, "approval": approval})) as service:
+        service.pipelines["p"].mirror = Told()  # type: ignore[assignment]
+        service.pipelines["p"].attempt(_attempt())
+        (seal,) = (entry for entry in service.ledger.entries() if isinstance(entry, SealEntry))
+    assert told == ([("p", seal.body.temporary)] if approval == "required" else [])
+
+
+def test_of_several_held_releases_the_first_is_waited_for(tmp_path: Path) -> None:
+    """hold = "supersede" leaves two where the process ends before the older one is set aside; under "block" the oldest
+    is what a person has to decide on."""
+    with _service(tmp_path, _settings({**HELD, "hold": "supersede"})) as service:
+        pipeline = service.pipelines["p"]
+        assert [pipeline.attempt(_attempt(cut)).sequence for cut in ("p@1.0.0", "p@2.0.0")] == [1, 2]
+        assert pipeline.account.held == [1, 2]
+    with _service(tmp_path, _settings({**HELD, "hold": "block"})) as service:
+        behind = service.pipelines["p"].attempt(_attempt("p@3.0.0"))
+        assert behind.reasons == ["held: release 1 waits for a decision (veilstream approve or reject p 1)"]
+        entry = next(one for one in service.ledger.entries() if isinstance(one, WithheldEntry))
+        assert entry.waits_for == 1
 
 
 def test_a_refusal_of_the_gate_waits_for_nobody(tmp_path: Path) -> None:

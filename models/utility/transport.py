@@ -8,7 +8,6 @@ with total mass 1 and no reduced cost below -`TOLERANCE`, its cost is within `TO
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import sys
@@ -77,16 +76,16 @@ def _simplex() -> Any:
     """POT's compiled network simplex alone. `import ot` also imports all of scipy.stats, networkx and what else its
     other solvers need: a second of every command that audits a release."""
     with _IMPORTING:
-        before = {name: own for name, own in sys.modules.items() if name.partition(".")[0] == "ot"}
-        if before:  # it is there already
-            return importlib.import_module("ot.lp.emd_wrap")
+        before = "ot" in sys.modules
         try:
-            for name, places in _packages():
+            for name, places in () if before else _packages():
                 bare = sys.modules[name] = ModuleType(name)
                 bare.__path__ = places
-            return importlib.import_module("ot.lp.emd_wrap")
+            from ot.lp import emd_wrap
+
+            return emd_wrap
         finally:  # whoever imports them later gets them whole
-            for name in [name for name in sys.modules if name.partition(".")[0] == "ot"]:
+            for name in () if before else [name for name in sys.modules if name.partition(".")[0] == "ot"]:
                 del sys.modules[name]
 
 

@@ -16,7 +16,7 @@ import pytest
 from connectors import read_log, write_log
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog
-from stream.release import audit_document, pipeline
+from stream.release import audit_document, comparison, pipeline
 from stream.release.contract import Attempt, Exposure
 from stream.release.schedule import ReleaseClock, SimulatedClock
 from stream.runtime.service import ReleaseService
@@ -226,6 +226,16 @@ def test_a_build_that_takes_too_long_leaves_nothing(tmp_path: Path) -> None:
     assert list((tmp_path / "out" / "public" / "p").iterdir()) == []
     assert list((tmp_path / "out" / "operator" / "p").iterdir()) == []
     assert len(list((tmp_path / "out").rglob("quarantine/p/*"))) == 1
+
+
+def test_a_release_keeps_no_tables_of_its_comparison(tmp_path: Path) -> None:
+    """They are as large as the releases that it was compared with, and only its own audits read them."""
+    with _service(tmp_path, _settings({"mechanism": IDENTITY})) as service:
+        one = service.pipelines["p"]
+        for number in range(1, 4):
+            one.attempt(_attempt(f"p@{number}.0.0"))
+        assert len(one.earlier) == 3
+        assert [record for record in one.earlier if comparison.COMPARISON in record.cache] == []
 
 
 def test_audits_of_the_next_release_see_this_one(tmp_path: Path) -> None:

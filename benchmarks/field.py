@@ -21,7 +21,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
@@ -144,8 +143,7 @@ def _variants(log: EventLog, epsilon: float) -> Traces:
 
 
 def _synthetic(log: EventLog, epsilon: float) -> Traces:
-    labels = tuple(map(str, log.activity.values))
-    design = synthetic.Design(activities=labels, order=synthetic.usual_order(Fraction(repr(epsilon)), labels))
+    design = synthetic.Design(activities=tuple(map(str, log.activity.values)))
     return _of(synthetic.release_synthetic(log, epsilon=repr(epsilon), delta_dp=repr(DELTA), design=design).log)
 
 

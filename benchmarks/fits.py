@@ -26,7 +26,7 @@ from models.dp.noise import Source, scale_for, secure
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.fitting import fit, follows, nearby
-from models.dp.synthesis.flows import balanced
+from models.dp.synthesis.flows import thinned
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Table, Variant
 from models.dp.synthetic import CASES_A_CELL, Budget, Design, frequent_variants, residual_model
@@ -68,7 +68,7 @@ def _round(table: Table, epsilon: str, order: int) -> dict[str, tuple[float, ...
     budget = Budget.of(terms, design)
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, design, budget, terms, source)
-    firsts = {"dropped": _dropped(levels[0]), "balanced": balanced(levels[0])}
+    firsts = {"dropped": _dropped(levels[0]), "balanced": thinned(levels[0])}
     rows: dict[str, tuple[float, ...]] = {}
     for name, first in firsts.items():
         rows[f"first level, {name}"] = (_level_error(table, frequent, first, design),)
@@ -101,7 +101,8 @@ def _weights(
     source: Source,
 ) -> tuple[list[Variant], Any]:
     """Stage 3 with the candidates of a sample."""
-    cases = sum(frequent.values()) + contexts.cases(first, drawn, len(table.alphabet), design.case_weight)
+    each = contexts.step_weights(list(drawn), len(table.alphabet), design.case_weight)
+    cases = sum(frequent.values()) + contexts.cases(first, drawn, len(table.alphabet), each)
     most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale_for(1, budget.weights))), 1))
     listed = [*frequent, *candidates.representative(drawn, list(frequent), most)]
     return listed, candidates.reweigh(table, listed, budget.weights, source)
@@ -111,7 +112,7 @@ def _level_error(table: Table, frequent: dict[Variant, int], level: contexts.Lev
     """Total variation of relative frequencies; 1 for a level of nothing."""
     variants, counts = table.without(frequent)
     steps = contexts.Steps.of(variants, len(table.alphabet))
-    each = np.asarray([contexts.case_weight(len(variant), design.case_weight) for variant in variants]) * counts
+    each = contexts.step_weights(variants, len(table.alphabet), design.case_weight) * counts
     true = contexts.true_cells(steps, each[steps.variant], level.contexts, 1)
     if not level.cells.any():
         return 1.0

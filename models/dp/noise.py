@@ -169,8 +169,15 @@ def _gaussian(scale: float) -> Any:
     return space >> dp.m.then_gaussian(scale=scale)
 
 
+WIDE = 1e4
+"""Scales from which a seeded source does not list the chances of each number any more."""
+
+
 def _simulated(generator: np.random.Generator, scale: float, size: int) -> Ints:
-    """Discrete Gaussian draws of a seeded source, by their chances in floats: none beyond nine scales, e^-40 in all."""
+    """Discrete Gaussian draws of a seeded source, by their chances in floats: none beyond nine scales, e^-40 in all. Of
+    a wide noise the rounded normal one."""
+    if scale > WIDE:
+        return np.rint(generator.normal(0.0, scale, size)).astype(np.int64)
     reach = math.ceil(9 * scale)
     weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2.0 * scale**2))
     return generator.choice(len(weights), size, p=weights / weights.sum()) - reach

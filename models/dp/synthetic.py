@@ -4,16 +4,26 @@ Unit: one person, with at most c = `cases_per_person` cases. Neighbours: logs wi
 (unbounded). Adversary: knows all other cases, the code and the parameters, and has any computing power.
 
 Stages, each with its share of epsilon; a later one may use what an earlier one gave (adaptive composition: epsilons
-add up to epsilon, deltas to delta_dp). Stages 0 and 1 spend the delta, half each where both select.
+add up to epsilon, deltas to delta_dp).
 
 0. Labels, unless `activities` declares them (`synthesis.labels`). Events of other labels are dropped, case by case.
-1. Frequent variants: noisy counts above the threshold of dp-variants (`models.dp.counts`).
+1. Frequent variants: noisy counts above a threshold (`models.dp.zcdp.Gaussian`).
 2. Context model of the cases whose variant stage 1 did not give (`synthesis.contexts`); noise that does not fit is
    taken out of its first level (`synthesis.flows`).
 3. Re-weighting: how many cases are nearest to each of stage 1's variants, of the declared candidates, and of traces
    that stand for a large sample of the model (`synthesis.candidates`). These counts are spread over drawn traces near
    them (`synthesis.spreading`) and fitted to the counts of stage 2 too (`synthesis.fitting`): the release.
 4. Times, where bounds are declared (`synthesis.times`).
+
+Stages 1 and 2 draw Gaussian noise. What they have of epsilon together, e, is one rho with e = epsilon(rho, d)
+(`models.dp.zcdp.rho_of`), which they divide as their shares: together they are t-approximately rho-zCDP, t that of the
+threshold, so (e, t + d)-DP. The other stages are (epsilon_i, 0)-DP, stage 0 (epsilon_0, delta_0)-DP. delta_dp is
+divided evenly among stage 0, the threshold and the conversion, as far as they are there.
+
+In a series of disjoint cases stages of many releases alternate. With k of a person's c cases in a release, stages 1
+and 2 have a Renyi divergence of order a of at most a rho (k / c)^2, the pure ones of at most epsilon_i k / c; over all
+releases at most a rho + the sum of epsilon_i, for every a. The conversion adds such a sum to its epsilon, so the series
+is (epsilon, delta_dp)-DP.
 
 What is NOT guaranteed: a released case is no person's case, and its variant may be one that nobody had. Declared
 labels, bounds, candidates, shares and all other parameters count as public; chosen by looking at the data they void
@@ -22,6 +32,7 @@ the promise.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,14 +41,14 @@ from typing import Any
 import numpy as np
 
 from models.dp.budget import exact
-from models.dp.counts import release_counts, rule_of
 from models.dp.noise import Source, checked_scale, scale_for, secure
-from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, least_count
+from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled
 from models.dp.synthesis import candidates, contexts, labels, times
-from models.dp.synthesis.fitting import fit, follows, nearby
-from models.dp.synthesis.flows import balanced
-from models.dp.synthesis.spreading import Spread
+from models.dp.synthesis.fitting import fit, fitted, follows, nearby
+from models.dp.synthesis.flows import thinned
+from models.dp.synthesis.spreading import POOL, Spread
 from models.dp.synthesis.table import Table, Variant, only
+from models.dp.zcdp import MAX_SCALE, Gaussian, rho_of, scale_of
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints
 from models.variants import total
@@ -45,9 +56,17 @@ from models.variants import total
 STAGES = ("labels", "variants", "model", "weights", "times")
 
 
-CASES_A_CELL = 1.0
+SMALL = Fraction(1, 2)
+"""Epsilon below which the model comes before the weights by default: candidates of a poor model are worth no counts."""
+
+CASES_A_CELL = 2.0
 """Cases that a candidate needs on average, in scales of its noise: with fewer the cells that only noise fills would
 hold a good part of the release."""
+
+
+STEPS_A_CELL = 2.0
+"""Steps of a pair of labels, in scales of the noise, from which contexts of two labels are counted: with fewer they
+hold less than the noise of their own cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +80,14 @@ class Shares:
     times: Fraction
 
     @classmethod
-    def usual(cls, *, labels: bool, times: bool) -> Shares:
+    def usual(cls, *, labels: bool, times: bool, epsilon: Fraction = SMALL) -> Shares:
         """The default: a fifth for labels where they are selected, three tenths for times where bounds are declared; of
-        the rest a tenth for variants, and half of what is left each for the model and the weights. It reads no data."""
+        the rest a tenth for variants, and half of what is left each for the model and the weights; below an epsilon of
+        `SMALL` a twentieth, three quarters and a fifth. It reads no data."""
         selected, timed = Fraction(int(labels), 5), Fraction(3 * int(times), 10)
-        rest = 1 - selected - timed
-        return cls(
-            labels=selected,
-            variants=rest * 2 / 20,
-            model=rest * 9 / 20,
-            weights=rest * 9 / 20,
-            times=timed,
-        )
+        rest = (1 - selected - timed) / 20
+        variants, model, weights = (2, 9, 9) if epsilon >= SMALL else (1, 15, 4)
+        return cls(selected, rest * variants, rest * model, rest * weights, timed)
 
     @classmethod
     def adding_up(cls, *, times: bool) -> Shares:
@@ -109,7 +124,8 @@ class Design:
     """Public parameters of a release, none of them read off the data.
 
     * `activities`: declared labels, or None: selected, each case counting for its first `max_labels` distinct ones;
-    * `order`: labels that a context of the model is long; `case_weight`: the most that one case adds to a level (B);
+    * `order`: labels that a context of the model is long, 1 where the noisy first level is too weak for longer ones;
+      `case_weight`: the most that one case adds to a level (B), in L2;
     * `candidates`: traces of the model that are counted; `given`: further ones, from a public file;
     * `max_length`: the longest trace that the model gives; `sample`: how many it gives, to choose from;
     * `bounds`: of times, or None: no times leave.
@@ -118,7 +134,7 @@ class Design:
     activities: tuple[str, ...] | None = None
     max_labels: int = 8
     order: int = 2
-    case_weight: int = 4
+    case_weight: int = 3
     candidates: int = 1_000
     max_length: int = 200
     sample: int = 20_000
@@ -140,21 +156,17 @@ class Design:
         if self.activities is not None and not self.activities:
             raise InputError("activities declares no label; leave it out to select labels")
 
-    @property
-    def split(self) -> Shares:
+    def split(self, epsilon: Fraction) -> Shares:
         """The shares of epsilon: the given ones, else the usual ones of the stages that run."""
-        return self.shares or Shares.usual(labels=self.activities is None, times=self.bounds is not None)
-
-
-def usual_order(epsilon: Fraction, activities: Sequence[str] | None) -> int:
-    """The default order of the model, by what is public: 2 from a hundredth of epsilon for each declared label on, else
-    1 (one level then has all of the model's epsilon); 2 where labels are selected, since few are."""
-    return 1 if activities is not None and 100 * epsilon < len(set(activities)) else 2
+        return self.shares or Shares.usual(
+            labels=self.activities is None, times=self.bounds is not None, epsilon=epsilon
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Exact epsilon of each stage, and the delta of the two that select."""
+    """Exact epsilon of each stage, and the delta of the labels, of the threshold of variants, and of the conversion of
+    rho."""
 
     labels: Fraction
     variants: Fraction
@@ -163,16 +175,31 @@ class Budget:
     times: Fraction
     delta_labels: Fraction
     delta_variants: Fraction
+    delta_rho: Fraction
 
     @classmethod
     def of(cls, terms: Terms, design: Design) -> Budget:
         """The terms over the stages. InputError where a stage's noise would not fit, or be none."""
-        parts = {stage: terms.epsilon * getattr(design.split, stage) for stage in STAGES}
+        shares = design.split(terms.epsilon)
+        parts = {stage: terms.epsilon * getattr(shares, stage) for stage in STAGES}
         selecting = [stage for stage in ("labels", "variants") if parts[stage]]
-        deltas = {f"delta_{s}": terms.delta_dp / len(selecting) if s in selecting else Fraction(0) for s in STAGES[:2]}
-        budget = cls(**parts, **deltas)
+        each = terms.delta_dp / (len(selecting) + 1)
+        deltas = {f"delta_{s}": each if s in selecting else Fraction(0) for s in STAGES[:2]}
+        budget = cls(**parts, **deltas, delta_rho=each)
         budget.check(terms, design)
         return budget
+
+    def rho(self, stage: str) -> Fraction:
+        """What stage `variants` or `model` has of the rho of both."""
+        both = self.variants + self.model
+        whole: Fraction = rho_of(both, self.delta_rho) * getattr(self, stage) / both
+        if not whole:
+            raise InputError("epsilon is too small: noise of the model does not fit 64 bits; raise epsilon")
+        return whole
+
+    def frequent(self, terms: Terms) -> Gaussian:
+        """The rule by which variants leave."""
+        return Gaussian(self.rho("variants"), self.delta_variants, terms.cases_per_person)
 
     def check(self, terms: Terms, design: Design) -> None:
         """InputError before anything is drawn where a stage could not draw."""
@@ -181,8 +208,11 @@ class Budget:
             labels.threshold(self.labels, self.delta_labels, design.max_labels, person)
             checked_scale(scale_for(design.max_labels * person, self.labels))
         if self.variants:
-            least_count(self.variants, self.delta_variants, person)
-        checked_scale(scale_for(design.case_weight * unit * person, self.model / design.order))
+            scale = scale_of(self.rho("variants"), person)
+            least = self.frequent(terms).threshold if scale <= MAX_SCALE else MAX_THRESHOLD + 1
+            if least > MAX_THRESHOLD:
+                raise InputError(f"epsilon is too small: a variant would need more than {MAX_THRESHOLD} cases to leave")
+        scale_of(self.rho("model") / design.order, design.case_weight * unit * person)
         checked_scale(scale_for(person, self.weights))
         if design.bounds is not None:
             parts = design.bounds.parts(self.times)
@@ -197,7 +227,7 @@ class Budget:
         if self.labels:
             found["label_threshold"] = labels.rule_of(self.labels, self.delta_labels, design.max_labels, person).least
         if self.variants:
-            found["threshold"] = rule_of(self.variants, self.delta_variants, person).least
+            found["threshold"] = self.frequent(terms).threshold
         return found
 
 
@@ -258,7 +288,7 @@ def frequent_variants(table: Table, budget: Budget, terms: Terms, draw: Source) 
     """
     if not budget.variants:
         return {}
-    noisy = release_counts(table.counts, budget.variants, budget.delta_variants, draw, terms.cases_per_person)
+    noisy = budget.frequent(terms).counts(table.counts, draw)
     pairs = zip(noisy.variants.tolist(), noisy.counts.tolist(), strict=True)
     return dict(sorted((table.variants[variant], count) for variant, count in pairs))
 
@@ -268,8 +298,17 @@ def residual_model(
 ) -> list[contexts.Level]:
     """Stage 2: noisy levels of the cases whose variant stage 1 did not give."""
     rest, counts = table.without(frequent)
-    each = [budget.model / design.order] * design.order
-    return contexts.measure(rest, counts, len(table.alphabet), each, design.case_weight, draw, terms.cases_per_person)
+    each = [budget.rho("model") / design.order] * design.order
+    return contexts.measure(
+        rest, counts, len(table.alphabet), each, design.case_weight, draw, terms.cases_per_person, enough
+    )
+
+
+def enough(level: contexts.Level) -> bool:
+    """Whether a noisy first level says that longer contexts are worth their noise: without noise that does not fit, it
+    holds `STEPS_A_CELL` scales a cell on average. It reads noisy counts alone."""
+    left = thinned(level).cells
+    return bool(left.sum() >= STEPS_A_CELL * float(level.scale[0]) * np.count_nonzero(left)) and bool(left.any())
 
 
 def candidate_list(
@@ -287,12 +326,30 @@ def candidate_list(
     place = {label: code for code, label in enumerate(extended)}
     given = [tuple(place[label] for label in trace) for trace in design.given]
     listed = list(dict.fromkeys([*frequent, *given]))
-    fitted = [balanced(levels[0]), *levels[1:]]
-    drawn = contexts.Model.of(fitted, len(alphabet)).sample(design.sample, design.max_length, draw)
-    cases = sum(frequent.values()) + contexts.cases(fitted[0], drawn, len(alphabet), design.case_weight)
+    first = thinned(levels[0])
+    drawn = contexts.Model.of([first, *levels[1:]], len(alphabet)).sample(design.sample, design.max_length, draw)
+    weights = contexts.step_weights(list(drawn), len(alphabet), design.case_weight)
+    rest = contexts.cases(first, drawn, len(alphabet), weights)
+    drawn, rest = like_level(drawn, rest, levels[0], len(alphabet), design, draw)
+    cases = sum(frequent.values()) + rest
     scale = scale_for(terms.cases_per_person, budget.weights)
     most = min(design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
     return listed + candidates.representative(drawn, listed, most), extended, drawn
+
+
+def like_level(
+    drawn: Mapping[Variant, int], cases: float, level: contexts.Level, labels: int, design: Design, draw: Source
+) -> tuple[dict[Variant, int], float]:
+    """Some of the drawn traces, as often as the noisy first level asks for: a model of labels that follow each other
+    cannot have all that the level says at once, since noise that was taken out and steps that end a trace move it."""
+    pool = [variant for variant, n in drawn.items() if variant for _ in range(n)]
+    some = Counter(pool[place] for place in draw.permutation(len(pool))[:POOL].tolist())
+    if not some or cases < 1:
+        return dict(drawn), cases
+    prior = np.asarray(list(some.values()), dtype=np.float64) * cases / sum(some.values())
+    near = Spread(tuple(some), np.zeros(len(some), dtype=np.int64), prior)
+    found = fitted(prior, [follows(near, level, labels, design.case_weight)])
+    return dict(near.whole(found * design.sample / found.sum(), draw)), float(found.sum())
 
 
 def _fitted(

@@ -45,6 +45,9 @@ CONVERSION_DELTA = Fraction(1, 1_000_000)
 STEPS = 10**12
 """An epsilon of a conversion is rounded up to so many parts of 1: never below the true one."""
 
+PARTS = 1 << 30
+"""Of epsilon: a rho that an epsilon allows is rounded down to so many parts of it, and never more than all of it."""
+
 MAX_SCALE = 50_000.0
 """A wider noise has a threshold above `models.dp.strict.MAX_THRESHOLD` for every delta_dp below .02: it is refused."""
 
@@ -102,6 +105,17 @@ def _best_order(rho: float, toll: float) -> float:
     ln(1 / delta)."""
     parts = bisect_right(range(sys.maxsize), toll, key=lambda n: rho * (n * FINEST) ** 2 + math.log1p(n * FINEST))
     return 1.0 + parts * FINEST
+
+
+@lru_cache(maxsize=1024)
+def rho_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest rho, in `PARTS` parts of epsilon, that is (epsilon, delta)-DP by `epsilon_of`: never above the true
+    one. 0 where even one part is more."""
+    if epsilon <= 0:
+        raise InputError("a rho needs epsilon > 0")
+    least = Fraction(epsilon, PARTS)
+    beyond = bisect_right(range(1, PARTS + 1), epsilon, key=lambda parts: epsilon_of(parts * least, delta))
+    return beyond * least
 
 
 def scale_of(rho: Fraction, sensitivity: int = 1) -> float:

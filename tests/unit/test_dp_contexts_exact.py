@@ -32,7 +32,7 @@ class Silent(Source):
         object.__setattr__(self, "asked", [])
         object.__setattr__(self, "given", [])
 
-    def laplace(self, scale: float, size: int) -> np.ndarray:
+    def gaussian(self, scale: float, size: int) -> np.ndarray:
         self.asked.append((scale, size))
         return np.zeros(size, dtype=np.int64)
 
@@ -230,17 +230,75 @@ def test_weights_of_steps() -> None:
             assert weight * (length + 1) <= bound * UNIT
 
 
+def norm_of(variant: Context, labels: int, order: int) -> int:
+    """Square of the L2 norm of the cells of a level that one case fills, each step as 1."""
+    whole = [labels, *variant, labels]
+    steps = [tuple(whole[place - order : place + 1]) for place in range(order, len(whole))]
+    return sum(steps.count(step) ** 2 for step in set(steps))
+
+
+def test_weights_of_cases() -> None:
+    """1 where the cells of a case are B together in L2 at most, else as much as makes them so, rounded down; longer
+    contexts make no norm larger."""
+    rng = np.random.default_rng(11)
+    variants = [(), (0,), (0,) * 400, (0, 1) * 200, *(tuple(rng.integers(0, 3, n).tolist()) for n in range(40))]
+    for bound in (1, 2, 3, 7):
+        weights = contexts.step_weights(variants, 3, bound).tolist()
+        assert len(weights) == len(variants)
+        for variant, weight in zip(variants, weights, strict=True):
+            square = norm_of(variant, 3, 1)
+            assert weight**2 * square <= (bound * UNIT) ** 2
+            assert weight == UNIT or (weight + 1) ** 2 * square > (bound * UNIT) ** 2
+            assert all(norm_of(variant, 3, order) <= square for order in (2, 3))
+    assert contexts.step_weights([], 3, 1).tolist() == []
+
+
+def test_a_weak_first_level_is_measured_again() -> None:
+    """With all that the longer contexts would have had: the noise is that of both rhos at once, and nothing else of the
+    model is drawn. Where it is strong, and where there is one level, nothing changes."""
+    variants, counts = [(0, 1, 0), (1,)], np.asarray([50, 7])
+    rhos = [Fraction(1, 100), Fraction(2, 100), Fraction(3, 100)]
+
+    class Noted(Silent):
+        def gaussian(self, scale: float, size: int) -> np.ndarray:
+            super().gaussian(scale, size)
+            return np.full(size, 600 * len(self.asked), dtype=np.int64)
+
+    seen: list[Level] = []
+
+    def weak(level: Level) -> bool:
+        seen.append(level)
+        return False
+
+    source = Noted()
+    (level,) = contexts.measure(variants, counts, 2, rhos, 3, source, 2, weak)
+    scales = [6 * UNIT / (2 * rho) ** 0.5 for rho in (Fraction(1, 100), Fraction(5, 100))]
+    assert [scale for scale, _ in source.asked] == pytest.approx(scales)
+    assert [size for _, size in source.asked] == [9, 9]
+    true = contexts.measure(variants, counts, 2, rhos[:1], 3, Silent(), 2)[0]
+    assert len(seen) == 1
+    assert (seen[0].cells - true.cells == 600).all()
+    assert (level.cells - true.cells == 600 / 6 + 1200 * 5 / 6).all()
+    whole = 6 * UNIT / (2 * Fraction(6, 100)) ** 0.5
+    assert level.scale.tolist() == pytest.approx([whole / 2**0.5] * 3)
+    strong = contexts.measure(variants, counts, 2, rhos, 3, Silent(), 2, lambda level: True)
+    assert len(strong) == 3
+    assert len(contexts.measure(variants, counts, 2, rhos[:1], 3, Silent(), 2, weak)) == 1
+    assert len(seen) == 1
+
+
 def test_levels_hold_the_weights_of_the_cases() -> None:
-    """Cells of each level by the definition, at scale B c / epsilon_j; every open context has noise in every cell."""
+    """Cells of each level by the definition, (B c)^2 / (2 scale^2) = rho; every open context has noise in every
+    cell."""
     variants, counts = [(0, 1, 0, 1, 1), (1,), ()], np.asarray([50, 7, 11])
     source = Silent()
     each = [Fraction(10**6), Fraction(10**5), Fraction(10**4)]
     levels = contexts.measure(variants, counts, 2, each, 3, source)
-    assert [scale for scale, _ in source.asked] == pytest.approx([float(3 * UNIT / epsilon) for epsilon in each])
+    assert [scale for scale, _ in source.asked] == pytest.approx([3 * UNIT / (2 * float(rho)) ** 0.5 for rho in each])
     assert [size for _, size in source.asked] == [len(level.contexts) * 3 for level in levels]
     expected: list[dict[tuple[Context, int], int]] = [{}, {}, {}]
     for variant, count in zip(variants, counts.tolist(), strict=True):
-        weight = min(UNIT, UNIT * 3 // (len(variant) + 1)) * count
+        weight = min(UNIT, int(UNIT * 3 / norm_of(variant, 2, 1) ** 0.5)) * count
         whole = [2, *variant, 2]
         for place in range(1, len(whole)):
             for order in range(1, min(place, 3) + 1):
@@ -253,12 +311,12 @@ def test_levels_hold_the_weights_of_the_cases() -> None:
             if n
         }
         assert there == expected[order - 1]
-        assert set(level.scale.tolist()) == {scale[0]}
+        assert level.scale.tolist() == pytest.approx([scale[0] / 2**0.5] * len(level.contexts))
     assert len(levels[0].contexts) == 3
     empty = Silent()
     nobody = contexts.measure([], np.zeros(0, dtype=np.int64), 2, [Fraction(1)], 3, empty, 5)
     assert nobody[0].cells.tolist() == [[0] * 3] * 3
-    assert empty.asked == [(3 * UNIT * 5.0, 9)]
+    assert empty.asked == [(pytest.approx(3 * UNIT * 5.0 / 2**0.5), 9)]
 
 
 @pytest.mark.parametrize(("order", "most"), [(2, 2_097_151), (3, 55_108), (4, 6_208)])
@@ -284,7 +342,7 @@ def test_as_many_cells_as_the_limit_are_drawn(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(contexts, "MOST_CELLS", 25)
     with pytest.raises(BoundError, match="level 2 of the context model has 30 cells"):
         contexts.measure([(0, 1, 2, 3, 2, 1)], counts, 4, [Fraction(10**5)] * 2, 9, source)
-    assert source.asked == [(9 * UNIT / 10**5, 25)]
+    assert source.asked == [(pytest.approx(9 * UNIT / (2 * 10**5) ** 0.5), 25)]
 
 
 def test_keys_are_found_among_the_opened() -> None:
@@ -298,12 +356,12 @@ def test_keys_are_found_among_the_opened() -> None:
 
 def test_cases_are_estimated_from_what_begins() -> None:
     """Weights of the first steps over the mean weight of a drawn trace; noise below 0 counts as no case."""
-    drawn = {(0,): 3, (0,) * 9: 1}  # with B = 2: weights 1, and 2 of 10 steps
-    mean = (3 * UNIT + UNIT * 2 // 10) / 4
+    drawn, weights = {(0,): 3, (0,) * 9: 1}, np.asarray([UNIT, UNIT // 5])
+    mean = (3 * UNIT + UNIT // 5) / 4
     level = Level(np.arange(2), np.asarray([[7, 7], [5 * UNIT, UNIT]]), np.ones(2))
-    assert contexts.cases(level, drawn, 1, 2) == pytest.approx(6 * UNIT / mean, rel=1e-12)
+    assert contexts.cases(level, drawn, 1, weights) == pytest.approx(6 * UNIT / mean, rel=1e-12)
     below = Level(np.arange(2), np.asarray([[9, 9], [-8, 7]]), np.ones(2))
-    assert contexts.cases(below, drawn, 1, 2) == 0.0
+    assert contexts.cases(below, drawn, 1, weights) == 0.0
 
 
 @pytest.mark.parametrize("order", [2, 3])

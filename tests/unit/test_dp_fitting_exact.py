@@ -102,13 +102,15 @@ def test_cells_of_the_weights_by_hand() -> None:
 
 
 def test_cells_of_the_first_level_by_hand() -> None:
-    """A case of l events adds min(1, B / (l + 1)) a step; frequent variants add their noisy counts to what the model
-    saw; a trace with a label that the model does not know adds nothing."""
+    """A case adds B over the norm of its steps to each; frequent variants add their noisy counts to what the model saw;
+    a trace with a label that the model does not know adds nothing."""
     near = Spread(((0,), (0, 0, 1), (2,)), np.arange(3), np.ones(3))
     noisy = np.asarray([[1, 2, 3], [4, 5, 6], [7, 8, 9]]) * UNIT
-    cells = follows(near, Level(np.arange(3), noisy, np.asarray([1.0, 2.0, 3.0]) * UNIT), 2, 2, {(1,): 10})
-    assert cells.of.toarray().tolist() == [[0, 0.5, 0], [0, 0.5, 0], [1, 0, 0], [0, 0.5, 0], [1, 0.5, 0]]
-    assert cells.noisy.tolist() == [1, 2, 3, 16, 7], "of 0 after 0, 1 after 0, the end after 0 and 1, 0 after the start"
+    cells = follows(near, Level(np.arange(3), noisy, np.asarray([1.0, 2.0, 3.0]) * UNIT), 2, 1, {(1,): 10})
+    two = int(UNIT / 2**0.5) / UNIT  # two steps, each once; four of them weigh a half each
+    assert cells.of.toarray().tolist() == [[0, 0.5, 0], [0, 0.5, 0], [two, 0, 0], [0, 0.5, 0], [two, 0.5, 0]]
+    expected = [1, 2, 3, 6 + 10 * two, 7]
+    assert cells.noisy == pytest.approx(expected), "of 0 after 0, 1 after 0, the end after 0 and 1, 0 after the start"
     assert cells.deviation == pytest.approx(np.asarray([1, 1, 1, 2, 3]) * 2**0.5)
     without = follows(near, Level(np.arange(3), noisy, np.ones(3)), 2, 2)
     assert without.noisy.tolist() == [1, 2, 3, 6, 7]

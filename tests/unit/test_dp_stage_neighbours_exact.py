@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.dp import noise
+from models.dp import noise, zcdp
 from models.dp.budget import Charge
 from models.dp.noise import Source
 from models.dp.synthesis import neighbours, times
@@ -36,6 +36,9 @@ class Known(Source):
     def laplace(self, scale: float, size: int) -> np.ndarray:
         self.asked.append((scale, size))
         return np.full(size, self.noise, dtype=np.int64)
+
+    def gaussian(self, scale: float, size: int) -> np.ndarray:
+        return self.laplace(scale, size)
 
 
 def shown(stage: str, noise: int = 0, epsilon: Fraction = EPSILON) -> tuple[Shown, Shown, list[tuple[float, int]]]:
@@ -67,7 +70,7 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
         ("stage variants: a variant of one person", with_delta),
         ("stage variants: a case of a frequent variant", with_delta),
         ("stages variants and model: a case that decides which cases the model sees", with_delta),
-        ("stage model: a trace longer than any", pure),
+        ("stage model: a trace longer than any", with_delta),
         ("stage weights: the only case near a candidate", pure),
         ("stage weights: a case near a frequent candidate", pure),
         ("stage times: a step longer than any", pure),
@@ -81,9 +84,10 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
 def test_a_budget_has_what_is_named() -> None:
     """Nothing else draws, and nothing else selects."""
     none = Fraction(0)
-    assert neighbours._budget() == Budget(none, none, none, none, none, none, none)
+    assert neighbours._budget() == Budget(none, none, none, none, none, none, none, none)
     named = neighbours._budget(variants=Fraction(1), model=Fraction(2), delta=DELTA)
-    assert named == Budget(none, Fraction(1), Fraction(2), none, none, none, DELTA)
+    assert named == Budget(none, Fraction(1), Fraction(2), none, none, none, DELTA / 2, DELTA / 2)
+    assert neighbours._budget(model=Fraction(2), delta=DELTA).delta_rho == DELTA
 
 
 def test_without_a_source_the_cryptographic_one_is_drawn_from(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +102,7 @@ def test_without_a_source_the_cryptographic_one_is_drawn_from(monkeypatch: pytes
     (found,) = stage_pairs(EPSILON, DELTA, only=["counts"])
     list(found.pair.one())
     assert len(made) == 1
-    assert made[0].asked == [(0.01, 1)]
+    assert made[0].asked == [(gaussian(EPSILON), 1)]
     stage_pairs(EPSILON, DELTA, noise.simulated(1))
     assert len(made) == 1
 
@@ -129,19 +133,25 @@ def test_labels() -> None:
     assert shown("labels", -300)[:2] == (set(), set())
 
 
+def gaussian(epsilon: Fraction, parts: int = 1, sensitivity: int = 1, delta: Fraction = DELTA / 2) -> float:
+    """Scale of the noise of a stage that has so many parts of the rho of epsilon."""
+    return zcdp.scale_of(zcdp.rho_of(epsilon, delta) / parts, sensitivity)
+
+
 def test_variants() -> None:
     """A C stands in one log alone; of A B one has a case more. Counts are told apart near 200."""
+    scale = gaussian(Fraction(4))
     for noise_ in (0, -3, 4):
         one, other, asked = shown("variants", noise_, Fraction(4))
-        expected = {("variant", (0, 1))} | around((0, 1), 200 + noise_, 0.25, 200)
+        expected = {("variant", (0, 1))} | around((0, 1), 200 + noise_, scale, 200)
         assert one == expected
         assert other == expected | (
-            {("variant", (0, 2))} | around((0, 2), 1 + noise_, 0.25, 200) if noise_ == 4 else set()
+            {("variant", (0, 2))} | around((0, 2), 1 + noise_, scale, 200) if noise_ == 4 else set()
         )
-        assert asked == [(0.25, 1)]
+        assert asked == [(scale, 1)]
         one, other, _ = shown("counts", noise_, Fraction(4))
         assert one == expected
-        assert other == {("variant", (0, 1))} | around((0, 1), 201 + noise_, 0.25, 200)
+        assert other == {("variant", (0, 1))} | around((0, 1), 201 + noise_, scale, 200)
 
 
 def test_a_case_that_tips_the_scale() -> None:
@@ -149,22 +159,23 @@ def test_a_case_that_tips_the_scale() -> None:
     epsilon = Fraction(8)
     (found,) = stage_pairs(epsilon, DELTA, Known(), only=["taken"])
     one, other, asked = shown("taken", epsilon=epsilon)
-    a = np.exp(-4)
-    least = next(k for k in range(1, 100) if a ** (k - 1) / (1 + a) <= 0.01)
-    common = least - 1
-    scale = 3 * UNIT / 4
+    common = zcdp.threshold(gaussian(epsilon, 2), DELTA / 2) - 1
+    drawn = gaussian(epsilon, 2, 3 * UNIT)
+    scale = drawn / 2**0.5
     assert one == {"left"} | {("left", event) for event in around("A then B", common * UNIT, scale, common * UNIT)}
     assert other == {"taken"} | {("taken", event) for event in around("A then B", 0, scale, 0)}
-    assert asked == [(0.25, 1), (scale, 16)]
+    assert asked == [(gaussian(epsilon, 2), 1), (drawn, 16)]
     assert found.claim == Charge(epsilon, DELTA)
 
 
 def test_a_trace_longer_than_any() -> None:
-    """400 events, so each of its steps weighs a hundredth; its cells, and the context that it may open."""
+    """200 steps from A to C and 199 back, so each weighs about a hundredth; its cells, and the context that it may
+    open."""
     one, other, asked = shown("model")
-    scale = 4 * UNIT / 50
-    weight = UNIT * 4 // 401
-    assert asked[0] == (scale, 16)
+    drawn = gaussian(EPSILON, 2, 3 * UNIT, DELTA)
+    scale = drawn / 2**0.5
+    weight = int(UNIT * 3 / (200**2 + 199**2 + 2) ** 0.5)
+    assert asked[0] == (drawn, 16)
     none: Shown = set()
     for cell in ((0, 2), (2, 0), (2, 3)):
         none |= around(cell, 0, scale)
@@ -190,14 +201,16 @@ def test_cases_near_a_candidate() -> None:
 
 
 def test_all_that_the_longest_trace_adds() -> None:
-    """With noise so large that half a scale lies between 199 steps and 200."""
-    weight = UNIT * 4 // 401
-    _, other, _ = shown("model", epsilon=Fraction(8 * UNIT, 399 * weight))
-    assert ((0, 2), "at least", round(199.5 * weight)) in other
-    assert ((2, 0), "below", round(199.5 * weight)) in other
-    for half, seen in ((weight, "at least"), (weight + 1, "below")):
-        _, other, _ = shown("model", epsilon=Fraction(8 * UNIT, 2 * half))
-        assert ((2, 3), seen, half) in other, "the weight of its last step"
+    """As much as its cells may be together in L2, to within what rounding leaves, and at the edge of a bucket of its
+    own."""
+    weight = int(UNIT * 3 / (200**2 + 199**2 + 2) ** 0.5)
+    assert (3 * UNIT) ** 2 * 0.99 < weight**2 * (200**2 + 199**2 + 2) <= (3 * UNIT) ** 2
+    _, other, _ = shown("model")
+    scale = gaussian(EPSILON, 2, 3 * UNIT, DELTA) / 2**0.5
+    for cell, steps in (((0, 2), 200), ((2, 0), 199), ((2, 3), 1)):
+        for halves in range(-4, 9):
+            bound = round(halves * scale / 2)
+            assert (cell, "at least" if steps * weight >= bound else "below", bound) in other
 
 
 def test_which_cases_are_near_a_candidate() -> None:

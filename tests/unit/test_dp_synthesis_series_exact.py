@@ -216,7 +216,8 @@ def test_others_take_their_place() -> None:
         assert one.traces[: len(begun)] == begun
         assert len(set(one.traces)) == len(one.traces)
         assert sum(one.drawn.values()) == 200
-        cases = contexts.cases(one._level(1), one.drawn, 3, 3)
+        weights = np.asarray([contexts.case_weight(len(trace), 3) for trace in one.drawn])
+        cases = contexts.cases(one._level(1), one.drawn, 3, weights)
         assert cases == pytest.approx(90, rel=0.1)
         most = int(cases / (2 * each))
         assert len(one.drawn) > 20 > most > len(begun)
@@ -435,3 +436,13 @@ def test_a_seeded_source_is_never_private() -> None:
     """Without a source the cryptographic one is drawn from."""
     found = release_synthetic(_log(ab=9), terms=Terms.of(9, "0.1"), design=_design(sample=5), shape=Shape(), number=1)
     assert found.release.private
+
+
+def test_the_usual_order_of_a_series_goes_by_what_is_public() -> None:
+    """A hundredth of epsilon for each declared label, each once, is enough for two."""
+    assert series.usual_order(Fraction(1, 10), tuple("abcdefghij")) == 2
+    assert series.usual_order(Fraction(1, 10), tuple("abcdefghijk")) == 1
+    assert series.usual_order(Fraction(1, 10), tuple("abcdefghija")) == 2
+    assert series.usual_order(Fraction(1, 1000), None) == 2
+    assert series.usual_order(Fraction(1), [str(label) for label in range(101)]) == 1
+    assert series.usual_order(Fraction(1), [str(label) for label in range(100)]) == 2

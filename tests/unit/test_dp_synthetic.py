@@ -15,6 +15,7 @@ from models.dp import noise, synthetic
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels, times
 from models.dp.synthesis.table import Table, only
+from models.dp.zcdp import rho_of
 from models.errors import InputError
 from models.eventlog import EventLog
 from tests.oracles.dp import tail
@@ -38,6 +39,15 @@ class Recorder(noise.Source):
         self.asked.append((scale, size))
         drawn = super().laplace(scale, size)
         return np.zeros_like(drawn) if self.silent else drawn
+
+    def gaussian(self, scale: float, size: int) -> np.ndarray:
+        self.asked.append((scale, size))
+        drawn = super().gaussian(scale, size)
+        return np.zeros_like(drawn) if self.silent else drawn
+
+
+def _gaussian(rho: Fraction, sensitivity: int) -> float:
+    return sensitivity / (2 * float(rho)) ** 0.5
 
 
 def _log(traces: list[str], step: int = HOUR) -> EventLog:
@@ -77,12 +87,15 @@ def test_a_case_counts_for_first_labels_only(cases: list[tuple[int, ...]], more:
 
 @given(TRACE, st.integers(1, 6), st.integers(1, 3))
 def test_a_case_weighs_at_most_b_on_every_level(trace: tuple[int, ...], bound: int, order: int) -> None:
-    """However long a case is, what it adds to all cells of a level is at most B."""
+    """However long a case is, what it adds to the cells of a level is at most B, in sum or in L2, by its weights."""
     opened = np.arange(5**order, dtype=np.int64)  # every context there can be
     steps = contexts.Steps.of([trace], 4)
     weights = np.full(len(trace) + 1, contexts.case_weight(len(trace), bound), dtype=np.int64)
     cells = contexts.true_cells(steps, weights, opened, order)
     assert 0 <= cells.sum() <= bound * contexts.UNIT
+    weights = contexts.step_weights([trace], 4, bound)[np.zeros(len(trace) + 1, dtype=np.int64)]
+    cells = contexts.true_cells(steps, weights, opened, order)
+    assert sum(cell**2 for cell in cells[cells > 0].tolist()) <= (bound * contexts.UNIT) ** 2
 
 
 def test_steps_of_a_level_by_hand() -> None:
@@ -102,13 +115,15 @@ def test_steps_of_a_level_by_hand() -> None:
 
 
 def test_every_cell_of_an_opened_context_gets_noise() -> None:
-    """Draws of a level are its contexts times labels and the end, whoever fills them; scales are B c / epsilon."""
+    """Draws of a level are its contexts times labels and the end, whoever fills them; scales are B c / sqrt(2 rho)."""
     source = Recorder()
     levels = contexts.measure(
         [(0, 1)], np.asarray([500]), 6, [Fraction(1, 2), Fraction(1, 4)], 3, source, cases_per_person=2
     )
-    assert source.asked[0] == (3 * 2 * contexts.UNIT * 2.0, 7 * 7)
-    assert source.asked[1] == (3 * 2 * contexts.UNIT * 4.0, len(levels[1].contexts) * 7)
+    scales = [_gaussian(rho, 3 * 2 * contexts.UNIT) for rho in (Fraction(1, 2), Fraction(1, 4))]
+    assert source.asked == [
+        (pytest.approx(scales[0]), 7 * 7), (pytest.approx(scales[1]), len(levels[1].contexts) * 7),
+    ]  # fmt: skip
 
 
 def test_contexts_open_by_noisy_counts_alone() -> None:
@@ -167,8 +182,8 @@ def test_bins_of_durations_by_hand() -> None:
 
 
 def test_every_stage_draws_with_its_share() -> None:
-    """Scales are sensitivity over the stage's part of epsilon: q c for labels, c for variants and weights, B c for the
-    model's levels and for durations."""
+    """Scales are sensitivity over the stage's part of epsilon: q c for labels, c for weights, B c for durations; over
+    the root of twice its part of rho: c for variants, B c for the model's levels."""
     source = Recorder()
     bounds = times.Bounds(DAY, (0, 30 * DAY))
     shares = synthetic.Shares.of(
@@ -181,25 +196,27 @@ def test_every_stage_draws_with_its_share() -> None:
     )
     scales = [scale for scale, _ in source.asked]
     unit = contexts.UNIT
-    expected = [3 * 2 / 0.2, 2 / 0.4, 2 * 2 * unit / 0.2, 2 * 2 * unit / 0.2, 2 / 0.4, 2 * 2 * unit / 0.4]
+    rho = rho_of(Fraction(8, 10), Fraction(1, 3000))  # of variants and model together, half each
+    model = _gaussian(rho / 4, 2 * 2 * unit)
+    expected = [3 * 2 / 0.2, _gaussian(rho / 2, 2), model, model, 2 / 0.4, 2 * 2 * unit / 0.4]
     assert scales == pytest.approx([*expected, 2 / 0.1, 2 / 0.1], rel=1e-9)
     assert released.log.n_cases > 0
 
 
-@given(st.booleans(), st.booleans())
-def test_usual_shares_add_up(labels_: bool, times_: bool) -> None:
+@given(st.booleans(), st.booleans(), st.fractions(Fraction(1, 1000), 10))
+def test_usual_shares_add_up(labels_: bool, times_: bool, epsilon: Fraction) -> None:
     """The defaults add up to 1 exactly, whichever stages run."""
-    usual = synthetic.Shares.usual(labels=labels_, times=times_)
+    usual = synthetic.Shares.usual(labels=labels_, times=times_, epsilon=epsilon)
     assert sum(getattr(usual, stage) for stage in synthetic.STAGES) == 1
     synthetic.Shares.of({s: getattr(usual, s) for s in synthetic.STAGES}, labels=labels_, times=times_)
 
 
 def test_parts_of_epsilon_and_delta_add_up() -> None:
-    """What the stages get is the whole, and delta is divided among those that select."""
+    """What the stages get is the whole, and delta is divided among those that select and the conversion."""
     for design in (synthetic.Design(), synthetic.Design(activities=("a",), bounds=times.Bounds(DAY))):
         budget = synthetic.Budget.of(Terms.of("0.7", "1e-5"), design)
         assert sum(getattr(budget, stage) for stage in synthetic.STAGES) == Fraction(7, 10)
-        assert budget.delta_labels + budget.delta_variants == Fraction(1, 10**5)
+        assert budget.delta_labels + budget.delta_variants + budget.delta_rho == Fraction(1, 10**5)
 
 
 def test_the_order_of_the_log_does_not_show() -> None:

@@ -7,6 +7,7 @@ where it happens in a fifth of the runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -15,10 +16,12 @@ import numpy as np
 import pytest
 
 from models.dp import audit, noise, synthetic
-from models.dp.neighbours import Stage, observed
+from models.dp.neighbours import Stage, count_pairs, observed
+from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels
-from models.dp.synthesis.neighbours import LONG, stage_pairs
+from models.dp.synthesis.neighbours import LONG, _budget, stage_pairs
 from models.dp.synthesis.table import Table
+from models.dp.zcdp import rho_of, scale_of
 from models.eventlog import EventLog
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 100)
@@ -47,26 +50,59 @@ def test_power_of_these_audits() -> None:
     assert needed <= 0.2
 
 
-@pytest.mark.parametrize("stage", ["counts", "nearest"])
-def test_the_auditor_is_not_blind(stage: str) -> None:
-    """On the stages that count cases it sees a good part of their epsilon."""
-    finding, _ = _finding(stage, 1000)
+def test_the_auditor_is_not_blind() -> None:
+    """On the weights, which count cases, it sees a good part of their epsilon."""
+    finding, _ = _finding("nearest", 1000)
     assert finding.epsilon > 0.3
 
 
 class _Half(noise.Source):
-    """Noise of half the scale."""
+    """Noise of half the scale, or deviation."""
 
     def laplace(self, scale: float, size: int) -> np.ndarray:
         return super().laplace(scale / 2, size)
 
+    def gaussian(self, scale: float, size: int) -> np.ndarray:
+        return super().gaussian(scale / 2, size)
 
-@pytest.mark.parametrize("stage", ["counts", "nearest"])
-def test_half_the_scale_is_caught(stage: str) -> None:
-    """Noise of half the scale spends twice the epsilon of a stage that counts."""
-    (found,) = stage_pairs(EPSILON, DELTA, _Half(np.random.default_rng(6)), only=[stage])
+
+def test_half_the_scale_is_caught() -> None:
+    """Noise of half the scale spends twice the epsilon of the weights."""
+    (found,) = stage_pairs(EPSILON, DELTA, _Half(np.random.default_rng(6)), only=["nearest"])
     finding = audit.audit(found.pair, 1500, delta=float(found.claim.delta), alpha=ALPHA)
     assert finding.refutes(1.0)
+
+
+@pytest.mark.parametrize(("source", "refuted"), [(noise.Source, False), (_Half, True)])
+def test_half_the_deviation_is_caught(source: type[noise.Source], refuted: bool) -> None:
+    """Of the counts of frequent variants, in bulk: half the noise refutes the claim, the right noise does not, and much
+    of its epsilon is seen."""
+    draw = source(np.random.default_rng(9))
+    rule = _budget(variants=EPSILON, delta=DELTA).frequent(Terms.of(EPSILON, DELTA))
+    pair, *_ = count_pairs(lambda true: rule.counts(true, draw), 200)
+    finding = audit.audit(pair, 40_000, delta=float(DELTA), alpha=ALPHA)
+    assert finding.refutes(1.0) == refuted
+    assert finding.epsilon > 0.4
+
+
+def test_steps_of_a_model_with_half_the_deviation_are_caught() -> None:
+    """The cells of the longest trace, in bulk: right noise passes."""
+    bound = 3 * contexts.UNIT
+    scale = scale_of(rho_of(EPSILON, DELTA), bound)
+    rng = np.random.default_rng(10)
+
+    def cell(true: int, part: float) -> Callable[[int], Counter[Hashable]]:
+        def many(runs: int) -> Counter[Hashable]:
+            noisy = true + noise.Source(rng).gaussian(scale / part, runs)
+            steps = [round(step * scale / 2) for step in range(-4, 9)]
+            return Counter({("at least", step): int((noisy >= step).sum()) for step in steps})
+
+        return many
+
+    for part, refuted in ((1.0, False), (2.0, True)):
+        pair = audit.Pair("cell", lambda: (), lambda: (), many_one=cell(0, part), many_other=cell(bound, part))
+        finding = audit.audit(pair, 100_000, delta=float(DELTA), alpha=ALPHA)
+        assert finding.refutes(1.0) == refuted
 
 
 def test_noise_left_out_for_empty_cells_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,18 +115,18 @@ def test_noise_left_out_for_empty_cells_is_caught(monkeypatch: pytest.MonkeyPatc
         return plain(*arguments)
 
     class Sparse(noise.Source):
-        def laplace(self, scale: float, size: int) -> np.ndarray:
-            return np.where(filled[-1].ravel(), super().laplace(scale, size), 0)
+        def gaussian(self, scale: float, size: int) -> np.ndarray:
+            return np.where(filled[-1].ravel(), super().gaussian(scale, size), 0)
 
     monkeypatch.setattr(contexts, "true_cells", noted)
     (found,) = stage_pairs(EPSILON, DELTA, Sparse(np.random.default_rng(7)), only=["model"])
-    finding = audit.audit(found.pair, 200, alpha=ALPHA)
+    finding = audit.audit(found.pair, 200, delta=float(DELTA), alpha=ALPHA)
     assert finding.refutes(1.0)
 
 
 def test_weights_without_a_cap_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted bug: every step of a long case counts in full."""
-    monkeypatch.setattr(contexts, "case_weight", lambda length, bound: contexts.UNIT)
+    monkeypatch.setattr(contexts, "step_weights", lambda variants, labels, bound: np.full(len(variants), contexts.UNIT))
     finding, _ = _finding("model", 200)
     assert finding.refutes(1.0)
     assert LONG > 100  # the victim's case is long enough to be seen at all

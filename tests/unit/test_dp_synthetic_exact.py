@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.dp import synthetic
+from models.dp import synthetic, zcdp
 from models.dp.noise import Source
 from models.dp.strict import Terms
 from models.dp.synthesis import contexts, times
@@ -36,6 +36,9 @@ class Silent(Source):
         self.asked.append((scale, size))
         return np.zeros(size, dtype=np.int64)
 
+    def gaussian(self, scale: float, size: int) -> np.ndarray:
+        return self.laplace(scale, size)
+
 
 def _log(*traces: str) -> EventLog:
     return EventLog.from_traces([(trace, None) for trace in traces])
@@ -51,17 +54,19 @@ def _parts(shares: Any) -> dict[str, Fraction]:
 
 def test_shares_by_default() -> None:
     """A fifth for labels and three tenths for times where these run; of the rest a tenth for variants, half of what is
-    left each for the model and the weights. Where releases add up: of the rest seven tenths and three."""
+    left each for the model and the weights; below an epsilon of a half a twentieth, fifteen of them and four. Where
+    releases add up: of the rest seven tenths and three."""
     for labels in (False, True):
         for timed in (False, True):
             rest = 1 - Fraction(2 * labels + 3 * timed, 10)
-            assert _parts(Shares.usual(labels=labels, times=timed)) == {
-                "labels": Fraction(labels, 5),
-                "variants": rest / 10,
-                "model": rest * Fraction(9, 20),
-                "weights": rest * Fraction(9, 20),
-                "times": Fraction(3 * timed, 10),
-            }
+            for epsilon, parts in ((1, (2, 9, 9)), (Fraction(1, 2), (2, 9, 9)), (Fraction(499, 1000), (1, 15, 4))):
+                assert _parts(Shares.usual(labels=labels, times=timed, epsilon=Fraction(epsilon))) == {
+                    "labels": Fraction(labels, 5),
+                    "variants": rest * Fraction(parts[0], 20),
+                    "model": rest * Fraction(parts[1], 20),
+                    "weights": rest * Fraction(parts[2], 20),
+                    "times": Fraction(3 * timed, 10),
+                }
     for timed in (False, True):
         rest = 1 - Fraction(timed, 5)
         assert _parts(Shares.adding_up(times=timed)) == {
@@ -74,12 +79,14 @@ def test_a_design_that_is_not_given_is_that_of_the_reference() -> None:
     """docs/configuration.md; its shares are the usual ones of the stages that run, given ones stand."""
     usual = Design()
     said = (usual.max_labels, usual.order, usual.case_weight, usual.candidates, usual.max_length, usual.sample)
-    assert said == (8, 2, 4, 1000, 200, 20_000)
+    assert said == (8, 2, 3, 1000, 200, 20_000)
     assert (usual.activities, usual.given, usual.bounds, usual.shares) == (None, (), None, None)
-    assert Design().split == Shares.usual(labels=True, times=False)
-    assert Design(activities=("a",), bounds=times.Bounds(DAY)).split == Shares.usual(labels=False, times=True)
-    given = Shares.adding_up(times=False)
-    assert Design(shares=given).split == given
+    for epsilon in (Fraction(1), Fraction(1, 10)):
+        assert Design().split(epsilon) == Shares.usual(labels=True, times=False, epsilon=epsilon)
+        timed = Design(activities=("a",), bounds=times.Bounds(DAY)).split(epsilon)
+        assert timed == Shares.usual(labels=False, times=True, epsilon=epsilon)
+        given = Shares.adding_up(times=False)
+        assert Design(shares=given).split(epsilon) == given
 
 
 def test_shares_that_are_written() -> None:
@@ -136,19 +143,21 @@ def test_a_declared_alphabet_has_labels() -> None:
 
 
 def test_epsilon_and_delta_of_each_stage() -> None:
-    """Shares of epsilon; delta is divided evenly among the stages that select, and goes nowhere where none does."""
+    """Shares of epsilon; delta is divided evenly among the stages that select and the conversion of rho."""
     shares = Shares(Fraction(1, 8), Fraction(1, 8), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4))
     terms = Terms.of(4, "1e-3")
     both = Budget.of(terms, Design(shares=shares, bounds=times.Bounds(DAY)))
     assert _parts(both) == {stage: part * 4 for stage, part in _parts(shares).items()}
-    assert (both.delta_labels, both.delta_variants) == (Fraction(1, 2000), Fraction(1, 2000))
+    assert (both.delta_labels, both.delta_variants, both.delta_rho) == (Fraction(1, 3000),) * 3
     declared = Budget.of(terms, Design(activities=("a",)))
-    assert (declared.labels, declared.delta_labels, declared.delta_variants) == (0, 0, Fraction(1, 1000))
+    assert (declared.labels, declared.delta_labels) == (0, 0)
+    assert (declared.delta_variants, declared.delta_rho) == (Fraction(1, 2000),) * 2
     labels = Shares(Fraction(1, 2), NONE, Fraction(1, 4), Fraction(1, 4), NONE)
     selected = Budget.of(terms, Design(shares=labels))
-    assert (selected.delta_labels, selected.delta_variants) == (Fraction(1, 1000), 0)
+    assert (selected.delta_labels, selected.delta_variants) == (Fraction(1, 2000), 0)
+    assert selected.delta_rho == Fraction(1, 2000)
     none = Budget.of(terms, Design(activities=("a",), shares=Shares.adding_up(times=False)))
-    assert (none.delta_labels, none.delta_variants) == (0, 0)
+    assert (none.delta_labels, none.delta_variants, none.delta_rho) == (0, 0, Fraction(1, 1000))
 
 
 LEAST, MOST = Fraction(1, 2**10), 2**56
@@ -157,7 +166,7 @@ LEAST, MOST = Fraction(1, 2**10), 2**56
 
 def _budget(**changed: Fraction) -> Budget:
     usual = dict.fromkeys(synthetic.STAGES, NONE) | {"model": Fraction(1), "weights": Fraction(1)}
-    deltas = {"delta_labels": Fraction(1, 100), "delta_variants": Fraction(1, 100)}
+    deltas = dict.fromkeys(("delta_labels", "delta_variants", "delta_rho"), Fraction(1, 100))
     return Budget(**(usual | deltas | changed))
 
 
@@ -166,8 +175,6 @@ def _budget(**changed: Fraction) -> Budget:
     ("stage", "start", "sensitivity"),
     [
         ("labels", False, Fraction(5)),
-        ("variants", False, Fraction(1)),
-        ("model", False, Fraction(7 * 2**16 * 3)),  # the least epsilon of three levels
         ("weights", False, Fraction(1)),
         ("times", False, Fraction(7 * 2**16)),
         ("times", True, Fraction(6)),  # of weeks and hours a sixth each: the smallest noise
@@ -191,7 +198,6 @@ def test_a_stage_whose_noise_would_be_none_is_refused(
     ("stage", "start", "sensitivity"),
     [
         ("labels", False, Fraction(5)),
-        ("model", False, Fraction(7 * 2**16 * 3)),
         ("weights", False, Fraction(1)),
         ("times", False, Fraction(7 * 2**16)),
         ("times", True, Fraction(7 * 2**16) * Fraction(3, 2)),  # two thirds for durations
@@ -210,31 +216,51 @@ def test_a_stage_whose_noise_would_not_fit_is_refused(
         _budget(**{stage: least * Fraction(999_999, 1_000_000)}).check(terms, design)
 
 
+def test_rho_is_that_of_both_stages_divided_by_their_shares() -> None:
+    """The largest that their epsilon together allows at the delta of the conversion."""
+    budget = _budget(variants=Fraction(1), model=Fraction(3))
+    whole = budget.rho("variants") + budget.rho("model")
+    assert budget.rho("model") == 3 * budget.rho("variants")
+    assert (
+        zcdp.epsilon_of(whole, Fraction(1, 100))
+        <= 4
+        < zcdp.epsilon_of(whole * Fraction(10001, 10000), Fraction(1, 100))
+    )
+
+
+@pytest.mark.parametrize("person", [1, 3])
+def test_gaussian_noise_that_cannot_be_is_refused(person: int) -> None:
+    """None at all, and more than 64 bits hold; of variants also what no log would reach."""
+    design, terms = Design(order=3, case_weight=7), Terms.of(1, "0.01", person)
+    for model in (Fraction(1, 10**5), Fraction(10**9)):
+        _budget(model=model).check(terms, design)
+    for model, said in ((Fraction(10**20), "outside"), (Fraction(1, 10**24), "too small")):
+        with pytest.raises(InputError, match=said):
+            _budget(model=model).check(terms, design)
+    _budget(variants=Fraction(1, 10**4)).check(terms, design)
+    with pytest.raises(InputError, match="a variant would need more than"):
+        _budget(variants=Fraction(1, 10**12)).check(terms, design)
+    with pytest.raises(InputError, match="outside"):
+        _budget(variants=Fraction(10**20)).check(terms, design)
+
+
 def test_thresholds_that_a_release_says() -> None:
     """Those of the stages that select, and no others."""
     terms, design = Terms.of(1, "0.02"), Design(max_labels=2)
     found = _budget(variants=Fraction(2), labels=Fraction(3)).thresholds(terms, design)
     assert set(found) == {"label_threshold", "threshold"}
-    assert tail(2.0, found["threshold"] - 1) <= 0.01 < tail(2.0, found["threshold"] - 2)
+    rule = _budget(variants=Fraction(2)).frequent(terms)
+    assert found["threshold"] == zcdp.threshold(rule.scale, Fraction(1, 100))
+    assert rule.rho == zcdp.rho_of(Fraction(3), Fraction(1, 100)) * 2 / 3
     least = found["label_threshold"]
     assert 2 * tail(1.5, least - 1) <= 0.01 < 2 * tail(1.5, least - 2)
     assert _budget(variants=Fraction(2)).thresholds(terms, design) == {"threshold": found["threshold"]}
     assert _budget(labels=Fraction(3)).thresholds(terms, design) == {"label_threshold": least}
     assert _budget().thresholds(terms, design) == {}
     with pytest.raises(InputError, match="epsilon is too small"):
-        _budget(variants=Fraction(1, 10**6)).check(terms, design)
+        _budget(variants=Fraction(1, 10**12)).check(terms, design)
     with pytest.raises(InputError, match="epsilon is too small"):
-        Budget.of(Terms.of("1e-5", "0.02"), Design(activities=("a",)))
-
-
-def test_the_usual_order_goes_by_what_is_public() -> None:
-    """A hundredth of epsilon for each declared label, each once, is enough for two."""
-    assert synthetic.usual_order(Fraction(1, 10), tuple("abcdefghij")) == 2
-    assert synthetic.usual_order(Fraction(1, 10), tuple("abcdefghijk")) == 1
-    assert synthetic.usual_order(Fraction(1, 10), tuple("abcdefghija")) == 2
-    assert synthetic.usual_order(Fraction(1, 1000), None) == 2
-    assert synthetic.usual_order(Fraction(1), [str(label) for label in range(101)]) == 1
-    assert synthetic.usual_order(Fraction(1), [str(label) for label in range(100)]) == 2
+        Budget.of(Terms.of("1e-5", "1e-9"), Design(activities=("a",)))
 
 
 def test_declared_labels_are_the_alphabet() -> None:
@@ -273,19 +299,21 @@ def test_frequent_variants_come_in_the_order_of_their_labels() -> None:
     source = Silent()
     found = synthetic.frequent_variants(Table.of(log, "abc"), _budget(variants=Fraction(2)), terms, source)
     assert list(found.items()) == [((0, 1), least), ((2, 1), least + 3)]
-    assert source.asked == [(1.0, 3)]
+    budget = _budget(variants=Fraction(2))
+    assert source.asked == [(pytest.approx(2 / (2 * float(budget.rho("variants"))) ** 0.5), 3)]
     assert synthetic.frequent_variants(Table.of(log, "abc"), _budget(), terms, source) == {}
     assert len(source.asked) == 1
 
 
 def test_the_model_sees_the_cases_that_were_not_taken() -> None:
-    """Each level with an equal part of the model's epsilon."""
+    """Each level with an equal part of the model's rho."""
     source, design = Silent(), Design(activities=("a", "b"), order=2, case_weight=3)
     table = Table.of(_log(*["ab"] * 9, *["b"] * 4), "ab")
     budget = _budget(model=Fraction(10**6))
     first, second = synthetic.residual_model(table, {(0, 1): 9}, design, budget, Terms.of(1, "0.1", 2), source)
     assert first.cells.tolist() == [[0, 0, 0], [0, 0, 4 * contexts.UNIT], [0, 4 * contexts.UNIT, 0]]
-    assert [scale for scale, _ in source.asked] == [3 * contexts.UNIT * 2 / 500_000] * 2
+    each = float(budget.rho("model")) / 2
+    assert [scale for scale, _ in source.asked] == pytest.approx([3 * contexts.UNIT * 2 / (2 * each) ** 0.5] * 2)
     assert second.contexts.tolist() == [2 * 3 + 1]  # the start, then b
 
 
@@ -302,11 +330,11 @@ def _listed(
 
 
 def test_so_many_candidates_as_their_noise_allows() -> None:
-    """One for each scale of the noise that there are cases, frequent ones and those of the model; one at least, and no
-    more than the design says."""
-    scale = Fraction(4)  # 2 cases a person
+    """One for every two scales of the noise that there are cases, frequent ones and those of the model; one at least,
+    and no more than the design says."""
+    scale = Fraction(2)  # 2 cases a person
     weights = 2 / scale
-    assert len(_listed(weights, 1000, {})[0]) == 64 // 4
+    assert len(_listed(weights, 1000, {})[0]) == 64 // 4 - 1  # the cases that are fitted are a little below 64
     assert len(_listed(weights, 1000, {(0, 0, 0): 37})[0]) == 1 + (64 + 37) // 4
     assert len(_listed(weights, 9, {(0, 0, 0): 37})[0]) == 1 + 9
     assert len(_listed(Fraction(1, 1000), 1000, {})[0]) == 1
@@ -316,11 +344,11 @@ def test_candidates_are_listed_once_in_the_order_of_stages() -> None:
     """Frequent variants, then given traces, then those of the model; labels that only given ones have follow behind the
     alphabet, in order."""
     given = (("a", "z"), ("b", "a"), ("a", "y"), ("a", "z"))
-    listed, alphabet = _listed(Fraction(1, 2), 1000, {(1, 0): 5, (0, 0, 0): 7}, given)
+    listed, alphabet = _listed(Fraction(1), 1000, {(1, 0): 5, (0, 0, 0): 7}, given)
     assert alphabet == (*"abcdefgh", "y", "z")
     assert listed[:4] == [(1, 0), (0, 0, 0), (0, 9), (0, 8)]
     assert len(set(listed)) == len(listed)
-    assert len(listed) == 4 + (64 + 12) // 4
+    assert len(listed) == 4 + (64 + 12) // 4 - 1  # the cases that are fitted are a little below 64
     many = tuple(f"label {number}" for number in range(50))
     assert _listed(Fraction(1, 2), 1000, {}, (many,))[1] == (*"abcdefgh", *sorted(many))
 
@@ -436,7 +464,10 @@ def test_times_with_bounds_are_drawn() -> None:
     assert took.max() < edges[place]
     scales = [scale for scale, _ in source.asked]
     unit = 3 * contexts.UNIT * 2
-    assert scales == pytest.approx([2 / 7, unit / 15.75, unit / 15.75, 2 / 31.5, unit / 30], rel=1e-12)
+    budget = Budget.of(Terms.of(100, "0.1", 2), plan)
+    model = unit / (2 * float(budget.rho("model")) / 2) ** 0.5
+    variants = 2 / (2 * float(budget.rho("variants"))) ** 0.5
+    assert scales == pytest.approx([variants, model, model, 2 / 31.5, unit / 30], rel=1e-12)
     assert [size for scale, size in source.asked][-1] == len(edges)
 
 

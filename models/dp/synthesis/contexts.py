@@ -1,11 +1,16 @@
 """Stage 2, context model: how often each label, or the end, follows the last 1..k labels of a case.
 
 Level j holds the steps whose last j labels (the start of the case counts as one) are a given context. A case of l
-events takes l + 1 steps, the end included. Each step weighs min(1, B / (l + 1)) in units of 2^-16, rounded down, so a
-case adds at most B to a level however long it is, and c cases at most B c: discrete Laplace noise of scale B c /
-epsilon_j on every cell makes level j epsilon_j-DP, and the levels compose to their sum. *Every* cell of an opened
-context gets noise, also one that nobody fills. Which contexts a level opens is decided by the noisy counts of the
-level above, never by the cases.
+events takes l + 1 steps, the end included. Each step weighs min(1, B / n) in units of 2^-16, rounded down, where n is
+the L2 norm of the case's cells of level 1, each step as 1. A longer context only divides the steps of a cell among
+several, which makes no norm larger: a case changes each level by at most B in L2 however long it is, c cases by B c
+(triangle inequality). So discrete Gaussian noise of scale s on every cell makes a level (B c)^2 / (2 s^2)-zCDP
+(Canonne, Kamath and Steinke 2020, theorem 4), and the levels add up (Bun and Steinke 2016, lemma 2.3). *Every* cell of
+an opened context gets noise, also one that nobody fills. Which contexts a level opens is decided by the noisy counts of
+the level above, never by the cases.
+
+Why not Laplace noise: it asks for the sum of a case's steps, so each step of a case of l events weighs B / (l + 1), and
+with many different steps the norm is about its square root.
 
 After the noise: cells below `DROP` scales are 0; no cell exceeds that of its shorter context; a context is smoothed by
 the shorter one with the weight of `SMOOTH` scales. Traces are drawn from it until the end, at most to a public length.
@@ -13,20 +18,26 @@ the shorter one with the weight of `SMOOTH` scales. Traces are drawn from it unt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from models.dp.noise import Source, scale_for
+from models.dp.noise import Source
 from models.dp.synthesis.table import Variant
+from models.dp.zcdp import scale_of
 from models.errors import BoundError, InputError
 from models.eventlog import Ints
 
 UNIT = 1 << 16
 """Weights are whole multiples of 1 / UNIT, rounded down: a case never weighs more than B."""
+
+LAPLACE = 2.0**0.5
+"""Deviations of Laplace noise a scale: prices and least counts are in scales of it, whatever the noise is."""
 
 DROP = 1.5
 """Cells below so many scales of the noise count as 0: eight of nine of the empty ones. At 2 scales the rare steps of
@@ -44,7 +55,7 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class Level:
     """`contexts`: int64[C], sorted keys of the opened contexts; `cells`: int64[C, A + 1], noisy counts in units of
-    1 / UNIT, as drawn; `scale`: float64[C], of their noise, in the same unit."""
+    1 / UNIT, as drawn; `scale`: float64[C], of Laplace noise of the deviation that theirs has, in the same unit."""
 
     contexts: Ints
     cells: Ints
@@ -90,35 +101,58 @@ def case_weight(length: int, bound: int) -> int:
     return min(UNIT, UNIT * bound // (length + 1))
 
 
+def step_weights(variants: Sequence[Variant], labels: int, bound: int) -> Ints:
+    """int64[V]: weight of each step of a case, in units of 1 / UNIT: its cells of a level are `bound` together in L2 at
+    most."""
+    weights = [math.isqrt((bound * UNIT) ** 2 // _square(variant, labels)) for variant in variants]
+    return np.minimum(np.asarray(weights, dtype=np.int64), UNIT)
+
+
+def _square(variant: Variant, labels: int) -> int:
+    """Sum of squares of the cells of level 1 of one case, each step as 1."""
+    steps = Counter(zip((labels, *variant), (*variant, labels), strict=True))
+    return sum(number**2 for number in steps.values())
+
+
 def measure(
     variants: Sequence[Variant],
     counts: Ints,
     labels: int,
-    epsilons: Sequence[Fraction],
+    rhos: Sequence[Fraction],
     bound: int,
     draw: Source,
     cases_per_person: int = 1,
+    enough: Callable[[Level], bool] | None = None,
 ) -> list[Level]:
-    """Noisy levels 1 .. len(epsilons), level j with epsilons[j - 1]: (sum of epsilons)-DP, see the module's
-    docstring."""
-    if labels and (labels + 1) ** (len(epsilons) + 1) > np.iinfo(np.int64).max:
-        raise InputError(f"a context model of order {len(epsilons)} over {labels} labels does not fit: lower the order")
+    """Noisy levels 1 .. len(rhos), level j with rhos[j - 1]: (sum of rhos)-zCDP, see the module's docstring. Where the
+    noisy first level is not `enough` for longer contexts, their rhos go to a second measurement of it."""
+    if labels and (labels + 1) ** (len(rhos) + 1) > np.iinfo(np.int64).max:
+        raise InputError(f"a context model of order {len(rhos)} over {labels} labels does not fit: lower the order")
     steps = Steps.of(variants, labels)
-    each = np.asarray([case_weight(len(variant), bound) for variant in variants], dtype=np.int64) * counts
-    weights = each[steps.variant]
+    weights = (step_weights(variants, labels, bound) * counts)[steps.variant]
     opened = np.arange(labels + 1, dtype=np.int64)
     levels: list[Level] = []
-    for order, epsilon in enumerate(epsilons, start=1):
+    for order, rho in enumerate(rhos, start=1):
         if len(opened) * (labels + 1) > MOST_CELLS:
             raise BoundError(
                 f"level {order} of the context model has {len(opened) * (labels + 1)} cells: too many labels"
             )
-        scale = scale_for(bound * UNIT * cases_per_person, epsilon)
+        scale = scale_of(rho, bound * UNIT * cases_per_person)
         cells = true_cells(steps, weights, opened, order)
-        cells += draw.laplace(scale, cells.size).reshape(cells.shape)
-        levels.append(Level(opened, cells, np.full(len(opened), scale)))
+        cells += draw.gaussian(scale, cells.size).reshape(cells.shape)
+        levels.append(Level(opened, cells, np.full(len(opened), scale / LAPLACE)))
+        if order == 1 and len(rhos) > 1 and enough is not None and not enough(levels[0]):
+            again = measure(variants, counts, labels, [sum(rhos[1:])], bound, draw, cases_per_person)
+            return [_together(levels[0], again[0], rhos)]
         opened = _next_contexts(levels, labels)
     return levels
+
+
+def _together(one: Level, other: Level, rhos: Sequence[Fraction]) -> Level:
+    """Two measurements of one level, weighted by the rho of each: the noise is that of both rhos at once."""
+    part = float(rhos[0] / sum(rhos))
+    cells = np.rint(part * one.cells + (1 - part) * other.cells).astype(np.int64)
+    return Level(one.contexts, cells, one.scale * part**0.5)
 
 
 def true_cells(steps: Steps, weights: Ints, opened: Ints, order: int) -> Ints:
@@ -222,11 +256,12 @@ class Model:
         return best
 
 
-def cases(level: Level, drawn: Mapping[Variant, int], labels: int, bound: int) -> float:
-    """How many cases the first level saw, estimated from its noisy cells: what begins weighs as the drawn traces do."""
+def cases(level: Level, drawn: Mapping[Variant, int], labels: int, weights: Ints) -> float:
+    """How many cases the first level saw, estimated from its noisy cells: what begins weighs as the drawn traces do
+    (`weights`: int64[D], in their order)."""
     begun = max(float(level.cells[labels].sum()), 0.0)
-    weight = sum(case_weight(len(variant), bound) * n for variant, n in drawn.items()) / sum(drawn.values())
-    return begun / weight
+    each = np.asarray(list(drawn.values()), dtype=np.int64)
+    return begun / float(weights @ each / each.sum())
 
 
 def _longer(keys: Ints, label: Ints, radix: int) -> Ints:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.dp.noise import Source
-from models.dp.synthesis.contexts import UNIT, Level, Steps, case_weight
+from models.dp.synthesis.contexts import LAPLACE, UNIT, Level, Steps, step_weights
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant
 from models.eventlog import Ints
@@ -70,7 +70,7 @@ def follows(near: Spread, level: Level, labels: int, bound: int, known: Mapping[
     noisy = level.cells.astype(np.float64).ravel() / UNIT
     if known:
         noisy += _steps(list(known), labels, bound) @ np.asarray(list(known.values()), dtype=np.float64)
-    deviation = np.repeat(level.scale, labels + 1) / UNIT * np.sqrt(2.0)
+    deviation = np.repeat(level.scale, labels + 1) / UNIT * LAPLACE
     of = _steps(near.traces, labels, bound)
     taken = np.unique(of.nonzero()[0])
     return Cells(of[taken], noisy[taken], deviation[taken])
@@ -82,16 +82,17 @@ def nearby(near: Spread, counts: Ints, scale: Floats) -> Cells:
 
     place = np.arange(len(near.traces))
     of = csr_array((np.ones(len(place)), (near.cell, place)), shape=(len(counts), len(place)))
-    return Cells(of, counts.astype(np.float64), scale * np.sqrt(2.0))
+    return Cells(of, counts.astype(np.float64), scale * LAPLACE)
 
 
 def _steps(traces: Sequence[Variant], labels: int, bound: int) -> csr_array:
     """[(A + 1)^2, traces]: weight of each step in a case of each trace; none of a trace with labels beyond A."""
     from scipy.sparse import csr_array
 
-    steps = Steps.of([trace if max(trace, default=0) < labels else () for trace in traces], labels)
-    units = [case_weight(len(trace), bound) * (max(trace, default=0) < labels) for trace in traces]
-    weights = np.asarray(units, dtype=np.float64) / UNIT
+    known = [max(trace, default=0) < labels for trace in traces]
+    seen = [trace if there else () for trace, there in zip(traces, known, strict=True)]
+    steps = Steps.of(seen, labels)
+    weights = step_weights(seen, labels, bound) * np.asarray(known, dtype=np.int64) / UNIT
     place = steps.before * (labels + 1) + steps.after
     return csr_array((weights[steps.variant], (place, steps.variant)), shape=((labels + 1) ** 2, len(traces)))
 

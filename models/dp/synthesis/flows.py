@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from models.dp.synthesis.contexts import Level
+from models.dp.synthesis.contexts import LAPLACE, Level
 
 MOST_STEPS = 1_000
 """Of the solver; a hundred are enough for logs of 30 labels."""
@@ -37,6 +37,11 @@ def balanced(level: Level, price: float | None = None) -> Level:
     each = np.log(len(level.contexts)) / 2 if price is None else price
     cells = circulation(level.cells - each * level.scale[:, None])
     return Level(level.contexts, np.rint(cells).astype(np.int64), np.zeros(len(level.scale)))
+
+
+def thinned(level: Level) -> Level:
+    """`balanced` of a level with Gaussian noise: the price is ln(A + 1) / 2 of its deviations."""
+    return balanced(level, LAPLACE * np.log(len(level.contexts)) / 2)
 
 
 def circulation(wanted: Floats) -> Floats:

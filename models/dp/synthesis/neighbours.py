@@ -28,11 +28,12 @@ from models.dp.noise import Source, secure
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels, times
 from models.dp.synthesis.table import Table
+from models.dp.zcdp import rho_of
 from models.eventlog import EventLog, Ints
 
 NAMES = ("A", "B", "C")
 LONG = 400
-"""Events of the longest trace: a hundred times what its weights may add up to."""
+"""Events of the longest trace: its cells are a hundred times what they may be together in L2."""
 
 COMMON = 200
 """Cases of everybody else."""
@@ -61,7 +62,7 @@ def stage_pairs(
         "variants": (_Variants(epsilon, delta, source), _log(), _log("AC"), Charge(epsilon, delta)),
         "counts": (_Variants(epsilon, delta, source), _log(), _log("AB"), Charge(epsilon, delta)),
         "taken": _taken(epsilon, delta, source),
-        "model": (_Cells(epsilon, source), _log(), _log("AC" * (LONG // 2)), Charge(epsilon)),
+        "model": (_Cells(epsilon, delta, source), _log(), _log("AC" * (LONG // 2)), Charge(epsilon, delta)),
         "weights": (_Weights(epsilon, source), _log(), _log("CC"), Charge(epsilon)),
         "nearest": (_Weights(epsilon, source), _log(), _log("ABA"), Charge(epsilon)),
         "times": (_Times(epsilon, source), _log(), _log("AB", 29 * DAY), Charge(epsilon)),
@@ -127,12 +128,11 @@ class _Variants:
     draw: Source
 
     def __call__(self, log: EventLog) -> Events:
-        table = Table.of(log, NAMES)
-        for variant, count in synthetic.frequent_variants(
-            table, _budget(variants=self.epsilon, delta=self.delta), _terms(self.epsilon, self.delta), self.draw
-        ).items():
+        table, terms = Table.of(log, NAMES), _terms(self.epsilon, self.delta)
+        budget = _budget(variants=self.epsilon, delta=self.delta)
+        for variant, count in synthetic.frequent_variants(table, budget, terms, self.draw).items():
             yield "variant", variant
-            yield from _buckets(variant, count, float(1 / self.epsilon), COMMON)
+            yield from _buckets(variant, count, budget.frequent(terms).scale, COMMON)
 
 
 def _taken(
@@ -161,12 +161,13 @@ def _taken(
 @dataclass(frozen=True, slots=True)
 class _Cells:
     epsilon: Fraction
+    delta: Fraction
     draw: Source
-    bound: int = 4
+    bound: int = 3
 
     def __call__(self, log: EventLog) -> Events:
         table = Table.of(log, NAMES)
-        each = [self.epsilon / 2] * 2
+        each = [rho_of(self.epsilon, self.delta) / 2] * 2
         first, second = contexts.measure(table.variants, table.counts, len(NAMES), each, self.bound, self.draw)
         for before, after in ((0, 2), (2, 0), (2, 3)):  # A then C, C then A, C then the end
             yield from _buckets((before, after), int(first.cells[before, after]), float(first.scale[0]))
@@ -210,5 +211,7 @@ def _terms(epsilon: Fraction, delta: Fraction) -> Terms:
 def _budget(
     *, variants: Fraction = Fraction(0), model: Fraction = Fraction(0), delta: Fraction = Fraction(0)
 ) -> synthetic.Budget:
-    none = Fraction(0)
-    return synthetic.Budget(none, variants, model, none, none, none, delta)
+    """All of delta: half for the threshold and half for the conversion of rho, or all of it for the conversion."""
+    none, selects = Fraction(0), 1 if variants else 0
+    each = delta / (1 + selects)
+    return synthetic.Budget(none, variants, model, none, none, none, each * selects, each)

@@ -49,11 +49,12 @@ class DpSynthetic(Mechanism):
     shares: dict[str, Exact] | None = None
     """of epsilon, adding up to 1: `{ labels, variants, model, weights, times }`. By default a fifth for labels and
     three tenths for times where these stages run; of the rest a tenth for variants, and half of what is left each for
-    the model and the weights"""
+    the model and the weights; below epsilon .5 of the rest .05 for variants, .75 for the model, .2 for the weights"""
     order: int | None = Field(default=None, ge=1)
-    """labels of a case that say what follows. By default 2, and 1 where epsilon is less than a hundredth for each
-    declared activity"""
-    case_weight: int = Field(default=4, ge=1)
+    """labels of a case that say what follows, at most: by default 2. A release goes no further than 1 where the noisy
+    counts of single labels are too weak. With `accumulate` the default is 1 where epsilon is less than a hundredth for
+    each declared activity"""
+    case_weight: int = Field(default=3, ge=1)
     """the most that one case adds to a level of the model: steps of longer cases weigh less"""
     traces: int = Field(default=1_000, ge=1)
     """traces of the model that cases are counted for, each case for the nearest one"""
@@ -103,7 +104,7 @@ class DpSynthetic(Mechanism):
         return synthetic.Design(
             activities=self.activities,
             max_labels=self.max_labels,
-            order=self.order or synthetic.usual_order(self.epsilon, self.activities),
+            order=self.order or 2,
             case_weight=self.case_weight,
             candidates=self.traces,
             max_length=self.max_length,
@@ -166,6 +167,8 @@ class DpSynthetic(Mechanism):
     def series_design(self) -> synthetic.Design:
         """The design where releases add up: nothing is selected, unless shares say so (which is then refused)."""
         design = self.design()
+        if self.order is None:
+            design = replace(design, order=series.usual_order(self.epsilon, self.activities))
         if design.shares is None:
             design = replace(design, shares=synthetic.Shares.adding_up(times=design.bounds is not None))
         return design
@@ -182,7 +185,8 @@ class DpSynthetic(Mechanism):
 
     def _public(self, design: synthetic.Design) -> dict[str, Any]:
         """What the manifest says beside the parameters: nothing of it is read off the data."""
-        shares = {stage: float(getattr(design.split, stage)) for stage in synthetic.STAGES}
+        split = design.split(self.epsilon)
+        shares = {stage: float(getattr(split, stage)) for stage in synthetic.STAGES}
         said: dict[str, Any] = {"synthetic": True, "shares_used": shares, "order_used": design.order}
         said |= synthetic.Budget.of(self.terms(), design).thresholds(self.terms(), design)
         if self.candidates is not None:

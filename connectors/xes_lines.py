@@ -39,6 +39,9 @@ _TAIL = re.compile(rb"[ \t]*</trace>\n[ \t]*</log>\n?")
 _MANY = 1 << 14
 """Events from which on at least as many must be alike as are not: else the general way is as quick."""
 
+_MOST_KEPT = 1 << 26
+"""Bytes of distinct events that are held."""
+
 
 class _OtherLayoutError(ValueError):
     """The file is not laid out so."""
@@ -93,7 +96,8 @@ class _Lines:
         data, prefix, suffix = (np.frombuffer(text, dtype=np.uint8) for text in (piece, self.prefix, self.suffix))
         events = int(scan(data, prefix, suffix, self.bodies, found))
         known, many = int(self.bodies.known[0]), self.to.events + events
-        if events == OTHER or (many > _MANY and 2 * known > many):
+        kept = int(self.bodies.begin[known])
+        if events == OTHER or (many > _MANY and 2 * known > many) or kept > _MOST_KEPT:
             raise _OtherLayoutError
         head = found.head[:events]
         for event in np.flatnonzero(head[:, 1] > head[:, 0]).tolist():

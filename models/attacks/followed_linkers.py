@@ -14,22 +14,26 @@ are one whichever linker is looked at, if they stand first (`evident`); any othe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from models.attacks import flows
 from models.attacks.against import Against, Known, Together
 from models.attacks.correspondence import Audit
 from models.attacks.flows import Scratch
-from models.attacks.linkability import LEAST
+from models.attacks.linkability import LEAST, SUBSEQUENCE, Bytes
 from models.attacks.linker import BaseLinker, Obstacle, base_linkers
 from models.attacks.links import LOGGED, RECORDS, ROW1, ROW2, Linker, copied, no_links, shift
 from models.attacks.outcome import Minimum, Result, unlinkable
 from models.attacks.pairs import Pair
 from models.compiled import kernel
-from models.eventlog import Ints
+from models.eventlog import Codes, Ints
+
+Forward = tuple[Ints, Codes, Bytes]
+"""Links by earlier rows, as `linkability.Edges.forward`."""
 
 BLOCK = 16
 """Earlier releases that are numbered together: each search passes by the classes of all, each numbering takes a while.
@@ -38,13 +42,25 @@ Between 8 and 32 the cuts of BPIC 2012 cost the same."""
 
 @dataclass
 class FollowedLinker:
-    """A linker for one n. `count`: records of each earlier row that it places; `excess`: those that find no place."""
+    """A linker for one n. `count`: records of each earlier row that it places; `excess`: those that find no place;
+    `forward`: the links that are open to it, `inside`: of these, the subsequence pairs."""
 
     n: int
     together: Together
     linker: Linker
     count: Ints
     excess: Ints
+    forward: Forward = field(init=False)
+    inside: Forward = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._open()
+
+    def _open(self) -> None:
+        """Pass over the links that only a larger n opens once, and not in each search."""
+        start, later, least = self.together.linkable.forward
+        self.forward = _kept((start, later, least), (least & LEAST) <= self.n)
+        self.inside = _kept(self.forward, (self.forward[2] & SUBSEQUENCE) != 0) if self.n > 0 else self.forward
 
     @classmethod
     def each(cls, given: Pair, together: Together, ns: Sequence[int], records: int) -> Iterator[FollowedLinker]:
@@ -64,13 +80,13 @@ class FollowedLinker:
         next."""
         if together is not self.together:
             self._renumber(together)
-        count, forward = given.earlier.count, together.linkable.forward
+        count, forward = given.earlier.count, self.forward
         _give_back(self.linker, self.count, count, self.excess)
         scratch.excess[:] = np.maximum(count - self.count, 0)
         _link_equal(self.linker, forward, given.earlier.linked, given.later.linked, scratch.excess)
         nowhere = np.zeros(1, dtype=np.bool_)
         if self.n > 0:  # without removed events all links are subsequence pairs
-            flows.place_all(self.linker, forward, self.n, 1, nowhere, nowhere, scratch)
+            flows.place_all(self.linker, self.inside, self.n, 1, nowhere, nowhere, scratch)
         scratch.excess[:] += self.excess
         left = int(flows.place_all(self.linker, forward, self.n, 0, nowhere, nowhere, scratch))
         self.count, self.excess = count, scratch.excess.copy()
@@ -79,6 +95,7 @@ class FollowedLinker:
     def _renumber(self, now: Together) -> None:
         """Go on among other record classes."""
         before, self.together = self.together.keys, now
+        self._open()
         stay = np.flatnonzero(np.isin(before, now.keys))
         place = np.full(len(before), -1, dtype=np.int64)
         place[stay] = np.searchsorted(now.keys, before[stay])
@@ -88,6 +105,13 @@ class FollowedLinker:
         used = self.linker.pairs[:, RECORDS] > 0
         self.linker.pairs[used, ROW1] = place[self.linker.pairs[used, ROW1]]
         self.count, self.excess, self.linker = count, excess, self.linker._replace(head1=head1)
+
+
+def _kept(forward: Forward, chosen: npt.NDArray[np.bool_]) -> Forward:
+    """Some of the links, in their order."""
+    start, later, least = forward
+    begin = np.concatenate(([0], np.cumsum(chosen))).astype(np.int64)
+    return begin[start], later[chosen], least[chosen]
 
 
 @kernel

@@ -207,7 +207,7 @@ def _between(data, at, place, letter):  # type: ignore[no-untyped-def]
 @part
 def _digits(data, at, count):  # type: ignore[no-untyped-def]
     """A whole number; -1 where it is none."""
-    number = 0
+    number = np.int64(0)
     for k in range(count):
         digit = np.int64(data[at + k]) - 48
         if digit < 0 or digit > 9:

@@ -142,7 +142,8 @@ def measure(
         cells += draw.gaussian(scale, cells.size).reshape(cells.shape)
         levels.append(Level(opened, cells, np.full(len(opened), scale / LAPLACE)))
         if order == 1 and len(rhos) > 1 and enough is not None and not enough(levels[0]):
-            again = measure(variants, counts, labels, [sum(rhos[1:])], bound, draw, cases_per_person)
+            rest = sum(rhos[1:], start=Fraction(0))
+            again = measure(variants, counts, labels, [rest], bound, draw, cases_per_person)
             return [_together(levels[0], again[0], rhos)]
         opened = _next_contexts(levels, labels)
     return levels

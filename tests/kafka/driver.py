@@ -220,7 +220,9 @@ def obey(role: str, config: Path, output: Path, folder: Path) -> int:
 
 def main(role: str, config: str, output: str, fault: str = "") -> int:
     from stream.daemon import logs, roles
+    from stream.runtime.freed_memory import give_back
 
+    give_back()  # as the command does
     if clock := os.environ.get("TEST_CLOCK"):
         set_clock(clock)
     logs.configure()

@@ -209,7 +209,7 @@ def _digits(data, at, count):  # type: ignore[no-untyped-def]
     """A whole number; -1 where it is none."""
     number = np.int64(0)
     for k in range(count):
-        digit = np.int64(data[at + k]) - 48
+        digit: Any = np.int64(data[at + k]) - 48
         if digit < 0 or digit > 9:
             return -1
         number = number * 10 + digit

@@ -50,11 +50,14 @@ def log_of(
     """The rows of a table as cases in order of first appearance, each in time order. InputError for a `case:` attribute
     with two values in one case."""
     order = _order(owner, time)
-    starts = np.concatenate(([0], np.cumsum(np.bincount(owner.codes, minlength=len(owner.values))))).astype(np.int64)
+    if order is None:
+        starts = np.searchsorted(owner.codes, np.arange(len(owner.values) + 1, dtype=np.int32))
+    else:
+        starts = np.concatenate(([0], np.cumsum(np.bincount(owner.codes, minlength=len(owner.values)))))
     by_event = {name: _taken(column, order) for name, column in attributes.items() if not name.startswith(CASE_PREFIX)}
     return EventLog(
         tuple(owner.values),
-        starts,
+        starts.astype(np.int64, copy=False),
         _taken(activity, order),
         time if order is None else time[order],
         Column(np.full(len(time), MISSING, dtype=np.int32), ()) if resource is None else _taken(resource, order),

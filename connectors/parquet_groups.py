@@ -81,6 +81,7 @@ def _columns(file: Any, time: str, texts: list[str]) -> tuple[Ints | None, dict[
             for chunk in part.column(name).chunks:
                 one.add(chunk)
     found = np.concatenate(moments)
+    moments.clear()
     return (found if _known(found) else None), {name: one.column() for name, one in coded.items()}
 
 
@@ -113,5 +114,7 @@ class _Coded:
         self._codes.append(recode[rows])
 
     def column(self) -> Column:
-        """All rows."""
-        return Column(np.concatenate(self._codes), tuple(self._known))
+        """All rows. Asked once: the parts are let go, so that no second copy of all columns is there."""
+        codes = np.concatenate(self._codes)
+        self._codes.clear()
+        return Column(codes, tuple(self._known))

@@ -101,6 +101,11 @@ def case_weight(length: int, bound: int) -> int:
     return min(UNIT, UNIT * bound // (length + 1))
 
 
+def case_weights(variants: Sequence[Variant], labels: int, bound: int) -> Ints:
+    """int64[V]: `case_weight` of each: what a series measures, with Laplace noise."""
+    return np.asarray([case_weight(len(variant), bound) for variant in variants], dtype=np.int64)
+
+
 def step_weights(variants: Sequence[Variant], labels: int, bound: int) -> Ints:
     """int64[V]: weight of each step of a case, in units of 1 / UNIT: its cells of a level are `bound` together in L2 at
     most."""

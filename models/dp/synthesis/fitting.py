@@ -14,7 +14,7 @@ What is NOT guaranteed: that the true cases have the least sum, or that it is re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,14 +64,21 @@ def fit(near: Spread, cells: Sequence[Cells], draw: Source) -> list[tuple[Varian
     return near.whole(fitted(near.cases, cells), draw) if near.traces else []
 
 
-def follows(near: Spread, level: Level, labels: int, bound: int, known: Mapping[Variant, int] | None = None) -> Cells:
+Weigh = Callable[[Sequence[Variant], int, int], Ints]
+"""From traces, the number of labels and the bound to the weight of each step of a case, as the level was measured."""
+
+
+def follows(
+    near: Spread, level: Level, labels: int, bound: int, known: Mapping[Variant, int] | None = None,
+    weigh: Weigh = step_weights,
+) -> Cells:  # fmt: skip
     """The first level, with the cases of the frequent variants, which the model did not see, by their noisy counts; of
     it the cells that some trace has."""
     noisy = level.cells.astype(np.float64).ravel() / UNIT
     if known:
-        noisy += _steps(list(known), labels, bound) @ np.asarray(list(known.values()), dtype=np.float64)
+        noisy += _steps(list(known), labels, bound, weigh) @ np.asarray(list(known.values()), dtype=np.float64)
     deviation = np.repeat(level.scale, labels + 1) / UNIT * LAPLACE
-    of = _steps(near.traces, labels, bound)
+    of = _steps(near.traces, labels, bound, weigh)
     taken = np.unique(of.nonzero()[0])
     return Cells(of[taken], noisy[taken], deviation[taken])
 
@@ -85,14 +92,14 @@ def nearby(near: Spread, counts: Ints, scale: Floats) -> Cells:
     return Cells(of, counts.astype(np.float64), scale * LAPLACE)
 
 
-def _steps(traces: Sequence[Variant], labels: int, bound: int) -> csr_array:
+def _steps(traces: Sequence[Variant], labels: int, bound: int, weigh: Weigh) -> csr_array:
     """[(A + 1)^2, traces]: weight of each step in a case of each trace; none of a trace with labels beyond A."""
     from scipy.sparse import csr_array
 
     known = [max(trace, default=0) < labels for trace in traces]
     seen = [trace if there else () for trace, there in zip(traces, known, strict=True)]
     steps = Steps.of(seen, labels)
-    weights = step_weights(seen, labels, bound) * np.asarray(known, dtype=np.int64) / UNIT
+    weights = weigh(seen, labels, bound) * np.asarray(known, dtype=np.int64) / UNIT
     place = steps.before * (labels + 1) + steps.after
     return csr_array((weights[steps.variant], (place, steps.variant)), shape=((labels + 1) ** 2, len(traces)))
 

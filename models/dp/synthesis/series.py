@@ -12,8 +12,9 @@ window seldom pass a threshold. Each release goes on from what all before it mad
   does not rise above its noise is given up, and others take its place (`_refill`). It reads noisy counts alone.
 
 Released are, of the same candidates, the counts of this release, and those of all so far; cells below some scales of
-their noise are dropped. In the accumulated log half of a cell's cases are
-the candidate, the others drawn traces that are nearest to it (`spreading`). Times (4) leave with the release only.
+their noise are dropped. In the accumulated log half of a cell's cases are the candidate, the others drawn traces that
+are nearest to it (`spreading`), and all are fitted to the first level over all releases (`fitting`). Times (4) leave
+with the release only.
 
 What is NOT guaranteed: more than of one release. The operator's state holds true counts of open nodes of a tree.
 """
@@ -34,6 +35,7 @@ from models.dp.series import Accumulated, told
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal
 from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.contexts import UNIT, Level, Model, Steps
+from models.dp.synthesis.fitting import fit, follows, nearby
 from models.dp.synthesis.flows import balanced
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Table, Variant, only
@@ -157,8 +159,7 @@ class _Series:
     def measure(self, table: Table, number: int, draw: Source) -> None:
         """Stage 2: the cells of this release, level after level; a level opens by what the one above says by then."""
         steps = Steps.of(table.variants, self.labels)
-        each = [contexts.case_weight(len(variant), self.design.case_weight) for variant in table.variants]
-        weights = np.asarray(each, dtype=np.int64) * table.counts
+        weights = contexts.case_weights(table.variants, self.labels, self.design.case_weight) * table.counts
         of_step = weights[steps.variant]
         for order in range(1, self.design.order + 1):
             self._open(order, draw)
@@ -206,8 +207,8 @@ class _Series:
         fitted = [balanced(levels[0]), *levels[1:]]
         drawn = Model.of(fitted, self.labels, DROP).sample(self.design.sample, self.design.max_length, draw)
         self.drawn = drawn
-        each = [contexts.case_weight(len(trace), self.design.case_weight) for trace in drawn]
-        cases = contexts.cases(levels[0], drawn, self.labels, np.asarray(each, dtype=np.int64))
+        weights = contexts.case_weights(list(drawn), self.labels, self.design.case_weight)
+        cases = contexts.cases(levels[0], drawn, self.labels, weights)
         scale = self.weights.scale * math.sqrt(sum(self.weights.nodes) + 1)
         most = min(self.design.candidates, max(int(cases / (CASES_A_CELL * scale)), 1))
         fresh = [trace for trace in given if trace not in set(self.traces)]
@@ -226,13 +227,20 @@ class _Series:
     def accumulated(self, draw: Source) -> tuple[EventLog | None, dict[str, Any]]:
         """The log over all releases so far, and what is said of it."""
         counts = self.weights
-        near = Spread.of(_rows(self.traces, counts.total, counts.draws, counts.scale), self.traces, self.drawn, draw)
-        shown = near.whole(near.cases, draw)
+        shown = self._fitted(_rows(self.traces, counts.total, counts.draws, counts.scale), draw)
         said = told(counts.shape, counts, sum(counts.nodes))
         if _events(shown) > MAX_EVENTS:
             return None, {**said, "status": "too large"}
         rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]
         return assembled(self.alphabet, [variant for variant, _ in shown], rows, draw), {**said, "status": "ok"}
+
+    def _fitted(self, cells: list[tuple[Variant, int]], draw: Source) -> list[tuple[Variant, int]]:
+        """The cases of some cells, spread over drawn traces and fitted to the first level over all releases too."""
+        near, known = Spread.of(cells, self.traces, self.drawn, draw), dict(cells)
+        counts = np.asarray([known.get(trace, 0) for trace in self.traces], dtype=np.int64)
+        noise = self.weights.scale * np.sqrt(self.weights.draws)
+        follow = follows(near, self._level(1), self.labels, self.design.case_weight, weigh=contexts.case_weights)
+        return fit(near, [nearby(near, counts, noise), follow], draw)
 
     def state(self) -> dict[str, Any]:
         """JSON-able."""

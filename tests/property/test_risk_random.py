@@ -153,3 +153,19 @@ def test_dense_items_agree_with_brute_force() -> None:
     expected = [unique(case, counters[case], counters, [None] * 200) for case in range(200)]
     assert index.unique(log.lengths, rng).tolist() == expected
     assert 0 < sum(expected) < 200
+
+
+@settings(max_examples=100, deadline=None)
+@given(CASES, st.booleans(), st.integers(1, 5))
+def test_rows_that_are_coded_by_the_block_are_the_same_points(
+    cases: list[tuple[str, str | None]], joint: bool, block: int
+) -> None:
+    """Codes may be others; which cases are unique is not."""
+    log, seen = _log(cases), View(("activity", "time"), ("S",))
+    whole = TraceIndex.build(log, seen, joint=joint)
+    with mock.patch("models.risk.points.BLOCK", block):
+        parts = TraceIndex.build(log, seen, joint=joint)
+    half = (log.lengths + 1) // 2
+    for take in (log.lengths, half):
+        same = [each.unique(take, np.random.default_rng(7)).tolist() for each in (whole, parts)]
+        assert same[0] == same[1]

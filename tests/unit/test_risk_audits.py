@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from models.eventlog import EventLog
+from stream.release.audits import risk
 from stream.release.audits.risk import Risk
 from stream.release.audits.utility import Utility
 from stream.release.contract import Applicability, AuditContext, Build, Exposure
@@ -70,6 +71,18 @@ def test_the_sources_index_is_handed_on_and_follows_the_growth() -> None:
     second = _context(_source(5), earlier=(first.candidate,))
     found = Risk().measure(second, {})
     assert [second.candidate.cache[key] for key in second.candidate.cache] == handed
+    assert found == Risk().measure(_context(_source(5)), {})
+
+
+def test_of_a_large_log_no_index_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The release that grows beyond the bound gives up the index of the one before; its figures are a fresh one's."""
+    first = _context(_source(3))
+    Risk().measure(first, {})
+    assert first.candidate.cache
+    monkeypatch.setattr(risk, "FOLLOWED", _source(3).n_events)
+    second = _context(_source(5), earlier=(first.candidate,))
+    found = Risk().measure(second, {})
+    assert (first.candidate.cache, second.candidate.cache) == ({}, {})
     assert found == Risk().measure(_context(_source(5)), {})
 
 

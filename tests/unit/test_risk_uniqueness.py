@@ -213,3 +213,15 @@ def test_an_update_touches_only_what_changed() -> None:
     index = TraceIndex.build(log.select_cases(np.arange(2)), View(("activity",)))
     assert index.update(log) == 1
     assert index.update(log) == 0
+
+
+def test_a_final_index_follows_no_other_log() -> None:
+    """It answers as any other, keeps nothing of what an update would be compared with, and says so."""
+    log = EventLog.from_traces([("ab", None), ("abc", None), ("b", None)])
+    seen = View(("activity",))
+    one, other = TraceIndex.build(log, seen, final=True), TraceIndex.build(log, seen)
+    answers = [index.unique(log.lengths, np.random.default_rng(0)).tolist() for index in (one, other)]
+    assert answers[0] == answers[1]
+    assert (one._raw, one._raw_cases) == ([], [])
+    with pytest.raises(ValueError, match="final"):
+        one.update(log)

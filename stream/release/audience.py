@@ -10,6 +10,7 @@ such publication is a series of its own.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from models.errors import RefusedError
@@ -48,6 +49,7 @@ class Audience:
     def append(self, record: Record, seal: SealEntry, build: Build | None = None) -> None:
         """The release that was sealed last; what its mechanism left is in `build`, or read when it is asked for."""
         self.seals[record.key] = seal
+        record.stands(record.audit, variants.Kept(self._file(record.key)))
         if build is not None:
             self._memory = record.key, build.memory
         self.earlier.append(record)
@@ -87,10 +89,13 @@ class Audience:
         folder = self.folder.release(*key)
         if self.mirror is not None and not folder.exists():  # of a publication that is configured no more
             self.mirror.bring(*key, seal.body.operator, self.folder)
-        record = variants.read(folder / "variants.parquet")
+        record = variants.read(self._file(key))
         record.publication = key[0]
-        record.audit = self.audit_of(key)
+        record.stands(self.audit_of(key), variants.Kept(self._file(key)))
         return record
+
+    def _file(self, key: Key) -> Path:
+        return self.folder.release(*key) / "variants.parquet"
 
 
 def _standing(entries: Iterable[Entry], name: str | None, members: Collection[str]) -> dict[Key, SealEntry]:

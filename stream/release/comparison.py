@@ -60,8 +60,11 @@ class Comparison:
         cap: int,
         known: Callable[[Any], Any] | None = None,
         taxonomy: Mapping[Any, Any] | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
-        """`cap`: the largest n; `known`, `taxonomy`: see `models.attacks.pairs.pair`."""
+        """`cap`: the largest n; `known`, `taxonomy`: see `models.attacks.pairs.pair`. `alone`: nobody else looks at the
+        earlier releases. What they showed is known by number then, and the logs of all but the last leave memory."""
         self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
         self.known, self.taxonomy = known, taxonomy
         for one in earlier:
@@ -70,6 +73,8 @@ class Comparison:
         numbering = _numbering(earlier)
         for record in (*earlier, candidate):
             _number(numbering, record)
+        for one in self.earlier[:-1] if alone else ():
+            one.rest()
         candidate.cache[NUMBERING] = numbering
         self.numbering = numbering
         self.against: Against | None = None
@@ -258,7 +263,7 @@ def _numbered(numbering: Numbering, record: Record) -> Numbered | None:
 
 def _number(numbering: Numbering, record: Record) -> None:
     if _numbered(numbering, record) is None:
-        record.cache[NUMBERED] = (numbering, numbering.number(simple(record), record.log.case_ids))
+        record.cache[NUMBERED] = (numbering, numbering.number(simple(record), record.case_ids))
 
 
 def _known(record: Record) -> Known:

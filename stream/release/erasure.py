@@ -61,7 +61,7 @@ def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> ErasureReport:
     out: dict[str, list[int]] = {name: [] for name in service.pipelines}
     for audience in service.audiences:
         for record in audience.earlier:
-            if not names.isdisjoint(record.log.case_ids):
+            if not names.isdisjoint(record.case_ids):
                 out.setdefault(record.publication, []).append(record.sequence)
     stones = tuple(digest(case).hex() for case in cases)
     for name, releases in out.items():
@@ -98,7 +98,7 @@ def finish(service: Releases) -> None:
     for former in _former(service) if gone else ():
         _reject_former(former)
     for audience in service.audiences if gone else ():
-        held = [{case for case in record.log.case_ids if case and digest(case) in gone} for record in audience.earlier]
+        held = [{case for case in record.case_ids if case and digest(case) in gone} for record in audience.earlier]
         known = set().union(*held)
         if known:
             # All memories before any variants, which say what there is to forget: the memory of one release may name
@@ -149,7 +149,7 @@ def _reject_former(former: _Former) -> None:
 
 def _rewritten(service: Releases, record: Record, cases: set[str]) -> Record:
     rest = variants.without_cases(record, cases)
-    rest.audit = record.audit
     path = service.folder.release(*record.key) / "variants.parquet"
     replace_with(service.folder.ops, path, partial(variants.write, record=rest))
+    rest.stands(record.audit, variants.Kept(path))
     return rest

@@ -89,9 +89,9 @@ def _of(
     cases_of = np.asarray([sources[name] for name in log.case_ids], dtype=np.int64)
     held = [name for name in exposure.linked if name in candidate.log.case_attributes]
     own = {name: candidate.log.case_values(name).take(cases_of) for name in held}
-    broken = mechanism.broken(replace(candidate, log=log.with_columns(case=own, event={}), cache={}), exposure)
+    broken = mechanism.broken(candidate.showing(log.with_columns(case=own, event={})), exposure)
     broken += _released_values(log, build, candidate, mechanism, exposure)
-    if broken and build.weakened and broken == mechanism.broken(replace(candidate, cache={}), exposure):
+    if broken and build.weakened and broken == mechanism.broken(candidate.showing(candidate.log), exposure):
         return []
     return broken
 
@@ -105,7 +105,7 @@ def _released_values(
         return []
     values = {name: Column.encode(None if v == OTHER else v for v in log.case_values(name).decode()) for name in names}
     seen = mechanism.model_copy(update={"bins": {}}) if hasattr(mechanism, "bins") else mechanism
-    record = replace(candidate, log=log.with_columns(case=values, event={}), cache={})
+    record = candidate.showing(log.with_columns(case=values, event={}))
     return seen.broken(record, replace(exposure, sensitive=names, public=()))
 
 

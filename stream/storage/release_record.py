@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -13,22 +12,75 @@ from models.eventlog import Column, EventLog, SimpleLog
 from models.knowledge import NANOSECONDS, Unit, joint, perspective
 
 
-@dataclass(slots=True)
+class Kept(Protocol):
+    """Where a release stands that is no longer in memory."""
+
+    def log(self) -> EventLog:
+        """Its whole log."""
+
+    def case_ids(self) -> tuple[str, ...]:
+        """Its cases alone."""
+
+
+ASKED = ("cut", "counts", "n_actual")
+"""What later audits ask of an earlier release's audit. The rest of it, which grows with the number of releases that it
+was compared with, stands in its file."""
+
+
 class Record:
     """One release as the audits see it: the candidate, or an earlier one read back from variants.parquet.
 
     `log.case_ids` are the pseudonyms of the source cases ("" for a record that is no one case), so partners in
     other releases are found by equal ids. `cache`: where audits keep what they would compute again (per process).
+    `kept`: the file of a release that stands; with it the log can leave memory (`rest`) and is read when it is asked
+    for.
     """
 
-    sequence: int
-    log: EventLog
-    carries: tuple[str, ...]
-    T: str
-    sensitive: tuple[str, ...]
-    audit: Mapping[str, Any] = field(default_factory=dict)
-    cache: dict[str, Any] = field(default_factory=dict)
-    publication: str = ""
+    __slots__ = ("T", "_log", "audit", "cache", "carries", "kept", "publication", "sensitive", "sequence")
+
+    def __init__(
+        self,
+        sequence: int,
+        log: EventLog,
+        carries: tuple[str, ...],
+        T: str,
+        sensitive: tuple[str, ...],
+        audit: Mapping[str, Any] | None = None,
+        cache: dict[str, Any] | None = None,
+        publication: str = "",
+    ) -> None:
+        self.sequence, self.carries, self.T, self.sensitive = sequence, carries, T, sensitive
+        self.audit: Mapping[str, Any] = {} if audit is None else audit
+        self.cache: dict[str, Any] = {} if cache is None else cache
+        self.publication = publication
+        self.kept: Kept | None = None
+        self._log: EventLog | None = log
+
+    @property
+    def log(self) -> EventLog:
+        """The released log; read, and in memory again, where it had left."""
+        if self._log is None:
+            self._log = cast(Kept, self.kept).log()  # without a file it never left
+        return self._log
+
+    @property
+    def case_ids(self) -> tuple[str, ...]:
+        """`log.case_ids`, without the rest of the log where that has left memory."""
+        return self.kept.case_ids() if self._log is None and self.kept is not None else self.log.case_ids
+
+    def stands(self, audit: Mapping[str, Any], kept: Kept) -> None:
+        """It was released: of its audit stays what later ones ask of it, and its log is in a file."""
+        self.audit = {name: audit[name] for name in ASKED if name in audit}
+        self.kept = kept
+
+    def rest(self) -> None:
+        """Let the log leave memory, where it stands in a file."""
+        if self.kept is not None:
+            self._log = None
+
+    def showing(self, log: EventLog) -> Record:
+        """The same release with another log, and nothing kept with it."""
+        return Record(self.sequence, log, self.carries, self.T, self.sensitive, self.audit, {}, self.publication)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -60,7 +112,7 @@ def first_shown(records: Iterable[Record]) -> dict[str, float]:
     first: dict[str, float] = {}
     for record in records:
         moment = datetime.fromisoformat(record.audit["cut"]["time"]).timestamp()
-        for case in record.log.case_ids:
+        for case in record.case_ids:
             if case:
                 first.setdefault(case, moment)
     return first

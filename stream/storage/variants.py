@@ -7,6 +7,7 @@ its sensitive values. Never published; an erased case is taken out of every such
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,28 +56,50 @@ def write(path: Path, record: Record) -> None:
 
 def read(path: Path) -> Record:
     """Read one release back. RefusedError where the file is missing or damaged: nothing can be audited then."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise RefusedError(f"{path}: cannot be read ({type(error).__name__}); restore it from a backup") from None
-    meta = table.schema.metadata or {}
-    if meta.get(b"veilstream") != VERSION:
-        raise RefusedError(f"{path}: not a variants file of this version")
-    return Record(
+    table = _table(path)
+    meta = table.schema.metadata
+    record = Record(
         sequence=int(meta[b"sequence"]),
         log=_log(table),
         carries=tuple(meta[b"carries"].decode().split(",")),
         T=meta[b"T"].decode(),
         sensitive=tuple(name.removeprefix(_VALUE) for name in table.column_names if name.startswith(_VALUE)),
     )
+    record.kept = Kept(path)
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The file of a release that stands. Errors of each: as `read`."""
+
+    path: Path
+
+    def log(self) -> EventLog:
+        """What it held."""
+        return _log(_table(self.path))
+
+    def case_ids(self) -> tuple[str, ...]:
+        """Its cases, without reading the rest."""
+        return tuple(_table(self.path, ["case"]).column("case").to_pylist())
+
+
+def _table(path: Path, columns: list[str] | None = None) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path, columns=columns)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise RefusedError(f"{path}: cannot be read ({type(error).__name__}); restore it from a backup") from None
+    if (table.schema.metadata or {}).get(b"veilstream") != VERSION:
+        raise RefusedError(f"{path}: not a variants file of this version")
+    return table
 
 
 def without_cases(record: Record, erased: set[str]) -> Record:
     """The record without the erased cases."""
-    keep = np.asarray([case not in erased for case in record.log.case_ids], dtype=np.bool_)
+    keep = np.asarray([case not in erased for case in record.case_ids], dtype=np.bool_)
     rest = record.log.select_cases(keep)
     return Record(record.sequence, rest, record.carries, record.T, record.sensitive, publication=record.publication)
 

@@ -11,6 +11,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,12 @@ def fresh(record: Record) -> Record:
     )
 
 
+def stand(record: Record, path: Path) -> None:
+    """From here on the release has a file, from which its log can be read again."""
+    variants.write(path, record)
+    record.stands(record.audit, variants.Kept(path))
+
+
 def measured(candidate: Record, earlier: list[Record], audit: CorrespondenceAudit, *, immutable: bool) -> Any:
     """The audits of a candidate."""
     exposure = Exposure(
@@ -102,9 +109,10 @@ def measured(candidate: Record, earlier: list[Record], audit: CorrespondenceAudi
 @pytest.mark.parametrize("against", ["all", "last", 2])
 @pytest.mark.parametrize("seed", range(3))
 def test_audits_of_a_series_equal_those_from_scratch(
-    values: bool, method: str, against: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+    values: bool, method: str, against: Any, seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Over growth, suppression, retention, erasure, withheld candidates, a numbering that begins anew, and restarts."""
+    """Over growth, suppression, retention, erasure, withheld candidates, a numbering that begins anew, restarts, and
+    earlier releases whose logs have left memory."""
     rng = random.Random(f"{values}{method}{against}{seed}")
     series, kept = Series(rng, values, timed=seed == 1), []
     monkeypatch.setattr(comparison, "SPARE", rng.choice([0, 1000]))
@@ -126,10 +134,15 @@ def test_audits_of_a_series_equal_those_from_scratch(
             assert found == wanted
             statuses.add(found[0]["status"])
         kept.append(candidate)
+        if seed != 0:
+            stand(candidate, tmp_path / f"{number}.parquet")
         if rng.random() < 0.3:
             gone = {rng.choice(list(series.cases))}
             series.erased |= gone
             kept = [variants.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
+            if seed != 0:
+                for one in kept:
+                    stand(one, tmp_path / f"{one.sequence}.parquet")
     assert statuses
 
 

@@ -108,7 +108,8 @@ class CorrespondenceAudit(Audit):
             _one_perspective(earlier, candidate)
         own = [one for one in chosen if one.publication == candidate.publication]
         others = [self._other(one, candidate, known) for one in chosen if one.publication != candidate.publication]
-        compared = Comparison(candidate, own, max(self.n), knowledge_of(candidate.carries, known), self.taxonomy)
+        knowledge = knowledge_of(candidate.carries, known)
+        compared = Comparison(candidate, own, max(self.n), knowledge, self.taxonomy, alone=not others)
         real, inserted = self._real(compared), insertions(context, own)
         fitting = [
             _fits(context, one, candidate, found.gone, inserted[one.key], found.changed)
@@ -262,8 +263,8 @@ def partners(earlier: Record, later: Record) -> Ints:
     numbered = numbered_partners(earlier, later)
     if numbered is not None:
         return numbered
-    place = {case: index for index, case in enumerate(later.log.case_ids) if case}
-    return np.asarray([place.get(case, -1) if case else -1 for case in earlier.log.case_ids], dtype=np.int64)
+    place = {case: index for index, case in enumerate(later.case_ids) if case}
+    return np.asarray([place.get(case, -1) if case else -1 for case in earlier.case_ids], dtype=np.int64)
 
 
 def knowledge_of(carries: Sequence[str], known: Sequence[str]) -> Callable[[Any], Any] | None:

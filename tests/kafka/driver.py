@@ -46,16 +46,20 @@ def counter(fault: str) -> Callable[[str], None]:
 
 
 def widen_rebalance() -> None:
-    """A fetch stays open across a rebalance, and the rebalance takes its time: both can happen, here they do."""
+    """A fetch stays open across a rebalance, and the rebalance takes its time: both can happen, here they do. While
+    there is a file `hold` beside the configuration, none ends."""
     import asyncio
 
     from faust.tables.recovery import Recovery
     from faust.transport.consumer import Consumer
 
     wait, resume = Consumer._wait_next_records, Recovery._resume_streams
+    hold = Path(sys.argv[2]).with_name("hold")
 
     async def late(self, generation_id=0):  # type: ignore[no-untyped-def]
-        await asyncio.sleep(5.0)
+        while hold.exists():
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(5.0)  # what was sent comes with the open fetch
         await resume(self, generation_id)
 
     Consumer._wait_next_records = lambda self, _timeout: wait(self, 60.0)

@@ -31,12 +31,15 @@ def test_first_events_that_arrive_during_a_rebalance_are_not_lost(
     try:
         first = Keeper(one, "ingest", [fault])
         one.wait(lambda: {r["p"] for _, r in one.json("delta") if r["t"] == "hb"} == {0, 1}, "an idle worker")
+        hold = one.folder / "hold"
+        hold.touch()
         second = one.start("ingest")
         deadline = time.monotonic() + PATIENCE
         while "because it is rebalancing" not in one.logs():
             assert time.monotonic() < deadline, one.logs()
             time.sleep(0.05)
         scenario.send(one, values)
+        hold.unlink()
         one.wait(lambda: one.covered() == len(values), "all events in the delta topic")
         assert first.stop() in (0, -15)  # -15: stopped before it had begun
         assert first.codes[:-1] == died

@@ -50,8 +50,8 @@ class Record:
         publication: str = "",
     ) -> None:
         self.sequence, self.carries, self.T, self.sensitive = sequence, carries, T, sensitive
-        self.audit: Mapping[str, Any] = {} if audit is None else audit
-        self.cache: dict[str, Any] = {} if cache is None else cache
+        self.audit = {} if audit is None else audit
+        self.cache = {} if cache is None else cache
         self.publication = publication
         self.kept: Kept | None = None
         self._log: EventLog | None = log

@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("logs", nargs="*", choices=[[], *LOGS], help="names of shared logs")
     parser.add_argument("--cases", type=int, help="only the first N cases of each")
     parser.add_argument("--goal", choices=GOALS, default="utility")
+    parser.add_argument("--json", action="store_true", help="as without: all is JSON")
     asked = parser.parse_args()
     place = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
     found = {}

@@ -127,6 +127,7 @@ def main() -> None:
     parser.add_argument("--patience", type=int, default=TlkcCohorts().patience)
     parser.add_argument("--attacks", action="store_true")
     parser.add_argument("--discovery", choices=("replay", "alignment"))
+    parser.add_argument("--json", action="store_true", help="as without: all is JSON")
     asked = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
     mechanism = TlkcCohorts(**BOUNDS, times=asked.times, patience=asked.patience)

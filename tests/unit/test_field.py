@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import field
-from benchmarks.field import ALPHA, AUDIT_DELTA, NEIGHBOURS, TOOLS, PeerError, Tool, Traces
+from benchmarks.field import __main__ as command
+from benchmarks.field import guarantee, tools
+from benchmarks.field.guarantee import ALPHA, AUDIT_DELTA, NEIGHBOURS
+from benchmarks.field.likeness import measured
+from benchmarks.field.page import page
+from benchmarks.field.tools import TOOLS, PeerError, Tool, Traces
 from models.dp.audit import Pair, audit
 from models.eventlog import EventLog
 
@@ -20,7 +24,9 @@ RUNS = 3000
 def bound(release: Tool, name: str) -> float:
     """The lower bound of epsilon on one pair of logs."""
     one, other, steps = NEIGHBOURS[name]
-    pair = Pair(name, field._outcomes(release, one, 1.0, RUNS), field._outcomes(release, other, 1.0, RUNS), steps)
+    pair = Pair(
+        name, guarantee._outcomes(release, one, 1.0, RUNS), guarantee._outcomes(release, other, 1.0, RUNS), steps
+    )
     return audit(pair, RUNS, delta=AUDIT_DELTA, alpha=ALPHA).epsilon / steps
 
 
@@ -32,8 +38,8 @@ def tool(name: str) -> Tool:
 def test_travas_keeps_its_claim_and_half_its_noise_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """The published algorithm is not refuted; with the noise of three times the epsilon it is."""
     assert bound(tool("TraVaS"), "a case added") <= 1
-    right = field.travas
-    monkeypatch.setattr(field, "travas", lambda log, epsilon, delta: right(log, 3 * epsilon, delta))
+    right = tools.travas
+    monkeypatch.setattr(guarantee, "travas", lambda log, epsilon, delta: right(log, 3 * epsilon, delta))
     assert bound(tool("TraVaS"), "a case added") > 1
 
 
@@ -41,7 +47,7 @@ def test_travas_releases_counts_above_its_reach_alone() -> None:
     """At epsilon 1 and delta 1e-6 no variant of 14 cases or fewer shows fewer than 15, and one of 29 always leaves."""
     log = EventLog.from_traces([(("A",), None)] * 29 + [(("B",), None)] * 14 + [(("C",), None)])
     for _ in range(200):
-        found = field.travas(log, 1.0)
+        found = tools.travas(log, 1.0)
         assert all(count >= 15 for count in found.values())
         assert ("A",) in found
         assert ("C",) not in found
@@ -50,7 +56,7 @@ def test_travas_releases_counts_above_its_reach_alone() -> None:
 def test_the_control_shows_support_and_nothing_else() -> None:
     """Every variant, each once; an activity of one person's own shows, so no epsilon holds."""
     log = EventLog.from_traces([(("A",), None)] * 9 + [(("A", "B"), None)])
-    assert field._support(log, 1.0) == Counter({("A",): 1, ("A", "B"): 1})
+    assert tools._support(log, 1.0) == Counter({("A",): 1, ("A", "B"): 1})
     (row,) = [
         row
         for row in _guarantees(tool("control: all variants, each once"))
@@ -60,11 +66,11 @@ def test_the_control_shows_support_and_nothing_else() -> None:
 
 
 def _guarantees(one: Tool) -> list[dict[str, object]]:
-    runs, field.AUDIT_RUNS = field.AUDIT_RUNS, 200
+    runs, guarantee.AUDIT_RUNS = guarantee.AUDIT_RUNS, 200
     try:
-        return field.guarantees(one)
+        return guarantee.guarantees(one)
     finally:
-        field.AUDIT_RUNS = runs
+        guarantee.AUDIT_RUNS = runs
 
 
 def test_a_peer_that_is_not_there_is_a_row_that_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -73,8 +79,8 @@ def test_a_peer_that_is_not_there_is_a_row_that_says_so(monkeypatch: pytest.Monk
     for python in (str(tmp_path / "none"), sys.executable):
         monkeypatch.setenv("VEILSTREAM_FIELD_PYTHON", python)
         with pytest.raises(PeerError, match="not installed"):
-            field.ask("pripel", field.cases(log), 1.0, 4, runs=1, pruning=3)
-    found = field.measured(log, tool("pm4py PRIPEL on Laplace"), 1.0, model=False)
+            tools.ask("pripel", tools.cases(log), 1.0, 4, runs=1, pruning=3)
+    found = measured(log, tool("pm4py PRIPEL on Laplace"), 1.0, model=False)
     assert found["rounds"] == 0
     assert found["note"] == "not installed"
 
@@ -95,13 +101,13 @@ def test_page_shows_what_the_results_hold() -> None:
             {"pair": "a case added", "epsilon": 0.9, "witness": "w", "runs": 9, "unbounded": False, "how": ""}
         ],
     }  # fmt: skip
-    page = field.page(results)
-    assert "| TraVaS | 3 | 0.457 | 0.25 | 0.5 | 3 | 0 | - | 0.01 |" in page
-    assert "| pm4py SaCoFa | none: more than 60 CPU s |" in page
-    assert "| pm4py Laplace | not run |" in page
-    assert "| pm4py Laplace | epsilon | a case added | >= 1.50 | refuted | w |" in page
-    assert "| pm4py Laplace | epsilon | another | no epsilon | refuted | seen |" in page
-    assert "| TraVaS | (epsilon, delta) | a case added | >= 0.90 | not refuted | w |" in page
+    shown = page(results)
+    assert "| TraVaS | 3 | 0.457 | 0.25 | 0.5 | 3 | 0 | - | 0.01 |" in shown
+    assert "| pm4py SaCoFa | none: more than 60 CPU s |" in shown
+    assert "| pm4py Laplace | not run |" in shown
+    assert "| pm4py Laplace | epsilon | a case added | >= 1.50 | refuted | w |" in shown
+    assert "| pm4py Laplace | epsilon | another | no epsilon | refuted | seen |" in shown
+    assert "| TraVaS | (epsilon, delta) | a case added | >= 0.90 | not refuted | w |" in shown
 
 
 def test_page_says_who_is_nearer_and_what_became_of_the_claim() -> None:
@@ -127,7 +133,7 @@ def test_page_says_who_is_nearer_and_what_became_of_the_claim() -> None:
         "guarantee TraVaS": [kept],
         "bpic2012 1 TraVaS": found(0.5, 0.5),
     }
-    (section,) = field.page(results).split("## Who is nearer than dp-synthetic")[1:]
+    (section,) = page(results).split("## Who is nearer than dp-synthetic")[1:]
     rows = [line for line in section.splitlines() if line.startswith("| ")][2:]
     assert rows == [
         "| sepsis | 0.1 | TraVaS | pm4py Laplace: similarity (refuted); pm4py Laplace, epsilon over its levels: "
@@ -139,6 +145,6 @@ def test_page_says_who_is_nearer_and_what_became_of_the_claim() -> None:
 def test_results_are_kept_one_by_one(tmp_path: Path) -> None:
     """So that a run that is stopped can go on."""
     path = tmp_path / "deep" / "results.json"
-    field._keep(path, "one", {"rounds": 1})
-    field._keep(path, "two", Traces())
+    command._keep(path, "one", {"rounds": 1})
+    command._keep(path, "two", Traces())
     assert list(json.loads(path.read_text())) == ["one", "two"]

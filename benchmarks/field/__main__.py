@@ -1,0 +1,76 @@
+"""Measure the field and write docs/papers/field.md.
+
+`python -m benchmarks.field` (`make papers`). `--log`, `--epsilon`, `--tool` compute a part and keep it in `--results`;
+`--page` writes the page from what is there. Every figure is of that file.
+
+Peers of pm4py run as shipped in an interpreter of their own (VEILSTREAM_FIELD_PYTHON; extra `field`), within `LIMIT`
+CPU seconds; without it their rows say so. All logs are read by activity alone. Means over `ROUNDS` releases, fewer
+where a peer has no time for more; own noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.field.guarantee import guarantees
+from benchmarks.field.likeness import measured
+from benchmarks.field.page import EPSILONS, LOGS, key, page
+from benchmarks.field.tools import TOOLS, Tool
+from benchmarks.papers.page import ROOT, held
+
+DOCS = ROOT / "docs" / "papers" / "field.md"
+RESULTS = ROOT / "out" / "field.json"
+
+
+def main() -> None:
+    """Measure what was asked for, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--log", action="append", choices=LOGS)
+    parser.add_argument("--epsilon", action="append", type=float, choices=EPSILONS)
+    parser.add_argument("--tool", action="append", type=int, help="number in the order of the page; repeatable")
+    parser.add_argument("--guarantees", action="store_true", help="only what is kept, no likeness")
+    parser.add_argument("--page", action="store_true", help="measure nothing: the page from the results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--resume", action="store_true", help="leave out what the results have")
+    asked = parser.parse_args()
+    tools = [TOOLS[number] for number in asked.tool] if asked.tool is not None else list(TOOLS)
+    part = asked.log or asked.epsilon or asked.tool is not None or asked.guarantees
+    if not asked.page:
+        have = json.loads(asked.results.read_text()) if asked.resume and asked.results.exists() else {}
+        for key, measure in _measurements(asked, tools, all_of=not part):
+            if key not in have:
+                found = measure()
+                print(key, json.dumps(found), file=sys.stderr, flush=True)
+                _keep(asked.results, key, found)
+    if asked.page or not part:
+        DOCS.write_text(page(json.loads(asked.results.read_text())), encoding="utf-8")
+
+
+def _measurements(asked: argparse.Namespace, tools: list[Tool], *, all_of: bool) -> Iterator[tuple[str, Any]]:
+    """What there is to measure: the key of the result, and how to come by it."""
+    if not asked.guarantees:
+        for name in asked.log or LOGS:
+            log = held(name)
+            for tool in tools if log is not None else ():
+                for epsilon in asked.epsilon or EPSILONS:
+                    yield key(name, epsilon, tool), partial(measured, log, tool, epsilon, model=name != "bpic2012")
+    if asked.guarantees or all_of:
+        for tool in tools:
+            if "over its levels" not in tool.name and not tool.claim.startswith("none"):
+                yield f"guarantee {tool.name}", partial(guarantees, tool)
+
+
+def _keep(path: Path, key: str, found: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    held_so_far = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps({**held_so_far, key: found}, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

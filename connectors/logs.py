@@ -24,6 +24,14 @@ _KINDS = {
     **dict.fromkeys((".json", ".jsonocel", ".sqlite", ".xml", ".xmlocel"), ".ocel"),
 }
 
+_INSTEAD = {
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save its sheet as CSV (UTF-8)"),
+    **dict.fromkeys((".zip", ".7z", ".rar", ".tar", ".tgz", ".tar.gz"), "an archive: unpack it"),
+    **dict.fromkeys((".txt", ".dat"), "if it is a table with a header, name it .csv (or .tsv)"),
+    **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines: write them as CSV or Parquet"),
+}
+"""What to do with files that people have and that are no log."""
+
 
 def suffix_of(path: Path) -> str:
     """Which of `SUFFIXES` the file has; InputError when none."""
@@ -34,7 +42,9 @@ def _suffix(path: Path, known: Sequence[str]) -> str:
     for suffix in known:
         if path.name.lower().endswith(suffix):
             return suffix.removesuffix(".gz")
-    raise InputError(f"{path}: unknown kind of log; use one of {', '.join(known)}")
+    hints = [hint for suffix, hint in _INSTEAD.items() if path.name.lower().endswith(suffix)]
+    told = "".join(f" ({hint})" for hint in hints[:1])
+    raise InputError(f"{path}: unknown kind of log{told}; use one of {', '.join(known)}")
 
 
 def kind_of_log(path: Path) -> str:

@@ -293,7 +293,10 @@ def test_broken_files_are_refused(tmp_path, xes):
         ("text.xes", b"hello", "not well-formed XML at line 1"),
         ("empty.xes", b"", "not well-formed XML"),
         ("half.xes", b"<log>\n<trace>\n<event", "not well-formed XML at line 3"),
-        ("log.txt", b"", "unknown kind of log"),
+        ("log.txt", b"", "unknown kind of log (if it is a table with a header, name it .csv (or .tsv)); use one of"),
+        ("log.XLSX", b"", "unknown kind of log (a spreadsheet: save its sheet as CSV (UTF-8)); use one of"),
+        ("log.tar.gz", b"", "unknown kind of log (an archive: unpack it); use one of"),
+        ("log.pdf", b"", "unknown kind of log; use one of"),
     ]:
         (tmp_path / name).write_bytes(data)
         assert said in refused(tmp_path / name)

@@ -202,6 +202,29 @@ def test_the_conversion_at_a_delta_that_floats_take_for_one() -> None:
     assert float(epsilon_of(Fraction(30), 1 - Fraction(1, 10**20))) == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(10)])
+@pytest.mark.parametrize("delta", [Fraction(1, 100), Fraction(1, 1000), TINY, Fraction(1, 10**12)])
+def test_the_rho_that_an_epsilon_allows_is_the_largest(epsilon: Fraction, delta: Fraction) -> None:
+    """In parts of 2^-30 of epsilon: that one is not more than epsilon, one part more is."""
+    rho, part = zcdp.rho_of(epsilon, delta), epsilon / 2**30
+    assert (rho / part).denominator == 1
+    assert epsilon_of(rho, delta) <= epsilon < epsilon_of(rho + part, delta)
+
+
+def test_the_rho_of_an_epsilon_has_ends() -> None:
+    """Never more than all of epsilon, though a wide delta would bear it; none where one part is too much already. An
+    epsilon is above 0."""
+    tenth, wide = Fraction(1, 10), Fraction(1, 3)
+    assert epsilon_of(tenth * 11 / 10, wide) <= tenth
+    assert zcdp.rho_of(tenth, wide) == tenth
+    little, narrow = Fraction(1, 10**9), Fraction(1, 10**12)
+    assert epsilon_of(little / 2**30, narrow) > little
+    assert zcdp.rho_of(little, narrow) == 0
+    for epsilon in (Fraction(0), Fraction(-1)):
+        with pytest.raises(InputError, match="a rho needs epsilon > 0"):
+            zcdp.rho_of(epsilon, TINY)
+
+
 @pytest.mark.parametrize("order", [Fraction(3, 2), Fraction(4), Fraction(50)])
 @pytest.mark.parametrize(("rho", "delta"), [(Fraction(1, 10), TINY), (Fraction(3), Fraction(1, 1000))])
 def test_any_order_gives_a_bound_that_is_rounded_up(

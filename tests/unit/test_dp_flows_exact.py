@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.dp.synthesis.contexts import Level
-from models.dp.synthesis.flows import balanced, circulation
+from models.dp.synthesis.flows import balanced, circulation, thinned
 
 
 def cycles(size: int) -> list[np.ndarray]:
@@ -69,6 +69,14 @@ def test_the_price_goes_by_the_number_of_labels() -> None:
     for rows in (1, 2, 9, 50):
         level = Level(np.arange(rows), np.diag(np.full(rows, 1000)), np.full(rows, 100.0))
         assert np.diag(balanced(level).cells).tolist() == [round(1000 - 50 * math.log(rows))] * rows
+
+
+def test_of_gaussian_noise_the_price_is_in_deviations() -> None:
+    """The scale of a level is that of Laplace noise, whose deviation is a factor of the root of 2 more."""
+    for rows in (1, 2, 9, 50):
+        level = Level(np.arange(rows), np.diag(np.full(rows, 10_000)), np.full(rows, 100.0))
+        deviation = 100 * math.sqrt(2)
+        assert np.diag(thinned(level).cells).tolist() == [round(10_000 - deviation * math.log(rows) / 2)] * rows
 
 
 def test_noise_that_does_not_fit_goes() -> None:

@@ -13,6 +13,7 @@ from models.dp import synthetic, zcdp
 from models.dp.noise import Source
 from models.dp.strict import Terms
 from models.dp.synthesis import contexts, times
+from models.dp.synthesis.contexts import UNIT, Level
 from models.dp.synthesis.table import Table
 from models.dp.synthetic import Budget, Design, Shares
 from models.errors import BoundError, InputError
@@ -315,6 +316,78 @@ def test_the_model_sees_the_cases_that_were_not_taken() -> None:
     each = float(budget.rho("model")) / 2
     assert [scale for scale, _ in source.asked] == pytest.approx([3 * contexts.UNIT * 2 / (2 * each) ** 0.5] * 2)
     assert second.contexts.tolist() == [2 * 3 + 1]  # the start, then b
+
+
+def _level(cells: list[list[int]], scale: float) -> Level:
+    return Level(np.arange(len(cells)), np.asarray(cells, dtype=np.int64), np.full(len(cells), scale))
+
+
+def test_a_first_level_is_enough_from_two_scales_a_cell_on() -> None:
+    """On average over the cells that are left once each has paid ln(rows) / 2 deviations; none left is not enough."""
+    scale = 1000.0
+    paid = 2**0.5 * scale * np.log(2) / 2
+    least = round(2 * scale + paid)
+    assert synthetic.enough(_level([[least, 0], [0, least]], scale))
+    assert not synthetic.enough(_level([[least - 1, 0], [0, least - 1]], scale))
+    assert synthetic.enough(_level([[least + 500, 0], [0, least - 500]], scale))
+    assert not synthetic.enough(_level([[least + 500, 0], [0, least - 501]], scale))
+    assert synthetic.enough(_level([[least, 0], [0, 0]], scale)), "a cell without steps is not one that is left"
+    assert not synthetic.enough(_level([[0, 0], [0, 0]], scale))
+    assert not synthetic.enough(_level([[-9 * least, 0], [0, round(paid)]], scale))
+
+
+def _like(
+    drawn: dict[tuple[int, ...], int], cases: float, level: Level, sample: int, labels: int = 1
+) -> tuple[dict[tuple[int, ...], int], float]:
+    design = Design(case_weight=100, sample=sample)
+    return synthetic.like_level(drawn, cases, level, labels, design, Silent())
+
+
+def test_drawn_traces_are_as_frequent_as_the_first_level_says() -> None:
+    """300 cases of one event and 100 of two, whatever the model drew and however many cases it is asked for; a sample
+    of as many as the design says. A case without events is no trace to stand for others."""
+    level = _level([[100 * UNIT, 400 * UNIT], [400 * UNIT, 0]], UNIT / 100)
+    for cases in (1.0, 50.0, 900.0):
+        found, total = _like({(0,): 2, (): 5, (0, 0): 8}, cases, level, 1000)
+        assert total == pytest.approx(400, abs=0.1)
+        assert set(found) == {(0,), (0, 0)}
+        assert found[0,] == pytest.approx(750, abs=2)
+        assert sum(found.values()) == pytest.approx(1000, abs=1)
+
+
+def test_what_the_first_level_does_not_tell_apart_stays_as_it_was_drawn() -> None:
+    """Two traces of the same steps in another order: three of one were drawn for each of the other."""
+    one, other = (0, 1, 0, 2, 0), (0, 2, 0, 1, 0)
+    cells = np.zeros((4, 4), dtype=np.int64)
+    for before, after in ((3, 0), (0, 1), (1, 0), (0, 2), (2, 0), (0, 3)):
+        cells[before, after] = 90 * UNIT
+    found, total = _like({one: 30, other: 10}, 40.0, _level(cells.tolist(), UNIT / 100), 400, labels=3)
+    assert total == pytest.approx(90, abs=0.1)
+    assert (found[one], found[other]) == (pytest.approx(300, abs=1), pytest.approx(100, abs=1))
+
+
+def test_a_part_of_the_drawn_traces_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there is time for, each as likely as it was drawn."""
+    monkeypatch.setattr(synthetic, "POOL", 40)
+    level = _level([[100 * UNIT, 400 * UNIT], [400 * UNIT, 0]], UNIT / 100)
+    often = {(0,): 10_000, **{(0,) * length: 1 for length in range(2, 102)}}
+    found, _ = _like(often, 400.0, level, 1000)
+    assert (0,) in found
+    assert len(found) < 10
+    each = {(0,) * length: 1 for length in range(1, 101)}
+    monkeypatch.setattr(synthetic, "fitted", lambda prior, cells: prior)
+    found, total = _like(each, 400.0, level, 40_000)
+    assert total == pytest.approx(400)
+    assert list(found.values()) == [1000] * 40
+    assert set(found) != set(list(each)[:40]), "not those that were drawn first"
+
+
+def test_a_model_of_no_case_is_not_fitted() -> None:
+    """Fewer than one case, or no trace with an event: what was drawn stays."""
+    level = _level([[0, 400 * UNIT], [400 * UNIT, 0]], UNIT / 100)
+    drawn = {(0, 0): 3, (): 2, (0,): 1}
+    assert _like(drawn, 0.999, level, 100) == (drawn, 0.999)
+    assert _like({(): 7}, 50.0, level, 100) == ({(): 7}, 50.0)
 
 
 def _listed(

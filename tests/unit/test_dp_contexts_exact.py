@@ -285,6 +285,10 @@ def test_a_weak_first_level_is_measured_again() -> None:
     assert len(strong) == 3
     assert len(contexts.measure(variants, counts, 2, rhos[:1], 3, Silent(), 2, weak)) == 1
     assert len(seen) == 1
+    source = Silent()
+    (level,) = contexts.measure(variants, counts, 2, rhos[:2], 3, source, 2, weak)
+    assert [scale for scale, _ in source.asked] == pytest.approx([6 * UNIT / (2 * rho) ** 0.5 for rho in (0.01, 0.02)])
+    assert level.scale.tolist() == pytest.approx([6 * UNIT / (2 * 0.03) ** 0.5 / 2**0.5] * 3)
 
 
 def test_levels_hold_the_weights_of_the_cases() -> None:

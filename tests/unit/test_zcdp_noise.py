@@ -40,6 +40,29 @@ def test_noise_has_the_scale_that_was_asked_for(source: noise.Source, scale: flo
     assert chi_square(draws, scale * 0.9) < FALSE_ALARM
 
 
+class Normal(np.random.Generator):
+    """A generator whose normal draws are known, and which notes of what."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(5))
+        self.asked: list[tuple[float, float, int]] = []
+
+    def normal(self, loc: float, scale: float, size: int) -> np.ndarray:  # type: ignore[override]
+        self.asked.append((loc, scale, size))
+        return np.asarray([0.4, -0.6, 12.5001, -3.0])
+
+
+def test_wide_noise_of_a_seeded_source_is_the_rounded_normal_one() -> None:
+    """About 0, above a scale of 10,000; at it the chance of each number is listed still."""
+    generator = Normal()
+    found = noise.Source(generator).gaussian(math.nextafter(1e4, math.inf), 4)
+    assert found.tolist() == [0, -1, 13, -3]
+    assert found.dtype == np.int64
+    assert generator.asked == [(0.0, math.nextafter(1e4, math.inf), 4)]
+    assert len(noise.Source(generator).gaussian(1e4, 4)) == 4
+    assert len(generator.asked) == 1
+
+
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**57])
 def test_scales_that_are_none_are_refused(scale: float) -> None:
     """As for Laplace noise: the library would take some of them without a word."""

@@ -12,7 +12,7 @@ import pytest
 from models.dp import noise, zcdp
 from models.dp.budget import Charge
 from models.dp.noise import Source
-from models.dp.synthesis import neighbours, times
+from models.dp.synthesis import contexts, neighbours, times
 from models.dp.synthesis.neighbours import stage_pairs
 from models.dp.synthetic import Budget
 from models.eventlog import EventLog
@@ -187,6 +187,19 @@ def test_a_trace_longer_than_any() -> None:
         | {"A C is open"}
         | around("A C then A", 199 * weight, scale)
     )
+
+
+def test_the_longest_trace_has_400_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A C two hundred times over, in one log alone, beside the cases that both have."""
+    seen, measure = [], contexts.measure
+
+    def noted(variants: Any, counts: Any, *others: Any) -> Any:
+        seen.append(dict(zip(variants, counts.tolist(), strict=True)))
+        return measure(variants, counts, *others)
+
+    monkeypatch.setattr(contexts, "measure", noted)
+    shown("model")
+    assert seen == [{(0, 1): 200}, {(0, 1): 200, (0, 2) * 200: 1}]
 
 
 def test_cases_near_a_candidate() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -243,6 +244,57 @@ def test_gaussian_noise_that_cannot_be_is_refused(person: int) -> None:
         _budget(variants=Fraction(1, 10**12)).check(terms, design)
     with pytest.raises(InputError, match="outside"):
         _budget(variants=Fraction(10**20)).check(terms, design)
+
+
+@pytest.fixture
+def whole_rho(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fraction], None]:
+    """Sets the rho that variants and model have together."""
+    return lambda rho: monkeypatch.setattr(synthetic, "rho_of", lambda epsilon, delta: rho)
+
+
+@pytest.mark.parametrize("person", [1, 3])
+def test_the_ends_of_the_noise_of_a_level(person: int, whole_rho: Callable[[Fraction], None]) -> None:
+    """(B c)^2 / (2 scale^2) is a level's part of rho: the scale is 2^-10 at least and 2^50 at most, both included."""
+    design, terms = Design(order=3, case_weight=7), Terms.of(1, "0.01", person)
+    square = Fraction((7 * UNIT * person) ** 2, 2)
+    whole_rho(3 * square / 2**100)
+    _budget().check(terms, design)
+    whole_rho(3 * square / 2**100 * Fraction(999_999, 1_000_000))
+    with pytest.raises(InputError, match="rho is too small"):
+        _budget().check(terms, design)
+    whole_rho(3 * square * 2**20)
+    _budget().check(terms, design)
+    whole_rho(3 * square * 2**20 * Fraction(1_000_001, 1_000_000))
+    with pytest.raises(InputError, match="outside"):
+        _budget().check(terms, design)
+
+
+@pytest.mark.parametrize("person", [1, 3])
+def test_the_widest_noise_of_variants(
+    person: int, whole_rho: Callable[[Fraction], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scale of 50,000 is allowed where its threshold is, and more is not; the largest threshold is."""
+    terms, budget = Terms.of(1, "0.3", person), _budget(variants=Fraction(1), delta_variants=Fraction(3, 10))
+    widest = Fraction(person**2, 2 * 50_000**2)
+    whole_rho(2 * widest)
+    budget.check(terms, Design())
+    least = budget.frequent(terms).threshold
+    monkeypatch.setattr(synthetic, "MAX_THRESHOLD", least)
+    budget.check(terms, Design())
+    monkeypatch.setattr(synthetic, "MAX_THRESHOLD", least - 1)
+    with pytest.raises(InputError, match=f"a variant would need more than {least - 1} cases"):
+        budget.check(terms, Design())
+    monkeypatch.setattr(synthetic, "MAX_THRESHOLD", 10 * least)
+    whole_rho(2 * widest * Fraction(999_999, 1_000_000))
+    with pytest.raises(InputError, match=f"a variant would need more than {10 * least} cases"):
+        budget.check(terms, Design())
+
+
+def test_an_epsilon_that_is_no_rho_at_all_is_refused() -> None:
+    """Where the smallest part of it that is counted would be too much: epsilon is named, as rho was not given."""
+    assert zcdp.rho_of(Fraction(1, 10**9), Fraction(1, 10**12)) == 0
+    with pytest.raises(InputError, match="epsilon is too small: noise of the model"):
+        _budget(model=Fraction(1, 10**9), delta_rho=Fraction(1, 10**12)).rho("model")
 
 
 def test_thresholds_that_a_release_says() -> None:

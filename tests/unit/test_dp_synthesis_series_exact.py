@@ -254,6 +254,21 @@ def test_what_is_released_of_cells() -> None:
     assert small == [((1,), 1)]
 
 
+def test_the_accumulated_log_is_fitted_to_the_cells_that_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the noise that each count has over all releases; a candidate below two scales of it counts as no case."""
+    seen, compute = [], series.nearby
+
+    def noted(near: Any, counts: np.ndarray, noise: np.ndarray) -> Any:
+        seen.append((near.traces, counts.tolist(), noise.tolist()))
+        return compute(near, counts, noise)
+
+    monkeypatch.setattr(series, "nearby", noted)
+    one = _filled(_design(), [(0, 1), (2,), (1,)], [50, 15, -20], [1, 4, 4])
+    log, _ = one.accumulated(Known())
+    assert set(_counts(log)) == {"ab"}
+    assert seen == [(((0, 1),), [50, 0, 0], [4.0, 8.0, 8.0])]
+
+
 GIVEN = (("a", "b"), ("c",))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.field.guarantee import guarantees
 from benchmarks.field.likeness import measured
-from benchmarks.field.page import EPSILONS, LOGS, key, page
+from benchmarks.field.page import EPSILONS, LOGS, page, result_key
 from benchmarks.field.tools import TOOLS, Tool
 from benchmarks.papers.page import ROOT, held
 
@@ -58,11 +58,14 @@ def _measurements(asked: argparse.Namespace, tools: list[Tool], *, all_of: bool)
         for name in asked.log or LOGS:
             log = held(name)
             for tool in tools if log is not None else ():
-                for epsilon in asked.epsilon or EPSILONS:
-                    yield key(name, epsilon, tool), partial(measured, log, tool, epsilon, model=name != "bpic2012")
+                for epsilon in (asked.epsilon or EPSILONS) if tool.claims else EPSILONS[:1]:
+                    yield (
+                        result_key(name, epsilon, tool),
+                        partial(measured, log, tool, epsilon, model=name != "bpic2012"),
+                    )
     if asked.guarantees or all_of:
         for tool in tools:
-            if "over its levels" not in tool.name and not tool.claim.startswith("none"):
+            if "over its levels" not in tool.name and tool.claims:
                 yield f"guarantee {tool.name}", partial(guarantees, tool)
 
 

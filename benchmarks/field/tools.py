@@ -46,6 +46,11 @@ class Tool:
     release: Callable[[EventLog, float], tuple[Traces, float]]
     peer: str = ""
 
+    @property
+    def claims(self) -> bool:
+        """Whether it claims an epsilon at all."""
+        return not self.claim.startswith("none")
+
 
 def travas(log: EventLog, epsilon: float, delta: float = DELTA) -> Traces:
     """TraVaS, single query (Rafiei, Wangelik and van der Aalst 2022, "TraVaS: Differentially private trace variant

@@ -105,6 +105,9 @@ def test_page_shows_what_the_results_hold() -> None:
     assert "| TraVaS | 3 | 0.457 | 0.25 | 0.5 | 3 | 0 | - | 0.01 |" in shown
     assert "| pm4py SaCoFa | none: more than 60 CPU s |" in shown
     assert "| pm4py Laplace | not run |" in shown
+    with_epsilon, _, without = shown.partition("## sepsis, without an epsilon")
+    assert "PRETSA" not in with_epsilon.partition("## sepsis, epsilon 1")[2]
+    assert "| PRETSA, K = 10 (ours) | not run |" in without
     assert "| pm4py Laplace | epsilon | a case added | >= 1.50 | refuted | w |" in shown
     assert "| pm4py Laplace | epsilon | another | no epsilon | refuted | seen |" in shown
     assert "| TraVaS | (epsilon, delta) | a case added | >= 0.90 | not refuted | w |" in shown
@@ -125,8 +128,8 @@ def test_page_says_who_is_nearer_and_what_became_of_the_claim() -> None:
         "sepsis 0.1 pm4py SaCoFa": found(0.6, 0.4),
         "sepsis 0.1 pm4py PRIPEL on Laplace": found(0.4, 0.6),
         "sepsis 0.1 TraVaS": found(0.5, 0.5),
-        "sepsis 0.1 PRETSA, K = 10 (ours)": found(0.9, 0.1, rounds=0),
-        "sepsis 0.1 control: all variants, each once": found(0.9, 0.9),
+        "sepsis 1 PRETSA, K = 10 (ours)": found(0.9, 0.1, rounds=0),
+        "sepsis 1 control: all variants, each once": found(0.9, 0.9),
         "guarantee pm4py Laplace": [kept, kept | {"epsilon": 1.01}],
         "guarantee pm4py SaCoFa": [kept | {"unbounded": True, "epsilon": 0.0}],
         "guarantee pm4py PRIPEL on Laplace": [{"pair": "a case added", "note": "not installed"}],

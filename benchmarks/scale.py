@@ -4,8 +4,9 @@
 one as well. A grown log has k times the cases under fresh ids, arrivals spread over the same span, and traces with
 swapped events so that variants grow as V(k) = V(1) k^.87, as they do from a tenth of BPIC 2012 to all of it. Printed
 for each k: CPU and wall seconds of reading, of the whole replay and of each stage, the peak of memory an event,
-checkpoints (the largest file, and the bytes of all that were written); and between k and the next one the exponent of
-each in events.
+checkpoints (the largest file, and the bytes of all that were written), linkable pairs of record classes that the audit
+listed, and the CPU seconds that it took to list them; and between k and the next one the exponent of each in events.
+Swapped neighbours make traces that are linkable with n = 1, so their number grows faster than the log does.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import numpy as np
 from connectors import parquet
 from connectors.files import FileOps, Writer
 from connectors.logs import read_log
+from models.attacks import against, linkability
 from models.eventlog import Column, EventLog
 from stream.config.settings import Settings
 from stream.replay.replay import Replay
@@ -51,6 +53,20 @@ class Counted(FileOps):
         before = path.stat().st_size if path.suffix == ".changes" and path.exists() else 0
         super().write(path, writer)
         self.written += path.stat().st_size - before if path.parent.name == "checkpoints" else 0
+
+
+class Listed:
+    """Counts the linkable pairs that are listed between two releases, and the CPU seconds that this takes."""
+
+    def __init__(self) -> None:
+        self.pairs, self.cpu, self._edges = 0, 0.0, linkability.edges
+
+    def __call__(self, *given: Any) -> Any:
+        began = time.process_time()
+        found = self._edges(*given)
+        self.cpu += time.process_time() - began
+        self.pairs += len(found.later)
+        return found
 
 
 def grown(log: EventLog, times: int, seed: int = 0) -> EventLog:
@@ -119,7 +135,8 @@ def measured(path: Path, mechanism: str) -> dict[str, Any]:
     handed = [log]  # the replay lets go of it, as in the command
     del log
     read_peak = _peak()
-    disk = Counted()
+    disk, listed = Counted(), Listed()
+    against.edges = listed
     with tempfile.TemporaryDirectory() as folder:
         outcome = Replay(settings(mechanism, cases), Path(folder) / "out", ops=disk).run(handed.pop(), final=True)
         checkpoints = [file.stat().st_size for file in (Path(folder) / "out").rglob("checkpoints/*") if file.is_file()]
@@ -137,6 +154,8 @@ def measured(path: Path, mechanism: str) -> dict[str, Any]:
         "wall": round(time.monotonic() - wall, 1),
         "reading": round(reading, 1),
         "stages": {name: round(own, 2) for name, own in stages.most_common()},
+        "linkable_pairs": listed.pairs,
+        "listing_cpu": round(listed.cpu, 2),
         "checkpoint_bytes": max(checkpoints, default=0),
         "checkpoint_written": disk.written,
         "read_peak_bytes_an_event": round(read_peak / events),
@@ -154,7 +173,7 @@ def exponents(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for one, other in pairwise(rows):
         wide = math.log(other["events"] / one["events"])
-        names = ("cpu", "reading", "checkpoint_bytes", "checkpoint_written")
+        names = ("cpu", "reading", "checkpoint_bytes", "checkpoint_written", "linkable_pairs", "listing_cpu")
         figures = {name: (one[name], other[name]) for name in names}
         figures |= {f"stage {name}": (own, other["stages"].get(name, 0)) for name, own in one["stages"].items()}
         slopes = {name: round(math.log(b / a) / wide, 2) for name, (a, b) in figures.items() if a > 0.05 and b > 0.05}

@@ -21,7 +21,6 @@ ALPHA = 0.01
 AUDIT_RUNS = 6000
 AUDIT_DELTA = 1e-3
 
-
 Scene = list[list[tuple[str, int]]]
 """A small log: cases of (activity, seconds)."""
 

@@ -143,7 +143,8 @@ Trace-variant queries have prefixes of at most {LENGTH} activities and drop thos
 with less, the prefixes that noise alone fills grow without an end. Read the figures beside "The guarantee that is
 kept": some of the programs do not keep what they claim. Programs that claim no epsilon have a table of their own:
 they are the same at every epsilon, and no bound on what they tell is known. The control keeps nothing at all: a list
-of all variants, each once, is more like a log of many variants than most releases. Likeness alone shows no protection."""
+of all variants, each once, is more like a log of many variants than most releases. Likeness alone shows
+no protection."""
 
 KEPT = f"""\
 Each program that claims an epsilon, {AUDIT_RUNS} times (PRIPEL {AUDIT_RUNS // 20}, dp-synthetic {

@@ -38,7 +38,7 @@ def run(path: Path, every: int, sensitive: list[str]) -> dict[str, Any]:
 
     drawn = random.Random(22)  # both checkouts draw the same
     secrets.randbelow, secrets.token_bytes = drawn.randrange, lambda size=None: drawn.randbytes(size or 32)
-    log = read_log(path)
+    log = read_log(path, timezone="UTC")
     log = log.select_cases(np.arange(0, log.n_cases, every))
     table = {"name": "same", "sensitive": sensitive}
     share = 0.5 if sensitive else 1.0

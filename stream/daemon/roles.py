@@ -9,10 +9,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from models.errors import InputError, VeilstreamError
 from stream.release.failpoints import Hook, nothing
+
+if TYPE_CHECKING:
+    from stream.config.settings import Settings
 
 log = logging.getLogger("veilstream")
 
@@ -49,8 +52,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
-    if not settings.publication:
-        raise InputError(f"{config}: no [[publication]]: there is nothing to release")
+    _has_publications(settings, config)
     start.check_topics(settings, source)
     start.pseudonym_key(settings, output)
     metrics = serve(settings)
@@ -124,6 +126,7 @@ def _health_port(config: Path) -> int | None:
 def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coordinator")) -> int:
     """One ingest worker and one coordinator, each a process of its own; ends with the first of them."""
     signal.signal(signal.SIGTERM, _quit)
+    _refuse_once(config, roles)
     environments = {role: _environment(config, role if len(roles) > 1 else "") for role in roles}
     command = [sys.executable, "-m", "stream.commands", "run", "-c", str(config), "-o", str(output), "--role"]
     children: list[subprocess.Popen[bytes]] = []
@@ -146,6 +149,24 @@ def run_all(config: Path, output: Path, roles: Sequence[str] = ("ingest", "coord
     if code < 0:  # a signal ended it; one that was passed on to a role that had only begun is no failure
         return 0 if -code in stopped_by else 1
     return code
+
+
+def _refuse_once(config: Path, roles: Sequence[str]) -> None:
+    """What each role would refuse in the configuration, in one line for both of them."""
+    from stream.config.sources import load
+
+    settings = load(config)
+    if settings.source is None:
+        from stream.daemon import start
+
+        start.daemon_settings(config)
+    if "coordinator" in roles:
+        _has_publications(settings, config)
+
+
+def _has_publications(settings: Settings, config: Path) -> None:
+    if not settings.publication:
+        raise InputError(f"{config}: no [[publication]]: there is nothing to release")
 
 
 def _unblock() -> None:

@@ -123,7 +123,8 @@ def _unpack(source: Path, folder: Path) -> About:
     try:
         with tarfile.open(source, "r:gz") as tar:
             tar.extractall(folder, filter="data")
-    except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, ArithmeticError) as error:
+        # The last two: numbers of a damaged header that tarfile takes as they are.
         raise InputError(f"{source}: cannot be read as a backup ({type(error).__name__})") from None
     about = _about(folder / ABOUT, source)
     (folder / ABOUT).unlink()

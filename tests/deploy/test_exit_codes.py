@@ -15,6 +15,8 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
+from models.errors import InputError
+from stream.daemon import roles
 from stream.daemon.roles import WAITING
 from tests.conftest import ROOT
 from tests.deploy import chart
@@ -113,3 +115,21 @@ def test_a_refusal_waits_for_a_person(tmp_path: Path, role: str, fault: str) -> 
     said = [line for line in lines if ("no [source]" in line or "unknown key" in line)]
     assert len(said) == 1
     assert not any("Traceback" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ("", r"c\.toml: no \[source\] table"),
+        ('[source]\ntopics = ["t"]\nbootstrap = "127.0.0.1:1"\n', r"c\.toml: no \[\[publication\]\]"),
+    ],
+)
+def test_what_both_roles_would_refuse_is_said_before_one_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tables: str, said: str
+) -> None:
+    """Two processes that refuse at once would say it twice."""
+    (tmp_path / "c.toml").write_text(f'[process]\nname = "p"\n{tables}')
+    monkeypatch.setattr(roles.signal, "signal", lambda *_given: None)
+    monkeypatch.setattr(roles.subprocess, "Popen", lambda *_given, **_more: pytest.fail("a role began"))
+    with pytest.raises(InputError, match=said):
+        roles.run_all(tmp_path / "c.toml", tmp_path / "out")

@@ -89,9 +89,8 @@ def test_records_of_no_case_are_counted_pair_by_pair() -> None:
     series = Series(random.Random(2), values=False)
     series.grow(20)
     records = [series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2)]
-    for one in records:
-        one.log = replace(one.log, case_ids=("", *one.log.case_ids[1:]))
-    assert followed(beside(records[1], records[:1]), 2, "realisable") is None
+    one, other = (record.showing(replace(record.log, case_ids=("", *record.case_ids[1:]))) for record in records)
+    assert followed(beside(other, [one]), 2, "realisable") is None
 
 
 def test_too_many_candidates_are_searched_pair_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,6 +113,19 @@ def test_it_is_private_from_its_first_byte(world: Path, monkeypatch: pytest.Monk
     assert stat.S_IMODE((world / "b.tar.gz").stat().st_mode) == 0o600
 
 
+def test_a_header_with_an_absurd_number_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A damaged byte can make a length of it that no machine can count to."""
+    extended = tarfile.TarInfo("././@PaxHeader")
+    extended.type = tarfile.XHDTYPE
+    body = b"999999999999999999999999 path=x\n" * 2
+    extended.size = len(body)
+    with tarfile.open(tmp_path / "b.tar.gz", "w:gz") as tar:
+        tar.addfile(extended, io.BytesIO(body))
+        tar.addfile(tarfile.TarInfo("x"), io.BytesIO(b""))
+    assert veilstream(["restore", str(tmp_path / "b.tar.gz"), str(tmp_path / "new")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
 @pytest.mark.parametrize("about", [b"{", b"[]", b'{"version": "x"}', b"\xff"])
 def test_what_is_no_backup_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], about: bytes) -> None:
     """Another archive, one damaged in the middle, none at all: one line, exit 2, nothing unpacked."""

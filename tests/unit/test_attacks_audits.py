@@ -60,7 +60,7 @@ def test_the_least_n_of_no_linker_is_searched_on_request_only() -> None:
     """The field stays in its place; it is null where nobody asked, and the witness is the same."""
     asked = context(3, 3)
     shortened = EventLog.from_traces([("b", "X"), ("ab", "X"), ("ac", "Y")], "S")
-    candidate = replace(asked.candidate, log=shortened)
+    candidate = asked.candidate.showing(shortened)
     asked = replace(asked, candidate=candidate, build=replace(asked.build, log=shortened))
     plain, wanted = (
         CorrespondenceAudit(n=(0,), **more).measure(asked, {})["results"][0]["results"][0]

@@ -30,7 +30,7 @@ _INSTEAD = {
     **dict.fromkeys((".txt", ".dat"), "if it is a table with a header, name it .csv (or .tsv)"),
     **dict.fromkeys((".jsonl", ".ndjson"), "JSON lines: write them as CSV or Parquet"),
 }
-"""What to do with files that people have and that are no log."""
+"""What to do with files that people have and that are no log, where one is to be read."""
 
 
 def suffix_of(path: Path) -> str:
@@ -42,7 +42,7 @@ def _suffix(path: Path, known: Sequence[str]) -> str:
     for suffix in known:
         if path.name.lower().endswith(suffix):
             return suffix.removesuffix(".gz")
-    hints = [hint for suffix, hint in _INSTEAD.items() if path.name.lower().endswith(suffix)]
+    hints = [hint for suffix, hint in _INSTEAD.items() if known is READ and path.name.lower().endswith(suffix)]
     told = "".join(f" ({hint})" for hint in hints[:1])
     raise InputError(f"{path}: unknown kind of log{told}; use one of {', '.join(known)}")
 

@@ -159,7 +159,7 @@ def _refuse_once(config: Path, roles: Sequence[str]) -> None:
     if settings.source is None:
         from stream.daemon import start
 
-        start.daemon_settings(config)
+        start.daemon_settings(config)  # which says so; only then are its imports paid for
     if "coordinator" in roles:
         _has_publications(settings, config)
 

@@ -49,7 +49,7 @@ class Audience:
     def append(self, record: Record, seal: SealEntry, build: Build | None = None) -> None:
         """The release that was sealed last; what its mechanism left is in `build`, or read when it is asked for."""
         self.seals[record.key] = seal
-        record.stands(record.audit, variants.Kept(self._file(record.key)))
+        record.stands(record.audit, variants.VariantsFile(self._file(record.key)))
         if build is not None:
             self._memory = record.key, build.memory
         self.earlier.append(record)
@@ -91,7 +91,7 @@ class Audience:
             self.mirror.bring(*key, seal.body.operator, self.folder)
         record = variants.read(self._file(key))
         record.publication = key[0]
-        record.stands(self.audit_of(key), variants.Kept(self._file(key)))
+        record.stands(self.audit_of(key), variants.VariantsFile(self._file(key)))
         return record
 
     def _file(self, key: Key) -> Path:

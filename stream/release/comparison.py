@@ -74,7 +74,7 @@ class Comparison:
         for record in (*earlier, candidate):
             _number(numbering, record)
         for one in self.earlier[:-1] if alone else ():
-            one.rest()
+            one.leave_memory()
         candidate.cache[NUMBERING] = numbering
         self.numbering = numbering
         self.against: Against | None = None

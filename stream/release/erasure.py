@@ -151,5 +151,5 @@ def _rewritten(service: Releases, record: Record, cases: set[str]) -> Record:
     rest = variants.without_cases(record, cases)
     path = service.folder.release(*record.key) / "variants.parquet"
     replace_with(service.folder.ops, path, partial(variants.write, record=rest))
-    rest.stands(record.audit, variants.Kept(path))
+    rest.stands(record.audit, variants.VariantsFile(path))
     return rest

@@ -12,8 +12,8 @@ from models.eventlog import Column, EventLog, SimpleLog
 from models.knowledge import NANOSECONDS, Unit, joint, perspective
 
 
-class Kept(Protocol):
-    """Where a release stands that is no longer in memory."""
+class StoredRelease(Protocol):
+    """The file of a release, from which its log is read again."""
 
     def log(self) -> EventLog:
         """Its whole log."""
@@ -32,11 +32,11 @@ class Record:
 
     `log.case_ids` are the pseudonyms of the source cases ("" for a record that is no one case), so partners in
     other releases are found by equal ids. `cache`: where audits keep what they would compute again (per process).
-    `kept`: the file of a release that stands; with it the log can leave memory (`rest`) and is read when it is asked
-    for.
+    `stored`: its file, once it was released; the log can leave memory then (`leave_memory`), and is read when it is
+    asked for.
     """
 
-    __slots__ = ("T", "_log", "audit", "cache", "carries", "kept", "publication", "sensitive", "sequence")
+    __slots__ = ("T", "_log", "audit", "cache", "carries", "publication", "sensitive", "sequence", "stored")
 
     def __init__(
         self,
@@ -53,29 +53,29 @@ class Record:
         self.audit = {} if audit is None else audit
         self.cache = {} if cache is None else cache
         self.publication = publication
-        self.kept: Kept | None = None
+        self.stored: StoredRelease | None = None
         self._log: EventLog | None = log
 
     @property
     def log(self) -> EventLog:
         """The released log; read, and in memory again, where it had left."""
         if self._log is None:
-            self._log = cast(Kept, self.kept).log()  # without a file it never left
+            self._log = cast(StoredRelease, self.stored).log()  # without a file it never left
         return self._log
 
     @property
     def case_ids(self) -> tuple[str, ...]:
         """`log.case_ids`, without the rest of the log where that has left memory."""
-        return self.kept.case_ids() if self._log is None and self.kept is not None else self.log.case_ids
+        return self.stored.case_ids() if self._log is None and self.stored is not None else self.log.case_ids
 
-    def stands(self, audit: Mapping[str, Any], kept: Kept) -> None:
+    def stands(self, audit: Mapping[str, Any], stored: StoredRelease) -> None:
         """It was released: of its audit stays what later ones ask of it, and its log is in a file."""
         self.audit = {name: audit[name] for name in ASKED if name in audit}
-        self.kept = kept
+        self.stored = stored
 
-    def rest(self) -> None:
-        """Let the log leave memory, where it stands in a file."""
-        if self.kept is not None:
+    def leave_memory(self) -> None:
+        """Let go of the log, where a file has it."""
+        if self.stored is not None:
             self._log = None
 
     def showing(self, log: EventLog) -> Record:

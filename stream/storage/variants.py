@@ -58,20 +58,18 @@ def read(path: Path) -> Record:
     """Read one release back. RefusedError where the file is missing or damaged: nothing can be audited then."""
     table = _table(path)
     meta = table.schema.metadata
-    record = Record(
+    return Record(
         sequence=int(meta[b"sequence"]),
         log=_log(table),
         carries=tuple(meta[b"carries"].decode().split(",")),
         T=meta[b"T"].decode(),
         sensitive=tuple(name.removeprefix(_VALUE) for name in table.column_names if name.startswith(_VALUE)),
     )
-    record.kept = Kept(path)
-    return record
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The file of a release that stands. Errors of each: as `read`."""
+class VariantsFile:
+    """A `StoredRelease`. Errors: as `read`."""
 
     path: Path
 

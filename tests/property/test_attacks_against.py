@@ -87,7 +87,7 @@ def fresh(record: Record) -> Record:
 def stand(record: Record, path: Path) -> None:
     """From here on the release has a file, from which its log can be read again."""
     variants.write(path, record)
-    record.stands(record.audit, variants.Kept(path))
+    record.stands(record.audit, variants.VariantsFile(path))
 
 
 def measured(candidate: Record, earlier: list[Record], audit: CorrespondenceAudit, *, immutable: bool) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors import read_log
+from connectors.logs import suffix_of
 from connectors.xes import iter_traces
 from models.errors import InputError
 
@@ -303,3 +304,9 @@ def test_broken_files_are_refused(tmp_path, xes):
     assert "no such file" in refused(tmp_path / "absent.xes")
     with pytest.raises(InputError, match="columns: activty unknown"):
         read_log(xes(trace()), columns={"activty": "x"})
+
+
+def test_a_file_to_write_gets_no_hint_about_reading(tmp_path):
+    """`save its sheet as CSV` would say nothing to somebody who asked for a spreadsheet."""
+    with pytest.raises(InputError, match=r"unknown kind of log; use one of \.xes, "):
+        suffix_of(tmp_path / "out.xlsx")

@@ -29,7 +29,7 @@ def test_without_a_file_a_log_never_leaves() -> None:
     """A candidate is in memory alone."""
     record = made()
     log = record.log
-    record.rest()
+    record.leave_memory()
     assert record.log is log
 
 
@@ -38,15 +38,15 @@ def test_a_log_that_left_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
     record, path = made(), tmp_path / "variants.parquet"
     ids, traces = record.log.case_ids, record.log.traces()
     variants.write(path, record)
-    record.stands({}, variants.Kept(path))
-    record.rest()
+    record.stands({}, variants.VariantsFile(path))
+    record.leave_memory()
     with monkeypatch.context() as whole:
         whole.setattr(variants, "_log", lambda _table: pytest.fail("the whole log was read"))
         assert record.case_ids == ids
     assert record.log.traces() == traces
     path.unlink()
     assert record.log.traces() == traces
-    record.rest()
+    record.leave_memory()
     with pytest.raises(RefusedError, match="restore it from a backup"):
         _ = record.log
 
@@ -56,7 +56,7 @@ def test_of_an_audit_stays_what_later_ones_ask(tmp_path: Path) -> None:
     record = made()
     record.stands(
         {"n_actual": 1, "counts": {"suppressed_cases": 2}, "anonymity": {"results": []}, "cut": {"time": "now"}},
-        variants.Kept(tmp_path / "variants.parquet"),
+        variants.VariantsFile(tmp_path / "variants.parquet"),
     )
     assert record.audit == {"n_actual": 1, "counts": {"suppressed_cases": 2}, "cut": {"time": "now"}}
 

@@ -8,13 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
 ROOMS = re.findall(r"^\| `(\w+)` \|", PAGE.split("## The rooms")[1].split("## The way")[0], re.MULTILINE)
-WAYS = {"one replay": 8, "one record of the daemon": 14, "one attack": 8}
 
 
 def modules() -> dict[str, Path]:
@@ -112,12 +109,3 @@ def test_every_file_on_the_page_stands() -> None:
     named = re.findall(r"`((?:stream|models|connectors|tests|docs)/[\w./]+\.(?:py|md))`", PAGE)
     assert named
     assert [name for name in named if not (ROOT / name).is_file()] == []
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_way_is_read_top_down(way: str) -> None:
-    """At most 8, 14 and 8 files, none twice."""
-    part = PAGE.split(f"## The way of {way}\n")[1].split("\n## ")[0]
-    files = re.findall(r"^\d+\. `([\w/.]+)`", part, re.MULTILINE)
-    assert 0 < len(files) <= WAYS[way]
-    assert len(set(files)) == len(files)

@@ -32,6 +32,14 @@ demo: $(BIN)/veilstream ## install, replay the bundled log, print where releases
 test: $(VENV)/.checked ## run every test, in four processes with a broker each; a failure is shown as it happens
 	PYTHONUTF8=1 $(BIN)/pytest --verbose --instafail --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
+.PHONY: fast
+fast: $(VENV)/.checked ## unit, property and golden tests: no broker, Java, browser or public logs (while you work)
+	PYTHONUTF8=1 $(BIN)/pytest --quiet --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+	  -m "not kafka and not prometheus and not chromium and not logs and not slow" tests/unit tests/property tests/golden
+
+.PHONY: night
+night: crash chaos soak mutants runbooks ## what needs hours: crash matrix, chaos, soak, mutants, runbooks (not in CI)
+
 .PHONY: coverage
 coverage: $(VENV)/.checked ## branch coverage of models and stream by every test; fails below 90 % (not in CI)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[coverage]'

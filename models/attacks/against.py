@@ -18,13 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.kept_links import KeptLinks, Listed
 from models.attacks.lacking import Lacking, columns_of
-from models.attacks.linkability import Edges, edges
+from models.attacks.linkability import Edges, KeptLinks, Listed, edges
 from models.attacks.matching import CELLS, LONGEST, Part, Walk, tables
 from models.attacks.numbering import Numbered, Numbering
 from models.attacks.pairs import Pair, Rows, Sequences
-from models.attacks.real_partners import Lookup
+from models.attacks.true_linker import Lookup
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.candidates import Judge, relation_edges, value, worst_group
+from models.attacks.candidates import Judge, joint_value, relation_edges, value, worst_group
 from models.attacks.enumeration import enumerate_all
-from models.attacks.joint import joint_value
 from models.attacks.linkability import Edges, edges
 from models.attacks.linker import BaseLinker, Flags, base_linkers, obstacles
 from models.attacks.matching import Walk, walk

@@ -13,11 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.best_linker import fewest_leaving, most_free
-from models.attacks.candidates import Judge
-from models.attacks.cracks import METHODS, group_cracks
-from models.attacks.flows import FAR
-from models.attacks.links import undo
+from models.attacks.candidates import METHODS, Judge, group_cracks
+from models.attacks.flows import FAR, fewest_leaving, most_free, undo
 from models.attacks.matching import advance, is_in
 from models.compiled import kernel, part
 from models.errors import InputError

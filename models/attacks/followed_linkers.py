@@ -23,10 +23,9 @@ import numpy.typing as npt
 from models.attacks import flows
 from models.attacks.against import Against, Known, Together
 from models.attacks.correspondence import Audit
-from models.attacks.flows import Scratch
+from models.attacks.flows import LOGGED, RECORDS, ROW1, ROW2, Linker, Scratch, copied, no_links, shift
 from models.attacks.linkability import LEAST, SUBSEQUENCE, Bytes
 from models.attacks.linker import BaseLinker, Obstacle, base_linkers
-from models.attacks.links import LOGGED, RECORDS, ROW1, ROW2, Linker, copied, no_links, shift
 from models.attacks.outcome import Minimum, Result, unlinkable
 from models.attacks.pairs import Pair
 from models.compiled import kernel

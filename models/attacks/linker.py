@@ -11,10 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks import flows
-from models.attacks.best_linker import fewest_leaving, most_free
-from models.attacks.flows import Scratch
+from models.attacks.flows import LOGGED, RECORDS, ROW1, ROW2, Linker, Scratch, fewest_leaving, most_free, no_links, undo
 from models.attacks.linkability import LEAST, Edges, edges
-from models.attacks.links import LOGGED, RECORDS, ROW1, ROW2, Linker, no_links, undo
 from models.attacks.pairs import Pair, Rows
 from models.eventlog import Ints
 
@@ -43,7 +41,7 @@ class Obstacle:
 class BaseLinker:
     """One linker for one n (as a flow over record classes), from which every candidate starts.
 
-    `linker`: see models.attacks.links; it moves on when the next n is asked for. `left`: records of the earlier
+    `linker`: see models.attacks.flows; it moves on when the next n is asked for. `left`: records of the earlier
     release without partner (0: a linker exists), `excess`: by row.
     """
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from models.attacks.kept_links import KeptLinks
 from models.attacks.lacking import Kept
+from models.attacks.linkability import KeptLinks
 from models.attacks.pairs import Sequences
 from models.eventlog import Codes, Ints, SimpleLog
 

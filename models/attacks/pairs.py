@@ -7,7 +7,7 @@ projection of the first, item by item.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
@@ -15,9 +15,54 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.taxonomy import leaves, related, specializations
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
+
+# --- Generalization by a taxonomy ---
+#
+# Generalization by a given taxonomy of activities: a released activity may stand for any of its
+# specializations.
+#
+# Source: correspondence-attacks-2021, section 4 ("similar attack analysis can be done for the generalization
+# operation"). The taxonomy maps an activity to its generalization (child -> parent); a forest, any depth.
+
+
+def ancestors(item: Any, taxonomy: Mapping[Any, Any] | None) -> Iterator[Any]:
+    """The item itself and all that generalizes it, from special to general. InputError on a cycle."""
+    seen = set()
+    while True:
+        if item in seen:
+            raise InputError("the taxonomy has a cycle")
+        seen.add(item)
+        yield item
+        if not taxonomy or item not in taxonomy:
+            return
+        item = taxonomy[item]
+
+
+def related(one: Any, other: Any, taxonomy: Mapping[Any, Any] | None) -> bool:
+    """Whether two released items can stand for one activity: one generalizes the other (in a forest)."""
+    return one in ancestors(other, taxonomy) or other in ancestors(one, taxonomy)
+
+
+def leaves(items: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> tuple[Any, ...]:
+    """The most special activities that the items can stand for; without a taxonomy the items."""
+    if not taxonomy:
+        return tuple(items)
+    nodes = dict.fromkeys([*items, *taxonomy, *taxonomy.values()])
+    parents = set(taxonomy.values())
+    shown = set(items)
+    return tuple(
+        node for node in nodes if node not in parents and any(above in shown for above in ancestors(node, taxonomy))
+    )
+
+
+def specializations(item: Any, symbols: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> list[Any]:
+    """The symbols that `item` can stand for."""
+    if not taxonomy:
+        return [item]
+    return [symbol for symbol in symbols if item in ancestors(symbol, taxonomy)]
+
 
 FOREIGN = "*"
 """Stands in a candidate for one activity that no release shows."""

@@ -23,8 +23,8 @@ from models.attacks.matching import Walk, walk
 from models.attacks.numbering import Numbered, Numbering, partners
 from models.attacks.outcome import Method, Minimum, Result
 from models.attacks.pairs import Pair, pair
-from models.attacks.real_partners import RealPartners, Step, by_case, by_release, step_between, true_linkers
 from models.attacks.series import PairInSeries, audited
+from models.attacks.true_linker import RealPartners, Step, by_case, by_release, step_between, true_linkers
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 from stream.storage.release_record import Record

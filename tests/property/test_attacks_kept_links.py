@@ -9,10 +9,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from models.attacks import kept_links
+from models.attacks import linkability
 from models.attacks.against import Against, Known
-from models.attacks.kept_links import KeptLinks, Listed
-from models.attacks.linkability import least_n
+from models.attacks.linkability import KeptLinks, Listed, least_n
 from models.attacks.numbering import Numbering
 from models.errors import InputError
 from models.eventlog import EventLog, Ints, SimpleLog
@@ -106,7 +105,7 @@ def test_more_links_than_fit_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     kept = KeptLinks()
     few, many = np.arange(2), np.arange(4)
     kept.move_on(few, few, lambda one, two: _listed(one.tolist(), two.tolist(), relation))
-    monkeypatch.setattr(kept_links, "MOST_LINKS", 15)
+    monkeypatch.setattr(linkability, "MOST_LINKS", 15)
     with pytest.raises(InputError):
         kept.move_on(many, many, lambda one, two: _listed(one.tolist(), two.tolist(), relation))
     assert (kept.earlier.tolist(), kept.one.tolist(), kept.two.tolist()) == ([0, 1], [0, 0, 1, 1], [0, 1, 0, 1])

@@ -14,7 +14,7 @@ import pytest
 
 from models.attacks import lacking
 from models.attacks.outcome import FLOOR, Minimum
-from models.attacks.real_partners import RealPartners
+from models.attacks.true_linker import RealPartners
 from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of
 from stream.release.comparison import Comparison
 from stream.storage import variants

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from models.attacks import linkability, search
+from models.attacks.candidates import diversity_after, joint_value
 from models.attacks.correspondence import Audit, anonymity, every_candidate
-from models.attacks.diversity import after
-from models.attacks.joint import joint_value
 from models.attacks.linker import base_linkers
 from models.attacks.pairs import encode, pair
 from models.attacks.series import b_then_c, b_then_f, best_of, cracks, series
@@ -172,7 +171,7 @@ def test_confidence_after_an_attack() -> None:
     given = pair(L1, L2)
     audit = Audit(given, 2, [1], "exact", "realisable")
     (base,) = base_linkers(given, audit.linkable, [1])
-    before, left = (after(audit.judge(base), "dc", attack) for attack in (None, "b"))
+    before, left = (diversity_after(audit.judge(base), "dc", attack) for attack in (None, "b"))
     assert (before.k, before.l, before.confidence, before.value) == (5, 2, 0.6, "Corona")
     assert (left.k, left.l, left.confidence) == (4, 2, 0.5)
     assert left.alpha_k(0.5, 4)

@@ -18,10 +18,8 @@ from pydantic import Field, field_validator
 
 from models.attacks.matching import Walk, walk
 from models.attacks.outcome import FLOOR, MOST_N, Method, Minimum, Result
-from models.attacks.pairs import Pair, pair
-from models.attacks.real_partners import RealPartners
-from models.attacks.taxonomy import ancestors
-from models.attacks.true_linker import behind_links, of_pair, real_links
+from models.attacks.pairs import Pair, ancestors, pair
+from models.attacks.true_linker import RealPartners, behind_links, of_pair, real_links
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints
 from stream.release.comparison import Comparison, numbered_changes, numbered_partners, simple

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from connectors import read_log
-from models.attacks.candidates import matching, value
-from models.attacks.correspondence import Audit
+from models.attacks.candidates import candidate_values, matching_rows
+from models.attacks.correspondence import PairAttack
 from models.attacks.enumeration import enumerate_all
 from models.attacks.linkability import LEAST
 from models.attacks.linker import base_linkers
-from models.attacks.pairs import pair
+from models.attacks.pairs import join_releases
 from models.eventlog import EventLog, SimpleLog
 from tests.oracles import attacks as oracle
 
@@ -50,7 +50,7 @@ def thinned(log: EventLog, share: float) -> EventLog:
 def measure(earlier: SimpleLog, later: SimpleLog, bk_length: int, ns: list[int]) -> dict[str, Any]:
     """Preparation and search of one pair, with the values found."""
     begin = time.process_time()
-    audit = Audit(pair(earlier, later), bk_length, ns, "exact", "realisable")
+    audit = PairAttack(join_releases(earlier, later), bk_length, ns, "exact", "realisable")
     prepared = time.process_time()
     found = audit.run().results
     done = time.process_time()
@@ -65,9 +65,9 @@ def measure(earlier: SimpleLog, later: SimpleLog, bk_length: int, ns: list[int])
 
 def enumeration(earlier: SimpleLog, later: SimpleLog, bk_length: int, n: int, asked: int = 12) -> dict[str, Any]:
     """Every candidate at one n; `asked` of them also by the oracle, whose values must be the same."""
-    audit = Audit(pair(earlier, later), bk_length, [n], "exact", "realisable")
-    (base,) = base_linkers(audit.given, audit.linkable, [n])
-    judge = audit.judge(base)
+    audit = PairAttack(join_releases(earlier, later), bk_length, [n], "exact", "realisable")
+    (base,) = base_linkers(audit.pair, audit.linkable, [n])
+    judge = audit.valuer(base)
     list(enumerate_all(judge, 1))
     begin = time.process_time()
     blocks = list(enumerate_all(judge, bk_length))
@@ -78,13 +78,13 @@ def enumeration(earlier: SimpleLog, later: SimpleLog, bk_length: int, n: int, as
     links = np.column_stack((rows, audit.linkable.later))[(audit.linkable.least & LEAST) <= n]
     begin, agree = time.process_time(), 0
     for row in sample:
-        in1, in2 = matching(judge, codes[row][codes[row] >= 0])
-        expected = oracle.by_program(audit.given.earlier.count, audit.given.later.count, links, in1, in2)
+        in1, in2 = matching_rows(judge, codes[row][codes[row] >= 0])
+        expected = oracle.by_program(audit.pair.earlier.count, audit.pair.later.count, links, in1, in2)
         agree += expected == (found[row, 0] - found[row, 2], found[row, 1] - found[row, 4])
     single = (time.process_time() - begin) / asked
     begin = time.process_time()
     for row in sample:
-        value(judge, codes[row][codes[row] >= 0])
+        candidate_values(judge, codes[row][codes[row] >= 0])
     return {
         "candidates": len(codes),
         "seconds": seconds,

@@ -25,9 +25,9 @@ from models.anonymize.hiding import Mode, Target
 from models.anonymize.sensitive import quartile_classes
 from models.anonymize.tlkc import Suppression
 from models.attacks.correspondence import anonymity
-from models.attacks.matching import walk
-from models.attacks.pairs import pair
-from models.attacks.true_linker import behind, true_linker
+from models.attacks.matching import next_occurrences
+from models.attacks.pairs import join_releases
+from models.attacks.true_linker import true_counts, true_linker
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
 from stream.config.window import window_of
@@ -214,8 +214,8 @@ def counted(source: Source, series: Series) -> dict[str, int]:
 
 
 def _real(earlier: Record, later: Record, one: Any, name: str, n: int) -> bool:
-    given = pair(simple(earlier), simple(later))
-    return behind(given, walk(given), partners(earlier, later), one.worst[name], n)[name] > 0
+    given = join_releases(simple(earlier), simple(later))
+    return true_counts(given, next_occurrences(given), partners(earlier, later), one.worst[name], n)[name] > 0
 
 
 def measure(

@@ -31,7 +31,7 @@ import numpy as np
 from connectors import parquet
 from connectors.files import FileOps, Writer
 from connectors.logs import read_log
-from models.attacks import against, linkability
+from models.attacks import linkability, shared_pairs
 from models.eventlog import Column, EventLog
 from stream.config.settings import Settings
 from stream.replay.replay import Replay
@@ -137,7 +137,7 @@ def measured(path: Path, mechanism: str) -> dict[str, Any]:
     del log
     read_peak = _peak()
     disk, listed = Counted(), Listed()
-    against.edges = listed
+    shared_pairs.edges = listed
     with tempfile.TemporaryDirectory() as folder:
         outcome = Replay(settings(mechanism, cases), Path(folder) / "out", ops=disk).run(handed.pop(), final=True)
         checkpoints = [file.stat().st_size for file in (Path(folder) / "out").rglob("checkpoints/*") if file.is_file()]

@@ -13,7 +13,7 @@ from benchmarks.attacks import cut
 from benchmarks.papers.page import NOT_HELD, ROOT, Page, Table, held
 from models.anonymize.tlkc import anonymize
 from models.attacks.correspondence import anonymity
-from models.attacks.outcome import Result, proportions
+from models.attacks.outcome import AttackResult, proportions
 from models.errors import VeilstreamError
 from models.eventlog import EventLog, SimpleLog
 from models.knowledge import Structure
@@ -124,7 +124,7 @@ def _release(cases: int, setting: Setting) -> SimpleLog | None:
 
 
 @cache
-def _results(first: int, second: int, method: Any, setting: Setting = CHOSEN) -> Mapping[int, Result] | None:
+def _results(first: int, second: int, method: Any, setting: Setting = CHOSEN) -> Mapping[int, AttackResult] | None:
     earlier, later = _release(first, setting), _release(second, setting)
     if earlier is None or later is None:
         return None
@@ -143,7 +143,7 @@ def _values(scenario: str) -> Table:
     return Table(f"Figure 3: Scenario {scenario}", header, rows, log="sepsis")
 
 
-def _cells(results: Mapping[int, Result] | None, n: int) -> list[Any]:
+def _cells(results: Mapping[int, AttackResult] | None, n: int) -> list[Any]:
     if results is None:
         return [NOT_HELD] * len(MEASURES)
     return ["no linker" if results[n].linker == "none" else results[n].values[name] for name in MEASURES]
@@ -154,9 +154,9 @@ def _printed(scenario: str, gap: str, n: int) -> list[Any]:
     return [values.get(name.upper()) for name in ("ka1", "fa", "ka2", "ca", "ba")]
 
 
-def _of_least_ka(result: Result) -> dict[str, float | None]:
+def _of_least_ka(result: AttackResult) -> dict[str, float | None]:
     """FC, CC, BC as the paper defines them, for comparison: of the least KA, whatever background knowledge has it. What
-    the attacks report is of the background knowledge that attains the minimum (`Result.json`)."""
+    the attacks report is of the background knowledge that attains the minimum (`AttackResult.json`)."""
     ka1, ka2 = result.values["ka1"], result.values["ka2"]
     return proportions(result.values, {"fa": ka1, "ca": ka2, "ba": ka2})
 

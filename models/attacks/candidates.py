@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from models.attacks.linkability import CLOSED_FORM, LEAST, THEOREM_2, THEOREM_2_EMPTY_PREFIX, Edges, edges
 from models.attacks.linker import BaseLinker, Flags
-from models.attacks.matching import Walk, unmatched
-from models.attacks.pairs import Pair, Rows, encode
+from models.attacks.matching import NextOccurrences, unmatched
+from models.attacks.pairs import RecordClasses, ReleasePair, encode
 from models.compiled import kernel, part
 from models.errors import InputError
 from models.eventlog import Codes, Ints
@@ -27,12 +27,12 @@ RELATION = {
 
 
 @dataclass(slots=True)
-class Judge:
+class CandidateValuer:
     """All that one method needs to value candidates at one n. `cracked`: what `worst_group` found; the worst
     background knowledge of several attacks is often the same."""
 
-    given: Pair
-    table: Walk
+    pair: ReleasePair
+    table: NextOccurrences
     method: str
     n: int
     linkable: Edges
@@ -41,86 +41,92 @@ class Judge:
 
     def starts(self) -> tuple[Ints, Ints]:
         """Where each value's rows begin, in both releases."""
-        codes = np.arange(len(self.given.values) + 1)
+        codes = np.arange(len(self.pair.values) + 1)
         return (
-            np.searchsorted(self.given.earlier.value, codes).astype(np.int64),
-            np.searchsorted(self.given.later.value, codes).astype(np.int64),
+            np.searchsorted(self.pair.earlier.value, codes).astype(np.int64),
+            np.searchsorted(self.pair.later.value, codes).astype(np.int64),
         )
 
 
-def relation_edges(given: Pair, cap: int, method: str) -> Edges:
+def relation_edges(pair: ReleasePair, cap: int, method: str) -> Edges:
     """Linkable or comparable pairs as the method defines them."""
-    return edges(given, cap, RELATION[method])
+    return edges(pair, cap, RELATION[method])
 
 
-def value(judge: Judge, bk: Sequence[int] | npt.NDArray[Any]) -> dict[str, Any]:
+def candidate_values(valuer: CandidateValuer, bk: Sequence[int] | npt.NDArray[Any]) -> dict[str, Any]:
     """ms1, ms2, f, c, b, fa, ca, ba of one candidate (symbol codes)."""
-    given = judge.given
-    in1, in2 = matching(judge, bk)
-    ms1, ms2 = int(given.earlier.count[in1].sum()), int(given.later.count[in2].sum())
-    f, c, b = (int(crack) for crack in _cracks(judge, in1, in2).sum(axis=0))
+    pair = valuer.pair
+    in1, in2 = matching_rows(valuer, bk)
+    ms1, ms2 = int(pair.earlier.count[in1].sum()), int(pair.later.count[in2].sum())
+    f, c, b = (int(crack) for crack in _cracks(valuer, in1, in2).sum(axis=0))
     return {"ms1": ms1, "ms2": ms2, "f": f, "c": c, "b": b, "fa": ms1 - f, "ca": ms2 - c, "ba": ms2 - b}
 
 
-def by_value(judge: Judge, bk: Sequence[int] | npt.NDArray[Any]) -> Ints:
+def cracks_by_value(valuer: CandidateValuer, bk: Sequence[int] | npt.NDArray[Any]) -> Ints:
     """int64[values, 3]: F, C and B of each sensitive value; cracks add up over values."""
-    return _cracks(judge, *matching(judge, bk))
+    return _cracks(valuer, *matching_rows(valuer, bk))
 
 
-def matching(judge: Judge, bk: Sequence[int] | npt.NDArray[Any]) -> tuple[Flags, Flags]:
+def matching_rows(valuer: CandidateValuer, bk: Sequence[int] | npt.NDArray[Any]) -> tuple[Flags, Flags]:
     """Which rows of the earlier and of the later release are in the matching sets."""
-    inside = unmatched(judge.table, bk) <= judge.n
-    return inside[judge.given.earlier.known], inside[judge.given.later.known]
+    inside = unmatched(valuer.table, bk) <= valuer.n
+    return inside[valuer.pair.earlier.known], inside[valuer.pair.later.known]
 
 
-def _cracks(judge: Judge, in1: Flags, in2: Flags) -> Ints:
+def _cracks(valuer: CandidateValuer, in1: Flags, in2: Flags) -> Ints:
     """int64[values, 3]: a best linker is best for every value, since links never leave one."""
-    given = judge.given
-    if judge.method != "exact":
-        table = np.zeros((len(given.values), 3), dtype=np.int64)
+    pair = valuer.pair
+    if valuer.method != "exact":
+        table = np.zeros((len(pair.values), 3), dtype=np.int64)
         group_cracks(
-            *judge.starts(), given.earlier.count, given.later.count, judge.linkable.forward, judge.linkable.backward,
-            judge.n, METHODS[judge.method], in1, in2, np.zeros(len(in1), dtype=np.bool_), table,
+            *valuer.starts(), pair.earlier.count, pair.later.count, valuer.linkable.forward, valuer.linkable.backward,
+            valuer.n, METHODS[valuer.method], in1, in2, np.zeros(len(in1), dtype=np.bool_), table,
         )  # fmt: skip
         return table
-    ms1, ms2 = sizes(given.earlier, in1, len(given.values)), sizes(given.later, in2, len(given.values))
-    base = judge.base
+    ms1, ms2 = (
+        records_by_value(pair.earlier, in1, len(pair.values)),
+        records_by_value(pair.later, in2, len(pair.values)),
+    )
+    base = valuer.base
     try:
         base.fewest_leaving(in1, in2)
         links = base.links()
         stay = links[in1[links[:, 0]] & in2[links[:, 1]]]
-        kept = np.bincount(given.earlier.value[stay[:, 0]], weights=stay[:, 2], minlength=len(given.values))
+        kept = np.bincount(pair.earlier.value[stay[:, 0]], weights=stay[:, 2], minlength=len(pair.values))
     finally:
         base.undo()
     try:
         base.most_free(in2, int(ms2.sum()))
-        free = np.bincount(given.later.value, weights=base.linker.free * in2, minlength=len(given.values))
+        free = np.bincount(pair.later.value, weights=base.linker.free * in2, minlength=len(pair.values))
     finally:
         base.undo()
     return np.column_stack((ms1 - kept, ms2 - kept, ms2 - free)).astype(np.int64)
 
 
-def sizes(rows: Rows, inside: Flags, values: int) -> Ints:
+def records_by_value(rows: RecordClasses, inside: Flags, values: int) -> Ints:
     """int64[values]: records of each sensitive value in a matching set."""
     return np.bincount(rows.value, weights=rows.count * inside, minlength=values).astype(np.int64)
 
 
-def worst_group(judge: Judge, bk: Sequence[int], attack: str, left: int | None = None) -> dict[str, Any]:
+def worst_group(valuer: CandidateValuer, bk: Sequence[int], attack: str, left: int | None = None) -> dict[str, Any]:
     """The sensitive value with the most cracked records under a candidate: {value, ms1, ms2, cracked}. `left`: the
     records that no linker excludes, where that is known: the one value of a log without sensitive ones has the rest."""
-    given = judge.given
-    in1, in2 = matching(judge, bk)
-    if left is not None and len(given.values) == 1:
-        both = int(given.earlier.count[in1].sum()), int(given.later.count[in2].sum())
+    pair = valuer.pair
+    in1, in2 = matching_rows(valuer, bk)
+    if left is not None and len(pair.values) == 1:
+        both = int(pair.earlier.count[in1].sum()), int(pair.later.count[in2].sum())
         cracked_records = both[0 if attack == "fa" else 1] - left
-        return {"value": given.values[0], "ms1": both[0], "ms2": both[1], "cracked": cracked_records}
+        return {"value": pair.values[0], "ms1": both[0], "ms2": both[1], "cracked": cracked_records}
     key = tuple(bk)
-    if key not in judge.cracked:
-        judge.cracked[key] = _cracks(judge, in1, in2)
-    cracked = judge.cracked[key][:, ("fa", "ca", "ba").index(attack)]
-    ms1, ms2 = sizes(given.earlier, in1, len(given.values)), sizes(given.later, in2, len(given.values))
+    if key not in valuer.cracked:
+        valuer.cracked[key] = _cracks(valuer, in1, in2)
+    cracked = valuer.cracked[key][:, ("fa", "ca", "ba").index(attack)]
+    ms1, ms2 = (
+        records_by_value(pair.earlier, in1, len(pair.values)),
+        records_by_value(pair.later, in2, len(pair.values)),
+    )
     own = int(np.lexsort((ms1 + ms2, cracked))[-1])
-    return {"value": given.values[own], "ms1": int(ms1[own]), "ms2": int(ms2[own]), "cracked": int(cracked[own])}
+    return {"value": pair.values[own], "ms1": int(ms1[own]), "ms2": int(ms2[own]), "cracked": int(cracked[own])}
 
 
 # --- Group formulas of the paper ---
@@ -220,36 +226,36 @@ MOST_JOINT_LINKS = 20_000_000
 """Record by record, links are 16 bytes each; beyond this the answer would need more than 300 MB."""
 
 
-def joint_value(judge: Judge, bk: Codes) -> dict[str, Any]:
+def joint_value(valuer: CandidateValuer, bk: Codes) -> dict[str, Any]:
     """`candidates.value` with joint links, by a minimum weight matching of records (exact only)."""
-    given = judge.given
-    if judge.method != "exact":
+    pair = valuer.pair
+    if valuer.method != "exact":
         raise InputError("joint links are an option of method exact")
-    if given.items != given.known_items or len(given.link_related[1]) != len(given.items):
+    if pair.items != pair.known_items or len(pair.link_related[1]) != len(pair.items):
         raise InputError("joint links need releases that carry the audited attribute alone, without a taxonomy")
-    body = value(judge, bk)
-    if not judge.base.exists:
+    body = candidate_values(valuer, bk)
+    if not valuer.base.exists:
         return body
-    in1, in2 = matching(judge, bk)
+    in1, in2 = matching_rows(valuer, bk)
     costs = _costs(
-        given.linked.items, given.linked.start, given.earlier.linked, given.later.linked, judge.linkable.forward,
-        judge.n, bk, in1, in2,
+        pair.linked.items, pair.linked.start, pair.earlier.linked, pair.later.linked, valuer.linkable.forward,
+        valuer.n, bk, in1, in2,
     )  # fmt: skip
-    most = int(given.earlier.count[in1].sum()) - _least_cost(judge, costs)
+    most = int(pair.earlier.count[in1].sum()) - _least_cost(valuer, costs)
     body.update({"f": body["ms1"] - most, "c": body["ms2"] - most, "fa": most, "ca": most})
     return body
 
 
-def _least_cost(judge: Judge, costs: Ints) -> int:
+def _least_cost(valuer: CandidateValuer, costs: Ints) -> int:
     """Fewest ms1 records without a counted link, over all total linkers."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-    given = judge.given
-    count1, count2 = given.earlier.count, given.later.count
-    row = np.repeat(np.arange(len(count1)), np.diff(judge.linkable.start))
+    pair = valuer.pair
+    count1, count2 = pair.earlier.count, pair.later.count
+    row = np.repeat(np.arange(len(count1)), np.diff(valuer.linkable.start))
     kept = np.flatnonzero(costs >= 0)
-    sizes = count1[row[kept]] * count2[judge.linkable.later[kept]]
+    sizes = count1[row[kept]] * count2[valuer.linkable.later[kept]]
     if int(sizes.sum()) > MOST_JOINT_LINKS:
         raise InputError(
             f"{int(sizes.sum())} links between records are too many for joint links (at most {MOST_JOINT_LINKS})"
@@ -257,7 +263,7 @@ def _least_cost(judge: Judge, costs: Ints) -> int:
     first1, first2 = np.cumsum(count1) - count1, np.cumsum(count2) - count2
     which = np.repeat(kept, sizes)
     within = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    i, j = row[which], judge.linkable.later[which]
+    i, j = row[which], valuer.linkable.later[which]
     records1, records2 = first1[i] + within // count2[j], first2[j] + within % count2[j]
     # Weights 1 and 2 in place of 0 and 1: a sparse matrix takes a stored zero for no link.
     matrix = csr_array((costs[which] + 1, (records1, records2)), shape=(int(count1.sum()), int(count2.sum())))
@@ -339,18 +345,18 @@ class Diversity:
         return self.k >= k and (self.confidence is None or self.confidence <= alpha)
 
 
-def diversity_after(judge: Judge, bk: Sequence[Any], attack: Attack | None) -> Diversity:
+def diversity_after(valuer: CandidateValuer, bk: Sequence[Any], attack: Attack | None) -> Diversity:
     """The matching set that `attack` aims at (earlier release for F, later for C and B), without what it excludes.
 
     `attack` None: the later matching set before any attack. `bk`: symbols. The linker must exist.
     """
-    given, code = judge.given, encode(judge.given, bk)
-    in1, in2 = matching(judge, code)
-    rows, inside = (given.earlier, in1) if attack == "f" else (given.later, in2)
-    left = sizes(rows, inside, len(given.values))
+    pair, code = valuer.pair, encode(valuer.pair, bk)
+    in1, in2 = matching_rows(valuer, code)
+    rows, inside = (pair.earlier, in1) if attack == "f" else (pair.later, in2)
+    left = records_by_value(rows, inside, len(pair.values))
     if attack is not None:
-        left = left - by_value(judge, code)[:, "fcb".index(attack)]
-    return _of(left.tolist(), given.values)
+        left = left - cracks_by_value(valuer, code)[:, "fcb".index(attack)]
+    return _of(left.tolist(), pair.values)
 
 
 def _of(left: list[int], values: Sequence[Any]) -> Diversity:

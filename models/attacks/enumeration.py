@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.candidates import METHODS, Judge, group_cracks
-from models.attacks.flows import FAR, fewest_leaving, most_free, undo
+from models.attacks.candidates import METHODS, CandidateValuer, group_cracks
+from models.attacks.flows import UNREACHED, fewest_leaving, most_free, undo
 from models.attacks.matching import advance, is_in
 from models.compiled import kernel, part
 from models.errors import InputError
@@ -34,13 +34,13 @@ def how_many(symbols: int, length: int, exactly: bool) -> int:
     return symbols**length if exactly else sum(symbols**k for k in range(1, length + 1))
 
 
-def enumerate_all(judge: Judge, bk_length: int) -> Iterator[Block]:
+def enumerate_all(valuer: CandidateValuer, bk_length: int) -> Iterator[Block]:
     """Every candidate of length 1..bk_length with ms1, ms2, F, C, B, one block for each first symbol.
 
     Yields (int16[N, bk_length] symbol codes, -1 after the end; int32[N, 5]). InputError names how many there are when
     they are too many.
     """
-    symbols = judge.table.symbols
+    symbols = valuer.table.symbols
     total = how_many(symbols, bk_length, False)
     if total > MOST_CANDIDATES:
         raise InputError(
@@ -48,7 +48,7 @@ def enumerate_all(judge: Judge, bk_length: int) -> Iterator[Block]:
             f"(at most {MOST_CANDIDATES}); method exact searches them by branch and bound without listing them"
         )
     size = how_many(symbols, bk_length - 1, False) + 1
-    walk = _exact(judge, bk_length) if judge.method == "exact" else _grouped(judge, bk_length)
+    walk = _exact(valuer, bk_length) if valuer.method == "exact" else _grouped(valuer, bk_length)
     for first in range(symbols):
         codes, found = np.full((size, bk_length), -1, dtype=np.int16), np.zeros((size, 5), dtype=np.int32)
         walk(first, codes, found)
@@ -120,41 +120,41 @@ class ExactRoom(NamedTuple):
     scratch: Any
 
 
-def _grouped(judge: Judge, length: int) -> Any:
-    given, table = judge.given, judge.table
-    rows1, rows2 = given.earlier, given.later
-    position = np.zeros((length + 1, len(table.first), judge.n + 1), dtype=np.int16)
+def _grouped(valuer: CandidateValuer, length: int) -> Any:
+    pair, table = valuer.pair, valuer.table
+    rows1, rows2 = pair.earlier, pair.later
+    position = np.zeros((length + 1, len(table.first), valuer.n + 1), dtype=np.int16)
     inside, in2 = np.zeros(len(table.first), dtype=np.bool_), np.zeros(len(rows2.known), dtype=np.bool_)
     in1, g1 = np.zeros((2, len(rows1.known)), dtype=np.bool_)
-    by_value = np.zeros((len(given.values), 3), dtype=np.int64)
+    by_value = np.zeros((len(pair.values), 3), dtype=np.int64)
 
     tables = GroupTables(
-        table.first, table.after, rows1.known, rows2.known, *judge.starts(), rows1.count, rows2.count,
-        judge.linkable.forward, judge.linkable.backward,
+        table.first, table.after, rows1.known, rows2.known, *valuer.starts(), rows1.count, rows2.count,
+        valuer.linkable.forward, valuer.linkable.backward,
     )  # fmt: skip
     room = GroupRoom(position, inside, in1, in2, g1, by_value)
 
     def walk(first: int, codes: Any, found: Any) -> None:
-        _enumerate_groups(tables, room, judge.n, METHODS[judge.method], first, codes, found)
+        _enumerate_groups(tables, room, valuer.n, METHODS[valuer.method], first, codes, found)
 
     return walk
 
 
-def _exact(judge: Judge, length: int) -> Any:
+def _exact(valuer: CandidateValuer, length: int) -> Any:
     """The tables of the exact walk, by known variant."""
-    given, table, base = judge.given, judge.table, judge.base
+    pair, table, base = valuer.pair, valuer.table, valuer.base
     variants, symbols = len(table.first), table.symbols
-    part, ranges = _parts(judge)
+    part, ranges = _parts(valuer)
     keys = np.random.default_rng(0).integers(1, 1 << 63, (2, len(part) + variants), dtype=np.uint64)
-    order = np.argsort(given.later.known, kind="stable")
+    order = np.argsort(pair.later.known, kind="stable")
     order = order[part[order] >= 0]
-    row_start = np.searchsorted(given.later.known[order], np.arange(variants + 1)).astype(np.int64)
-    counts = np.column_stack((given.earlier.per_known(variants), given.later.per_known(variants)))
+    row_start = np.searchsorted(pair.later.known[order], np.arange(variants + 1)).astype(np.int64)
+    counts = np.column_stack((pair.earlier.per_known(variants), pair.later.per_known(variants)))
     loose = base.loose
     by_variant = loose.copy()
-    by_variant[:, 0], by_variant[:, 1] = given.earlier.known[loose[:, 0]], given.later.known[loose[:, 1]]
+    by_variant[:, 0], by_variant[:, 1] = pair.earlier.known[loose[:, 0]], pair.later.known[loose[:, 1]]
     levels = (
-        np.zeros((length, variants, judge.n + 1), dtype=np.int16),
+        np.zeros((length, variants, valuer.n + 1), dtype=np.int16),
         np.zeros((length, variants), dtype=np.int16),
         np.zeros((length, variants), dtype=np.int32),
     )
@@ -163,32 +163,32 @@ def _exact(judge: Judge, length: int) -> Any:
     sizes[0] = variants
     hashes = np.zeros((symbols + 1, len(ranges) + 1, 2), dtype=np.uint64)
     totals = np.zeros((symbols, 2), dtype=np.int64)
-    in1, in2 = np.zeros(len(given.earlier.known), dtype=np.bool_), np.zeros(len(part), dtype=np.bool_)
+    in1, in2 = np.zeros(len(pair.earlier.known), dtype=np.bool_), np.zeros(len(part), dtype=np.bool_)
     memo = np.zeros((MEMO, 3), dtype=np.uint64)
 
     tables = ExactTables(
-        table.first, table.after, given.earlier.known, given.later.known, counts, part, order, row_start, keys, ranges,
+        table.first, table.after, pair.earlier.known, pair.later.known, counts, part, order, row_start, keys, ranges,
         loose, by_variant, base.linkable.forward, base.linkable.backward, base.linker,
     )  # fmt: skip
     room = ExactRoom(*levels, sizes, hashes, totals, in1, in2, memo, base.scratch)
 
     def walk(first: int, codes: Any, found: Any) -> None:
-        _enumerate_exact(tables, room, judge.n, first, codes, found)
+        _enumerate_exact(tables, room, valuer.n, first, codes, found)
 
     return walk
 
 
-def _parts(judge: Judge) -> tuple[Ints, Ints]:
+def _parts(valuer: CandidateValuer) -> tuple[Ints, Ints]:
     """What BA adds up over: sensitive values with a record that some linker leaves free.
 
     For each later row its part, -1 where no linker leaves it free; for each part the rows of its value (see
     `most_free`).
     """
-    given, reachable = judge.given, judge.base.reachable
-    values = np.unique(given.later.value[reachable])
-    start1, start2 = judge.starts()
+    pair, reachable = valuer.pair, valuer.base.reachable
+    values = np.unique(pair.later.value[reachable])
+    start1, start2 = valuer.starts()
     ranges = np.column_stack((start1[values], start1[values + 1], start2[values], start2[values + 1]))
-    part = np.where(reachable, np.searchsorted(values, given.later.value), -1).astype(np.int64)
+    part = np.where(reachable, np.searchsorted(values, pair.later.value), -1).astype(np.int64)
     return part, np.ascontiguousarray(ranges)
 
 
@@ -235,7 +235,7 @@ def _enumerate_exact(tables, room, n, begin, codes, found):  # type: ignore[no-u
                         for j in range(ranges[p, 2], ranges[p, 3]):
                             in2[j] = is_in(first, after, position, missing, tables.known2[j], a, n)
                         memo[at, 2] = 1 + most_free(
-                            tables.linker, tables.backward, n, in2, ranges[p], FAR, room.scratch
+                            tables.linker, tables.backward, n, in2, ranges[p], UNREACHED, room.scratch
                         )
                         undo(tables.linker)
                     free += int(memo[at, 2]) - 1

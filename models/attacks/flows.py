@@ -51,7 +51,7 @@ class Linker(NamedTuple):
     used: Ints
 
 
-def no_links(counts1: Ints, counts2: Ints, records: int = 0) -> Linker:
+def empty_linker(counts1: Ints, counts2: Ints, records: int = 0) -> Linker:
     """No record linked. A pair holds at least one record, so there are never more pairs than records. `records`: so
     many can be earlier ones later on, where these are more."""
     slots = max(int(counts1.sum()), records) + 1
@@ -67,7 +67,7 @@ def no_links(counts1: Ints, counts2: Ints, records: int = 0) -> Linker:
     )
 
 
-def copied(one: Linker) -> Linker:
+def copy_linker(one: Linker) -> Linker:
     """The same linker to go on with. Both write the same log, so what one of them changed is to be undone, or forgotten
     (`used`), before the other is asked."""
     head1, head2, pairs, free, log, used = one
@@ -128,7 +128,7 @@ def undo(linker):  # type: ignore[no-untyped-def]
 
 
 @part
-def held(linker, i, j):  # type: ignore[no-untyped-def]
+def records_sent(linker, i, j):  # type: ignore[no-untyped-def]
     """Records that row i sends to row j."""
     pairs = linker[2]
     p = linker[0][i]
@@ -139,7 +139,7 @@ def held(linker, i, j):  # type: ignore[no-untyped-def]
     return 0
 
 
-FAR = 1 << 30
+UNREACHED = 1 << 30
 
 
 class Scratch(NamedTuple):
@@ -183,7 +183,7 @@ def levels(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-unty
     head2, pairs, free = linker[1], linker[2], linker[3]
     for j in range(len(level2)):
         level2[j] = -1
-    filled, at, end = 0, 0, FAR
+    filled, at, end = 0, 0, UNREACHED
     for i in range(len(level1)):
         level1[i] = -1
         if excess[i] > 0:
@@ -210,7 +210,7 @@ def levels(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-unty
                     queue[filled] = other
                     filled += 1
                 p = pairs[p, NEXT2]
-    return end < FAR
+    return end < UNREACHED
 
 
 @part
@@ -260,7 +260,7 @@ def carry(linker, came1, came2, end, units):  # type: ignore[no-untyped-def]
     i = came2[end]
     while came1[i] >= size:
         j = came1[i] - size
-        carried = min(carried, held(linker, i, j))
+        carried = min(carried, records_sent(linker, i, j))
         i = came2[j]
     j = end
     while True:
@@ -333,7 +333,7 @@ def loose_links(linker, forward, loose):  # type: ignore[no-untyped-def]
     return filled
 
 
-def link(linker: Linker, forward: Any, linked1: Any, linked2: Any, n: int, scratch: Scratch) -> int:
+def extend_linker(linker: Linker, forward: Any, linked1: Any, linked2: Any, n: int, scratch: Scratch) -> int:
     """Extend a linker to one with n: equal variants first, then subsequence pairs, then any linkable pair.
 
     Returns how many records find no partner; 0 means that a linker exists. `scratch.excess` keeps them.
@@ -345,7 +345,9 @@ def link(linker: Linker, forward: Any, linked1: Any, linked2: Any, n: int, scrat
     return int(left)
 
 
-def hall(linker: Linker, forward: Any, n: int, excess: Ints) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def hall_witness(
+    linker: Linker, forward: Any, n: int, excess: Ints
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """A Hall witness: earlier rows that, together, link to fewer later records than they hold, and those later rows."""
     scratch = scratch_for(len(excess), len(linker.free))
     scratch.excess[np.flatnonzero(excess)[0]] = 1
@@ -476,10 +478,10 @@ def _move_free(linker, backward, n, inside, rows, wanted, scratch):  # type: ign
 @part
 def _move_up(linker, came1, came2, end):  # type: ignore[no-untyped-def]
     """Move as many records as fit along the path to a later row inside ms2; 0 where another path has taken its."""
-    moved = FAR
+    moved = UNREACHED
     j = end
     while came2[j] < len(came1):
-        moved = min(moved, held(linker, came2[j], j))
+        moved = min(moved, records_sent(linker, came2[j], j))
         j = came1[came2[j]]
     moved = min(moved, linker[3][j])
     if moved == 0:
@@ -529,9 +531,9 @@ def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-u
     while left > 0:
         at, filled = 0, 0
         for j in range(len(in2)):
-            far2[j] = FAR
+            far2[j] = UNREACHED
         for i in range(rows1):
-            far1[i], waiting[i] = FAR, 0
+            far1[i], waiting[i] = UNREACHED, 0
             if excess[i] > 0:
                 far1[i], came1[i], waiting[i] = 0, i, 1
                 queue[filled] = i
@@ -557,7 +559,7 @@ def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-u
                             queue[filled] = other
                             filled = filled + 1 if filled < rows1 else 0
                     p = pairs[p, NEXT2]
-        nearest = FAR
+        nearest = UNREACHED
         for j in range(len(in2)):
             if free[j] > 0:
                 nearest = min(nearest, far2[j])
@@ -578,7 +580,7 @@ def _along(linker, came1, came2, end, excess):  # type: ignore[no-untyped-def]
     units, i = linker[3][end], came2[end]
     while came1[i] >= size:
         j = came1[i] - size
-        units = min(units, held(linker, i, j))
+        units = min(units, records_sent(linker, i, j))
         i = came2[j]
     units = min(units, excess[i])
     if units > 0:

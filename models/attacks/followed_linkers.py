@@ -2,7 +2,7 @@
 
 A pair begins with a linker for each n (models.attacks.linker), which takes most of its time: it places every record of
 the earlier release anew. Between neighbours of a series few records differ. So one linker for each n is kept over the
-record classes of some releases (`Against.together`) and goes back through the series: links of records that the earlier
+record classes of some releases (`SharedPairs.together`) and goes back through the series: links of records that the earlier
 of two releases does not hold are taken out, records that it holds besides find their place, and the rest stays. What a
 search finds does not depend on the linker that it starts from, so each pair gets what it gives alone;
 `tests/property/test_attacks_followed_linkers.py` holds both against each other.
@@ -21,13 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks import flows
-from models.attacks.against import Against, Known, Together
-from models.attacks.correspondence import Audit
-from models.attacks.flows import LOGGED, RECORDS, ROW1, ROW2, Linker, Scratch, copied, no_links, shift
+from models.attacks.correspondence import PairAttack
+from models.attacks.flows import LOGGED, RECORDS, ROW1, ROW2, Linker, Scratch, copy_linker, empty_linker, shift
 from models.attacks.linkability import LEAST, SUBSEQUENCE, Bytes
 from models.attacks.linker import BaseLinker, Obstacle, base_linkers
-from models.attacks.outcome import Minimum, Result, unlinkable
-from models.attacks.pairs import Pair
+from models.attacks.outcome import AttackResult, Minimum, result_without_linker
+from models.attacks.pairs import ReleasePair
+from models.attacks.shared_pairs import NumberedRelease, SharedClasses, SharedPairs
 from models.compiled import kernel
 from models.eventlog import Codes, Ints
 
@@ -45,7 +45,7 @@ class FollowedLinker:
     `forward`: the links that are open to it, `inside`: of these, the subsequence pairs."""
 
     n: int
-    together: Together
+    together: SharedClasses
     linker: Linker
     count: Ints
     excess: Ints
@@ -62,27 +62,29 @@ class FollowedLinker:
         self.inside = _kept(self.forward, (self.forward[2] & SUBSEQUENCE) != 0) if self.n > 0 else self.forward
 
     @classmethod
-    def each(cls, given: Pair, together: Together, ns: Sequence[int], records: int) -> Iterator[FollowedLinker]:
+    def each(
+        cls, pair: ReleasePair, together: SharedClasses, ns: Sequence[int], records: int
+    ) -> Iterator[FollowedLinker]:
         """One for each n, ascending, placed for the earlier release of `given`; none holds more than `records`."""
-        linker = no_links(given.earlier.count, given.later.count, records)
-        excess = given.earlier.count.astype(np.int64)
-        scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
+        linker = empty_linker(pair.earlier.count, pair.later.count, records)
+        excess = pair.earlier.count.astype(np.int64)
+        scratch = flows.scratch_for(len(pair.earlier.count), len(pair.later.count))
         for n in ns:
-            linker = copied(linker)
+            linker = copy_linker(linker)
             scratch.excess[:] = excess
-            flows.link(linker, together.linkable.forward, given.earlier.linked, given.later.linked, n, scratch)
+            flows.extend_linker(linker, together.linkable.forward, pair.earlier.linked, pair.later.linked, n, scratch)
             excess = scratch.excess.copy()
-            yield cls(n, together, linker, given.earlier.count, excess)
+            yield cls(n, together, linker, pair.earlier.count, excess)
 
-    def move_to(self, given: Pair, together: Together, scratch: Scratch) -> BaseLinker:
+    def move_to(self, pair: ReleasePair, together: SharedClasses, scratch: Scratch) -> BaseLinker:
         """The linker of another earlier release, whose numbering holds the classes of the one so far. Use it before the
         next."""
         if together is not self.together:
             self._renumber(together)
-        count, forward = given.earlier.count, self.forward
+        count, forward = pair.earlier.count, self.forward
         _give_back(self.linker, self.count, count, self.excess)
         scratch.excess[:] = np.maximum(count - self.count, 0)
-        _link_equal(self.linker, forward, given.earlier.linked, given.later.linked, scratch.excess)
+        _link_equal(self.linker, forward, pair.earlier.linked, pair.later.linked, scratch.excess)
         nowhere = np.zeros(1, dtype=np.bool_)
         if self.n > 0:  # without removed events all links are subsequence pairs
             flows.place_all(self.linker, self.inside, self.n, 1, nowhere, nowhere, scratch)
@@ -91,7 +93,7 @@ class FollowedLinker:
         self.count, self.excess = count, scratch.excess.copy()
         return BaseLinker(self.n, together.linkable, self.linker, scratch, left, self.excess)
 
-    def _renumber(self, now: Together) -> None:
+    def _renumber(self, now: SharedClasses) -> None:
         """Go on among other record classes."""
         before, self.together = self.together.keys, now
         self._open()
@@ -144,34 +146,34 @@ def _link_equal(linker, forward, linked1, linked2, excess):  # type: ignore[no-u
                 used[LOGGED] = 0
 
 
-def followed(
-    against: Against, earlier: Sequence[Known], bk_length: int, ns: Sequence[int], minimum: Minimum,
-    alone: Callable[[int], Audit],
-) -> list[list[Result]]:  # fmt: skip
-    """The exact minima of each earlier release for each n (ascending), as `Audit.run` gives them for the pair alone.
-    `alone`: the audit of one earlier release by itself, by its place. InputError as `Against.together`."""
+def followed_attacks(
+    against: SharedPairs, earlier: Sequence[NumberedRelease], bk_length: int, ns: Sequence[int], minimum: Minimum,
+    alone: Callable[[int], PairAttack],
+) -> list[list[AttackResult]]:  # fmt: skip
+    """The exact minima of each earlier release for each n (ascending), as `PairAttack.run` gives them for the pair alone.
+    `alone`: the audit of one earlier release by itself, by its place. InputError as `SharedPairs.together`."""
     most = max(int(one.numbered.count.sum()) for one in earlier)
     linkers: list[FollowedLinker] = []
-    found: list[list[Result]] = []
+    found: list[list[AttackResult]] = []
     for place, together in _backwards(against, earlier):
-        given, table = against.whole(together, earlier[place])
+        pair, table = against.whole(together, earlier[place])
         if not linkers:
-            linkers = list(FollowedLinker.each(given, together, ns, most))
-        audit = Audit(given, bk_length, ns, "exact", minimum, table, linkable=together.linkable, least_n=False)
-        scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
+            linkers = list(FollowedLinker.each(pair, together, ns, most))
+        audit = PairAttack(pair, bk_length, ns, "exact", minimum, table, linkable=together.linkable, least_n=False)
+        scratch = flows.scratch_for(len(pair.earlier.count), len(pair.later.count))
         results, without = [], list[list[Obstacle] | None]()
         for one in linkers:
-            base = one.move_to(given, together, scratch)
+            base = one.move_to(pair, together, scratch)
             if base.exists:
                 results.append(audit.least(base))
             else:
-                without.append(evident(given, base))
+                without.append(evident_obstacles(pair, base))
         own = ns[: len(without)]  # what links with n also links with more
         found.append([*_unlinkable(own, without, partial(alone, place)), *results])
     return found[::-1]
 
 
-def _backwards(against: Against, earlier: Sequence[Known]) -> Iterator[tuple[int, Together]]:
+def _backwards(against: SharedPairs, earlier: Sequence[NumberedRelease]) -> Iterator[tuple[int, SharedClasses]]:
     """The place of each earlier release, the last one first, and the numbering of it and some before it. Each numbering
     holds the release before whose linkers go on in it, too."""
     for end in range(len(earlier), 0, -BLOCK):
@@ -181,18 +183,18 @@ def _backwards(against: Against, earlier: Sequence[Known]) -> Iterator[tuple[int
 
 
 def _unlinkable(
-    ns: Sequence[int], evident: Sequence[list[Obstacle] | None], alone: Callable[[], Audit]
-) -> Iterator[Result]:
+    ns: Sequence[int], evident: Sequence[list[Obstacle] | None], alone: Callable[[], PairAttack]
+) -> Iterator[AttackResult]:
     """The answers for the n without a linker, of the pair alone where their witnesses are not evident."""
     known = [one for one in evident if one is not None]
     if len(known) == len(ns):
-        yield from map(unlinkable, ns, known)
+        yield from map(result_without_linker, ns, known)
     else:
         audit = alone()
-        yield from map(audit.least, base_linkers(audit.given, audit.linkable, ns))
+        yield from map(audit.least, base_linkers(audit.pair, audit.linkable, ns))
 
 
-def evident(given: Pair, base: BaseLinker) -> list[Obstacle] | None:
+def evident_obstacles(pair: ReleasePair, base: BaseLinker) -> list[Obstacle] | None:
     """The witnesses that any linker gives where records are left (`linker.obstacles`); None where that is not sure. To
     be asked before anything else is asked of `base`.
 
@@ -202,11 +204,11 @@ def evident(given: Pair, base: BaseLinker) -> list[Obstacle] | None:
     of all these rows links to nothing, it is the first one in every linker, and all that is reached from it.
     """
     reached = np.flatnonzero(base.scratch.level1 >= 0)  # by the last search for places, from all that have none
-    value, (start, _, least) = given.earlier.value[reached], base.linkable.forward
+    value, (start, _, least) = pair.earlier.value[reached], base.linkable.forward
     found = []
-    for own in np.unique(given.earlier.value[base.excess > 0]).tolist():
+    for own in np.unique(pair.earlier.value[base.excess > 0]).tolist():
         first = int(reached[np.argmax(value == own)])
         if (least[start[first] : start[first + 1]] & LEAST <= base.n).any():
             return None
-        found.append(Obstacle(given.values[own], int(given.earlier.count[first]), 0, None))
+        found.append(Obstacle(pair.values[own], int(pair.earlier.count[first]), 0, None))
     return found

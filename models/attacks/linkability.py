@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.pairs import Pair, Sequences
+from models.attacks.pairs import ReleasePair, Sequences
 from models.compiled import kernel, part
 from models.errors import InputError
 from models.eventlog import Codes, Ints
@@ -27,7 +27,7 @@ SUBSEQUENCE = 128
 LEAST = 127
 """Bits of an edge that hold its least n; no bound on n is larger."""
 
-FAR = 1 << 30
+NEVER_STOPPED = 1 << 30
 """More symbols than any trace has."""
 
 MOST_LINKS = 1 << 28
@@ -82,24 +82,24 @@ CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_PREFIX = 0, 1, 2
 """Which relation: the exact one; Theorem 2 as printed (sound, misses pairs); as the authors' program reads it."""
 
 
-def edges(given: Pair, cap: int, relation: int = CLOSED_FORM) -> Edges:
+def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
     """All linkable pairs with least n <= cap (<= 127): bit-parallel LCS over the tree of later traces, cut at cap.
     InputError where they would not fit.
 
     Time: for each earlier row the prefixes of later traces within cap, and the links; memory: 10 bytes a linkable pair.
     """
-    linked1, linked2 = given.earlier.linked, given.later.linked
-    lengths = np.diff(given.linked.start)
+    linked1, linked2 = pair.earlier.linked, pair.later.linked
+    lengths = np.diff(pair.linked.start)
     longest, longest2 = (int(lengths[rows].max(initial=1)) for rows in (linked1, linked2))
     words = (longest + 63) // 64
-    masks = np.zeros((len(given.items), words), dtype=np.uint64)
+    masks = np.zeros((len(pair.items), words), dtype=np.uint64)
     state, scores = np.zeros((longest2 + 1, words), dtype=np.uint64), np.zeros((longest2 + 1, 3), dtype=np.int64)
-    later_start = np.searchsorted(given.later.value, np.arange(len(given.values) + 1)).astype(np.int64)
+    later_start = np.searchsorted(pair.later.value, np.arange(len(pair.values) + 1)).astype(np.int64)
     shared, leap = np.zeros(len(linked2), dtype=np.int64), np.full(len(linked2), len(linked2), dtype=np.int64)
-    _alike(given.linked.items, given.linked.start, linked2, later_start, shared, leap)
+    _alike(pair.linked.items, pair.linked.start, linked2, later_start, shared, leap)
     start = np.zeros(len(linked1) + 1, dtype=np.int64)
     tables = LinkTables(
-        given.linked.items, given.linked.start, *given.link_related, linked1, given.earlier.value, linked2, later_start,
+        pair.linked.items, pair.linked.start, *pair.link_related, linked1, pair.earlier.value, linked2, later_start,
         shared, leap,
     )  # fmt: skip
     room = LinkRoom(masks, state, scores)
@@ -272,9 +272,9 @@ def _least(items, low2, high2, m, room, begin, cap, relation):  # type: ignore[n
             return scores[d, 1], d + 1
     lcs = scores[length, 0]
     if not relation:
-        return scores[length, 1], np.int64(FAR)
+        return scores[length, 1], np.int64(NEVER_STOPPED)
     starts_so = scores[length, 2] == lcs and (lcs > 0 or relation == 2)
-    return (m - lcs if starts_so else max(m, length) - lcs), np.int64(FAR)
+    return (m - lcs if starts_so else max(m, length) - lcs), np.int64(NEVER_STOPPED)
 
 
 def may_leave(known: Sequences, links: Ints) -> npt.NDArray[np.bool_]:

@@ -11,9 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks import flows
-from models.attacks.flows import LOGGED, RECORDS, ROW1, ROW2, Linker, Scratch, fewest_leaving, most_free, no_links, undo
+from models.attacks.flows import (
+    LOGGED,
+    RECORDS,
+    ROW1,
+    ROW2,
+    Linker,
+    Scratch,
+    empty_linker,
+    fewest_leaving,
+    most_free,
+    undo,
+)
 from models.attacks.linkability import LEAST, Edges, edges
-from models.attacks.pairs import Pair, Rows
+from models.attacks.pairs import RecordClasses, ReleasePair
 from models.eventlog import Ints
 
 Flags = npt.NDArray[np.bool_]
@@ -95,53 +106,53 @@ class BaseLinker:
             undo(self.linker)
 
 
-def base_linkers(given: Pair, linkable: Edges, ns: Sequence[int]) -> Iterator[BaseLinker]:
+def base_linkers(pair: ReleasePair, linkable: Edges, ns: Sequence[int]) -> Iterator[BaseLinker]:
     """One base linker for each n, ascending: what links with n also links with n + 1. Use each before the next."""
-    linker = no_links(given.earlier.count, given.later.count)
-    scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
-    left = given.earlier.count.astype(np.int64)
+    linker = empty_linker(pair.earlier.count, pair.later.count)
+    scratch = flows.scratch_for(len(pair.earlier.count), len(pair.later.count))
+    left = pair.earlier.count.astype(np.int64)
     for n in sorted(ns):
         scratch.excess[:] = left
-        found = flows.link(linker, linkable.forward, given.earlier.linked, given.later.linked, n, scratch)
+        found = flows.extend_linker(linker, linkable.forward, pair.earlier.linked, pair.later.linked, n, scratch)
         left = scratch.excess.copy()
         yield BaseLinker(n, linkable, linker, scratch, found, left)
 
 
-def obstacles(given: Pair, base: BaseLinker, found: dict[int, int | None] | None, most: int) -> list[Obstacle]:
+def obstacles(pair: ReleasePair, base: BaseLinker, found: dict[int, int | None] | None, most: int) -> list[Obstacle]:
     """For each sensitive value whose records cannot all be linked with this n: a witness and its least n. `found`:
     the least n of each value that had none with a smaller n either; memoised: expensive and independent of n.
     None: it is not asked for. `most`: the largest n of the audit, the first to be tried."""
-    values = np.unique(given.earlier.value[base.excess > 0]).tolist()
+    values = np.unique(pair.earlier.value[base.excess > 0]).tolist()
     if found is None:
-        return [_obstacle(given, base, value, None) for value in values]
+        return [_obstacle(pair, base, value, None) for value in values]
     for value in values:
         if value not in found:
-            found[value] = _least_n(restrict(given, value), base.n, most)
-    return [_obstacle(given, base, value, found[value]) for value in values]
+            found[value] = _least_n(restrict(pair, value), base.n, most)
+    return [_obstacle(pair, base, value, found[value]) for value in values]
 
 
-def _obstacle(given: Pair, base: BaseLinker, value: int, least: int | None) -> Obstacle:
-    own = np.where(given.earlier.value == value, base.excess, 0)
-    seen1, seen2 = flows.hall(base.linker, base.linkable.forward, base.n, own)
+def _obstacle(pair: ReleasePair, base: BaseLinker, value: int, least: int | None) -> Obstacle:
+    own = np.where(pair.earlier.value == value, base.excess, 0)
+    seen1, seen2 = flows.hall_witness(base.linker, base.linkable.forward, base.n, own)
     return Obstacle(
-        value=given.values[value],
-        earlier=int(given.earlier.count[seen1].sum()),
-        later=int(given.later.count[seen2].sum()),
+        value=pair.values[value],
+        earlier=int(pair.earlier.count[seen1].sum()),
+        later=int(pair.later.count[seen2].sum()),
         least_n=least,
     )
 
 
-def restrict(given: Pair, value: int) -> Pair:
+def restrict(pair: ReleasePair, value: int) -> ReleasePair:
     """The records of one sensitive value."""
-    return replace(given, earlier=_only(given.earlier, value), later=_only(given.later, value))
+    return replace(pair, earlier=_only(pair.earlier, value), later=_only(pair.later, value))
 
 
-def _only(rows: Rows, value: int) -> Rows:
+def _only(rows: RecordClasses, value: int) -> RecordClasses:
     keep = rows.value == value
-    return Rows(rows.linked[keep], rows.known[keep], rows.value[keep], rows.count[keep], rows.row_of_case[:0])
+    return RecordClasses(rows.linked[keep], rows.known[keep], rows.value[keep], rows.count[keep], rows.row_of_case[:0])
 
 
-def _least_n(one: Pair, low: int, high: int) -> int | None:
+def _least_n(one: ReleasePair, low: int, high: int) -> int | None:
     """Growing by half, then bisection, so that links far beyond the answer are not listed; with n = longest trace all
     link. `low`: an n without a linker; `high`: where to begin."""
     if one.earlier.n_cases > one.later.n_cases:
@@ -162,5 +173,5 @@ def _more(n: int) -> int:
     return max(FEW, n + 1, n + n // 2)
 
 
-def _exists(one: Pair, linkable: Edges, n: int) -> bool:
+def _exists(one: ReleasePair, linkable: Edges, n: int) -> bool:
     return next(base_linkers(one, linkable, [n])).exists

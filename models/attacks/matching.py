@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.pairs import Pair, Sequences
+from models.attacks.pairs import ReleasePair, Sequences
 from models.compiled import kernel, part
 from models.errors import InputError
 from models.eventlog import Codes, Ints
@@ -23,44 +23,68 @@ LONGEST = 32_000
 """Positions are int16, two bytes per position and symbol: a longer trace would overflow them silently."""
 
 CELLS = 1 << 30
-"""Most cells of `Walk.after` (2 GiB): beyond it the audit would be ended by the system instead of by a clear line."""
+"""Most cells of `NextOccurrences.after` (2 GiB): with more the system would end the audit
+instead of a clear line."""
 
 
 @dataclass(frozen=True)
-class Walk:
-    """`after[first[v] + p, a]`: position after the next a at or after position p of known variant v, -1 for none.
+class NextOccurrences:
+    """Where each symbol occurs next in each known variant.
 
-    `make`: makes it when it is asked for; `symbols`: how many there are; `asked`: what `unmatched` answered, which
-    several measures and numbers of missing symbols ask again; `whole`: the walk over more releases that this one is a
-    part of, asked once for all of its parts.
+    `after[first[v] + p, a]` is the position after the next symbol a at or after position p of variant v, -1 if there
+    is none. For variant v = `aba` and symbols a, b:
+
+        p          0  1  2  3
+        after a    1  3  3 -1
+        after b    2  2 -1 -1
+
+    Parameters
+    ----------
+    first
+        int64[variants], row of position 0 of each variant.
+    symbols
+        Number of symbols.
+    make
+        Makes `after` at its first use.
+    answers
+        Answers of `unmatched`, which several measures and several n ask again.
+    whole
+        The tables over more releases that these are a part of. They are asked once for all of their parts.
     """
 
     first: Ints
     symbols: int
     make: Callable[[], npt.NDArray[np.int16]]
-    asked: dict[bytes, npt.NDArray[np.int16]] = field(default_factory=dict, compare=False)
-    whole: Part | None = None
+    answers: dict[bytes, npt.NDArray[np.int16]] = field(default_factory=dict, compare=False)
+    whole: PartOfTables | None = None
 
     @cached_property
     def after(self) -> npt.NDArray[np.int16]:
+        """int16[positions of all variants, symbols]."""
         return self.make()
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Which variants and symbols of `walk` a part of it has; `shared`: what searches of all parts share."""
+class PartOfTables:
+    """Which variants and symbols of `occurrences` a part has; `shared`: totals that the searches of all parts share."""
 
-    walk: Walk
+    occurrences: NextOccurrences
     variants: Ints
     symbols: Codes
     shared: Any = None
 
 
-def walk(given: Pair) -> Walk:
-    """Tables of next occurrences. InputError where they would not fit (very long traces, huge alphabets)."""
-    lengths = np.diff(given.known.start)
-    first = (given.known.start[:-1] + np.arange(len(lengths))).astype(np.int64)
-    positions, symbols = int(lengths.sum() + len(lengths)), len(given.alphabet)
+def next_occurrences(pair: ReleasePair) -> NextOccurrences:
+    """Return the tables of next occurrences in the known variants of a pair.
+
+    Raises
+    ------
+    InputError
+        If they would not fit: very long traces, or very many activities.
+    """
+    lengths = np.diff(pair.known.start)
+    first = (pair.known.start[:-1] + np.arange(len(lengths))).astype(np.int64)
+    positions, symbols = int(lengths.sum() + len(lengths)), len(pair.alphabet)
     if lengths.size and int(lengths.max()) > LONGEST:
         raise InputError(f"a trace has {int(lengths.max())} events; at most {LONGEST} can be searched")
     if positions * symbols > CELLS:
@@ -68,18 +92,19 @@ def walk(given: Pair) -> Walk:
             f"{symbols} activities and {positions} positions need {positions * symbols} cells, more than {CELLS}: "
             "project the log on fewer activities"
         )
-    return Walk(first, symbols, partial(tables, given.known, given.match_related, symbols))
+    return NextOccurrences(first, symbols, partial(next_occurrence_table, pair.known, pair.match_related, symbols))
 
 
-def tables(known: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:
-    """`Walk.after` of some variants; `related`: the symbols that each item can stand for."""
+def next_occurrence_table(known: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:
+    """Return `NextOccurrences.after` of some variants; `related`: the symbols that each item can stand for (CSR)."""
     after = np.full((len(known.items) + len(known), symbols), -1, dtype=np.int16)
-    _after(known.items, known.start, *related, after)
+    _fill_after(known.items, known.start, *related, after)
     return after
 
 
 @kernel
-def _after(items, start, related_start, related, after):  # type: ignore[no-untyped-def]
+def _fill_after(items, start, related_start, related, after):  # type: ignore[no-untyped-def]
+    """Fill the rows of each variant from its end: a row is the one behind it, but for the symbols of its own item."""
     for v in range(len(start) - 1):
         for p in range(start[v + 1] - start[v] - 1, -1, -1):
             row = start[v] + v + p
@@ -92,21 +117,25 @@ def _after(items, start, related_start, related, after):  # type: ignore[no-unty
 
 @part
 def advance(begin, after, position, a, n, reached):  # type: ignore[no-untyped-def]
-    """Positions of one variant after symbol a, and how many symbols it leaves unmatched (n + 1: too many).
+    """Set the positions of one variant after symbol a; returns how many symbols are unmatched (n + 1: too many).
 
-    `begin`: first row of the variant in `after`; `position`, `reached`: before and after, by symbols left unmatched
-    (may be the same array).
+    `position[k]` is the earliest position with k symbols of bk unmatched, -1 if k cannot be. With k unmatched after a,
+    either a is matched behind position[k], or a is the last unmatched one:
+
+        reached[k] = min(after[position[k], a], position[k - 1])
+
+    `begin`: first row of the variant in `after`. `position` and `reached` may be the same array.
     """
     previous, least = -1, n + 1
     for k in range(n + 1):
-        old = position[k]
-        new = -1 if old < 0 else np.int64(after[begin + old, a])
-        if previous >= 0 and (new < 0 or previous < new):
-            new = previous
-        reached[k] = new
-        if new >= 0 and k < least:
+        before = position[k]
+        behind = -1 if before < 0 else np.int64(after[begin + before, a])
+        if previous >= 0 and (behind < 0 or previous < behind):
+            behind = previous
+        reached[k] = behind
+        if behind >= 0 and k < least:
             least = k
-        previous = old
+        previous = before
     return least
 
 
@@ -119,7 +148,8 @@ def is_in(first, after, position, missing, v, a, n):  # type: ignore[no-untyped-
 
 
 @kernel
-def _unmatched(first, after, bk, position, result):  # type: ignore[no-untyped-def]
+def _count_unmatched(first, after, bk, position, result):  # type: ignore[no-untyped-def]
+    """Set result[v] to |bk| - LCS(bk, v)."""
     for v in range(len(first)):
         position[:] = 0
         result[v] = 0
@@ -127,35 +157,50 @@ def _unmatched(first, after, bk, position, result):  # type: ignore[no-untyped-d
             result[v] = advance(first[v], after, position, a, len(bk), position)
 
 
-REMEMBERED = 64
-"""Answers of `unmatched` kept with a walk: the worst background knowledge of a few measures comes again and again."""
+MOST_ANSWERS = 64
+"""Answers of `unmatched` kept with the tables: the worst bk of a few measures are asked again and again."""
 
 
-def unmatched(given: Walk, bk: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int16]:
-    """|bk| - LCS(bk, v) for each known variant v: v is in ms^n(bk) iff this is at most n. Not to be written to."""
+def unmatched(table: NextOccurrences, bk: Sequence[int] | npt.NDArray[Any]) -> npt.NDArray[np.int16]:
+    """Return |bk| - LCS(bk, v) for each known variant v.
+
+    Parameters
+    ----------
+    table
+        Next occurrences.
+    bk
+        Symbol codes of one background knowledge.
+
+    Returns
+    -------
+    int16[variants], not to be written to. v is in ms^n(bk) iff its number is at most n (Def. 8, Theorem 1).
+    """
     codes = np.asarray(bk, dtype=np.int32)
     key = codes.tobytes()
-    found = given.asked.get(key)
-    if found is None:
-        if given.whole is not None:
-            found = _of_part(given.whole, given.whole.symbols[codes])
-        else:
-            found = np.zeros(len(given.first), dtype=np.int16)
-            _unmatched(given.first, given.after, codes, np.zeros(len(codes) + 1, dtype=np.int16), found)
-        _remember(given.asked, key, found)
-    return found
+    answer = table.answers.get(key)
+    if answer is not None:
+        return answer
+    if table.whole is not None:
+        answer = _unmatched_in_part(table.whole, table.whole.symbols[codes])
+    else:
+        answer = np.zeros(len(table.first), dtype=np.int16)
+        position = np.zeros(len(codes) + 1, dtype=np.int16)
+        _count_unmatched(table.first, table.after, codes, position, answer)
+    _remember(table.answers, key, answer)
+    return answer
 
 
-def _of_part(part: Part, codes: Codes) -> npt.NDArray[np.int16]:
-    """The same for a part of a walk, from what is looked up for all of its parts where there is such a table."""
-    asked, key = part.walk.asked, codes.tobytes()
-    looked_up = None if part.shared is None or key in asked else part.shared.column(codes)
-    if looked_up is not None:
-        _remember(asked, key, looked_up.astype(np.int16))
-    return unmatched(part.walk, codes)[part.variants]
+def _unmatched_in_part(part: PartOfTables, codes: Codes) -> npt.NDArray[np.int16]:
+    """Return the same for a part of the tables, read from the totals of all parts where they hold it."""
+    answers, key = part.occurrences.answers, codes.tobytes()
+    if part.shared is not None and key not in answers:
+        column = part.shared.column(codes)
+        if column is not None:
+            _remember(answers, key, column.astype(np.int16))
+    return unmatched(part.occurrences, codes)[part.variants]
 
 
-def _remember(asked: dict[bytes, npt.NDArray[np.int16]], key: bytes, found: npt.NDArray[np.int16]) -> None:
-    if len(asked) >= REMEMBERED:
-        asked.clear()
-    asked[key] = found
+def _remember(answers: dict[bytes, npt.NDArray[np.int16]], key: bytes, answer: npt.NDArray[np.int16]) -> None:
+    if len(answers) >= MOST_ANSWERS:
+        answers.clear()
+    answers[key] = answer

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from models.attacks.lacking import Kept
 from models.attacks.linkability import KeptLinks
 from models.attacks.pairs import Sequences
+from models.attacks.totals import KeptTable
 from models.eventlog import Codes, Ints, SimpleLog
 
 
@@ -45,10 +45,10 @@ class Numbering:
     values: dict[Any, int] = field(default_factory=dict)
     variants: dict[bytes, int] = field(default_factory=dict)
     cases: dict[str, int] = field(default_factory=dict)
-    projections: dict[Callable[[Any], Any], Projection] = field(default_factory=dict)
+    projections: dict[Callable[[Any], Any], KnowledgeProjection] = field(default_factory=dict)
     links: dict[int, KeptLinks] = field(default_factory=dict)
     """Links between classes of earlier releases and of the last candidate, by the largest n."""
-    lacking: dict[Callable[[Any], Any] | None, dict[int, Kept]] = field(default_factory=dict)
+    lacking: dict[Callable[[Any], Any] | None, dict[int, KeptTable]] = field(default_factory=dict)
     """What each variant lacks, of the last candidate and the releases before it, by what knowledge is about."""
 
     def number(self, log: SimpleLog, case_ids: Sequence[str]) -> Numbered:
@@ -72,17 +72,17 @@ class Numbering:
         order = sorted(range(len(chosen)), key=chosen.__getitem__)
         return Sequences.of_keys([chosen[own] for own in order]), np.asarray(order, dtype=np.int64)
 
-    def seen_as(self, known: Callable[[Any], Any]) -> Projection:
+    def seen_as(self, known: Callable[[Any], Any]) -> KnowledgeProjection:
         """What background knowledge sees of all items and variants so far. Equal functions share one projection."""
         if known not in self.projections:
-            self.projections[known] = Projection()
+            self.projections[known] = KnowledgeProjection()
         found = self.projections[known]
         found.extend(known, self.items, self.variants)
         return found
 
 
 @dataclass
-class Projection:
+class KnowledgeProjection:
     """Items and variants as background knowledge sees them, for those that a numbering held when it was last asked.
 
     `symbols`, `variants`: numbers given; `symbol`: int32, of each item; `variant`: int32, of each variant.

@@ -8,11 +8,10 @@ from typing import Any, Literal, get_args
 
 import numpy.typing as npt
 
-from models.attacks.flows import FAR
 from models.attacks.linker import Obstacle
-from models.attacks.matching import Walk, unmatched
-from models.attacks.pairs import Pair, Rows
-from models.attacks.search import MEASURES
+from models.attacks.matching import NextOccurrences, unmatched
+from models.attacks.pairs import RecordClasses, ReleasePair
+from models.attacks.search import MEASURES, NO_VALUE
 from models.errors import InputError
 from models.eventlog import Ints
 
@@ -32,7 +31,7 @@ MOST_N = 127
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class AttackResult:
     """One n. Values are None where `linker` is "none", or where no background knowledge gives one.
 
     `worst`: background knowledge that attains each minimum; `matching`: for fa, ca and ba the records that match it in
@@ -81,13 +80,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Anonymity:
-    """Answer of `anonymity`: one `Result` for each n, ascending, and the named candidates."""
+    """Answer of `anonymity`: one `AttackResult` for each n, ascending, and the named candidates."""
 
     bk_length: int
     method: str
     minimum: Minimum
     cases: tuple[int, int]
-    results: list[Result]
+    results: list[AttackResult]
     candidates: list[dict[str, Any]] = field(default_factory=list)
 
     def json(self) -> dict[str, Any]:
@@ -118,37 +117,39 @@ def _lost(before: int | None, after: int | None) -> float | None:
     return None if not before or after is None else (before - after) / before
 
 
-def result(given: Pair, table: Walk, n: int, best: Ints, worst: npt.NDArray[Any]) -> Result:
+def attack_result(
+    pair: ReleasePair, table: NextOccurrences, n: int, best: Ints, worst: npt.NDArray[Any]
+) -> AttackResult:
     """A finished search, with symbols in place of codes."""
     matching: dict[str, int | None] = {
-        name: _matching(given.later if name != "fa" else given.earlier, table, codes[codes >= 0], n)
+        name: _matching(pair.later if name != "fa" else pair.earlier, table, codes[codes >= 0], n)
         for name, codes, value in zip(MEASURES, worst, best, strict=True)
-        if name in ("fa", "ca", "ba") and value < FAR
+        if name in ("fa", "ca", "ba") and value < NO_VALUE
     }
-    return Result(
+    return AttackResult(
         n,
         "exists",
-        {name: int(value) if value < FAR else None for name, value in zip(MEASURES, best, strict=True)},
+        {name: int(value) if value < NO_VALUE else None for name, value in zip(MEASURES, best, strict=True)},
         {
-            name: [given.alphabet[code] for code in codes if code >= 0] if value < FAR else None
+            name: [pair.alphabet[code] for code in codes if code >= 0] if value < NO_VALUE else None
             for name, codes, value in zip(MEASURES, worst, best, strict=True)
         },
         matching=matching,
     )
 
 
-def _matching(rows: Rows, table: Walk, bk: npt.NDArray[Any], n: int) -> int:
+def _matching(rows: RecordClasses, table: NextOccurrences, bk: npt.NDArray[Any], n: int) -> int:
     """|ms| of one release."""
     inside = unmatched(table, bk.tolist()) <= n
     return int(rows.count[inside[rows.known]].sum())
 
 
-def unlinkable(n: int, found: list[Obstacle]) -> Result:
+def result_without_linker(n: int, found: list[Obstacle]) -> AttackResult:
     """No linker: nothing can be said "for any linker", so no value is given."""
-    return Result(n, "none", dict.fromkeys(MEASURES), obstacles=found)
+    return AttackResult(n, "none", dict.fromkeys(MEASURES), obstacles=found)
 
 
-def check(bk_length: int, n: Sequence[int], method: str = "exact", minimum: str = "realisable") -> None:
+def check_parameters(bk_length: int, n: Sequence[int], method: str = "exact", minimum: str = "realisable") -> None:
     """InputError for parameters out of range."""
     if not 1 <= bk_length <= LONGEST_BK:
         raise InputError(f"bk_length = {bk_length} is not in 1..{LONGEST_BK}")

@@ -40,7 +40,7 @@ def ancestors(item: Any, taxonomy: Mapping[Any, Any] | None) -> Iterator[Any]:
         item = taxonomy[item]
 
 
-def related(one: Any, other: Any, taxonomy: Mapping[Any, Any] | None) -> bool:
+def are_related(one: Any, other: Any, taxonomy: Mapping[Any, Any] | None) -> bool:
     """Whether two released items can stand for one activity: one generalizes the other (in a forest)."""
     return one in ancestors(other, taxonomy) or other in ancestors(one, taxonomy)
 
@@ -100,7 +100,7 @@ class Sequences:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RecordClasses:
     """Record classes of one release, by sensitive value and then variant: records with one linked variant and value.
 
     `linked`, `known`: int32[R] variants; `value`: int32[R]; `count`: int64[R]; `row_of_case`: int32[C].
@@ -122,7 +122,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ReleasePair:
     """An earlier and a later release.
 
     `items`: union of the carried items; `linked`: their variants in lexicographic order of codes; `link_related`:
@@ -139,22 +139,22 @@ class Pair:
     known: Sequences
     match_related: tuple[Ints, Codes]
     values: tuple[Any, ...]
-    earlier: Rows
-    later: Rows
+    earlier: RecordClasses
+    later: RecordClasses
 
     @property
     def n_known(self) -> int:
         return len(self.known)
 
 
-def pair(
+def join_releases(
     earlier: SimpleLog,
     later: SimpleLog,
     *,
     known: Callable[[Any], Any] | None = None,
     taxonomy: Mapping[Any, Any] | None = None,
     foreign: bool = False,
-) -> Pair:
+) -> ReleasePair:
     """Bring two simple logs under one numbering.
 
     `known` maps a carried item to what background knowledge can be about (None: the item itself); `taxonomy` maps an
@@ -173,7 +173,7 @@ def pair(
     index = {item: code for code, item in enumerate(known_items)}
     projected, known_of = _projected(linked, np.asarray([index[item] for item in seen_as], dtype=np.int32))
     symbols = leaves(known_items, taxonomy) + ((FOREIGN,) if foreign else ())
-    return Pair(
+    return ReleasePair(
         items=items,
         linked=linked,
         link_related=_relation(items, taxonomy, known),
@@ -209,14 +209,14 @@ def _projected(linked: Sequences, project: Codes) -> tuple[Sequences, Codes]:
     return Sequences.of_keys(distinct), np.asarray(known_of, dtype=np.int32)
 
 
-def _rows(log: SimpleLog, variants: Codes, known_of: Codes, values: Mapping[Any, int]) -> Rows:
+def _rows(log: SimpleLog, variants: Codes, known_of: Codes, values: Mapping[Any, int]) -> RecordClasses:
     value = np.asarray([values[own] for own in log.values], dtype=np.int32)[log.value]
     linked = variants[log.variant]
     order = np.lexsort((linked, value))
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     linked = linked[order]
-    return Rows(linked, known_of[linked], value[order], log.count[order], place[log.row_of_case])
+    return RecordClasses(linked, known_of[linked], value[order], log.count[order], place[log.row_of_case])
 
 
 def _relation(
@@ -226,7 +226,7 @@ def _relation(
         return np.arange(len(items) + 1, dtype=np.int64), np.arange(len(items), dtype=np.int32)
     if known is not None:
         raise InputError("a taxonomy applies to releases that carry activities only")
-    return _csr([[b for b, other in enumerate(items) if related(item, other, taxonomy)] for item in items])
+    return _csr([[b for b, other in enumerate(items) if are_related(item, other, taxonomy)] for item in items])
 
 
 def _symbols_of(
@@ -242,9 +242,9 @@ def _csr(lists: list[list[int]]) -> tuple[Ints, Codes]:
     return joined.start, joined.items
 
 
-def encode(given: Pair, bk: Sequence[Any]) -> npt.NDArray[np.int32]:
+def encode(pair: ReleasePair, bk: Sequence[Any]) -> npt.NDArray[np.int32]:
     """Symbol codes of a candidate; InputError names the place of an activity that no release can show."""
-    index = {symbol: code for code, symbol in enumerate(given.alphabet)}
+    index = {symbol: code for code, symbol in enumerate(pair.alphabet)}
     for place, symbol in enumerate(bk, start=1):
         if symbol not in index:
             raise InputError(f"background knowledge: activity {place} of {len(bk)} occurs in none of the releases")

@@ -1,166 +1,311 @@
-"""Branch and bound over the trie of background knowledge, for the least anonymity (Def. 16-18) at one n.
+"""Branch and bound over background knowledge, for the least anonymity (Def. 16-18) at one n.
 
-Every measure is a number of records in matching sets that never grows when bk is extended. So a node's value bounds
-its subtree from above, and its value on the records with at most n - (symbols left) unmatched symbols, which no
-extension can lose, bounds it from below.
+The candidates form a trie: the children of a node extend its background knowledge (bk) by one symbol. Every measure
+is a number of records in matching sets that never grows when bk is extended. Therefore two values bound a subtree:
 
-The walk is compiled (search_kernels). Where the gap between the base linker and the best one matters it stops and asks
-for a flow. What a flow finds is kept as a witness: its free records bound BA from below for other candidates too.
+* from above, the value of its node;
+* from below, the value over the records that no extension can lose: those with at most n - (symbols left) symbols
+  unmatched.
+
+There is one walk (`walk`). It reads the totals of all children of a node from one of two sources (see
+docs/decisions/031-two-sources-of-totals.md):
+
+* **added up**: from the positions that each variant has reached, node by node. This needs no table over all bk, so
+  bk may be long.
+* **looked up**: from totals over every bk (models.attacks.totals). The pairs of one candidate share them, so that a
+  further pair costs only what differs.
+
+The walk is compiled. Where the gap between the base linker and the best linker matters, it stops and asks for a flow.
+The linker that a flow finds is kept as a witness: its free records bound BA from below for other candidates, too.
+
+References
+----------
+correspondence-attacks-2021, Def. 10-12 (cracks) and Def. 16-18 (anonymity).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.flows import FAR
-from models.attacks.lacking import Lacking, Table, columns_of, leaving
-from models.attacks.matching import Part, Walk
-from models.attacks.search_kernels import (
-    ASKED,
-    CELLS,
-    DONE,
-    FLOWS,
-    LENGTH,
-    LIMIT,
-    NEW,
-    NODES,
-    OPEN,
-    PAUSE,
-    SURPLUS,
-    WITNESS,
-    N,
-    SearchRoom,
-    SearchTables,
-    walk_on,
-)  # fmt: skip
-from models.attacks.shared_search import SharedRoom, SharedTables, walk_shared
+from models.attacks.flows import UNREACHED
+from models.attacks.matching import NextOccurrences, PartOfTables, advance, is_in
+from models.attacks.totals import SharedTotals, add_leaving, column_starts
+from models.compiled import kernel, part
 from models.eventlog import Codes, Ints
 
 MEASURES = ("ka1", "ka2", "ka1_common", "ka2_common", "fa", "ca", "ba")
+KA1, KA2, KA1_COMMON, KA2_COMMON, FA, CA, BA = range(7)
+
+NO_VALUE = UNREACHED
+"""The incumbent of a measure for which no candidate has a value."""
 
 WITNESSES = 16
-"""Linkers remembered for their free records; of the sixteen latest nearly always one answers."""
+"""Linkers that are kept for their free records. Nearly always one of the latest sixteen answers."""
 
 STATES = 1 << 17
-"""Remembered positions (16 bytes each); a full neighbourhood forgets nothing and learns nothing."""
+"""States that are remembered at most (16 bytes each). A full neighbourhood forgets nothing and learns nothing."""
 
 STRIDE = 50_000
-"""Nodes between two looks at the outside: a signal (Ctrl-C, a stopping daemon) waits for a compiled walk to return."""
+"""Nodes between two returns from compiled code: a signal (Ctrl-C, a stopping daemon) waits for such a return."""
+
+NEVER = 1 << 62
+"""More nodes than any walk values: a walk with this PAUSE ends at its first return unless it asks for a flow."""
 
 Flags = npt.NDArray[np.bool_]
 
-Answer = tuple[int, Ints | None]
-"""M or BA of a candidate; for BA the records that the linker found leaves free, by known variant."""
+FlowAnswer = tuple[int, Ints | None]
+"""M or BA of a candidate; for BA also the records that the linker found leaves free, by known variant."""
+
+FlowQuestion = Callable[[int, Flags, int], FlowAnswer]
+"""(ASK_M or ASK_BA, known variants in the matching set, enough) -> the exact number, or `enough` if it is not less."""
+
+# --- Columns and entries of the arrays ---
+
+C1, C2, NEW, OPEN = 0, 1, 2, 3
+"""Columns of `weights`, by known variant: records of the earlier release; of the later one; records that the base
+linker leaves free; whether some linker can leave one free."""
+
+ALL_IN, CORE, ROOT = 0, 1, 2
+"""Totals of a child: over all variants that match; over those that no extension can lose; over those that contain its
+last symbol without any unmatched one."""
+
+DEPTH, PLACE, ASKED, FLOW_M, FLOW_BA, N, LENGTH, LEAST_VALUE, SURPLUS, NODES, FLOWS, WITNESS, LAST, PAUSE = range(14)
+"""Entries of `cursor`.
+
+DEPTH: depth of the node; PLACE: next child to value; ASKED: the question (0: none; ASK_M, ASK_BA; DONE);
+FLOW_M, FLOW_BA: the answers (-1: not asked); N: events removed; LENGTH: longest bk; LEAST_VALUE: least value that
+counts (-1: 0, but only of bk that matches in both releases); SURPLUS: |L2| - |L1| (-1: no flows);
+NODES, FLOWS: counts; WITNESS: witnesses so far; LAST: the one that answered
+last; PAUSE: count of nodes at which the walk returns once."""
+
+CURSOR_CELLS = 14
+ASK_M, ASK_BA, DONE = FLOW_M, FLOW_BA, -1
+
+MS1, MS2, CORE1, CORE2, MOST_M, CORE_M, MOST_BA, CORE_BA, ORDER, KEY = range(10)
+"""Columns of `nodes[depth, child]`: bounds of its subtree, above and below; ORDER and KEY: the visiting order."""
+
+
+class AddedUp(NamedTuple):
+    """The source that adds up.
+
+    first, after : as `NextOccurrences`; int64[variants], int16[positions, symbols]
+    weights : int64[variants, 4], columns C1 to OPEN
+    loose : int64[P, 3], links of the base linker that may leave matching sets (variant, variant or -1, records)
+    """
+
+    first: Any
+    after: Any
+    weights: Any
+    loose: Any
+
+
+class LookedUp(NamedTuple):
+    """The source that looks up; empty arrays where nothing is looked up.
+
+    table : uint8[all variants, bk], symbols of each bk that each variant leaves unmatched
+    variants, symbols : int64, place of those of this pair among all
+    starts : int64[length + 1], column at which the bk of each length begin
+    all_in, core, root : int64[4, bk], totals by column of `weights` (see `totals.Totals`)
+    leaving, core_leaving : int64[bk], records that the loose links send out of the matching set, and of its core
+    """
+
+    table: Any
+    variants: Any
+    symbols: Any
+    starts: Any
+    all_in: Any
+    core: Any
+    root: Any
+    leaving: Any
+    core_leaving: Any
+
+
+class SearchTables(NamedTuple):
+    """The arrays that the walk reads. One of the two sources is empty."""
+
+    added_up: AddedUp
+    looked_up: LookedUp
+
+
+class SearchRoom(NamedTuple):
+    """The arrays that the walk writes.
+
+    By depth: `path` int64[3, length + 2] (symbol; active variants, or number of the bk among those of its length; next
+    child to enter), `nodes` int64[length + 1, symbols, 10], and for added up totals `positions` (int16, by unmatched
+    symbols), `missing` (symbols unmatched) and `active` (variants that still match).
+
+    Of the children of the current node: `totals` int64[3, 4, symbols] (ALL_IN, CORE, ROOT; columns C1 to OPEN) and
+    `leaving` int64[2, symbols] (ALL_IN, CORE).
+
+    `seen`: hashes of the states so far; `witness` int64[WITNESSES, variants, 2]: (known variant, free records), up to
+    one with 0; `inside`: the matching set of a question; `best`, `worst`: incumbents; `cursor`: see above.
+    """
+
+    positions: Any
+    missing: Any
+    active: Any
+    nodes: Any
+    path: Any
+    totals: Any
+    leaving: Any
+    seen: Any
+    witness: Any
+    inside: Any
+    best: Any
+    worst: Any
+    cursor: Any
 
 
 def search(
-    table: Walk, weights: Ints, loose: Ints, n: int, length: int, floor: int, surplus: int = 0,
-    ask: Callable[[int, Flags, int], Answer] | None = None,
+    table: NextOccurrences, weights: Ints, loose: Ints, n: int, length: int, floor: int, surplus: int = 0,
+    ask: FlowQuestion | None = None,
 ) -> tuple[Ints, Codes, Ints]:  # fmt: skip
-    """The least of each measure over all bk of length 1..length (FAR: none), its bk, and (nodes, flows).
+    """Return the least value of each measure over all bk of length 1..length.
 
-    `weights`: int64[known variants, 4], records of the earlier and of the later release, records that the base linker
-    leaves free, whether some linker can leave one free; `loose`: int64[P, 3], pairs of the base linker that may leave
-    the matching sets (known variant, known variant or -1, records); `surplus`: |L2| - |L1|; `floor`: least value that
-    counts (1: realisable, 0: all, -1: all that match in both releases); `ask(M or BA, which known variants are in,
-    enough)`: resolves the gap between the base linker and the best one (None: the base linker is the true one).
+    Parameters
+    ----------
+    table
+        Next occurrences in the known variants of the pair. Totals are looked up if `table.whole` shares them and they
+        fit; otherwise they are added up.
+    weights
+        int64[known variants, 4], columns C1 to OPEN.
+    loose
+        int64[P, 3], links of the base linker that may leave matching sets: known variant, known variant or -1, records.
+    n
+        Events removed from a case at most.
+    length
+        Longest background knowledge.
+    floor
+        Least value that counts: 1 (realisable), 0 (all), -1 (0, of bk that matches in both releases).
+    surplus
+        |L2| - |L1|, which bounds BA.
+    ask
+        Resolves the gap between the base linker and the best one. None: the base linker is the true one.
+
+    Returns
+    -------
+    best
+        int64[MEASURES], NO_VALUE where no bk has a value.
+    worst
+        int32[MEASURES, length], symbol codes of a bk that attains it, -1 after its end.
+    counts
+        Nodes valued and flows asked for.
     """
-    variants, symbols = len(table.first), table.symbols
-    if table.whole is not None and table.whole.shared is not None:
-        shared: Lacking = table.whole.shared
-        looked_up = shared.table(length)
-        if looked_up is not None:
-            return _shared(table.whole, shared, looked_up, weights, loose, n, length, floor, surplus, ask)
-    best, worst = nothing_found(length)
-    cursor = np.zeros(CELLS, dtype=np.int64)
-    cursor[[N, LENGTH, LIMIT, SURPLUS]] = n, length, floor, surplus if ask else -1
-    active = np.zeros((length + 1, variants), dtype=np.int32)
-    active[0] = np.arange(variants)
-    nodes = np.zeros((length + 1, symbols, 10), dtype=np.int64)
-    path = np.zeros((3, length + 2), dtype=np.int64)
-    path[1, 0] = variants
-    seen, inside = np.zeros((_states(symbols, length), 2), dtype=np.uint64), np.zeros(variants, dtype=np.bool_)
-    totals = np.zeros((3, weights.shape[1], symbols), dtype=np.int64)
-    witness = np.zeros((WITNESSES, min(surplus, variants), 2), dtype=np.int64)
-    tables = SearchTables(table.first, table.after, weights, loose)
-    room = SearchRoom(
-        positions=np.zeros((length + 1, variants, n + 1), dtype=np.int16),
-        missing=np.zeros((length + 1, variants), dtype=np.int16),
-        active=active,
-        nodes=nodes,
-        path=path,
-        totals=totals,
-        seen=seen,
-        witness=witness,
-        inside=inside,
-        best=best,
-        worst=worst,
-        cursor=cursor,
-    )
+    tables = _tables_looked_up(table, weights, loose, n, length, by_flows=ask is not None)
+    if tables is None:
+        nothing = LookedUp(*(np.zeros(shape, dtype) for shape, dtype in _LOOKED_UP_SHAPES))
+        added_up = AddedUp(table.first, table.after, weights, loose)
+        room = _room(len(table.first), table.symbols, n, length, surplus, adds_up=True)
+        tables = SearchTables(added_up, nothing)
+    else:
+        room = _room(len(table.first), table.symbols, n, length, surplus, adds_up=False)
+    cursor = room.cursor
+    cursor[[N, LENGTH, LEAST_VALUE]] = n, length, floor
+    cursor[SURPLUS] = -1 if ask is None else surplus
     while True:
         cursor[PAUSE] = cursor[NODES] + STRIDE
-        walk_on(tables, room)
+        walk(tables, room)
         if cursor[ASKED] == DONE:
-            return best, worst, cursor[[NODES, FLOWS]]
-        _answer(room, ask)
+            return room.best, room.worst, cursor[[NODES, FLOWS]]
+        if cursor[ASKED] != 0 and ask is not None:
+            _answer(room, ask)
 
 
-def _shared(
-    part: Part, shared: Lacking, table: Table, weights: Ints, loose: Ints, n: int, length: int, floor: int,
-    surplus: int, ask: Callable[[int, Flags, int], Answer] | None,
-) -> tuple[Ints, Codes, Ints]:  # fmt: skip
-    """The same from totals that the pairs of one candidate share."""
-    variants, symbols, columns = len(part.variants), len(part.symbols), columns_of(part.walk.symbols, length)
-    best, worst = nothing_found(length)
-    cursor = np.zeros(CELLS, dtype=np.int64)
-    cursor[[N, LENGTH, LIMIT, SURPLUS]] = n, length, floor, surplus if ask else -1
-    totals = []
-    for column, own in enumerate(weights.T):
-        over_all = np.zeros(len(table), dtype=np.int64)
-        over_all[part.variants] = own
-        # What the later release holds, and what a linker leaves free, changes little from one earlier one to the next.
-        totals.append(shared.totals((column, column in (NEW, OPEN) and ask is None), over_all, n, length))
-    out, core_out = np.zeros(columns[-1], dtype=np.int64), np.zeros(columns[-2], dtype=np.int64)
-    links = np.column_stack((part.variants[loose[:, 0]], part.variants[loose[:, 1]], loose[:, 2]))
-    links[loose[:, 1] < 0, 1] = -1
-    leaving(table, columns, n, links, out, core_out)
-    all_in, core, often = (np.stack([one[at] for one in totals]) for at in (1, 2, 3))
-    symbol = part.symbols.astype(np.int64)
-    tables = SharedTables(table, part.variants, symbol, columns, all_in, core, often, out, core_out)
-    room = SharedRoom(
+_LOOKED_UP_SHAPES: tuple[tuple[Any, Any], ...] = (
+    ((0, 0), np.uint8), (0, np.int64), (0, np.int64), (0, np.int64),
+    ((4, 0), np.int64), ((4, 0), np.int64), ((4, 0), np.int64), (0, np.int64), (0, np.int64),
+)  # fmt: skip
+"""Of `LookedUp` where nothing is looked up: the same types, so that the walk is compiled once."""
+
+
+def _room(variants: int, symbols: int, n: int, length: int, surplus: int, *, adds_up: bool) -> SearchRoom:
+    """Return fresh arrays. Those by variant and depth are empty unless totals are added up."""
+    best, worst = no_incumbents(length)
+    followed = variants if adds_up else 0
+    active = np.zeros((length + 1, followed), dtype=np.int32)
+    active[0] = np.arange(followed)
+    path = np.zeros((3, length + 2), dtype=np.int64)
+    path[1, 0] = followed
+    return SearchRoom(
+        positions=np.zeros((length + 1, followed, n + 1), dtype=np.int16),
+        missing=np.zeros((length + 1, followed), dtype=np.int16),
+        active=active,
         nodes=np.zeros((length + 1, symbols, 10), dtype=np.int64),
-        path=np.zeros((3, length + 2), dtype=np.int64),
+        path=path,
+        totals=np.zeros((3, 4, symbols), dtype=np.int64),
+        leaving=np.zeros((2, symbols), dtype=np.int64),
+        seen=np.zeros((_states(symbols, length) if adds_up else 1, 2), dtype=np.uint64),
         witness=np.zeros((WITNESSES, min(surplus, variants), 2), dtype=np.int64),
         inside=np.zeros(variants, dtype=np.bool_),
         best=best,
         worst=worst,
-        cursor=cursor,
+        cursor=np.zeros(CURSOR_CELLS, dtype=np.int64),
     )
-    while True:
-        walk_shared(tables, room)
-        if cursor[ASKED] == DONE:
-            return best, worst, cursor[[NODES, FLOWS]]
-        _answer(room, ask)
 
 
-def _answer(room: SearchRoom | SharedRoom, ask: Callable[[int, Flags, int], Answer] | None) -> None:
-    """Answer what a walk asks for, if it asks for anything."""
-    cursor, witness = room.cursor, room.witness
+def _tables_looked_up(
+    table: NextOccurrences, weights: Ints, loose: Ints, n: int, length: int, *, by_flows: bool
+) -> SearchTables | None:
+    """Return the totals that the pairs of one candidate share, or None where there are none or they would not fit."""
+    whole: PartOfTables | None = table.whole
+    if whole is None or whole.shared is None:
+        return None
+    shared: SharedTotals = whole.shared
+    unmatched = shared.table(length)
+    if unmatched is None:
+        return None
+    starts = column_starts(whole.occurrences.symbols, length)
+    totals = []
+    for column, weight in enumerate(weights.T):
+        over_all = np.zeros(len(unmatched), dtype=np.int64)
+        over_all[whole.variants] = weight
+        # What the later release holds, and what a linker leaves free, changes little from one earlier release to the
+        # next: each kind of weights goes on from its own last totals.
+        kind = (column, column in (NEW, OPEN) and not by_flows)
+        totals.append(shared.totals(kind, over_all, n, length))
+    links = np.column_stack((whole.variants[loose[:, 0]], whole.variants[loose[:, 1]], loose[:, 2]))
+    links[loose[:, 1] < 0, 1] = -1
+    leaving = np.zeros(starts[-1], dtype=np.int64)
+    core_leaving = np.zeros(starts[-2], dtype=np.int64)
+    add_leaving(unmatched, starts, n, links, leaving, core_leaving)
+    looked_up = LookedUp(
+        table=unmatched,
+        variants=whole.variants,
+        symbols=whole.symbols.astype(np.int64),
+        starts=starts,
+        all_in=np.stack([one.all_in for one in totals]),
+        core=np.stack([one.core for one in totals]),
+        root=np.stack([one.root for one in totals]),
+        leaving=leaving,
+        core_leaving=core_leaving,
+    )
+    none = np.zeros(0, dtype=np.int64)
+    nothing = AddedUp(none, np.zeros((0, 0), np.int16), np.zeros((0, 4), np.int64), np.zeros((0, 3), np.int64))
+    return SearchTables(nothing, looked_up)
+
+
+def _answer(room: SearchRoom, ask: FlowQuestion) -> None:
+    """Answer the question at which the walk stopped, and keep the linker found as a witness."""
+    cursor = room.cursor
     question = int(cursor[ASKED])
-    if question == 0 or ask is None:
-        return
-    value, free = ask(question, room.inside, int(room.best[6]))
+    value, free = ask(question, room.inside, int(room.best[BA]))
     cursor[question] = value
-    if free is not None:
-        _remember(witness[cursor[WITNESS] % WITNESSES], free)
-        cursor[WITNESS] += 1
+    if free is None:
+        return
+    witness = room.witness[cursor[WITNESS] % WITNESSES]
+    variants = np.flatnonzero(free)
+    witness[: len(variants), 0] = variants
+    witness[: len(variants), 1] = free[variants]
+    witness[len(variants) : len(variants) + 1] = 0
+    cursor[WITNESS] += 1
 
 
 def _states(symbols: int, length: int) -> int:
-    """Room for all states that the walk can enter, a power of two with three quarters to spare, at most STATES."""
+    """Return room for all states that a walk can enter: a power of two, three quarters to spare, at most STATES."""
     most, level = 1, 1
     for _ in range(length - 1):
         level *= max(1, symbols)
@@ -170,14 +315,382 @@ def _states(symbols: int, length: int) -> int:
     return max(64, 1 << (4 * most - 1).bit_length())
 
 
-def _remember(witness: Ints, free: Ints) -> None:
-    """(variant, free records) one after another, up to the first with 0."""
-    some = np.flatnonzero(free)
-    witness[: len(some), 0], witness[: len(some), 1] = some, free[some]
-    witness[len(some) : len(some) + 1] = 0
-
-
-def nothing_found(length: int) -> tuple[Ints, Codes]:
-    """Incumbents before a search: no value, no bk."""
-    best = np.full(len(MEASURES), FAR, dtype=np.int64)
+def no_incumbents(length: int) -> tuple[Ints, Codes]:
+    """Return the incumbents before a search: no value, no bk."""
+    best = np.full(len(MEASURES), NO_VALUE, dtype=np.int64)
     return best, np.full((len(MEASURES), length), -1, dtype=np.int32)
+
+
+# --- The walk (compiled) ---
+
+
+@kernel
+def walk(tables, room):  # type: ignore[no-untyped-def]
+    """Walk on until a flow is needed, PAUSE nodes are valued, or all is searched.
+
+    `cursor[ASKED]` then holds the question (for the matching set `inside`), 0, or DONE. At each node first all
+    children are valued, which gives incumbents; then the promising ones are entered in the same order.
+    """
+    nodes, path, cursor = room.nodes, room.path, room.cursor
+    symbols, length = nodes.shape[1], cursor[LENGTH]
+    depth = cursor[DEPTH]
+    while depth >= 0:
+        if cursor[ASKED] == 0 and cursor[NODES] >= cursor[PAUSE]:
+            cursor[DEPTH] = depth
+            return
+        if cursor[PLACE] == 0 and cursor[ASKED] == 0:
+            _open(tables, room, depth)
+        while cursor[PLACE] < symbols:
+            a = nodes[depth, cursor[PLACE], ORDER]
+            path[0, depth] = a
+            if _value(tables, room, depth, a):
+                for v in range(len(room.inside)):
+                    room.inside[v] = _matches(tables, room, depth, v, a)
+                cursor[DEPTH] = depth
+                return
+            cursor[PLACE] += 1
+        if depth == length - 1 or path[2, depth] == symbols:
+            path[2, depth] = 0
+            depth -= 1
+            continue
+        a = nodes[depth, path[2, depth], ORDER]
+        path[2, depth] += 1
+        if _is_promising(room.best, cursor[LEAST_VALUE], nodes[depth, a]):
+            path[0, depth] = a
+            if _enter(tables, room, depth, a):
+                depth += 1
+                path[2, depth] = 0
+                cursor[PLACE] = 0
+    cursor[ASKED] = DONE
+
+
+@part
+def _open(tables, room, depth):  # type: ignore[no-untyped-def]
+    """Set the totals of all children and the order to visit them.
+
+    Small matching sets come first, since a small incumbent prunes more; ties go by the core, then by rarity.
+    """
+    if len(tables.looked_up.starts) > 0:
+        _look_up_totals(tables.looked_up, room, depth)
+    else:
+        _add_up_totals(tables.added_up, room, depth)
+    totals, children = room.totals, room.nodes[depth]
+    for a in range(len(children)):
+        matching = totals[ALL_IN, C1, a] + totals[ALL_IN, C2, a]
+        core = totals[CORE, C1, a] + totals[CORE, C2, a]
+        frequency = totals[ROOT, C1, a] + totals[ROOT, C2, a]
+        _insert(children, a, _order_key(matching, core, frequency))
+
+
+@part
+def _insert(children, a, key):  # type: ignore[no-untyped-def]
+    """Insert child `a` among the children before it, by ascending key."""
+    at = a
+    while at > 0 and children[at - 1, KEY] > key:
+        children[at, KEY] = children[at - 1, KEY]
+        children[at, ORDER] = children[at - 1, ORDER]
+        at -= 1
+    children[at, KEY] = key
+    children[at, ORDER] = a
+
+
+@part
+def _order_key(matching, core, frequency):  # type: ignore[no-untyped-def]
+    """All three numbers in one integer, the first one first."""
+    cap = (1 << 20) - 1
+    return (min(matching, cap) << 40) + (min(core, cap) << 20) + min(frequency, cap)
+
+
+@part
+def _value(tables, room, depth, a):  # type: ignore[no-untyped-def]
+    """Value child `a`, offer it as incumbent, and set its bounds. True: stop, a flow is needed first.
+
+    The base linker gives M >= ms1 - leaving and BA >= its own free records; M <= ms1 and BA <= surplus always. A flow
+    is needed only if the exact number could lie below the incumbent.
+    """
+    cursor, best, bounds = room.cursor, room.best, room.nodes[depth, a]
+    floor, surplus = cursor[LEAST_VALUE], cursor[SURPLUS]
+    ms1, ms2 = room.totals[ALL_IN, C1, a], room.totals[ALL_IN, C2, a]
+    can_be_free = room.totals[ALL_IN, OPEN, a]
+    if cursor[ASKED] == 0:
+        cursor[NODES] += 1
+        cursor[FLOW_M], cursor[FLOW_BA] = -1, -1
+    cursor[ASKED] = 0
+
+    # M: how many records of ms1 the best linker keeps inside ms2.
+    m = ms1 - room.leaving[ALL_IN, a]
+    most_m = ms1
+    if cursor[FLOW_M] >= 0:
+        m = cursor[FLOW_M]
+        most_m = m
+    elif surplus >= 0 and m < ms1 and max(m, floor) < max(best[FA], best[CA]):
+        cursor[ASKED] = ASK_M
+    if surplus < 0:
+        most_m = m
+
+    # BA: how many records of ms2 the best linker leaves free.
+    ba = room.totals[ALL_IN, NEW, a]
+    if surplus >= 0 and cursor[FLOW_BA] >= 0:
+        ba = cursor[FLOW_BA]
+    elif surplus >= 0 and cursor[ASKED] == 0 and can_be_free > 0 and ba < surplus and max(ba, floor) < best[BA]:
+        if _is_witnessed(tables, room, depth, a, best[BA]):
+            ba = best[BA]
+        else:
+            cursor[ASKED] = ASK_BA
+    if cursor[ASKED] != 0:
+        cursor[FLOWS] += 1
+        return True
+
+    _offer(room, depth, ms1, ms2, m, ba)
+    bounds[MS1], bounds[MS2] = ms1, ms2
+    bounds[CORE1], bounds[CORE2] = room.totals[CORE, C1, a], room.totals[CORE, C2, a]
+    bounds[MOST_M] = most_m
+    bounds[CORE_M] = room.totals[CORE, C1, a] - room.leaving[CORE, a]
+    bounds[MOST_BA] = can_be_free if surplus >= 0 else ba
+    bounds[CORE_BA] = room.totals[CORE, NEW, a]
+    return False
+
+
+@part
+def _is_witnessed(tables, room, depth, a, enough):  # type: ignore[no-untyped-def]
+    """Whether a witness leaves `enough` records of this matching set free. The last to answer is tried first."""
+    witness, cursor = room.witness, room.cursor
+    witnesses = min(cursor[WITNESS], len(witness))
+    for turn in range(witnesses):
+        number = (cursor[LAST] + turn) % witnesses
+        free = 0
+        for k in range(witness.shape[1]):
+            records = witness[number, k, 1]
+            if records == 0:
+                break
+            if _matches(tables, room, depth, witness[number, k, 0], a):
+                free += records
+        if free >= enough:
+            cursor[LAST] = number
+            return True
+    return False
+
+
+@part
+def _offer(room, depth, ms1, ms2, m, ba):  # type: ignore[no-untyped-def]
+    """Make the bk of the path the incumbent of every measure of which it has the least value."""
+    best, worst, floor = room.best, room.worst, room.cursor[LEAST_VALUE]
+    in_both = ms1 > 0 and ms2 > 0
+    counts = in_both or (floor >= 0 and ms1 + ms2 > 0)
+    for measure in range(7):
+        if measure <= KA2_COMMON:
+            value = ms1 if measure % 2 == 0 else ms2
+            offered = value >= 1 and (measure <= KA2 or in_both)
+        else:
+            value = ba if measure == BA else m
+            offered = counts and value >= max(floor, 0)
+        if offered and value < best[measure]:
+            best[measure] = value
+            for d in range(worst.shape[1]):
+                worst[measure, d] = room.path[0, d] if d <= depth else -1
+
+
+@part
+def _is_promising(best, floor, bounds):  # type: ignore[no-untyped-def]
+    """Whether the subtree with these bounds can hold a smaller value of any measure."""
+    ms1, ms2 = bounds[MS1], bounds[MS2]
+    least1, least2 = max(bounds[CORE1], 1), max(bounds[CORE2], 1)
+    best_m = max(best[FA], best[CA])
+    if (ms1 > 0 and least1 < best[KA1]) or (ms2 > 0 and least2 < best[KA2]):
+        return True
+    if ms1 > 0 and ms2 > 0 and (least1 < best[KA1_COMMON] or least2 < best[KA2_COMMON]):
+        return True
+    if floor > 0:
+        smaller_m = bounds[MOST_M] > 0 and max(bounds[CORE_M], 1) < best_m
+        smaller_ba = bounds[MOST_BA] > 0 and max(bounds[CORE_BA], 1) < best[BA]
+        return smaller_m or smaller_ba
+    counts = ms1 > 0 and ms2 > 0 if floor < 0 else ms1 + ms2 > 0
+    return counts and (bounds[CORE_M] < best_m or bounds[CORE_BA] < best[BA])
+
+
+@part
+def _matches(tables, room, depth, v, a):  # type: ignore[no-untyped-def]
+    """Whether variant v is in the matching set of child `a`."""
+    n, looked_up = room.cursor[N], tables.looked_up
+    if len(looked_up.starts) > 0:
+        return looked_up.table[looked_up.variants[v], _column(looked_up, room.path, depth, a)] <= n
+    added_up = tables.added_up
+    return is_in(added_up.first, added_up.after, room.positions[depth], room.missing[depth], v, a, n)
+
+
+@part
+def _enter(tables, room, depth, a):  # type: ignore[no-untyped-def]
+    """Make child `a` the node of the next depth. False: an equal state was entered before, and its subtree is equal."""
+    looked_up = tables.looked_up
+    if len(looked_up.starts) > 0:
+        room.path[1, depth + 1] = _column(looked_up, room.path, depth, a) - looked_up.starts[depth]
+        return True
+    return _advance_all(tables.added_up, room, depth, a)
+
+
+# --- Totals that are looked up ---
+
+
+@part
+def _column(looked_up, path, depth, a):  # type: ignore[no-untyped-def]
+    """Column of the bk that ends in child `a`: within its length, bk are numbered as digits of base `symbols`."""
+    all_symbols = looked_up.starts[1]
+    return looked_up.starts[depth] + path[1, depth] * all_symbols + looked_up.symbols[a]
+
+
+@part
+def _look_up_totals(looked_up, room, depth):  # type: ignore[no-untyped-def]
+    """Copy the totals of all children.
+
+    The longest bk have no core of their own: no symbol follows, so all that matches stays.
+    """
+    totals, leaving = room.totals, room.leaving
+    is_last = depth == room.cursor[LENGTH] - 1
+    for a in range(totals.shape[2]):
+        k = _column(looked_up, room.path, depth, a)
+        symbol = looked_up.symbols[a]
+        for column in range(4):
+            totals[ALL_IN, column, a] = looked_up.all_in[column, k]
+            totals[CORE, column, a] = looked_up.all_in[column, k] if is_last else looked_up.core[column, k]
+            totals[ROOT, column, a] = looked_up.root[column, symbol]
+        leaving[ALL_IN, a] = looked_up.leaving[k]
+        leaving[CORE, a] = looked_up.leaving[k] if is_last else looked_up.core_leaving[k]
+
+
+# --- Totals that are added up ---
+
+
+@part
+def _add_up_totals(added_up, room, depth):  # type: ignore[no-untyped-def]
+    """Add up the totals of all children."""
+    cursor, totals, leaving = room.cursor, room.totals, room.leaving
+    n = cursor[N]
+    symbols_left = cursor[LENGTH] - depth - 1
+    if depth == 0:
+        _add_records(added_up, room, depth, 0, totals[ROOT])
+    if depth == 0 and n == 0:
+        totals[ALL_IN] = totals[ROOT]
+    else:
+        _add_records(added_up, room, depth, n, totals[ALL_IN])
+    _add_loose(added_up, room, depth, n, leaving[ALL_IN])
+    if symbols_left == 0:  # no symbol follows, so all that matches stays; most of the walk is done here
+        totals[CORE] = totals[ALL_IN]
+        leaving[CORE] = leaving[ALL_IN]
+    else:
+        _add_records(added_up, room, depth, n - symbols_left, totals[CORE])
+        _add_loose(added_up, room, depth, n - symbols_left, leaving[CORE])
+
+
+@part
+def _add_records(added_up, room, depth, threshold, totals):  # type: ignore[no-untyped-def]
+    """Set totals[:, a] to the weights of the variants with at most `threshold` symbols unmatched after symbol a.
+
+    A variant v at this node has missing[v] symbols unmatched:
+
+        missing[v] < threshold    matches whatever a is: counted once, in `base`
+        missing[v] = threshold    matches iff a occurs after its position with `threshold` symbols unmatched
+        missing[v] > threshold    never matches
+    """
+    first, after, weights = added_up.first, added_up.after, added_up.weights
+    positions, missing, active = room.positions[depth], room.missing[depth], room.active[depth]
+    totals_c1, totals_c2, totals_new, totals_open = totals[C1], totals[C2], totals[NEW], totals[OPEN]
+    symbols = len(totals_c1)
+    base_c1, base_c2, base_new, base_open = 0, 0, 0, 0
+    for a in range(symbols):
+        totals_c1[a], totals_c2[a], totals_new[a], totals_open[a] = 0, 0, 0, 0
+    if threshold < 0:
+        return
+    for x in range(room.path[1, depth]):
+        v = active[x]
+        if missing[v] < threshold:
+            base_c1 += weights[v, C1]
+            base_c2 += weights[v, C2]
+            base_new += weights[v, NEW]
+            base_open += weights[v, OPEN]
+        elif missing[v] == threshold:
+            # Without branches and by column: the compiler then adds several symbols at once.
+            next_position = after[first[v] + positions[v, threshold]]
+            c1, c2, new, can_be_free = weights[v, C1], weights[v, C2], weights[v, NEW], weights[v, OPEN]
+            for a in range(symbols):
+                occurs = np.int64(next_position[a] >= 0)
+                totals_c1[a] += occurs * c1
+                totals_c2[a] += occurs * c2
+                totals_new[a] += occurs * new
+                totals_open[a] += occurs * can_be_free
+    for a in range(symbols):
+        totals_c1[a] += base_c1
+        totals_c2[a] += base_c2
+        totals_new[a] += base_new
+        totals_open[a] += base_open
+
+
+@part
+def _add_loose(added_up, room, depth, threshold, leaving):  # type: ignore[no-untyped-def]
+    """Set leaving[a] to the records that the loose links send from inside the matching set to outside."""
+    first, after, loose = added_up.first, added_up.after, added_up.loose
+    positions, missing = room.positions[depth], room.missing[depth]
+    for a in range(len(leaving)):
+        leaving[a] = 0
+    if threshold < 0:
+        return
+    for k in range(len(loose)):
+        one, other, records = loose[k, 0], loose[k, 1], loose[k, 2]
+        if missing[one] > threshold or (other >= 0 and missing[other] < threshold):
+            continue  # outside from the start, or the partner stays inside whatever a is
+        for a in range(len(leaving)):
+            if not is_in(first, after, positions, missing, one, a, threshold):
+                continue
+            if other < 0 or not is_in(first, after, positions, missing, other, a, threshold):
+                leaving[a] += records
+
+
+@part
+def _advance_all(added_up, room, depth, a):  # type: ignore[no-untyped-def]
+    """Set the positions of the next depth after symbol a. Returns whether this state is new.
+
+    Variants with more than n symbols unmatched drop out of `active`. Two nodes of equal depth with equal positions
+    have equal subtrees, so the second one need not be entered.
+    """
+    first, after, sizes, n = added_up.first, added_up.after, room.path[1], room.cursor[N]
+    positions, missing, active = room.positions[depth], room.missing[depth], room.active[depth]
+    next_positions, next_missing = room.positions[depth + 1], room.missing[depth + 1]
+    next_active = room.active[depth + 1]
+    for v in range(len(first)):
+        next_missing[v] = n + 1
+    kept = 0
+    hash1, hash2 = np.uint64(depth + 1), np.uint64(n + 7)
+    for x in range(sizes[depth]):
+        v = active[x]
+        if not is_in(first, after, positions, missing, v, a, n):
+            continue
+        next_missing[v] = advance(first[v], after, positions[v], a, n, next_positions[v])
+        next_active[kept] = v
+        kept += 1
+        for k in range(n + 1):
+            # Variant and position in one word: hashed one after the other, two states could have equal sums.
+            word = np.uint64((np.int64(v) << 16) + next_positions[v, k] + 2)
+            hash1 = (hash1 ^ word) * np.uint64(0x9E3779B97F4A7C15)
+            hash1 ^= hash1 >> np.uint64(32)
+            hash2 = (hash2 + word) * np.uint64(0xC2B2AE3D27D4EB4F)
+            hash2 ^= hash2 >> np.uint64(29)
+    sizes[depth + 1] = kept
+    return _is_new(room.seen, hash1, hash2)
+
+
+@part
+def _is_new(seen, hash1, hash2):  # type: ignore[no-untyped-def]
+    """Whether a state was not met before; remembers it while there is room in its neighbourhood.
+
+    States are told apart by 128 bits of hash: a mistake is less likely than an error of the memory it runs in.
+    """
+    mask = np.uint64(len(seen) - 1)
+    at = hash1 & mask
+    for _ in range(16):
+        if seen[at, 0] == hash1 and seen[at, 1] == hash2:
+            return False
+        if seen[at, 0] == 0 and seen[at, 1] == 0:
+            seen[at, 0] = hash1
+            seen[at, 1] = hash2
+            return True
+        at = (at + np.uint64(1)) & mask
+    return True

@@ -14,11 +14,11 @@ from functools import partial
 from itertools import combinations
 from typing import Any
 
-from models.attacks.candidates import Judge, by_value, matching, sizes
-from models.attacks.correspondence import Audit
+from models.attacks.candidates import CandidateValuer, cracks_by_value, matching_rows, records_by_value
+from models.attacks.correspondence import PairAttack
 from models.attacks.linker import base_linkers
-from models.attacks.outcome import check
-from models.attacks.pairs import encode, pair
+from models.attacks.outcome import check_parameters
+from models.attacks.pairs import encode, join_releases
 from models.eventlog import SimpleLog
 
 FEW = 400
@@ -42,14 +42,18 @@ class PairCracks:
     b: Groups
 
 
-def cracks(judge: Judge, bk: Sequence[Any]) -> PairCracks:
+def pair_cracks(valuer: CandidateValuer, bk: Sequence[Any]) -> PairCracks:
     """Cracks by sensitive value of one candidate (symbols, not codes)."""
-    given = judge.given
-    code = encode(given, bk)
-    in1, in2 = matching(judge, code)
-    values = len(given.values)
-    columns = [sizes(given.earlier, in1, values), sizes(given.later, in2, values), *by_value(judge, code).T]
-    return PairCracks(*(dict(zip(given.values, column.tolist(), strict=True)) for column in columns))
+    pair = valuer.pair
+    code = encode(pair, bk)
+    in1, in2 = matching_rows(valuer, code)
+    values = len(pair.values)
+    columns = [
+        records_by_value(pair.earlier, in1, values),
+        records_by_value(pair.later, in2, values),
+        *cracks_by_value(valuer, code).T,
+    ]
+    return PairCracks(*(dict(zip(pair.values, column.tolist(), strict=True)) for column in columns))
 
 
 def best_of(found: Iterable[Groups]) -> int:
@@ -83,64 +87,66 @@ class PairInSeries:
     Two releases are in several series, the next of which asks nearly the same again, and a little more: what the newest
     release makes the worst is asked of all pairs. So tables stay, too, unless they are large (`MOST_KEPT`).
 
-    `make`: what is counted of the pair; `quick`: the same, for now, from tables that are there (None: they are not).
+    `make`: what is counted of the pair; `make_shared`: the same, for now, from tables that are there (None: they are not).
     """
 
-    def __init__(self, make: Callable[[], Audit], quick: Callable[[], Audit | None] | None = None) -> None:
-        self._make, self._quick = make, quick
+    def __init__(
+        self, make: Callable[[], PairAttack], make_shared: Callable[[], PairAttack | None] | None = None
+    ) -> None:
+        self._make, self._make_shared = make, make_shared
         self.symbols: tuple[Any, ...] = ()
         """Symbols of background knowledge, once something was asked."""
-        self._audit: Audit | None = None
-        self._judges: dict[int, Judge] = {}
+        self._audit: PairAttack | None = None
+        self._valuers: dict[int, CandidateValuer] = {}
         self._worst: dict[int, list[tuple[Any, ...]] | None] = {}
         self._cracks: dict[tuple[int, tuple[Any, ...]], PairCracks] = {}
 
     def worst(self, n: int) -> list[tuple[Any, ...]] | None:
         """The background knowledge that attains the minima; None where no linker joins the pair."""
         if n not in self._worst:
-            judge = self._judge(n)
-            least = self._audited().least(judge.base) if judge.base.exists else None
+            valuer = self._valuer(n)
+            least = self._audited().least(valuer.base) if valuer.base.exists else None
             self._worst[n] = None if least is None else [tuple(bk) for bk in least.worst.values() if bk]
         return self._worst[n]
 
     def cracks(self, n: int, bk: tuple[Any, ...]) -> PairCracks:
         """Cracks by sensitive value of one candidate."""
         if (n, bk) not in self._cracks:
-            self._cracks[n, bk] = cracks(self._judge(n), bk)
+            self._cracks[n, bk] = pair_cracks(self._valuer(n), bk)
         return self._cracks[n, bk]
 
     @property
     def has_tables(self) -> bool:
         """Whether it keeps more than what was found."""
-        return self._audit is not None or self._quick is not None
+        return self._audit is not None or self._make_shared is not None
 
-    def wait(self) -> None:
+    def keep_small_tables(self) -> None:
         """Keep what was found, and tables that are not large, until the next series asks."""
-        self._quick = None  # it holds what is shared by all pairs of one release
+        self._make_shared = None  # it holds what is shared by all pairs of one release
         if self._audit is not None and _cells(self._audit) > MOST_KEPT:
-            self.rest()
+            self.drop_tables()
 
-    def rest(self) -> None:
+    def drop_tables(self) -> None:
         """Keep what was found; tables are made anew if more is asked."""
-        self._audit = self._quick = None
-        self._judges.clear()
+        self._audit = self._make_shared = None
+        self._valuers.clear()
 
-    def _audited(self) -> Audit:
+    def _audited(self) -> PairAttack:
         if self._audit is None:
-            self._audit = (self._quick() if self._quick else None) or self._make()
-            self.symbols = self._audit.given.alphabet
+            self._audit = (self._make_shared() if self._make_shared else None) or self._make()
+            self.symbols = self._audit.pair.alphabet
         return self._audit
 
-    def _judge(self, n: int) -> Judge:
-        if n not in self._judges:
+    def _valuer(self, n: int) -> CandidateValuer:
+        if n not in self._valuers:
             audit = self._audited()
-            (base,) = base_linkers(audit.given, audit.linkable, [n])
-            self._judges[n] = audit.judge(base)
-        return self._judges[n]
+            (base,) = base_linkers(audit.pair, audit.linkable, [n])
+            self._valuers[n] = audit.valuer(base)
+        return self._valuers[n]
 
 
-def _cells(audit: Audit) -> int:
-    return len(audit.linkable.later) + len(audit.given.linked.items)
+def _cells(audit: PairAttack) -> int:
+    return len(audit.linkable.later) + len(audit.pair.linked.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +165,7 @@ class SeriesResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SeriesAnonymity:
     """Answer of `series`."""
 
     releases: int
@@ -191,17 +197,17 @@ def series(
     taxonomy: Mapping[Any, Any] | None = None,
     foreign: bool = False,
     few: int = FEW,
-) -> Series:
+) -> SeriesAnonymity:
     """Optimal micro attacks and compositions over all releases, with exact cracks of each pair, for each n.
 
     Micro attacks then are what the definitions allow, which is at least what the group formulas give. `few`: up to
     so many candidates are all tried.
     """
-    check(bk_length, n)
+    check_parameters(bk_length, n)
     ns = sorted(set(n))
     releases = over_all_activities(releases)
     pairs = {
-        (i, j): PairInSeries(partial(audited, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign))
+        (i, j): PairInSeries(partial(pair_attack, releases[i], releases[j], bk_length, ns, known, taxonomy, foreign))
         for i, j in combinations(range(len(releases)), 2)
     }
     return series_of(len(releases), pairs, bk_length, ns, few)
@@ -213,12 +219,12 @@ def series_of(
     bk_length: int,
     ns: Sequence[int],
     few: int,
-) -> Series:
+) -> SeriesAnonymity:
     """The same from pairs that may be known from another series; all have the symbols of all releases."""
-    return Series(releases, [_at(pairs, number, bk_length, few) for number in ns])
+    return SeriesAnonymity(releases, [_at(pairs, number, bk_length, few) for number in ns])
 
 
-def audited(
+def pair_attack(
     earlier: SimpleLog,
     later: SimpleLog,
     bk_length: int,
@@ -226,10 +232,10 @@ def audited(
     known: Callable[[Any], Any] | None = None,
     taxonomy: Mapping[Any, Any] | None = None,
     foreign: bool = False,
-) -> Audit:
+) -> PairAttack:
     """What is counted of one pair."""
-    given = pair(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
-    return Audit(given, bk_length, ns, "exact", "realisable")
+    pair = join_releases(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
+    return PairAttack(pair, bk_length, ns, "exact", "realisable")
 
 
 def over_all_activities(releases: Sequence[SimpleLog]) -> list[SimpleLog]:

@@ -13,16 +13,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.attacks.flows import FAR
-from models.attacks.lacking import add_link, add_records
 from models.attacks.linkability import may_leave
-from models.attacks.matching import Walk, unmatched, walk
+from models.attacks.matching import NextOccurrences, next_occurrences, unmatched
 from models.attacks.numbering import Numbered
-from models.attacks.outcome import FLOOR, Anonymity, Minimum, Result, check, result
-from models.attacks.pairs import Pair, pair
-from models.attacks.search import MEASURES, search
-from models.attacks.search_kernels import C1, C2, CELLS, LENGTH, LIMIT, NEW, SURPLUS, N
-from models.attacks.shared_search import SharedRoom, SharedTables, walk_shared
+from models.attacks.outcome import FLOOR, Anonymity, AttackResult, Minimum, attack_result, check_parameters
+from models.attacks.pairs import ReleasePair, join_releases
+from models.attacks.search import (
+    C1,
+    C2,
+    CURSOR_CELLS,
+    LEAST_VALUE,
+    LENGTH,
+    MEASURES,
+    NEVER,
+    NEW,
+    NO_VALUE,
+    PAUSE,
+    SURPLUS,
+    AddedUp,
+    LookedUp,
+    N,
+    SearchRoom,
+    SearchTables,
+    search,
+    walk,
+)
+from models.attacks.totals import add_link, add_records
 from models.compiled import kernel, part
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
@@ -45,59 +61,68 @@ def true_linker(
     `partner`: int64[cases of earlier], the case of `later` that each is, -1 where it did not survive (such a case has
     no partner in any matching set). Sensitive values are not compared: they may have changed.
     """
-    check(bk_length, n)
-    given = pair(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
-    return of_pair(given, walk(given), partner, bk_length, n, minimum)
+    check_parameters(bk_length, n)
+    pair = join_releases(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
+    return true_linker_of_pair(pair, next_occurrences(pair), partner, bk_length, n, minimum)
 
 
-def of_pair(
-    given: Pair, table: Walk, partner: Ints, bk_length: int, n: Sequence[int], minimum: Minimum = "realisable"
+def true_linker_of_pair(
+    pair: ReleasePair,
+    table: NextOccurrences,
+    partner: Ints,
+    bk_length: int,
+    n: Sequence[int],
+    minimum: Minimum = "realisable",
 ) -> Anonymity:
     """The same on a numbered pair and its tables, which other measures share."""
-    links = real_links(given, partner)
-    leaving = links[may_leave(given.known, links)]
-    results = [least(given, table, links, leaving, number, bk_length, minimum) for number in sorted(set(n))]
-    return Anonymity(bk_length, "true_linker", minimum, (given.earlier.n_cases, given.later.n_cases), results)
+    links = real_links(pair, partner)
+    leaving = links[may_leave(pair.known, links)]
+    results = [least(pair, table, links, leaving, number, bk_length, minimum) for number in sorted(set(n))]
+    return Anonymity(bk_length, "true_linker", minimum, (pair.earlier.n_cases, pair.later.n_cases), results)
 
 
-def real_links(given: Pair, partner: Ints) -> Ints:
+def real_links(pair: ReleasePair, partner: Ints) -> Ints:
     """int64[P, 3]: known variant, its partner's known variant (-1: none), records."""
-    if len(partner) != len(given.earlier.row_of_case):
-        raise InputError(f"{len(partner)} partners for {len(given.earlier.row_of_case)} cases of the earlier release")
+    if len(partner) != len(pair.earlier.row_of_case):
+        raise InputError(f"{len(partner)} partners for {len(pair.earlier.row_of_case)} cases of the earlier release")
     survived = partner[partner >= 0]
     if np.bincount(survived).max(initial=0) > 1:
         raise InputError("two cases of the earlier release have the same partner in the later one")
-    before = given.earlier.known[given.earlier.row_of_case]
-    after = np.where(partner >= 0, given.later.known[given.later.row_of_case[partner]], -1)
-    width = given.n_known + 1  # both variants in one integer, which sorts as the pair does
+    before = pair.earlier.known[pair.earlier.row_of_case]
+    after = np.where(partner >= 0, pair.later.known[pair.later.row_of_case[partner]], -1)
+    width = pair.n_known + 1  # both variants in one integer, which sorts as the pair does
     pairs, count = np.unique(before * np.int64(width) + after + 1, return_counts=True)
     return np.column_stack((pairs // width, pairs % width - 1, count)).astype(np.int64)
 
 
-def least(given: Pair, table: Walk, links: Ints, leaving: Ints, n: int, bk_length: int, minimum: Minimum) -> Result:
+def least(
+    pair: ReleasePair, table: NextOccurrences, links: Ints, leaving: Ints, n: int, bk_length: int, minimum: Minimum
+) -> AttackResult:
     """One n. `leaving`: the links that can leave a matching set."""
-    variants = given.n_known
+    variants = pair.n_known
     taken = np.zeros(variants, dtype=np.int64)
     met = links[links[:, 1] >= 0]
     np.add.at(taken, met[:, 1], met[:, 2])
-    before, after = given.earlier.per_known(variants), given.later.per_known(variants)
+    before, after = pair.earlier.per_known(variants), pair.later.per_known(variants)
     weights = np.column_stack((before, after, after - taken, np.zeros_like(taken)))
     best, worst, _ = search(table, weights, leaving, n, bk_length, FLOOR[minimum])
-    return result(given, table, n, best, worst)
+    return attack_result(pair, table, n, best, worst)
 
 
-def behind(given: Pair, table: Walk, partner: Ints, bk: Sequence[Any], n: int) -> dict[str, int]:
+def true_counts(pair: ReleasePair, table: NextOccurrences, partner: Ints, bk: Sequence[Any], n: int) -> dict[str, int]:
     """{fa, ca, ba} of one background knowledge by the real partners: 0 where no real case is behind a matching set."""
-    return behind_links(given, table, real_links(given, partner), bk, n)
+    return true_counts_of_links(pair, table, real_links(pair, partner), bk, n)
 
 
-def behind_links(given: Pair, table: Walk, links: Ints, bk: Sequence[Any], n: int) -> dict[str, int]:
+def true_counts_of_links(
+    pair: ReleasePair, table: NextOccurrences, links: Ints, bk: Sequence[Any], n: int
+) -> dict[str, int]:
     """The same from the links of `real_links`, which several candidates share."""
-    code = {symbol: number for number, symbol in enumerate(given.alphabet)}
+    code = {symbol: number for number, symbol in enumerate(pair.alphabet)}
     match = unmatched(table, [code[symbol] for symbol in bk]) <= n
     met = links[links[:, 1] >= 0]
     both = int(met[match[met[:, 0]] & match[met[:, 1]], 2].sum())
-    later_size = int(given.later.per_known(given.n_known)[match].sum())
+    later_size = int(pair.later.per_known(pair.n_known)[match].sum())
     return {"fa": both, "ca": both, "ba": later_size - int(met[match[met[:, 1]], 2].sum())}
 
 
@@ -107,9 +132,9 @@ def behind_links(given: Pair, table: Walk, links: Ints, bk: Sequence[Any], n: in
 # differs.
 #
 # What the real partners leave (models.attacks.true_linker) is read off totals over background knowledge
-# (models.attacks.lacking). Between neighbours of a series few cases differ, so the totals of a pair are those
+# (models.attacks.totals). Between neighbours of a series few cases differ, so the totals of a pair are those
 # of the pair before with these cases taken out and put in again, and a pair costs what changed in its earlier
-# release. The walk is that of models.attacks.shared_search. What it gives is equal to what each pair gives
+# release. The walk is that of models.attacks.search. What it gives is equal to what each pair gives
 # alone; `tests/property/test_attacks_real_partners.py` holds both against each other.
 
 
@@ -117,7 +142,7 @@ GONE = -1
 """In the place of a variant: the release does not hold the case."""
 
 SURVIVORS, WITHOUT, CHANGED = 0, 1, 2
-"""Columns of `Found.cases`: cases of the earlier release that are in the later one, that are not, and that are with
+"""Columns of `FoundMinima.cases`: cases of the earlier release that are in the later one, that are not, and that are with
 another sensitive value."""
 
 
@@ -129,7 +154,7 @@ class ByCase(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CaseChanges:
     """From a release to the one before it: the cases that differ, with their variant and value in the one before."""
 
     case: Ints
@@ -146,20 +171,20 @@ def by_case(one: Numbered, cases: int) -> ByCase | None:
     return ByCase(variant, value) if np.count_nonzero(variant != GONE) == len(one.case) else None
 
 
-def step_between(later: Numbered, earlier: Numbered, cases: int) -> Step | None:
+def changes_between(later: Numbered, earlier: Numbered, cases: int) -> CaseChanges | None:
     """What differs, cases of equal variants together, so that they are moved at once; None as in `by_case`."""
     two, one = by_case(later, cases), by_case(earlier, cases)
     if one is None or two is None:
         return None
     case = np.flatnonzero((one.variant != two.variant) | (one.value != two.value))
     case = case[np.lexsort((one.variant[case], two.variant[case]))]
-    return Step(case, one.variant[case], one.value[case])
+    return CaseChanges(case, one.variant[case], one.value[case])
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundMinima:
     """By earlier release: `cases` int64[R, 3] (columns SURVIVORS, WITHOUT, CHANGED); least value of each measure,
-    int64[R, ns, MEASURES] (FAR: none), and the background knowledge that attains it, int32[R, ns, MEASURES, length], by
+    int64[R, ns, MEASURES] (NO_VALUE: none), and the background knowledge that attains it, int32[R, ns, MEASURES, length], by
     place in the alphabet of the pair, -1 after its end."""
 
     cases: Ints
@@ -179,7 +204,7 @@ class RealPartners:
     least: dict[str, tuple[int | None, list[Any] | None]]
 
 
-def by_release(found: Found, alphabets: Sequence[Codes], symbols: Sequence[Any]) -> list[RealPartners]:
+def by_release(found: FoundMinima, alphabets: Sequence[Codes], symbols: Sequence[Any]) -> list[RealPartners]:
     """What was found in words. `symbols`: those of all releases, which the alphabets name."""
     attacks = {name: MEASURES.index(name) for name in ("fa", "ca", "ba")}
     places = list(attacks.values())
@@ -193,7 +218,7 @@ def by_release(found: Found, alphabets: Sequence[Codes], symbols: Sequence[Any])
             gone,
             changed,
             {
-                attack: (value, [own[code] for code in codes if code >= 0]) if value < FAR else (None, None)
+                attack: (value, [own[code] for code in codes if code >= 0]) if value < NO_VALUE else (None, None)
                 for attack, value, codes in zip(attacks, values, bks, strict=True)
             },
         )
@@ -203,7 +228,7 @@ def by_release(found: Found, alphabets: Sequence[Codes], symbols: Sequence[Any])
     ]
 
 
-class Steps(NamedTuple):
+class JoinedChanges(NamedTuple):
     """All steps end to end: those of release r are `start[r]` to `start[r + 1]`."""
 
     start: Ints
@@ -220,7 +245,7 @@ class Alphabets(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """What the totals are read off: `table` of models.attacks.lacking with its `columns`, over `symbols` symbols; `row`
+    """What the totals are read off: `table` of models.attacks.totals with its `columns`, over `symbols` symbols; `row`
     of the table for each variant given (-1: in no release)."""
 
     table: Any
@@ -229,32 +254,37 @@ class Lookup(NamedTuple):
     row: Codes
 
 
-class Sums(NamedTuple):
+class FollowedTotals(NamedTuple):
     """Totals by n, and by kind of weights; what links send out, by n."""
 
     all_in: Ints
     core: Ints
-    often: Ints
-    out: Ints
-    core_out: Ints
+    root: Ints
+    leaving: Ints
+    core_leaving: Ints
 
 
 def true_linkers(
-    known: Lookup, later: ByCase, steps: Sequence[Step], alphabets: Sequence[Codes], ns: Sequence[int], floor: int
-) -> Found:
+    known: Lookup,
+    later: ByCase,
+    steps: Sequence[CaseChanges],
+    alphabets: Sequence[Codes],
+    ns: Sequence[int],
+    floor: int,
+) -> FoundMinima:
     """The least of each measure for each earlier release, the last one first. `steps`: from the later release to the
     last one before it, and on backwards; `alphabets`: of each pair; `floor`: see `models.attacks.search.search`."""
     columns, length, releases = known.columns, len(known.columns) - 1, len(steps)
-    sums = Sums(
+    sums = FollowedTotals(
         *(np.zeros((len(ns), 4, size), dtype=np.int64) for size in (columns[-1], columns[-2], known.symbols)),
         *(np.zeros((len(ns), size), dtype=np.int64) for size in (columns[-1], columns[-2])),
     )
-    found = Found(
+    found = FoundMinima(
         np.zeros((releases, 3), dtype=np.int64),
-        np.full((releases, len(ns), len(MEASURES)), FAR, dtype=np.int64),
+        np.full((releases, len(ns), len(MEASURES)), NO_VALUE, dtype=np.int64),
         np.full((releases, len(ns), len(MEASURES), length), -1, dtype=np.int32),
     )
-    joined = Steps(
+    joined = JoinedChanges(
         _starts([len(one.case) for one in steps]),
         np.concatenate([one.case for one in steps]).astype(np.int64),
         np.concatenate([one.variant for one in steps]),
@@ -303,7 +333,7 @@ def _weigh(known, sums, k, n, column, row, more):  # type: ignore[no-untyped-def
         more,
         sums.all_in[k, column],
         sums.core[k, column],
-        sums.often[k, column],
+        sums.root[k, column],
     )
 
 
@@ -349,39 +379,48 @@ def _apply(known, ns, sums, before, after, partner, records):  # type: ignore[no
         if before != GONE:
             one = np.int64(known.row[before])
             _weigh(known, sums, k, ns[k], C1, one, -records)
-            add_link(known.table, known.columns, ns[k], one, two, -records, sums.out[k], sums.core_out[k])
+            add_link(known.table, known.columns, ns[k], one, two, -records, sums.leaving[k], sums.core_leaving[k])
         if after != GONE:
             one = np.int64(known.row[after])
             _weigh(known, sums, k, ns[k], C1, one, records)
-            add_link(known.table, known.columns, ns[k], one, two, records, sums.out[k], sums.core_out[k])
+            add_link(known.table, known.columns, ns[k], one, two, records, sums.leaving[k], sums.core_leaving[k])
         if free != 0 and two >= 0:  # no case of the earlier release is this later record any more, or one is again
             _weigh(known, sums, k, ns[k], NEW, two, free * records)
 
 
 @part
 def _search(known, symbol, sums, k, n, floor, best, worst):  # type: ignore[no-untyped-def]
-    """The walk of one pair at one n, which asks for no flow."""
-    length = len(known.columns) - 1
-    cursor = np.zeros(CELLS, dtype=np.int64)
-    cursor[N], cursor[LENGTH], cursor[LIMIT], cursor[SURPLUS] = n, length, floor, -1
-    tables = SharedTables(
+    """Search one pair at one n. It asks for no flow, so the walk ends at its first return."""
+    length, symbols = len(known.columns) - 1, len(symbol)
+    none = np.empty(0, np.int64)
+    cursor = np.zeros(CURSOR_CELLS, np.int64)
+    cursor[N], cursor[LENGTH], cursor[LEAST_VALUE], cursor[SURPLUS] = n, length, floor, -1
+    cursor[PAUSE] = NEVER
+    nothing = AddedUp(none, np.empty((0, 0), np.int16), np.empty((0, 4), np.int64), np.empty((0, 3), np.int64))
+    looked_up = LookedUp(
         known.table,
-        np.empty(0, dtype=np.int64),
+        none,
         symbol,
         known.columns,
         sums.all_in[k],
         sums.core[k],
-        sums.often[k],
-        sums.out[k],
-        sums.core_out[k],
+        sums.root[k],
+        sums.leaving[k],
+        sums.core_leaving[k],
     )
-    room = SharedRoom(
-        np.zeros((length + 1, len(symbol), 10), dtype=np.int64),
-        np.zeros((3, length + 2), dtype=np.int64),
-        np.zeros((1, 0, 2), dtype=np.int64),
-        np.zeros(0, dtype=np.bool_),
+    room = SearchRoom(
+        np.empty((0, 0, 0), np.int16),
+        np.empty((0, 0), np.int16),
+        np.empty((0, 0), np.int32),
+        np.zeros((length + 1, symbols, 10), np.int64),
+        np.zeros((3, length + 2), np.int64),
+        np.zeros((3, 4, symbols), np.int64),
+        np.zeros((2, symbols), np.int64),
+        np.empty((0, 2), np.uint64),
+        np.empty((1, 0, 2), np.int64),
+        np.empty(0, np.bool_),
         best,
         worst,
         cursor,
     )
-    walk_shared(tables, room)
+    walk(SearchTables(nothing, looked_up), room)

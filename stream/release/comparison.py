@@ -2,7 +2,7 @@
 
 Each release is counted and numbered once (`record.cache`); the numbering goes from release to release, and begins anew
 where erasure wrote a record again or where most of what it holds is shown by no release any more. Nothing here decides:
-`models.attacks.against` gives each pair what it would compute alone.
+`models.attacks.shared_pairs` gives each pair what it would compute alone.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from models.attacks.against import Against, Known
-from models.attacks.correspondence import Audit
-from models.attacks.followed_linkers import followed
+from models.attacks.correspondence import PairAttack
+from models.attacks.followed_linkers import followed_attacks
 from models.attacks.linkability import Edges
-from models.attacks.matching import Walk, walk
+from models.attacks.matching import NextOccurrences, next_occurrences
 from models.attacks.numbering import Numbered, Numbering, partners
-from models.attacks.outcome import Method, Minimum, Result
-from models.attacks.pairs import Pair, pair
-from models.attacks.series import PairInSeries, audited
-from models.attacks.true_linker import RealPartners, Step, by_case, by_release, step_between, true_linkers
+from models.attacks.outcome import AttackResult, Method, Minimum
+from models.attacks.pairs import ReleasePair, join_releases
+from models.attacks.series import PairInSeries, pair_attack
+from models.attacks.shared_pairs import NumberedRelease, SharedPairs
+from models.attacks.true_linker import CaseChanges, RealPartners, by_case, by_release, changes_between, true_linkers
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 from stream.storage.release_record import Record
@@ -77,21 +77,21 @@ class Comparison:
             one.leave_memory()
         candidate.cache[NUMBERING] = numbering
         self.numbering = numbering
-        self.against: Against | None = None
+        self.against: SharedPairs | None = None
         if not taxonomy:
             try:
-                self.against = Against(numbering, _known(candidate), [_known(one) for one in earlier], cap, known)
+                self.against = SharedPairs(numbering, _known(candidate), [_known(one) for one in earlier], cap, known)
             except InputError:
                 return  # what all releases need together does not fit; each pair says for itself whether it does
 
-    def pair(self, earlier: Record) -> tuple[Pair, Walk]:
+    def pair(self, earlier: Record) -> tuple[ReleasePair, NextOccurrences]:
         """The pair and its tables."""
         if self.against is not None:
             return self.against.pair(_known(earlier))
-        given = pair(simple(earlier), self.later, known=self.known, taxonomy=self.taxonomy)
-        return given, walk(given)
+        given = join_releases(simple(earlier), self.later, known=self.known, taxonomy=self.taxonomy)
+        return given, next_occurrences(given)
 
-    def alone(self) -> tuple[Pair, Walk]:
+    def alone(self) -> tuple[ReleasePair, NextOccurrences]:
         """The candidate beside itself, and its tables."""
         return self.pair(self.candidate)
 
@@ -112,7 +112,7 @@ class Comparison:
         found = true_linkers(lookup, later, steps, alphabets, ns, floor)
         return list(reversed(by_release(found, alphabets, self.against.symbols)))
 
-    def _steps(self) -> list[Step] | None:
+    def _steps(self) -> list[CaseChanges] | None:
         """From the candidate to the last earlier release, and on backwards; those between earlier releases are kept
         with the earlier one of each two. None where a release is no list of cases."""
         steps, after = [], self.candidate.cache[NUMBERED][1]
@@ -120,7 +120,7 @@ class Comparison:
             own = one.cache[NUMBERED][1]
             kept = one.cache.get(STEP)
             if kept is None or kept[0] is not own or kept[1] is not after:
-                kept = one.cache[STEP] = (own, after, step_between(after, own, len(self.numbering.cases)))
+                kept = one.cache[STEP] = (own, after, changes_between(after, own, len(self.numbering.cases)))
             if kept[2] is None:
                 return None
             steps.append(kept[2])
@@ -129,36 +129,38 @@ class Comparison:
 
     def alone_with(
         self, earlier: Record, bk_length: int, ns: Sequence[int], method: Method, minimum: Minimum, *, least_n: bool
-    ) -> Audit:
+    ) -> PairAttack:
         """What is counted of the pair by itself."""
         given, table = self.pair(earlier)
         linkable = self.edges(earlier, given)
-        return Audit(given, bk_length, ns, method, minimum, table, linkable=linkable, least_n=least_n)
+        return PairAttack(given, bk_length, ns, method, minimum, table, linkable=linkable, least_n=least_n)
 
-    def followed(self, bk_length: int, ns: Sequence[int], minimum: Minimum) -> list[list[Result]] | None:
+    def followed(self, bk_length: int, ns: Sequence[int], minimum: Minimum) -> list[list[AttackResult]] | None:
         """The exact attacks on each earlier release for each n, from one of them to the next. None where nothing is
         shared, or too much for one table: each pair counts for itself."""
         if self.against is None or len(self.earlier) < 2 or self.against.lookup(bk_length) is None:
             return None
 
-        def alone(place: int) -> Audit:
+        def alone(place: int) -> PairAttack:
             return self.alone_with(self.earlier[place], bk_length, ns, "exact", minimum, least_n=False)
 
         try:
-            return followed(self.against, [_known(one) for one in self.earlier], bk_length, ns, minimum, alone)
+            return followed_attacks(self.against, [_known(one) for one in self.earlier], bk_length, ns, minimum, alone)
         except InputError:
             return None
 
-    def audited(self, records: Sequence[Record], earlier: Record, bk_length: int, ns: Sequence[int]) -> Audit | None:
+    def audited(
+        self, records: Sequence[Record], earlier: Record, bk_length: int, ns: Sequence[int]
+    ) -> PairAttack | None:
         """What is counted of a pair in the series `records`, by tables that are there; None where they are not."""
         if self.against is None or self.cap != ns[-1] or not any(one is earlier for one in self.earlier):
             return None
         if any(_numbered(self.numbering, one) is None for one in records):
             return None  # read back after a restart, and no audit has compared it since
         given, table = self.against.pair(_known(earlier), [_known(one) for one in records])
-        return Audit(given, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, given))
+        return PairAttack(given, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, given))
 
-    def edges(self, earlier: Record, given: Pair) -> Edges | None:
+    def edges(self, earlier: Record, given: ReleasePair) -> Edges | None:
         """The linkable pairs, where they are shared; None: each audit lists its own."""
         if self.against is None:
             return None
@@ -196,7 +198,7 @@ def pairs_in_series(
         if of is not records[i]:
             newest = shared is not None and j == len(records) - 1
             one = PairInSeries(
-                partial(audited, logs[i], logs[j], bk_length, ns, known, taxonomy),
+                partial(pair_attack, logs[i], logs[j], bk_length, ns, known, taxonomy),
                 partial(shared.audited, records, records[i], bk_length, ns) if shared is not None and newest else None,
             )
             kept[key] = records[i], one
@@ -204,7 +206,7 @@ def pairs_in_series(
     before = next((one.cache[HELD] for one in reversed(records[:-1]) if HELD in one.cache), ())
     for one in before:
         if not any(one is other for other in found.values()):
-            one.rest()  # its earlier release is in no series any more
+            one.drop_tables()  # its earlier release is in no series any more
     records[-1].cache[HELD] = tuple(found.values())
     return found
 
@@ -266,8 +268,8 @@ def _number(numbering: Numbering, record: Record) -> None:
         record.cache[NUMBERED] = (numbering, numbering.number(simple(record), record.case_ids))
 
 
-def _known(record: Record) -> Known:
-    return Known(simple(record), record.cache[NUMBERED][1])
+def _known(record: Record) -> NumberedRelease:
+    return NumberedRelease(simple(record), record.cache[NUMBERED][1])
 
 
 def _items(record: Record) -> bytes:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.attacks.candidates import Judge, relation_edges, value
-from models.attacks.correspondence import Audit, anonymity, enumerated
+from models.attacks.candidates import CandidateValuer, candidate_values, relation_edges
+from models.attacks.correspondence import PairAttack, anonymity, enumerated_minima
 from models.attacks.linker import BaseLinker, base_linkers
 from models.attacks.matching import unmatched
-from models.attacks.pairs import encode, pair
+from models.attacks.pairs import encode, join_releases
 from models.eventlog import EventLog, SimpleLog
 from tests.conftest import golden
 
@@ -25,19 +25,21 @@ def simple(log: list[Any]) -> SimpleLog:
     return SimpleLog.from_log(EventLog.from_traces(cases), ("sensitive",))
 
 
-def judged(earlier: list[Any], later: list[Any], n: int, method: str, bk: str) -> tuple[Judge, BaseLinker, Any]:
+def judged(
+    earlier: list[Any], later: list[Any], n: int, method: str, bk: str
+) -> tuple[CandidateValuer, BaseLinker, Any]:
     """What one method needs to value `bk`, whose letters need not occur in the logs."""
-    given = pair(simple(earlier), simple(later), foreign=True)
-    audit = Audit(given, len(bk), [n], method, "all")  # type: ignore[arg-type]
+    given = join_releases(simple(earlier), simple(later), foreign=True)
+    audit = PairAttack(given, len(bk), [n], method, "all")  # type: ignore[arg-type]
     (base,) = base_linkers(given, audit.linkable, [n])
     letters = [letter if letter in given.alphabet else "*" for letter in bk]
-    return audit.judge(base), base, encode(given, letters)
+    return audit.valuer(base), base, encode(given, letters)
 
 
 def check(earlier: list[Any], later: list[Any], n: int, method: str, bk: str, expected: dict[str, Any]) -> None:
     """Matching sets, crack sizes and anonymity of one candidate agree with a golden vector."""
     judge, base, code = judged(earlier, later, n, method, bk)
-    got = value(judge, code)
+    got = candidate_values(judge, code)
     if method == "exact":
         assert base.exists == expected["linker"]
         if not base.exists:
@@ -63,12 +65,12 @@ def test_figure_2_examples() -> None:
         judge, _, code = judged(figure["L1"], figure["L2"], figure["n"], "exact", bk)
         inside = unmatched(judge.table, code) <= figure["n"]
         for rows, ids, key in (
-            (judge.given.earlier, figure["L1_case_ids"], "ms1"),
-            (judge.given.later, figure["L2_case_ids"], "ms2"),
+            (judge.pair.earlier, figure["L1_case_ids"], "ms1"),
+            (judge.pair.later, figure["L2_case_ids"], "ms2"),
         ):
             member = inside[rows.known][rows.row_of_case]
             assert [number for number, yes in zip(ids, member, strict=True) if yes] == expected[key]
-        got = value(judge, code)
+        got = candidate_values(judge, code)
         attack = expected["attack"].lower()
         assert (got[attack], got[f"{attack}a"]) == (expected["crack"], expected["k_after"])
         for name, method in METHOD.items():
@@ -87,17 +89,17 @@ def test_tables_3_and_4() -> None:
 def test_log_level_minima(kind: str, lengths: str) -> None:
     """Minima over all background knowledge are those of the golden programs, by enumeration of every candidate."""
     for one in VECTORS["random"]:
-        given = pair(simple(one["L1"]), simple(one["L2"]))
+        given = join_releases(simple(one["L1"]), simple(one["L2"]))
         for level in one["log_level"]:
             expected = level[f"{kind}_{lengths}"]
             linkable = relation_edges(given, level["n"], kind)
-            audit = Audit(given, level["bk_length"], [level["n"]], "exact", "common")
+            audit = PairAttack(given, level["bk_length"], [level["n"]], "exact", "common")
             (base,) = base_linkers(given, audit.linkable, [level["n"]])
             if kind == "exact" and not base.exists:
                 assert expected is None
                 continue
-            judge = Judge(given, audit.table, kind, level["n"], linkable, base)
-            best, _ = enumerated(judge, level["bk_length"], "common", exactly=lengths == "exactly_L")
+            judge = CandidateValuer(given, audit.table, kind, level["n"], linkable, base)
+            best, _ = enumerated_minima(judge, level["bk_length"], "common", exactly=lengths == "exactly_L")
             found = [int(number) if number < 1 << 30 else None for number in best]
             wanted = [expected[key] if expected else None for key in ("KA1", "KA2", "FA", "CA", "BA")]
             assert found[2:] == wanted
@@ -151,13 +153,13 @@ def test_cracks_of_the_table_in_the_limitations(
     found = {}
     for name in (method, "exact"):
         judge, _, code = judged(earlier, later, 1, name, bk)
-        found[name] = value(judge, code)[attack]
+        found[name] = candidate_values(judge, code)[attack]
     assert found == {method: formula, "exact": true}
 
 
 def test_theorem_2_misses_a_pair_of_the_table_in_the_limitations() -> None:
     """`a` and `baa` are linkable with n = 1 (`ba` lost its b, and grew); Theorem 2 as printed does not list them."""
-    given = pair(simple(["a"]), simple(["baa"]))
+    given = join_releases(simple(["a"]), simple(["baa"]))
     listed = {method: len(relation_edges(given, 1, method).later) for method in ("exact", "paper")}
     assert listed == {"exact": 1, "paper": 0}
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.attacks.against import Against, Known
 from models.attacks.linkability import edges
-from models.attacks.matching import walk
+from models.attacks.matching import next_occurrences
 from models.attacks.numbering import Numbering
-from models.attacks.pairs import Pair, pair
+from models.attacks.pairs import ReleasePair, join_releases
+from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.eventlog import EventLog
 from stream.release import comparison
 from stream.release.audits.anonymity import CorrespondenceAudit, parts
@@ -128,7 +128,7 @@ def test_audits_of_a_series_equal_those_from_scratch(
             immutable = rng.random() < 0.3
             found = measured(candidate, kept, audit, immutable=immutable)
             with monkeypatch.context() as alone:
-                alone.setattr(comparison, "Against", _refused)
+                alone.setattr(comparison, "SharedPairs", _refused)
                 alone.setattr(comparison, "together", lambda _one, _two: None)
                 wanted = measured(fresh(candidate), [fresh(one) for one in kept], audit, immutable=immutable)
             assert found == wanted
@@ -202,16 +202,18 @@ def test_a_pair_that_shares_equals_the_pair_alone(seed: int) -> None:
         records.append(series.release(number, hidden=rng.choice([0, 0.2]), leaves=0.1))
     numbering = Numbering()
     logs = [one.simple() for one in records]
-    known = [Known(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)]
+    known = [
+        NumberedRelease(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)
+    ]
     cap = rng.randint(0, 3)
-    against = Against(numbering, known[-1], known[:-1], cap)
+    against = SharedPairs(numbering, known[-1], known[:-1], cap)
     for one in known[:-1]:
         given, table = against.pair(one)
-        alone = pair(one.log, known[-1].log)
+        alone = join_releases(one.log, known[-1].log)
         assert (given.items, given.alphabet, given.values) == (alone.items, alone.alphabet, alone.values)
         assert _spelt(given) == _spelt(alone)
         assert _links(given, against.edges(one, given)) == _links(alone, edges(alone, cap))
-        tables = walk(given)
+        tables = next_occurrences(given)
         for at, (a, b) in enumerate(pairwise(given.known.start.tolist())):
             own = table.after[table.first[at] : table.first[at] + b - a + 1]
             assert own.tolist() == tables.after[tables.first[at] : tables.first[at] + b - a + 1].tolist()
@@ -227,24 +229,26 @@ def test_a_pair_whose_knowledge_is_less_than_its_items_equals_the_pair_alone(see
         records.append(series.release(number, hidden=rng.choice([0, 0.2]), leaves=0.1))
     numbering, cap, known = Numbering(), rng.randint(0, 3), parts((0,))
     logs = [one.simple() for one in records]
-    numbered = [Known(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)]
+    numbered = [
+        NumberedRelease(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)
+    ]
     for later in (2, 4):  # what the second candidate brings is taken in beside what the first one brought
-        against = Against(numbering, numbered[later], numbered[:later], cap, known)
+        against = SharedPairs(numbering, numbered[later], numbered[:later], cap, known)
         for one in numbered[: later + 1]:
             given, table = against.pair(one)
-            alone = pair(one.log, numbered[later].log, known=known)
+            alone = join_releases(one.log, numbered[later].log, known=known)
             assert set(given.items) >= set(alone.items)
             assert (given.alphabet, given.values) == (alone.alphabet, alone.values)
             assert (_spelt(given), _seen(given)) == (_spelt(alone), _seen(alone))
             if one is not numbered[later]:
                 assert _links(given, against.edges(one, given)) == _links(alone, edges(alone, cap))
-            tables = walk(given)
+            tables = next_occurrences(given)
             for at, (a, b) in enumerate(pairwise(given.known.start.tolist())):
                 own = table.after[table.first[at] : table.first[at] + b - a + 1]
                 assert own.tolist() == tables.after[tables.first[at] : tables.first[at] + b - a + 1].tolist()
 
 
-def _seen(given: Pair) -> list[Any]:
+def _seen(given: ReleasePair) -> list[Any]:
     """For each record class what is carried and what is known of it."""
     carried = _words(given)
     known = [
@@ -258,7 +262,7 @@ def _seen(given: Pair) -> list[Any]:
     ]
 
 
-def _spelt(given: Pair) -> list[Any]:
+def _spelt(given: ReleasePair) -> list[Any]:
     """Record classes and the class of each case, with traces in place of numbers."""
     words = _words(given)
     return [
@@ -273,7 +277,7 @@ def _spelt(given: Pair) -> list[Any]:
     ]
 
 
-def _links(given: Pair, found: Any) -> list[Any]:
+def _links(given: ReleasePair, found: Any) -> list[Any]:
     """Links with traces in place of rows, seen from both sides."""
     words = _words(given)
     sides = []
@@ -291,7 +295,7 @@ def _links(given: Pair, found: Any) -> list[Any]:
     return sides
 
 
-def _words(given: Pair) -> list[tuple[Any, ...]]:
+def _words(given: ReleasePair) -> list[tuple[Any, ...]]:
     return [
         tuple(given.items[code] for code in given.linked.items[a:b]) for a, b in pairwise(given.linked.start.tolist())
     ]

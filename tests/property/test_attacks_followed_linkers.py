@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.attacks import followed_linkers, lacking
+from models.attacks import followed_linkers, totals
 from models.attacks.linkability import LEAST
 from models.attacks.linker import BaseLinker, base_linkers, obstacles
 from models.attacks.outcome import Minimum
-from models.attacks.pairs import Pair
+from models.attacks.pairs import ReleasePair
 from stream.release.audits.anonymity import knowledge_of
 from stream.release.comparison import Comparison
 from stream.storage import variants
@@ -48,9 +48,9 @@ def without_witness(rows: list[Any]) -> list[Any]:
 def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each way was gone: a linker was there, a witness was evident, the pair was asked alone."""
     counted: Counter[str] = Counter()
-    evident, unlinkable = followed_linkers.evident, followed_linkers._unlinkable
+    evident, unlinkable = followed_linkers.evident_obstacles, followed_linkers._unlinkable
 
-    def noted(given: Pair, base: BaseLinker) -> Any:
+    def noted(given: ReleasePair, base: BaseLinker) -> Any:
         found = evident(given, base)
         counted["not evident" if found is None else "evident"] += 1
         return found
@@ -59,7 +59,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counted["linker"] += len(NS) - len(ns)
         return unlinkable(ns, *given)
 
-    monkeypatch.setattr(followed_linkers, "evident", noted)
+    monkeypatch.setattr(followed_linkers, "evident_obstacles", noted)
     monkeypatch.setattr(followed_linkers, "_unlinkable", without)
     return counted
 
@@ -119,13 +119,13 @@ def test_an_evident_witness_is_that_of_every_linker(seed: int) -> None:
     series.grow(10)
     candidate = series.release(2, hidden=0.1, leaves=0.1)
     audit = beside(candidate, [earlier]).alone_with(earlier, 1, NS, "exact", "realisable", least_n=False)
-    for base in base_linkers(audit.given, audit.linkable, NS):
+    for base in base_linkers(audit.pair, audit.linkable, NS):
         if base.exists:
             continue
-        wanted = obstacles(audit.given, base, None, NS[-1])
-        found = followed_linkers.evident(audit.given, base)
+        wanted = obstacles(audit.pair, base, None, NS[-1])
+        found = followed_linkers.evident_obstacles(audit.pair, base)
         start, _, least = base.linkable.forward
-        value, left = audit.given.earlier.value, base.excess > 0
+        value, left = audit.pair.earlier.value, base.excess > 0
         rows = [int(np.flatnonzero((value == own) & left)[0]) for own in np.unique(value[left])]
         bare = [not (least[start[row] : start[row + 1]] & LEAST <= base.n).any() for row in rows]
         if found is None:
@@ -144,7 +144,7 @@ def test_one_earlier_release_is_counted_by_itself() -> None:
 
 def test_too_many_candidates_are_counted_pair_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     """No table, nothing to follow."""
-    monkeypatch.setattr(lacking, "MOST_COLUMNS", 3)
+    monkeypatch.setattr(totals, "MOST_COLUMNS", 3)
     series = Series(random.Random(2), values=False)
     series.grow(20)
     records = [series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2, 3)]

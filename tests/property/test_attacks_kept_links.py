@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from models.attacks import linkability
-from models.attacks.against import Against, Known
 from models.attacks.linkability import KeptLinks, Listed, least_n
 from models.attacks.numbering import Numbering
+from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.errors import InputError
 from models.eventlog import EventLog, Ints, SimpleLog
 
@@ -69,7 +69,7 @@ def test_links_of_a_series_equal_the_plain_dynamic_programme(seed: int) -> None:
     """Real releases under one numbering, each compared with all before it; values come in another order each time."""
     rng = random.Random(seed)
     cases: list[tuple[str, str | None]] = []
-    numbering, known = Numbering(), list[Known]()
+    numbering, known = Numbering(), list[NumberedRelease]()
     for _ in range(5):
         cases = [(trace + rng.choice(["", "", "a", "b", "c"]), value) for trace, value in cases]
         cases = [case for case in cases if rng.random() < 0.95]
@@ -79,8 +79,8 @@ def test_links_of_a_series_equal_the_plain_dynamic_programme(seed: int) -> None:
         ]
         rng.shuffle(cases)
         log = SimpleLog.from_log(EventLog.from_traces(cases, "s"), ("s",))
-        later = Known(log, numbering.number(log, [""] * log.n_cases))
-        against = Against(numbering, later, known, CAP)
+        later = NumberedRelease(log, numbering.number(log, [""] * log.n_cases))
+        against = SharedPairs(numbering, later, known, CAP)
         for one in known:
             given, _ = against.pair(one)
             words = [

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import maximum_flow
 from models.attacks.correspondence import anonymity
 from models.attacks.linkability import LEAST, Edges, edges
 from models.attacks.linker import base_linkers
-from models.attacks.pairs import Pair, pair
+from models.attacks.pairs import ReleasePair, join_releases
 from models.eventlog import EventLog, SimpleLog
 
 MOST_N = 12
@@ -33,7 +33,7 @@ def releases(rng: random.Random) -> tuple[SimpleLog, SimpleLog]:
     return simple(earlier), simple(later)
 
 
-def most_placed(given: Pair, n: int, value: int | None = None) -> int:
+def most_placed(given: ReleasePair, n: int, value: int | None = None) -> int:
     """The most records of the earlier release (of one sensitive value) with a partner of their own: a maximum flow."""
     start, later, least = edges(given, n).forward
     rows1, rows2 = len(given.earlier.count), len(given.later.count)
@@ -54,7 +54,7 @@ def test_as_many_records_are_placed_as_a_maximum_flow_places(seed: int) -> None:
     rng = random.Random(seed)
     exists = set()
     for _ in range(15):
-        given = pair(*releases(rng))
+        given = join_releases(*releases(rng))
         linkable = edges(given, 4)
         for base in base_linkers(given, linkable, range(5)):
             assert given.earlier.n_cases - base.left == most_placed(given, base.n)
@@ -76,7 +76,7 @@ def test_the_least_n_is_the_first_that_places_all(seed: int) -> None:
     found: set[int | None] = set()
     for _ in range(15):
         logs = releases(rng)
-        given = pair(*logs)
+        given = join_releases(*logs)
         for result in anonymity(*logs, bk_length=1, n=[0, 1, 3]).results:
             for own in result.obstacles:
                 assert own.earlier > own.later

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from models.attacks.candidates import worst_group
-from models.attacks.correspondence import Audit
+from models.attacks.correspondence import PairAttack
 from models.attacks.linker import base_linkers
 from models.attacks.outcome import Minimum
-from models.attacks.pairs import encode, pair
+from models.attacks.pairs import encode, join_releases
 from tests.property.test_attacks_against import Series
 
 
@@ -24,11 +24,11 @@ def test_the_one_group_has_what_its_flows_count(minimum: Minimum) -> None:
         for number in (1, 2):
             series.grow(rng.randint(5, 40))
             logs.append(series.release(number, hidden=rng.choice([0, 0, 0.1]), leaves=0).simple())
-        audit = Audit(pair(*logs), 2, (0, 1, 2), "exact", minimum)
-        for base in base_linkers(audit.given, audit.linkable, audit.ns):
-            result, judge = audit.least(base), audit.judge(base)
+        audit = PairAttack(join_releases(*logs), 2, (0, 1, 2), "exact", minimum)
+        for base in base_linkers(audit.pair, audit.linkable, audit.ns):
+            result, judge = audit.least(base), audit.valuer(base)
             for attack, group in result.groups.items():
-                bk = encode(audit.given, result.worst[attack] or []).tolist()
+                bk = encode(audit.pair, result.worst[attack] or []).tolist()
                 assert group == worst_group(judge, bk, attack)
                 compared += group["cracked"] > 0
     assert compared > 10

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from models.attacks.candidates import by_value, value
-from models.attacks.correspondence import Audit, anonymity, enumerated, every_candidate
+from models.attacks.candidates import candidate_values, cracks_by_value
+from models.attacks.correspondence import PairAttack, anonymity, enumerated_minima, every_candidate
 from models.attacks.linkability import edges, least_n
 from models.attacks.linker import base_linkers
-from models.attacks.pairs import encode, pair
+from models.attacks.pairs import encode, join_releases
 from models.attacks.true_linker import true_linker
 from models.eventlog import EventLog, SimpleLog
 from tests.oracles import attacks as oracle
@@ -51,14 +51,14 @@ def test_random_pairs_agree_with_all_linkers(seed: int) -> None:
         later = [(trace() if rng.random() < 0.5 else s + trace(), v) for s, v in earlier]
         later += [(trace(), rng.choice("XXY")) for _ in range(rng.randint(0, 2))]
         n, bk = rng.randint(0, 2), "".join(rng.choice(ALPHABET) for _ in range(rng.randint(1, 3)))
-        joined = pair(simple(earlier), simple(later), foreign=True)
-        audit = Audit(joined, len(bk), [n], "exact", "realisable")
+        joined = join_releases(simple(earlier), simple(later), foreign=True)
+        audit = PairAttack(joined, len(bk), [n], "exact", "realisable")
         (base,) = base_linkers(joined, audit.linkable, [n])
         expected = oracle.cracks(earlier, later, bk, n, ALPHABET)
         assert base.exists == (expected is not None)
         if expected:
             code = encode(joined, [a if a in joined.alphabet else "*" for a in bk])
-            found = value(audit.judge(base), code)
+            found = candidate_values(audit.valuer(base), code)
             assert tuple(found[name] for name in ("ms1", "ms2", "f", "c", "b")) == expected
 
 
@@ -131,7 +131,7 @@ def test_every_linkable_pair_is_listed_with_its_least_n(longest: int, cap: int) 
         return "".join(letter for letter in stem if rng.random() > rng.choice([0, 0.02, 0.3])) + rng.choice("abc") * 2
 
     logs = [[(trace(), rng.choice("XY")) for _ in range(size)] for size in (25, 30)]
-    joined = pair(*(simple(records) for records in logs))
+    joined = join_releases(*(simple(records) for records in logs))
     found = edges(joined, cap)
     words = ["".join(joined.items[code] for code in joined.linked.items[a:b]) for a, b in pairwise(joined.linked.start)]
     wanted = {}
@@ -151,19 +151,19 @@ def test_every_linkable_pair_is_listed_with_its_least_n(longest: int, cap: int) 
 @given(releases(), st.integers(0, 2), st.text(ALPHABET, min_size=1, max_size=3), st.sampled_from(ALPHABET))
 def test_bounds_of_exact(logs: tuple[list[oracle.Record], list[oracle.Record]], n: int, bk: str, more: str) -> None:
     """FA = CA; 0 <= BA <= |L2| - |L1|; no value grows with bk; `sound` never cracks more; values add up."""
-    joined = pair(simple(logs[0]), simple(logs[1]), foreign=True)
-    audits = {kind: Audit(joined, 4, [n], kind, "all") for kind in ("exact", "sound")}  # type: ignore[arg-type]
+    joined = join_releases(simple(logs[0]), simple(logs[1]), foreign=True)
+    audits = {kind: PairAttack(joined, 4, [n], kind, "all") for kind in ("exact", "sound")}  # type: ignore[arg-type]
     (base,) = base_linkers(joined, audits["exact"].linkable, [n])
     if not base.exists:
         return
     codes = [encode(joined, [a if a in joined.alphabet else "*" for a in text]) for text in (bk, bk + more)]
-    found, longer = (value(audits["exact"].judge(base), code) for code in codes)
-    sound = value(audits["sound"].judge(base), codes[0])
+    found, longer = (candidate_values(audits["exact"].valuer(base), code) for code in codes)
+    sound = candidate_values(audits["sound"].valuer(base), codes[0])
     assert found["fa"] == found["ca"]
     assert 0 <= found["ba"] <= len(logs[1]) - len(logs[0])
     assert all(longer[name] <= found[name] for name in ("ms1", "ms2", "fa", "ca", "ba"))
     assert all(sound[name] <= found[name] for name in ("f", "c", "b"))
-    parts = by_value(audits["exact"].judge(base), codes[0]).sum(axis=0)
+    parts = cracks_by_value(audits["exact"].valuer(base), codes[0]).sum(axis=0)
     assert parts.tolist() == [found["f"], found["c"], found["b"]]
 
 
@@ -192,10 +192,10 @@ def test_all_takes_what_matches_in_one_release(logs: tuple[list[oracle.Record], 
         assert found["common"].values[name] == min((left(row) for row in rows if row[0] and row[1]), default=None)
         least = found["realisable"].values[name]
         assert least is None or found["all"].values[name] <= least
-    given = pair(simple(logs[0]), simple(logs[1]))
-    audit = Audit(given, 2, [n], "exact", "all")
+    given = join_releases(simple(logs[0]), simple(logs[1]))
+    audit = PairAttack(given, 2, [n], "exact", "all")
     (base,) = base_linkers(given, audit.linkable, [n])
-    best, _ = enumerated(audit.judge(base), 2, "all")
+    best, _ = enumerated_minima(audit.valuer(base), 2, "all")
     assert [int(v) for v in best[4:]] == [found["all"].values[name] for name in ("fa", "ca", "ba")]
 
 

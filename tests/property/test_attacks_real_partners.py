@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pytest
 
-from models.attacks import lacking
+from models.attacks import totals
 from models.attacks.outcome import FLOOR, Minimum
 from models.attacks.true_linker import RealPartners
 from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of
@@ -95,7 +95,7 @@ def test_records_of_no_case_are_counted_pair_by_pair() -> None:
 
 def test_too_many_candidates_are_searched_pair_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     """No table, nothing to follow."""
-    monkeypatch.setattr(lacking, "MOST_COLUMNS", 3)
+    monkeypatch.setattr(totals, "MOST_COLUMNS", 3)
     series = Series(random.Random(2), values=False)
     series.grow(20)
     records = [series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2)]

@@ -14,24 +14,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.attacks import lacking
-from models.attacks.against import Against, Known
-from models.attacks.correspondence import Audit
-from models.attacks.lacking import Lacking, columns_of
-from models.attacks.matching import Walk, unmatched, walk
+from models.attacks import totals
+from models.attacks.correspondence import PairAttack
+from models.attacks.matching import NextOccurrences, next_occurrences, unmatched
 from models.attacks.numbering import Numbering
 from models.attacks.outcome import Minimum
-from models.attacks.pairs import Pair
-from models.attacks.true_linker import of_pair
+from models.attacks.pairs import ReleasePair
+from models.attacks.shared_pairs import NumberedRelease, SharedPairs
+from models.attacks.totals import SharedTotals, column_starts
+from models.attacks.true_linker import true_linker_of_pair
 from stream.release.audits.anonymity import parts
 from stream.storage.release_record import Record
 from tests.property.test_attacks_against import Series
 
 
-def found(given: Pair, table: Walk, length: int, minimum: Minimum, partner: Any) -> Any:
+def found(given: ReleasePair, table: NextOccurrences, length: int, minimum: Minimum, partner: Any) -> Any:
     """Both searches of a pair, for three n."""
-    exact = Audit(given, length, (0, 1, 2), "exact", minimum, table).run().json()
-    return exact, of_pair(given, table, partner, length, (0, 1, 2), minimum).json()
+    exact = PairAttack(given, length, (0, 1, 2), "exact", minimum, table).run().json()
+    return exact, true_linker_of_pair(given, table, partner, length, (0, 1, 2), minimum).json()
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
@@ -46,11 +46,13 @@ def test_shared_totals_give_what_each_pair_adds_up_for_itself(length: int, minim
         series.grow(rng.randint(5, 30))
         records.append(series.release(number, hidden=hidden, leaves=leaves))
     numbering, logs = Numbering(), [one.simple() for one in records]
-    numbered = [Known(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)]
+    numbered = [
+        NumberedRelease(log, numbering.number(log, one.log.case_ids)) for log, one in zip(logs, records, strict=True)
+    ]
     for last in (3, 5):  # the second candidate takes over what was looked up for the first one
         first = rng.choice([0, 2])  # releases that nobody looks back at any more
         seen_as = parts((0,)) if seed == 3 else None
-        against = Against(numbering, numbered[last], numbered[first:last], 2, seen_as)
+        against = SharedPairs(numbering, numbered[last], numbered[first:last], 2, seen_as)
         place = {case: at for at, case in enumerate(records[last].log.case_ids)}
         order = list(range(first, last))
         for at in [*order, *rng.sample(order, 1)]:  # one comes again, after others
@@ -58,7 +60,7 @@ def test_shared_totals_give_what_each_pair_adds_up_for_itself(length: int, minim
             assert table.whole is not None
             assert table.whole.shared.table(length) is not None
             partner = np.asarray([place.get(case, -1) for case in records[at].log.case_ids], dtype=np.int64)
-            alone = walk(given)
+            alone = next_occurrences(given)
             assert alone.whole is None
             assert found(given, table, length, minimum, partner) == found(given, alone, length, minimum, partner)
 
@@ -68,18 +70,18 @@ def test_each_column_says_what_is_unmatched() -> None:
     series, numbering = Series(random.Random(5), values=False), Numbering()
     series.grow(60)
     log = series.release(1, hidden=0.1, leaves=0).simple()
-    one = Known(log, numbering.number(log, [f"c{k}" for k in range(log.n_cases)]))
-    _, table = Against(numbering, one, [one], 0).pair(one)
+    one = NumberedRelease(log, numbering.number(log, [f"c{k}" for k in range(log.n_cases)]))
+    _, table = SharedPairs(numbering, one, [one], 0).pair(one)
     assert table.whole is not None
-    symbols = table.whole.walk.symbols
-    looked_up, columns = table.whole.shared.table(3), columns_of(symbols, 3)
+    symbols = table.whole.occurrences.symbols
+    looked_up, columns = table.whole.shared.table(3), column_starts(symbols, 3)
     for k in range(columns[-1]):
         length = int(np.searchsorted(columns, k, side="right"))
         rest, bk = k - int(columns[length - 1]), list[int]()
         for _ in range(length):
             rest, symbol = divmod(rest, symbols)
             bk.insert(0, symbol)
-        assert looked_up[:, k].tolist() == unmatched(table.whole.walk, bk).tolist()
+        assert looked_up[:, k].tolist() == unmatched(table.whole.occurrences, bk).tolist()
 
 
 def test_what_is_too_much_to_look_up_is_searched_by_each_pair(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,12 +91,14 @@ def test_what_is_too_much_to_look_up_is_searched_by_each_pair(monkeypatch: pytes
     for number in (1, 2):
         series.grow(30)
         record = series.release(number, hidden=0, leaves=0)
-        logs.append(Known(record.simple(), numbering.number(record.simple(), record.log.case_ids)))
-    given, table = Against(numbering, logs[1], logs[:1], 2).pair(logs[0])
+        logs.append(NumberedRelease(record.simple(), numbering.number(record.simple(), record.log.case_ids)))
+    given, table = SharedPairs(numbering, logs[1], logs[:1], 2).pair(logs[0])
     partner = np.arange(logs[0].log.n_cases)
     expected = found(given, table, 2, "realisable", partner)
-    monkeypatch.setattr(lacking, "MOST_COLUMNS", 3)
+    monkeypatch.setattr(totals, "MOST_COLUMNS", 3)
     assert table.whole is not None
-    without = replace(table.whole, shared=Lacking(table.whole.walk, np.arange(len(table.whole.walk.first))))
+    without = replace(
+        table.whole, shared=SharedTotals(table.whole.occurrences, np.arange(len(table.whole.occurrences.first)))
+    )
     assert without.shared.table(2) is None
     assert found(given, replace(table, whole=without), 2, "realisable", partner) == expected

@@ -9,9 +9,9 @@ import pytest
 
 from connectors import read_log
 from models.attacks.correspondence import anonymity
-from models.attacks.matching import walk
-from models.attacks.pairs import pair
-from models.attacks.true_linker import behind
+from models.attacks.matching import next_occurrences
+from models.attacks.pairs import join_releases
+from models.attacks.true_linker import true_counts
 from stream.config.settings import Settings
 from stream.release.audits.anonymity import partners, simple
 from stream.release.gate import worst_anonymity
@@ -69,8 +69,8 @@ def test_plain_tlkc_falls_on_the_same_cuts(logs: Path, tmp_path: Path) -> None:
 def _behind(earlier: Record, later: Record, bk: list[Any] | None, n: int, name: str) -> int:
     """How many real cases stand at a background knowledge."""
     assert bk is not None
-    given = pair(simple(earlier), simple(later))
-    return behind(given, walk(given), partners(earlier, later), bk, n)[name]
+    given = join_releases(simple(earlier), simple(later))
+    return true_counts(given, next_occurrences(given), partners(earlier, later), bk, n)[name]
 
 
 def test_a_case_keeps_its_value_when_the_event_that_bore_it_goes(cohorts: tuple[Outcome, Replay], logs: Path) -> None:

@@ -12,11 +12,11 @@ import pytest
 
 from connectors import read_log
 from connectors.logs import write_log
-from models.attacks.candidates import value
-from models.attacks.correspondence import Audit, every_candidate
+from models.attacks.candidates import candidate_values
+from models.attacks.correspondence import PairAttack, every_candidate
 from models.attacks.linker import base_linkers
 from models.attacks.matching import unmatched
-from models.attacks.pairs import pair
+from models.attacks.pairs import join_releases
 from models.eventlog import EventLog, SimpleLog
 from stream.commands import execute
 from tests.oracles import attacks as oracle
@@ -200,8 +200,8 @@ def test_exact_values_agree_with_linear_programs(logs: Path, name: str, sensitiv
     rng = np.random.default_rng(5)
     log = read_log(logs / f"{name}.xes.gz")
     earlier, later = (_simple(one, sensitive, activities) for one in (cut(log, log.n_cases * 9 // 10), log))
-    joined = pair(earlier, later)
-    audit = Audit(joined, 4, [1], "exact", "all")
+    joined = join_releases(earlier, later)
+    audit = PairAttack(joined, 4, [1], "exact", "all")
     (base,) = base_linkers(joined, audit.linkable, [1])
     assert base.exists
     graph = audit.linkable
@@ -211,7 +211,7 @@ def test_exact_values_agree_with_linear_programs(logs: Path, name: str, sensitiv
     for bk in chosen:
         inside = unmatched(audit.table, bk) <= 1
         in1, in2 = inside[joined.earlier.known], inside[joined.later.known]
-        found = value(audit.judge(base), bk)
+        found = candidate_values(audit.valuer(base), bk)
         expected = oracle.by_program(joined.earlier.count, joined.later.count, links, in1, in2)
         assert (found["fa"], found["ba"]) == expected
     assert (len(chosen), uneven >= 20) == (200, True)

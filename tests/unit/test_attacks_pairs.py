@@ -9,10 +9,10 @@ import pytest
 
 from models.attacks import linkability, search
 from models.attacks.candidates import diversity_after, joint_value
-from models.attacks.correspondence import Audit, anonymity, every_candidate
+from models.attacks.correspondence import PairAttack, anonymity, every_candidate
 from models.attacks.linker import base_linkers
-from models.attacks.pairs import encode, pair
-from models.attacks.series import b_then_c, b_then_f, best_of, cracks, series
+from models.attacks.pairs import encode, join_releases
+from models.attacks.series import b_then_c, b_then_f, best_of, pair_cracks, series
 from models.attacks.true_linker import true_linker
 from models.errors import InputError
 from models.eventlog import Column, EventLog, SimpleLog
@@ -117,7 +117,7 @@ def test_golden_series(method: str) -> None:
             judge, base, code = judged(logs[i], logs[j], vector["n"], method, vector["bk"])
             if method == "exact" and not base.exists:
                 break
-            shown[i, j] = cracks(judge, [judge.given.alphabet[symbol] for symbol in code])
+            shown[i, j] = pair_cracks(judge, [judge.pair.alphabet[symbol] for symbol in code])
         if len(shown) < 3:
             continue
         found = {
@@ -168,10 +168,10 @@ def test_a_series_tries_activities_that_one_release_alone_shows() -> None:
 
 def test_confidence_after_an_attack() -> None:
     """In Example 6 B excludes one Corona record of five: two HIV against two Corona stay."""
-    given = pair(L1, L2)
-    audit = Audit(given, 2, [1], "exact", "realisable")
+    given = join_releases(L1, L2)
+    audit = PairAttack(given, 2, [1], "exact", "realisable")
     (base,) = base_linkers(given, audit.linkable, [1])
-    before, left = (diversity_after(audit.judge(base), "dc", attack) for attack in (None, "b"))
+    before, left = (diversity_after(audit.valuer(base), "dc", attack) for attack in (None, "b"))
     assert (before.k, before.l, before.confidence, before.value) == (5, 2, 0.6, "Corona")
     assert (left.k, left.l, left.confidence) == (4, 2, 0.5)
     assert left.alpha_k(0.5, 4)
@@ -256,5 +256,5 @@ def test_partners_must_be_distinct() -> None:
 
 def test_codes_of_a_candidate() -> None:
     """Candidates are coded over the union of both alphabets."""
-    given = pair(L1, L2)
+    given = join_releases(L1, L2)
     assert [given.alphabet[code] for code in encode(given, "dce")] == ["d", "c", "e"]

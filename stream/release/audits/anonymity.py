@@ -16,10 +16,10 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field, field_validator
 
-from models.attacks.matching import Walk, walk
-from models.attacks.outcome import FLOOR, MOST_N, Method, Minimum, Result
-from models.attacks.pairs import Pair, ancestors, pair
-from models.attacks.true_linker import RealPartners, behind_links, of_pair, real_links
+from models.attacks.matching import NextOccurrences, next_occurrences
+from models.attacks.outcome import FLOOR, MOST_N, AttackResult, Method, Minimum
+from models.attacks.pairs import ReleasePair, ancestors, join_releases
+from models.attacks.true_linker import RealPartners, real_links, true_counts_of_links, true_linker_of_pair
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints
 from stream.release.comparison import Comparison, numbered_changes, numbered_partners, simple
@@ -153,7 +153,7 @@ class CorrespondenceAudit(Audit):
         if not cases:
             return None
         alone, table = compared.alone()
-        answer = of_pair(alone, table, np.arange(cases), self.bk_length, self.n, self.minimum)
+        answer = true_linker_of_pair(alone, table, np.arange(cases), self.bk_length, self.n, self.minimum)
         return min((one.values["ka1"] for one in answer.results if one.values["ka1"] is not None), default=None)
 
     def _real(self, compared: Comparison) -> list[RealPartners]:
@@ -165,7 +165,7 @@ class CorrespondenceAudit(Audit):
         """The same of one pair by itself."""
         partner = partners(earlier, compared.candidate)
         given, table = compared.pair(earlier)
-        answer = of_pair(given, table, partner, self.bk_length, self.n, self.minimum)
+        answer = true_linker_of_pair(given, table, partner, self.bk_length, self.n, self.minimum)
         gone = int(np.count_nonzero(partner < 0))
         changed = 0 if gone else changes(earlier, compared.candidate, partner)  # asked of cases that are all there
         return RealPartners(len(partner) - gone, gone, changed, _least(answer.results))
@@ -190,7 +190,7 @@ class CorrespondenceAudit(Audit):
         )
         rows = [cast(PairRow, one.json()) for one in counted.run().results]
         if context.build.immutable:
-            given, table = counted.given, counted.table
+            given, table = counted.pair, counted.table
             links = real_links(given, partners(earlier, context.candidate))
             rows = [_behind(row, given, table, links) for row in rows]
         else:
@@ -204,9 +204,9 @@ class CorrespondenceAudit(Audit):
         function = knowledge_of(candidate.carries, known)
         counted = []
         for one, two in ((earlier, candidate), (candidate, earlier)):
-            given = pair(simple(one), simple(two), known=function, taxonomy=self.taxonomy)
+            given = join_releases(simple(one), simple(two), known=function, taxonomy=self.taxonomy)
             partner = partners(one, two)
-            answer = of_pair(given, walk(given), partner, self.bk_length, self.n, self.minimum)
+            answer = true_linker_of_pair(given, next_occurrences(given), partner, self.bk_length, self.n, self.minimum)
             counted.append(_row(_least(answer.results)))
         forth, back = counted
         survivors = int(np.count_nonzero(partners(earlier, candidate) >= 0))
@@ -226,7 +226,7 @@ def _section(earlier: Record, actual: int, rows: list[PairRow]) -> PairSection:
     return {"earlier": earlier.sequence, "n_actual": actual, "results": rows}
 
 
-def _least(results: Sequence[Result]) -> dict[str, tuple[int | None, list[Any] | None]]:
+def _least(results: Sequence[AttackResult]) -> dict[str, tuple[int | None, list[Any] | None]]:
     """FA, CA and BA: the least over all n, with the background knowledge that attains it."""
     least: dict[str, tuple[int | None, list[Any] | None]] = {}
     for name in MEASURES:
@@ -248,11 +248,13 @@ def _true(earlier: Record, real: RealPartners) -> TrueLinkerRow:
     return {"earlier": earlier.sequence, "survivors": real.survivors, **_row(real.least)}
 
 
-def _behind(row: PairRow, given: Pair, table: Walk, links: Ints) -> PairRow:
+def _behind(row: PairRow, given: ReleasePair, table: NextOccurrences, links: Ints) -> PairRow:
     """The row with the true count at the background knowledge of each minimum. Immutable cases link to themselves
     whatever was removed before: the real linker is valid for every n, and true counts are never above exact ones."""
     asked = {name: bk for name in MEASURES if (bk := row["worst"].get(name))}
-    counts: dict[str, int] = {name: behind_links(given, table, links, bk, row["n"])[name] for name, bk in asked.items()}
+    counts: dict[str, int] = {
+        name: true_counts_of_links(given, table, links, bk, row["n"])[name] for name, bk in asked.items()
+    }
     return {**row, "behind": counts}
 
 

@@ -18,25 +18,25 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from models.attacks.lacking import Lacking, columns_of
 from models.attacks.linkability import Edges, KeptLinks, Listed, edges
-from models.attacks.matching import CELLS, LONGEST, Part, Walk, tables
+from models.attacks.matching import CELLS, LONGEST, NextOccurrences, PartOfTables, next_occurrence_table
 from models.attacks.numbering import Numbered, Numbering
-from models.attacks.pairs import Pair, Rows, Sequences
+from models.attacks.pairs import RecordClasses, ReleasePair, Sequences
+from models.attacks.totals import SharedTotals, column_starts
 from models.attacks.true_linker import Lookup
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class NumberedRelease:
     """A release, counted and numbered."""
 
     log: SimpleLog
     numbered: Numbered
 
 
-class Against:
+class SharedPairs:
     """A later release and the earlier ones that it is compared with, for links up to n = `cap`.
 
     For releases without a taxonomy. `known`: from a carried item to what background knowledge is about (None: the item
@@ -44,7 +44,7 @@ class Against:
     """
 
     def __init__(
-        self, numbering: Numbering, later: Known, earlier: Sequence[Known], cap: int,
+        self, numbering: Numbering, later: NumberedRelease, earlier: Sequence[NumberedRelease], cap: int,
         known: Callable[[Any], Any] | None = None,
     ) -> None:  # fmt: skip
         self.numbering, self.later, self.cap, self._known = numbering, later, cap, known
@@ -62,7 +62,7 @@ class Against:
         self.place[self.variants] = np.arange(len(chosen), dtype=np.int32)
         self.items = items
         self.related = _itself(len(items))
-        self._seen = _Seen.of(numbering, known, self.linked, self.variants)
+        self._seen = _KnowledgeView.of(numbering, known, self.linked, self.variants)
         self._afters: dict[bytes, npt.NDArray[np.int16]] = {}
         # Sensitive values in the order of the candidate, then those that only earlier releases show.
         values = dict.fromkeys([*later.numbered.values.tolist(), *range(len(numbering.values))])
@@ -71,15 +71,17 @@ class Against:
         self.value_names = tuple(numbering.values)
 
     @cached_property
-    def _walk(self) -> Walk:
+    def _walk(self) -> NextOccurrences:
         """Over all that is known."""
         seen, symbols = self._seen, len(self._seen.symbols)
-        return Walk(seen.first, symbols, partial(tables, seen.known, _itself(symbols), symbols))
+        return NextOccurrences(
+            seen.first, symbols, partial(next_occurrence_table, seen.known, _itself(symbols), symbols)
+        )
 
     @cached_property
-    def _lacking(self) -> Lacking:
+    def _lacking(self) -> SharedTotals:
         kept = self.numbering.lacking.setdefault(self._known, {})
-        return Lacking(self._walk, self._seen.numbers, kept)
+        return SharedTotals(self._walk, self._seen.numbers, kept)
 
     def _after(self, alphabet: Codes) -> npt.NDArray[np.int16]:
         """The tables of next occurrences in all that is known, with a column for each symbol of an alphabet."""
@@ -98,7 +100,7 @@ class Against:
 
         def listed(one: Ints, two: Ints) -> Listed:
             both = [self._classes(keys[one]), self._classes(own[two])]
-            whole = Pair(
+            whole = ReleasePair(
                 self.items, self.linked, self.related, self.items, self.items, self.linked, self.related,
                 tuple(range(len(self.rank))), both[0], both[1],
             )  # fmt: skip
@@ -107,7 +109,7 @@ class Against:
         kept = self.numbering.links.setdefault(self.cap, KeptLinks())
         return keys, kept.move_on(self._lasting(keys), self._lasting(own), listed)
 
-    def _classes(self, keys: Ints) -> Rows:
+    def _classes(self, keys: Ints) -> RecordClasses:
         size = len(self.linked)
         return _rows((keys % size).astype(np.int32), (keys // size).astype(np.int32), np.ones(len(keys), np.int64))
 
@@ -120,7 +122,9 @@ class Against:
         """Sensitive value and variant of each record class in one integer, which sorts as rows stand."""
         return self.rank[one.value] * len(self.linked) + self.place[one.variant]
 
-    def pair(self, earlier: Known, others: Sequence[Known] = ()) -> tuple[Pair, Walk]:
+    def pair(
+        self, earlier: NumberedRelease, others: Sequence[NumberedRelease] = ()
+    ) -> tuple[ReleasePair, NextOccurrences]:
         """What `models.attacks.pairs.pair` and `matching.walk` give for the two releases; variants may have other
         numbers. `others`: releases whose items belong to the alphabet as well, in this order."""
         one, two = earlier.numbered, self.later.numbered
@@ -133,21 +137,24 @@ class Against:
         local[chosen] = np.arange(len(chosen), dtype=np.int32)
         if self._seen.itself:
             items = symbols = tuple(self.items[code] for code in item_codes.tolist())
-            linked = known = _Part(self.linked, chosen, _recoding(len(self.items), item_codes))
+            linked = known = _PartOfSequences(self.linked, chosen, _recoding(len(self.items), item_codes))
             symbol_codes, known_chosen = item_codes, chosen
             known_of = np.arange(len(linked), dtype=np.int32)
         else:
             # Items are too many to be renumbered for each pair, and under which codes they are linked says nothing.
-            items, linked = self.items, _Part(self.linked, chosen, np.arange(len(self.items), dtype=np.int32))
+            items, linked = (
+                self.items,
+                _PartOfSequences(self.linked, chosen, np.arange(len(self.items), dtype=np.int32)),
+            )
             symbol_codes = _union(len(self._seen.symbols), self._seen.symbol[item_codes])
             known_chosen, where = np.unique(self._seen.known_of[chosen], return_inverse=True)
             known_of = where.astype(np.int32)
-            known = _Part(self._seen.known, known_chosen, _recoding(len(self._seen.symbols), symbol_codes))
+            known = _PartOfSequences(self._seen.known, known_chosen, _recoding(len(self._seen.symbols), symbol_codes))
             symbols = tuple(self._seen.symbols[code] for code in symbol_codes.tolist())
         value_codes = _union(len(self.rank), one.values, two.values)
         value_rank = _recoding(len(self.rank), value_codes)
         both = [self._local_rows(release, local, value_rank, known_of) for release in (one, two)]
-        given = Pair(
+        pair = ReleasePair(
             items=items,
             linked=linked,
             link_related=_itself(len(items)),
@@ -159,30 +166,30 @@ class Against:
             earlier=both[0],
             later=both[1],
         )
-        part = Part(self._walk, known_chosen, symbol_codes, self._lacking)
+        part = PartOfTables(self._walk, known_chosen, symbol_codes, self._lacking)
         first = self._seen.first[known_chosen]
-        return given, Walk(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
+        return pair, NextOccurrences(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
 
-    def together(self, earlier: Sequence[Known]) -> Together:
+    def together(self, earlier: Sequence[NumberedRelease]) -> SharedClasses:
         """Some of the earlier releases under one numbering of record classes. InputError where the linkable pairs are
         too many."""
         keys, (begins, later, least) = self._all_links
         own = np.unique(np.concatenate([self._keys(one.numbered) for one in earlier]))
         start, at = _slices(begins, np.searchsorted(keys, own))
         linkable = Edges(start, later[at], least[at], len(self.later.numbered.variant), self.cap)
-        return Together(own, linkable, self._classes_of(own), *self._later_classes)
+        return SharedClasses(own, linkable, self._classes_of(own), *self._later_classes)
 
     @cached_property
-    def _later_classes(self) -> tuple[_Classified, Ints]:
+    def _later_classes(self) -> tuple[_ClassColumns, Ints]:
         keys = self._keys(self.later.numbered)
         order = np.argsort(keys)
         return self._classes_of(keys[order]), self.later.numbered.count[order]
 
-    def _classes_of(self, keys: Ints) -> _Classified:
+    def _classes_of(self, keys: Ints) -> _ClassColumns:
         linked, ranked = (keys % len(self.linked)).astype(np.int32), np.argsort(self.rank)
-        return _Classified(linked, self._seen.known_of[linked], ranked[keys // len(self.linked)])
+        return _ClassColumns(linked, self._seen.known_of[linked], ranked[keys // len(self.linked)])
 
-    def whole(self, together: Together, earlier: Known) -> tuple[Pair, Walk]:
+    def whole(self, together: SharedClasses, earlier: NumberedRelease) -> tuple[ReleasePair, NextOccurrences]:
         """The same as `pair` over the record classes of several earlier releases, most of which this one has no records
         of. From one of them to the next differ the records of each class, the alphabet and the names of values."""
         one, two, classes1, classes2 = earlier.numbered, self.later.numbered, together.earlier, together.later
@@ -195,7 +202,7 @@ class Against:
         count[np.searchsorted(together.keys, self._keys(one))] = one.count
         recode = _recoding(len(self._seen.symbols), symbol_codes)
         shown = np.concatenate(([0], np.cumsum(recode >= 0))).astype(np.int64)
-        given = Pair(
+        pair = ReleasePair(
             items=self.items,
             linked=self.linked,
             link_related=self.related,
@@ -204,11 +211,15 @@ class Against:
             known=self._seen.known,
             match_related=(shown, recode[recode >= 0]),
             values=tuple(self.value_names[code] for code in value_codes.tolist()),
-            earlier=Rows(classes1.linked, classes1.known, values[classes1.value], count, one.row_of_case[:0]),
-            later=Rows(classes2.linked, classes2.known, values[classes2.value], together.count, two.row_of_case[:0]),
+            earlier=RecordClasses(classes1.linked, classes1.known, values[classes1.value], count, one.row_of_case[:0]),
+            later=RecordClasses(
+                classes2.linked, classes2.known, values[classes2.value], together.count, two.row_of_case[:0]
+            ),
         )
-        part = Part(self._walk, np.arange(len(self._seen.first)), symbol_codes, self._lacking)
-        return given, Walk(self._seen.first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
+        part = PartOfTables(self._walk, np.arange(len(self._seen.first)), symbol_codes, self._lacking)
+        return pair, NextOccurrences(
+            self._seen.first, len(symbol_codes), partial(self._after, symbol_codes), whole=part
+        )
 
     def lookup(self, length: int) -> Lookup | None:
         """What background knowledge of up to so many symbols each variant given lacks; None where that is too much."""
@@ -217,9 +228,9 @@ class Against:
             return None
         row, used = np.full(len(self.place), -1, dtype=np.int32), self.place >= 0
         row[used] = self._seen.known_of[self.place[used]]
-        return Lookup(table, columns_of(len(self._seen.symbols), length), len(self._seen.symbols), row)
+        return Lookup(table, column_starts(len(self._seen.symbols), length), len(self._seen.symbols), row)
 
-    def alphabet(self, earlier: Known) -> Codes:
+    def alphabet(self, earlier: NumberedRelease) -> Codes:
         """Symbols of a pair as `pair` orders them, by their place among all (`symbols`)."""
         item_codes = _union(len(self.items), earlier.numbered.items, self.later.numbered.items)
         return item_codes if self._seen.itself else _union(len(self._seen.symbols), self._seen.symbol[item_codes])
@@ -229,7 +240,7 @@ class Against:
         """Of background knowledge, over all releases."""
         return self._seen.symbols
 
-    def _local_rows(self, release: Numbered, local: Codes, value_rank: Codes, known_of: Codes) -> Rows:
+    def _local_rows(self, release: Numbered, local: Codes, value_rank: Codes, known_of: Codes) -> RecordClasses:
         linked, value = local[self.place[release.variant]], value_rank[release.value]
         order = np.lexsort((linked, value))
         place = np.empty(len(order), dtype=np.int32)
@@ -237,22 +248,22 @@ class Against:
         rows = _rows(linked[order], value[order], release.count[order])
         return replace(rows, known=known_of[rows.linked], row_of_case=place[release.row_of_case])
 
-    def edges(self, earlier: Known, given: Pair) -> Edges:
+    def edges(self, earlier: NumberedRelease, pair: ReleasePair) -> Edges:
         """What `models.attacks.linkability.edges(given, cap)` gives, for the pair of that earlier release."""
         one, two = earlier.numbered, self.later.numbered
         shown = _union(len(self.rank), one.values, two.values)
         if np.any(np.diff(self.rank[shown[np.isin(shown, two.values)]]) < 0):
-            return edges(given, self.cap)  # the candidate's rows stand in another order there
+            return edges(pair, self.cap)  # the candidate's rows stand in another order there
         keys, (begins, later, least) = self._all_links
         own = self._keys(one)
         value_rank = _recoding(len(self.rank), shown)
         order = np.lexsort((self.place[one.variant], value_rank[one.value]))
         start, at = _slices(begins, np.searchsorted(keys, own[order]))
-        return Edges(start, later[at], least[at], len(given.later.linked), self.cap)
+        return Edges(start, later[at], least[at], len(pair.later.linked), self.cap)
 
 
-def _rows(linked: Codes, value: Codes, count: Ints) -> Rows:
-    return Rows(linked, linked, value, count, np.empty(0, dtype=np.int32))
+def _rows(linked: Codes, value: Codes, count: Ints) -> RecordClasses:
+    return RecordClasses(linked, linked, value, count, np.empty(0, dtype=np.int32))
 
 
 def _slices(begins: Ints, rows: Ints) -> tuple[Ints, Ints]:
@@ -262,7 +273,7 @@ def _slices(begins: Ints, rows: Ints) -> tuple[Ints, Ints]:
     return start, np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
 
 
-class _Classified(NamedTuple):
+class _ClassColumns(NamedTuple):
     """Record classes: variant, what is known of it, number of the sensitive value."""
 
     linked: Codes
@@ -271,19 +282,19 @@ class _Classified(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class SharedClasses:
     """Record classes of several earlier releases and of the candidate: `keys` of the earlier ones, ascending; their
     links; the classes of both sides; `count`: records of those of the candidate."""
 
     keys: Ints
     linkable: Edges
-    earlier: _Classified
-    later: _Classified
+    earlier: _ClassColumns
+    later: _ClassColumns
     count: Ints
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _KnowledgeView:
     """Variants as background knowledge sees them: `symbols`, `symbol` of each item, distinct sequences `known`, which
     of them each linked variant is, their numbers, and where each begins in the tables of next occurrences. `itself`:
     nothing is hidden."""
@@ -297,7 +308,9 @@ class _Seen:
     itself: bool
 
     @classmethod
-    def of(cls, numbering: Numbering, known: Callable[[Any], Any] | None, linked: Sequences, variants: Ints) -> _Seen:
+    def of(
+        cls, numbering: Numbering, known: Callable[[Any], Any] | None, linked: Sequences, variants: Ints
+    ) -> _KnowledgeView:
         """`variants`: numbers of the sequences `linked`. InputError where the tables would not fit."""
         if known is None:
             symbols, symbol = tuple(numbering.items), np.arange(len(numbering.items), dtype=np.int32)
@@ -339,7 +352,7 @@ def _recoding(size: int, chosen: Codes) -> Codes:
     return recode
 
 
-class _Part(Sequences):
+class _PartOfSequences(Sequences):
     """Some of the sequences, their items under other codes. They are made when they are read: what pairs share is
     known by number, and most pairs never read a sequence."""
 

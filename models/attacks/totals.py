@@ -1,0 +1,247 @@
+"""Totals over background knowledge that the pairs of one candidate share.
+
+A search at one pair of releases adds up the records of its variants for every background knowledge (bk) that it meets.
+How many symbols of a bk a variant leaves unmatched depends on the variant alone, and the variants of neighbouring
+releases are nearly the same. Therefore:
+
+* `SharedTotals.table` holds this number for every variant of all releases and every bk, looked up once for all pairs;
+* `SharedTotals.totals` adds and takes away only the variants whose records differ from the pair before.
+
+The result equals adding up all records; `tests/property/test_attacks_shared_search.py` compares both.
+
+The columns of a table are all bk of length 1..length, the short ones first. For symbols a, b and length 2:
+
+    column      0   1   2    3    4    5
+    bk          a   b   aa   ab   ba   bb
+    starts      0       2                   6
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from models.attacks.matching import NextOccurrences, advance
+from models.compiled import kernel, part
+from models.eventlog import Ints
+
+Table = npt.NDArray[np.uint8]
+
+MOST_COLUMNS = 1 << 13
+"""Background knowledge that is looked up at most. Of more, a search meets only a part, and adds up faster."""
+
+MOST_CELLS = 1 << 27
+"""Cells of one table at most, a byte each. Two exist while one replaces the other."""
+
+
+class Totals(NamedTuple):
+    """Totals of one kind of weights.
+
+    weights : int64[variants], the weights that were added up
+    all_in : int64[bk], over the variants with at most n symbols unmatched
+    core : int64[bk shorter than the longest], over the variants that no further symbol can lose
+    root : int64[symbols], over the variants that contain the symbol
+    """
+
+    weights: Ints
+    all_in: Ints
+    core: Ints
+    root: Ints
+
+
+def column_starts(symbols: int, length: int) -> Ints:
+    """Return the column at which the bk of each length 1..length begin, and the number of columns.
+
+    Returns
+    -------
+    int64[length + 1]. Within their length, bk are numbered as digits of base `symbols`, the first symbol first.
+    """
+    return np.cumsum([0, *(symbols**long for long in range(1, length + 1))], dtype=np.int64)
+
+
+class KeptTable(NamedTuple):
+    """A table of the candidate before.
+
+    table : uint8[variants, bk]
+    symbols : number of symbols; a symbol keeps its place from one candidate to the next
+    numbers : int64[variants], number of each variant in the numbering of the series
+    """
+
+    table: Table
+    symbols: int
+    numbers: Ints
+
+
+@dataclass
+class SharedTotals:
+    """Tables and totals over the variants and symbols of `occurrences`, each made at its first use.
+
+    Parameters
+    ----------
+    occurrences
+        Next occurrences in the variants of all releases.
+    numbers
+        int64[variants], their numbers in the numbering of the series.
+    kept
+        Tables of the candidate before, by length of bk. Their rows are copied, and this candidate's tables replace
+        them.
+    """
+
+    occurrences: NextOccurrences
+    numbers: Ints
+    kept: dict[int, KeptTable] = field(default_factory=dict)
+    _tables: dict[int, Table] = field(default_factory=dict)
+    _totals: dict[Hashable, Totals] = field(default_factory=dict)
+
+    def table(self, length: int) -> Table | None:
+        """Return uint8[variants, bk of length 1..length]: symbols unmatched. None if it would be too large."""
+        if length in self._tables:
+            return self._tables[length]
+        variants, symbols = len(self.occurrences.first), self.occurrences.symbols
+        if symbols**length > MOST_COLUMNS:
+            return None
+        starts = column_starts(symbols, length)
+        if starts[-1] > MOST_COLUMNS or variants * starts[-1] > MOST_CELLS:
+            return None
+        table = np.empty((variants, starts[-1]), dtype=np.uint8)
+        new_rows = self._copy_kept_rows(length, symbols, table)
+        if len(new_rows):
+            widest = max(1, symbols ** (length - 1))
+            reached = np.zeros((2, widest, length + 1), dtype=np.int64)
+            _fill_rows(self.occurrences.first, self.occurrences.after, starts, reached, new_rows, table)
+        self._tables[length] = table
+        self.kept[length] = KeptTable(table, symbols, self.numbers)
+        return table
+
+    def column(self, bk: Ints) -> Table | None:
+        """Return uint8[variants]: symbols of one bk unmatched. None if no table has been made that holds it."""
+        for length, table in self._tables.items():
+            if 0 < len(bk) <= length:
+                number = 0
+                for symbol in bk.tolist():
+                    number = number * self.occurrences.symbols + symbol
+                starts = column_starts(self.occurrences.symbols, length)
+                return table[:, starts[len(bk) - 1] + number]
+        return None
+
+    def totals(self, kind: Hashable, weights: Ints, n: int, length: int) -> Totals:
+        """Return the totals of `weights`, brought forward from the last ones of the same kind.
+
+        Parameters
+        ----------
+        kind
+            Names weights that change little from one question to the next.
+        weights
+            int64[variants].
+        n, length
+            Events removed at most; longest bk. `table(length)` must not be None.
+
+        Returns
+        -------
+        Totals that hold until the next question of this kind: its arrays are written again then.
+        """
+        starts = column_starts(self.occurrences.symbols, length)
+        key = (kind, n, length)
+        if key not in self._totals:
+            sizes = (len(self.occurrences.first), starts[-1], starts[-2], starts[1])
+            self._totals[key] = Totals(*(np.zeros(size, dtype=np.int64) for size in sizes))
+        totals = self._totals[key]
+        _bring_forward(self.table(length), starts, n, weights, *totals)
+        return totals
+
+    def _copy_kept_rows(self, length: int, symbols: int, table: Table) -> Ints:
+        """Copy the rows of variants that the candidate before had; return the other rows."""
+        before = self.kept.pop(length, None)
+        if before is None or before.symbols != symbols:
+            return np.arange(len(table))
+        largest = max(int(before.numbers.max(initial=-1)), int(self.numbers.max(initial=-1)))
+        row_of_number = np.full(largest + 1, -1)
+        row_of_number[before.numbers] = np.arange(len(before.numbers))
+        old_row = row_of_number[self.numbers]
+        known = np.flatnonzero(old_row >= 0)
+        table[known] = before.table[old_row[known]]
+        return np.flatnonzero(old_row < 0)
+
+
+@kernel
+def _fill_rows(first, after, starts, reached, rows, table):  # type: ignore[no-untyped-def]
+    """Fill some rows of a table, length by length.
+
+    reached[current, prefix] holds the positions after each bk of one length; those of the next length are written to
+    reached[1 - current], from which the round after it reads.
+    """
+    symbols, length = after.shape[1], len(starts) - 1
+    for v in rows:
+        reached[0, 0] = 0
+        prefixes, current = 1, 0
+        position = np.zeros(length + 1, dtype=np.int64)
+        for d in range(length):
+            for prefix in range(prefixes):
+                for a in range(symbols):
+                    number = prefix * symbols + a
+                    unmatched = advance(first[v], after, reached[current, prefix], a, length, position)
+                    table[v, starts[d] + number] = unmatched
+                    if d < length - 1:
+                        reached[1 - current, number] = position
+            prefixes *= symbols
+            current = 1 - current
+
+
+@kernel
+def _bring_forward(table, starts, n, weights, before, all_in, core, root):  # type: ignore[no-untyped-def]
+    """Bring totals of the weights `before` to those of `weights`, and `before` with them."""
+    for v in range(len(weights)):
+        more = weights[v] - before[v]
+        if more != 0:
+            before[v] = weights[v]
+            add_records(table[v], starts, n, more, all_in, core, root)
+
+
+@part
+def add_records(row, starts, n, more, all_in, core, root):  # type: ignore[no-untyped-def]
+    """Add `more` records of the variant with the table row `row` to totals of one kind (see `Totals`).
+
+    The core of a bk of length d + 1 are the variants that keep matching whatever follows: the length - d - 1 symbols
+    that can still follow may all stay unmatched.
+    """
+    length = len(starts) - 1
+    for k in range(len(all_in)):
+        all_in[k] += more * np.int64(row[k] <= n)
+    for d in range(length - 1):
+        threshold = n - (length - d - 1)
+        if threshold >= 0:
+            for k in range(starts[d], starts[d + 1]):
+                core[k] += more * np.int64(row[k] <= threshold)
+    for k in range(len(root)):
+        root[k] += more * np.int64(row[k] == 0)
+
+
+@kernel
+def add_leaving(table, starts, n, links, all_in, core):  # type: ignore[no-untyped-def]
+    """Add the records that `links` send out of each matching set, and out of its core.
+
+    `links`: int64[P, 3], variant, partner's variant (-1: none), records.
+    """
+    for x in range(len(links)):
+        add_link(table, starts, n, links[x, 0], links[x, 1], links[x, 2], all_in, core)
+
+
+@part
+def add_link(table, starts, n, one, two, records, all_in, core):  # type: ignore[no-untyped-def]
+    """Add the records of variant `one` with partners of variant `two` (-1: none) where the link leaves a matching set.
+
+    A pair of which `one` is a subsequence of `two` never leaves one.
+    """
+    length = len(starts) - 1
+    row1, row2, is_gone = table[one], table[max(two, 0)], two < 0
+    for k in range(len(all_in)):
+        all_in[k] += records * np.int64((row1[k] <= n) & (is_gone | (row2[k] > n)))
+    for d in range(length - 1):
+        threshold = n - (length - d - 1)
+        if threshold >= 0:
+            for k in range(starts[d], starts[d + 1]):
+                core[k] += records * np.int64((row1[k] <= threshold) & (is_gone | (row2[k] > threshold)))

@@ -140,6 +140,11 @@ def records_sent(linker, i, j):  # type: ignore[no-untyped-def]
 
 
 UNREACHED = 1 << 30
+"""A distance longer than any path, and a number larger than that of any records."""
+
+ANY_PAIR, SUBSEQUENCE_PAIRS, STAYING_PAIRS = 0, 1, 2
+"""Which links a search for places may use (`mode`): all linkable pairs; those whose earlier trace is a subsequence of
+the later one; those that do not leave the matching sets."""
 
 
 class Scratch(NamedTuple):
@@ -169,9 +174,9 @@ def _open(link, n, mode, in1, in2, i, j):  # type: ignore[no-untyped-def]
     """
     if (link & LEAST) > n:
         return False
-    if mode == 1:
+    if mode == SUBSEQUENCE_PAIRS:
         return (link & SUBSEQUENCE) != 0
-    return mode == 0 or not in1[i] or in2[j]
+    return mode == ANY_PAIR or not in1[i] or in2[j]
 
 
 @kernel
@@ -290,23 +295,46 @@ def place_all(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-u
                 moved = _place(linker, forward, n, mode, in1, in2, i, excess[i], scratch)
                 excess[i] -= moved
                 left -= moved
-                if mode != 2:
+                if mode != STAYING_PAIRS:
                     linker[5][LOGGED] = 0
     return left
 
 
 @kernel
 def link_equal(linker, forward, linked1, linked2, excess):  # type: ignore[no-untyped-def]
-    """Link records of equal variants, as far as both sides go."""
+    """Link records of equal variants, as far as both sides go; `excess` keeps those without a partner."""
     start, later, free, used = forward[0], forward[1], linker[3], linker[5]
-    for i in range(len(linked1)):
+    for i in range(len(excess)):
+        if excess[i] == 0:
+            continue
         for k in range(start[i], start[i + 1]):
             j = later[k]
             if linked1[i] == linked2[j] and excess[i] > 0 and free[j] > 0:
                 moved = min(excess[i], free[j])
                 shift(linker, i, j, moved)
                 excess[i] -= moved
-                used[LOGGED] = 0
+                used[LOGGED] = 0  # the links of a base linker are never undone
+
+
+@kernel
+def give_back(linker, before, now, excess):  # type: ignore[no-untyped-def]
+    """Take out the records of each earlier row that `now` holds no more, those without a partner first.
+
+    `before`, `now`: records of each earlier row that the linker holds, and is to hold; `excess`: of these, those
+    without a partner.
+    """
+    head1, pairs, used = linker[0], linker[2], linker[5]
+    for i in range(len(now)):
+        gone = max(0, before[i] - now[i])
+        unplaced = min(gone, excess[i])
+        excess[i] -= unplaced
+        gone -= unplaced
+        while gone > 0:
+            p = head1[i]
+            records = min(gone, pairs[p, RECORDS])
+            shift(linker, i, pairs[p, ROW2], -records)
+            used[LOGGED] = 0
+            gone -= records
 
 
 @kernel
@@ -513,7 +541,7 @@ def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignor
             shift(linker, i, j, -records)
             excess[i] += records
             leaving += records
-    left = place_all(linker, forward, n, 2, in1, in2, scratch)
+    left = place_all(linker, forward, n, STAYING_PAIRS, in1, in2, scratch)
     if left == 0 or left == leaving:
         return left
     return _cheapest(linker, forward, n, in1, in2, left, scratch)

@@ -1,9 +1,15 @@
-"""The base linker of each n, and what it says when none exists."""
+"""The base linker of each n: of one pair, followed through a series, and its witness where none exists.
+
+A linker sends every record of the earlier release to a record of its own in the later one (Def. 9). The exact attacks
+ask about the best of all linkers for each background knowledge. They start from one linker for each n, the base linker,
+and change it along residual paths (models.attacks.flows). A pair of releases is a series of two: its base linkers are
+built once (`base_linkers`). Over a longer series they move from one earlier release to the next (`FollowedLinker`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,12 +24,12 @@ from models.attacks.flows import (
     ROW2,
     Linker,
     Scratch,
-    empty_linker,
     fewest_leaving,
     most_free,
     undo,
 )
-from models.attacks.linkability import LEAST, Edges, edges
+from models.attacks.linkability import LEAST, SUBSEQUENCE, Edges, Listed, edges
+from models.attacks.numbering import SharedClasses
 from models.attacks.pairs import RecordClasses, ReleasePair
 from models.eventlog import Ints
 
@@ -106,16 +112,127 @@ class BaseLinker:
             undo(self.linker)
 
 
-def base_linkers(pair: ReleasePair, linkable: Edges, ns: Sequence[int]) -> Iterator[BaseLinker]:
-    """One base linker for each n, ascending: what links with n also links with n + 1. Use each before the next."""
-    linker = empty_linker(pair.earlier.count, pair.later.count)
+def base_linkers(pair: ReleasePair, linkable: Edges, ns: Sequence[int], records: int = 0) -> Iterator[BaseLinker]:
+    """Yield one base linker for each n, ascending: what links with n also links with n + 1.
+
+    Use each before the next: all of them go on in the same arrays.
+
+    Parameters
+    ----------
+    pair, linkable
+        The releases and their linkable pairs, up to the largest n.
+    ns
+        Events removed at most.
+    records
+        Records that an earlier release may hold to which the linker moves later on, if these are more.
+    """
+    linker = flows.empty_linker(pair.earlier.count, pair.later.count, records)
     scratch = flows.scratch_for(len(pair.earlier.count), len(pair.later.count))
-    left = pair.earlier.count.astype(np.int64)
+    excess = pair.earlier.count.astype(np.int64)
     for n in sorted(ns):
-        scratch.excess[:] = left
-        found = flows.extend_linker(linker, linkable.forward, pair.earlier.linked, pair.later.linked, n, scratch)
-        left = scratch.excess.copy()
-        yield BaseLinker(n, linkable, linker, scratch, found, left)
+        scratch.excess[:] = excess
+        left = flows.extend_linker(linker, linkable.forward, pair.earlier.linked, pair.later.linked, n, scratch)
+        excess = scratch.excess.copy()
+        yield BaseLinker(n, linkable, linker, scratch, left, excess)
+
+
+@dataclass
+class FollowedLinker:
+    """The base linker of one n, which moves from one earlier release of a series to the next.
+
+    A base linker takes most of the time of a pair: it places every record of the earlier release. Between neighbours
+    of a series few records differ. So the links of records that the next release does not hold are taken out, the
+    records that it holds besides find their place, and all other links stay. The result of a search does not depend on
+    the linker that it starts from.
+
+    Parameters
+    ----------
+    n
+        Events removed at most.
+    classes
+        The record classes among which the linker moves.
+    linker
+        Its arrays, for this n alone.
+    count
+        int64[earlier classes], records that it holds.
+    excess
+        int64[earlier classes], those of them without a partner.
+    """
+
+    n: int
+    classes: SharedClasses
+    linker: Linker
+    count: Ints
+    excess: Ints
+    _links: Listed = field(init=False)
+    _subsequence_links: Listed = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._select_links()
+
+    @classmethod
+    def each(
+        cls, pair: ReleasePair, classes: SharedClasses, ns: Sequence[int], records: int
+    ) -> Iterator[FollowedLinker]:
+        """Yield one for each n, ascending, that holds the earlier release of `pair`.
+
+        `records`: the most records of any release of the series.
+        """
+        for base in base_linkers(pair, classes.linkable, ns, records):
+            yield cls(base.n, classes, flows.copy_linker(base.linker), pair.earlier.count, base.excess)
+
+    def move_to(self, pair: ReleasePair, classes: SharedClasses, scratch: Scratch) -> BaseLinker:
+        """Return the base linker of another earlier release. Use it before the next move.
+
+        `classes` must hold the classes of the release that the linker holds now.
+        """
+        if classes is not self.classes:
+            self._renumber(classes)
+        count = pair.earlier.count
+        flows.give_back(self.linker, self.count, count, self.excess)
+        scratch.excess[:] = np.maximum(count - self.count, 0)
+        flows.link_equal(self.linker, self._links, pair.earlier.linked, pair.later.linked, scratch.excess)
+        everywhere = np.zeros(1, dtype=np.bool_)  # no matching sets: any record may go anywhere
+        if self.n > 0:  # without removed events all links are subsequence pairs
+            links = self._subsequence_links
+            flows.place_all(self.linker, links, self.n, flows.SUBSEQUENCE_PAIRS, everywhere, everywhere, scratch)
+        scratch.excess[:] += self.excess
+        left = flows.place_all(self.linker, self._links, self.n, flows.ANY_PAIR, everywhere, everywhere, scratch)
+        self.count, self.excess = count, scratch.excess.copy()
+        return BaseLinker(self.n, classes.linkable, self.linker, scratch, int(left), self.excess)
+
+    def _select_links(self) -> None:
+        """Select the links of this n once, so that no search passes over those of a larger n."""
+        start, later, least = self.classes.linkable.forward
+        self._links = _selected((start, later, least), (least & LEAST) <= self.n)
+        self._subsequence_links = self._links
+        if self.n > 0:
+            self._subsequence_links = _selected(self._links, (self._links[2] & SUBSEQUENCE) != 0)
+
+    def _renumber(self, classes: SharedClasses) -> None:
+        """Go on among other record classes; those that both numberings have keep their links."""
+        old_keys, new_keys = self.classes.keys, classes.keys
+        self.classes = classes
+        self._select_links()
+        stay = np.flatnonzero(np.isin(old_keys, new_keys))
+        new_row = np.full(len(old_keys), -1, dtype=np.int64)
+        new_row[stay] = np.searchsorted(new_keys, old_keys[stay])
+        count = np.zeros(len(new_keys), dtype=np.int64)
+        excess = np.zeros(len(new_keys), dtype=np.int64)
+        head1 = np.full(len(new_keys), -1, dtype=np.int64)
+        count[new_row[stay]] = self.count[stay]
+        excess[new_row[stay]] = self.excess[stay]
+        head1[new_row[stay]] = self.linker.head1[stay]
+        used = self.linker.pairs[:, RECORDS] > 0
+        self.linker.pairs[used, ROW1] = new_row[self.linker.pairs[used, ROW1]]
+        self.count, self.excess, self.linker = count, excess, self.linker._replace(head1=head1)
+
+
+def _selected(links: Listed, chosen: Flags) -> Listed:
+    """Return some of the links, in their order."""
+    start, later, least = links
+    chosen_before = np.concatenate(([0], np.cumsum(chosen))).astype(np.int64)
+    return chosen_before[start], later[chosen], least[chosen]
 
 
 def obstacles(pair: ReleasePair, base: BaseLinker, found: dict[int, int | None] | None, most: int) -> list[Obstacle]:
@@ -175,3 +292,27 @@ def _more(n: int) -> int:
 
 def _exists(one: ReleasePair, linkable: Edges, n: int) -> bool:
     return next(base_linkers(one, linkable, [n])).exists
+
+
+def evident_obstacles(pair: ReleasePair, base: BaseLinker) -> list[Obstacle] | None:
+    """Return the witnesses that any linker gives where records are left (see `obstacles`), or None if not sure.
+
+    Ask it before anything else is asked of `base`: it reads the last search for places.
+
+    Which witness `obstacles` names depends on the linker: it begins with the first row of its value that has a record
+    left. In some linker a row can have one only if an alternating path leads there from a row that has one in this
+    linker: where two of them differ, the records that one places and the other does not are exchanged along such
+    paths, as no record can be placed besides. If the first of all these rows links to nothing, it is the first one in
+    every linker, and nothing but it is reached from it.
+    """
+    reached = np.flatnonzero(base.scratch.level1 >= 0)
+    values = pair.earlier.value[reached]
+    start, _, least = base.linkable.forward
+    witnesses = []
+    for value in np.unique(pair.earlier.value[base.excess > 0]).tolist():
+        first = int(reached[np.argmax(values == value)])
+        own_links = least[start[first] : start[first + 1]] & LEAST
+        if (own_links <= base.n).any():
+            return None
+        witnesses.append(Obstacle(pair.values[value], int(pair.earlier.count[first]), 0, None))
+    return witnesses

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.attacks.linkability import KeptLinks
+from models.attacks.linkability import Edges, KeptLinks
 from models.attacks.pairs import Sequences
 from models.attacks.totals import KeptTable
 from models.eventlog import Codes, Ints, SimpleLog
@@ -116,3 +116,39 @@ def partners(earlier: Numbered, later: Numbered, cases: int) -> Ints:
     place[later.case] = np.arange(len(later.case))
     place[-1] = -1
     return place[earlier.case]
+
+
+class ClassColumns(NamedTuple):
+    """Record classes of one side of a comparison.
+
+    linked : int32[classes], variant
+    known : int32[classes], variant as background knowledge sees it
+    value : int64[classes], number of the sensitive value
+    """
+
+    linked: Codes
+    known: Codes
+    value: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class SharedClasses:
+    """Record classes of several earlier releases and of the candidate, under one numbering.
+
+    Parameters
+    ----------
+    keys
+        int64[earlier classes], ascending: sensitive value and variant in one integer.
+    linkable
+        Linkable pairs between the classes of both sides.
+    earlier, later
+        The classes of both sides.
+    count
+        int64[later classes], records of the candidate.
+    """
+
+    keys: Ints
+    linkable: Edges
+    earlier: ClassColumns
+    later: ClassColumns
+    count: Ints

@@ -87,7 +87,7 @@ class PairInSeries:
     Two releases are in several series, the next of which asks nearly the same again, and a little more: what the newest
     release makes the worst is asked of all pairs. So tables stay, too, unless they are large (`MOST_KEPT`).
 
-    `make`: what is counted of the pair; `make_shared`: the same, for now, from tables that are there (None: they are not).
+    `make`: makes the attack on the pair; `make_shared`: the same, for now, from tables that exist (None: they do not).
     """
 
     def __init__(

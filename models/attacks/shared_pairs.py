@@ -10,17 +10,21 @@ against each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from models.attacks import flows
+from models.attacks.correspondence import PairAttack
 from models.attacks.linkability import Edges, KeptLinks, Listed, edges
+from models.attacks.linker import FollowedLinker, Obstacle, base_linkers, evident_obstacles
 from models.attacks.matching import CELLS, LONGEST, NextOccurrences, PartOfTables, next_occurrence_table
-from models.attacks.numbering import Numbered, Numbering
+from models.attacks.numbering import ClassColumns, Numbered, Numbering, SharedClasses
+from models.attacks.outcome import AttackResult, Minimum, result_without_linker
 from models.attacks.pairs import RecordClasses, ReleasePair, Sequences
 from models.attacks.totals import SharedTotals, column_starts
 from models.attacks.true_linker import Lookup
@@ -180,14 +184,14 @@ class SharedPairs:
         return SharedClasses(own, linkable, self._classes_of(own), *self._later_classes)
 
     @cached_property
-    def _later_classes(self) -> tuple[_ClassColumns, Ints]:
+    def _later_classes(self) -> tuple[ClassColumns, Ints]:
         keys = self._keys(self.later.numbered)
         order = np.argsort(keys)
         return self._classes_of(keys[order]), self.later.numbered.count[order]
 
-    def _classes_of(self, keys: Ints) -> _ClassColumns:
+    def _classes_of(self, keys: Ints) -> ClassColumns:
         linked, ranked = (keys % len(self.linked)).astype(np.int32), np.argsort(self.rank)
-        return _ClassColumns(linked, self._seen.known_of[linked], ranked[keys // len(self.linked)])
+        return ClassColumns(linked, self._seen.known_of[linked], ranked[keys // len(self.linked)])
 
     def whole(self, together: SharedClasses, earlier: NumberedRelease) -> tuple[ReleasePair, NextOccurrences]:
         """The same as `pair` over the record classes of several earlier releases, most of which this one has no records
@@ -271,26 +275,6 @@ def _slices(begins: Ints, rows: Ints) -> tuple[Ints, Ints]:
     begin, counts = begins[rows], np.diff(begins)[rows]
     start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
     return start, np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
-
-
-class _ClassColumns(NamedTuple):
-    """Record classes: variant, what is known of it, number of the sensitive value."""
-
-    linked: Codes
-    known: Codes
-    value: Ints
-
-
-@dataclass(frozen=True, slots=True)
-class SharedClasses:
-    """Record classes of several earlier releases and of the candidate: `keys` of the earlier ones, ascending; their
-    links; the classes of both sides; `count`: records of those of the candidate."""
-
-    keys: Ints
-    linkable: Edges
-    earlier: _ClassColumns
-    later: _ClassColumns
-    count: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,3 +371,83 @@ class _PartOfSequences(Sequences):
 
     def __len__(self) -> int:
         return len(self._chosen)
+
+
+BLOCK = 16
+"""Earlier releases whose classes are numbered together. A larger block makes each search pass by more classes, a smaller
+one makes more numberings. Between 8 and 32 the cuts of BPIC 2012 cost the same."""
+
+
+def followed_attacks(
+    against: SharedPairs, earlier: Sequence[NumberedRelease], bk_length: int, ns: Sequence[int], minimum: Minimum,
+    alone: Callable[[int], PairAttack],
+) -> list[list[AttackResult]]:  # fmt: skip
+    """Return the exact minima of each earlier release for each n, by linkers that follow the series.
+
+    They equal what `PairAttack.run` returns for each pair alone: a search does not depend on the linker that it starts
+    from. `tests/property/test_attacks_followed_linkers.py` compares both. Only the witness of a missing linker depends
+    on it; where it is not evident, the pair alone is asked.
+
+    Parameters
+    ----------
+    against
+        The candidate and the tables that its pairs share.
+    earlier
+        Earlier releases of `against`, in their order.
+    bk_length, ns, minimum
+        As `correspondence.anonymity`; `ns` ascending.
+    alone
+        The attack on the pair of one earlier release (by its place) by itself.
+
+    Raises
+    ------
+    InputError
+        If the linkable pairs of the releases together would not fit.
+    """
+    most_records = max(int(one.numbered.count.sum()) for one in earlier)
+    linkers: list[FollowedLinker] = []
+    results: list[list[AttackResult]] = []
+    for place, classes in _backwards(against, earlier):
+        pair, table = against.whole(classes, earlier[place])
+        if not linkers:
+            linkers = list(FollowedLinker.each(pair, classes, ns, most_records))
+        attack = PairAttack(pair, bk_length, ns, "exact", minimum, table, linkable=classes.linkable, least_n=False)
+        scratch = flows.scratch_for(len(pair.earlier.count), len(pair.later.count))
+        linked: list[AttackResult] = []
+        witnesses: list[list[Obstacle] | None] = []
+        for linker in linkers:
+            base = linker.move_to(pair, classes, scratch)
+            if base.exists:
+                linked.append(attack.least(base))
+            else:
+                witnesses.append(evident_obstacles(pair, base))
+        unlinked_ns = ns[: len(witnesses)]  # what links with n also links with more
+        results.append([*_unlinkable(unlinked_ns, witnesses, partial(alone, place)), *linked])
+    return results[::-1]
+
+
+def _backwards(against: SharedPairs, earlier: Sequence[NumberedRelease]) -> Iterator[tuple[int, SharedClasses]]:
+    """Yield the place of each earlier release, the last one first, and a numbering of its classes.
+
+    A numbering holds BLOCK releases and the one behind them, whose linkers go on in it:
+
+        41 releases     0 .. 8     9 .. 24     25 .. 40
+        numbering of    0 .. 9     9 .. 25     25 .. 40
+    """
+    for end in range(len(earlier), 0, -BLOCK):
+        begin = max(0, end - BLOCK)
+        classes = against.together(earlier[begin : end + 1])
+        for place in range(end - 1, begin - 1, -1):
+            yield place, classes
+
+
+def _unlinkable(
+    ns: Sequence[int], witnesses: Sequence[list[Obstacle] | None], alone: Callable[[], PairAttack]
+) -> Iterator[AttackResult]:
+    """Yield the results of the n without a linker, from the pair alone if a witness is not evident."""
+    evident = [one for one in witnesses if one is not None]
+    if len(evident) == len(ns):
+        yield from map(result_without_linker, ns, evident)
+    else:
+        attack = alone()
+        yield from map(attack.least, base_linkers(attack.pair, attack.linkable, ns))

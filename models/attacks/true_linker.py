@@ -142,8 +142,8 @@ GONE = -1
 """In the place of a variant: the release does not hold the case."""
 
 SURVIVORS, WITHOUT, CHANGED = 0, 1, 2
-"""Columns of `FoundMinima.cases`: cases of the earlier release that are in the later one, that are not, and that are with
-another sensitive value."""
+"""Columns of `FoundMinima.cases`: cases of the earlier release that the later one holds; that it does not hold; that it
+holds with another sensitive value."""
 
 
 class ByCase(NamedTuple):
@@ -183,9 +183,13 @@ def changes_between(later: Numbered, earlier: Numbered, cases: int) -> CaseChang
 
 @dataclass(frozen=True, slots=True)
 class FoundMinima:
-    """By earlier release: `cases` int64[R, 3] (columns SURVIVORS, WITHOUT, CHANGED); least value of each measure,
-    int64[R, ns, MEASURES] (NO_VALUE: none), and the background knowledge that attains it, int32[R, ns, MEASURES, length], by
-    place in the alphabet of the pair, -1 after its end."""
+    """What a series of R earlier releases gave.
+
+    cases : int64[R, 3], columns SURVIVORS, WITHOUT, CHANGED
+    best : int64[R, ns, MEASURES], least values (NO_VALUE: none)
+    worst : int32[R, ns, MEASURES, length], a bk that attains each, by place in the alphabet of the pair, -1 after its
+        end
+    """
 
     cases: Ints
     best: Ints

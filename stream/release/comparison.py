@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from models.attacks.correspondence import PairAttack
-from models.attacks.followed_linkers import followed_attacks
 from models.attacks.linkability import Edges
 from models.attacks.matching import NextOccurrences, next_occurrences
 from models.attacks.numbering import Numbered, Numbering, partners
 from models.attacks.outcome import AttackResult, Method, Minimum
 from models.attacks.pairs import ReleasePair, join_releases
 from models.attacks.series import PairInSeries, pair_attack
-from models.attacks.shared_pairs import NumberedRelease, SharedPairs
+from models.attacks.shared_pairs import NumberedRelease, SharedPairs, followed_attacks
 from models.attacks.true_linker import CaseChanges, RealPartners, by_case, by_release, changes_between, true_linkers
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog

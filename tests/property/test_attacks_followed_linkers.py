@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.attacks import followed_linkers, totals
+from models.attacks import flows, shared_pairs, totals
 from models.attacks.linkability import LEAST
-from models.attacks.linker import BaseLinker, base_linkers, obstacles
+from models.attacks.linker import BaseLinker, FollowedLinker, base_linkers, evident_obstacles, obstacles
 from models.attacks.outcome import Minimum
 from models.attacks.pairs import ReleasePair
 from stream.release.audits.anonymity import knowledge_of
@@ -48,7 +48,7 @@ def without_witness(rows: list[Any]) -> list[Any]:
 def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each way was gone: a linker was there, a witness was evident, the pair was asked alone."""
     counted: Counter[str] = Counter()
-    evident, unlinkable = followed_linkers.evident_obstacles, followed_linkers._unlinkable
+    evident, unlinkable = shared_pairs.evident_obstacles, shared_pairs._unlinkable
 
     def noted(given: ReleasePair, base: BaseLinker) -> Any:
         found = evident(given, base)
@@ -59,8 +59,8 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         counted["linker"] += len(NS) - len(ns)
         return unlinkable(ns, *given)
 
-    monkeypatch.setattr(followed_linkers, "evident_obstacles", noted)
-    monkeypatch.setattr(followed_linkers, "_unlinkable", without)
+    monkeypatch.setattr(shared_pairs, "evident_obstacles", noted)
+    monkeypatch.setattr(shared_pairs, "_unlinkable", without)
     return counted
 
 
@@ -72,7 +72,7 @@ def test_what_is_followed_equals_each_pair_alone(
     length: int, block: int, minimum: Minimum, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With and without sensitive values, with times that knowledge is not about, where cases leave or are hidden."""
-    monkeypatch.setattr(followed_linkers, "BLOCK", block)
+    monkeypatch.setattr(shared_pairs, "BLOCK", block)
     rng = random.Random(f"{length}{block}{minimum}{seed}")
     series, kept = Series(rng, values=seed % 2 == 0, timed=seed == 3), list[Record]()
     hidden, leaves = rng.choice([(0.0, 0.0), (0.05, 0.0), (0.1, 0.1)])
@@ -123,7 +123,7 @@ def test_an_evident_witness_is_that_of_every_linker(seed: int) -> None:
         if base.exists:
             continue
         wanted = obstacles(audit.pair, base, None, NS[-1])
-        found = followed_linkers.evident_obstacles(audit.pair, base)
+        found = evident_obstacles(audit.pair, base)
         start, _, least = base.linkable.forward
         value, left = audit.pair.earlier.value, base.excess > 0
         rows = [int(np.flatnonzero((value == own) & left)[0]) for own in np.unique(value[left])]
@@ -163,9 +163,9 @@ def test_a_linker_that_moved_places_every_record_it_can() -> None:
     numberings = [against.together(against.earlier[2:]), against.together(against.earlier[:3])]
     wholes = [(numberings[place < 2], against.whole(numberings[place < 2], against.earlier[place])[0])
               for place in range(4, -1, -1)]  # fmt: skip
-    (followed,) = followed_linkers.FollowedLinker.each(wholes[0][1], numberings[0], [1], 10**4)
+    (followed,) = FollowedLinker.each(wholes[0][1], numberings[0], [1], 10**4)
     for together, given in wholes:
-        scratch = followed_linkers.flows.scratch_for(len(given.earlier.count), len(given.later.count))
+        scratch = flows.scratch_for(len(given.earlier.count), len(given.later.count))
         base, linkable = followed.move_to(given, together, scratch), together.linkable
         links = base.links()
         placed = np.bincount(links[:, 0], links[:, 2], len(given.earlier.count)).astype(np.int64)

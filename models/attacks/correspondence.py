@@ -1,9 +1,18 @@
-"""F-, C- and B-anonymity between two releases (correspondence-attacks-2021, Def. 9-12 and 16-18).
+"""F-, C- and B-anonymity between two releases: the public entry points.
 
-Adversary: knows a subsequence of a victim's activities (bk, at most `bk_length`), when the case started (before or
-after the earlier release), and that releases are incremental: every earlier case is in the later release. Guaranteed
-by the numbers: for every such bk at least that many records stay possible, whichever linker is true. Not covered:
-other knowledge (times, resources unless linked), several victims at once, recipients who hold the raw data.
+Adversary: knows a subsequence of the activities of a victim (background knowledge, bk, at most `bk_length` of them),
+when the case started (before or after the earlier release), and that releases are incremental: every earlier case is in
+the later release.
+
+Claim: for every such bk at least the reported number of records stay possible, whichever linker is the true one. Unit:
+records of one release that match the bk.
+
+Not claimed: anything about other knowledge (times, or resources unless linked), about attacks on several victims at
+once, or against recipients who hold the raw data.
+
+References
+----------
+correspondence-attacks-2021, Def. 9-12 (linkers and cracks) and Def. 16-18 (anonymity).
 """
 
 from __future__ import annotations
@@ -30,7 +39,18 @@ from models.attacks.outcome import (
     result_without_linker,
 )
 from models.attacks.pairs import ReleasePair, encode, join_releases
-from models.attacks.search import ASK_M, C1, C2, MEASURES, NEW, OPEN, FlowAnswer, no_incumbents, search
+from models.attacks.search import (
+    ASK_M,
+    C1,
+    C2,
+    KA2_COMMON,
+    MEASURES,
+    NEW,
+    OPEN,
+    FlowAnswer,
+    no_incumbents,
+    search,
+)
 from models.compiled import kernel
 from models.eventlog import Codes, Ints, SimpleLog
 
@@ -49,14 +69,40 @@ def anonymity(
     joint: bool = False,
     candidates: Sequence[Sequence[Any]] = (),
 ) -> Anonymity:
-    """Least KA, FA, CA and BA over all background knowledge of length 1..bk_length, for each n.
+    """Return the least KA, FA, CA and BA over all background knowledge, for each n.
 
-    `earlier`, `later`: simple logs over every item that the releases carry; `known` maps an item to what background
-    knowledge can be about (None: the item itself). `taxonomy`: child -> parent, for generalized activities.
-    `foreign`: background knowledge may hold one activity that no release shows (written `*`). `candidates`: named
-    background knowledge whose values are reported as well; `joint`: their F and C count a link only if one pair of
-    originals is linkable and contains bk before t1 (stricter; the paper does not use it). Errors: InputError for
-    parameters out of range and for logs that cannot be searched.
+    Parameters
+    ----------
+    earlier, later
+        Simple logs over every item that the releases carry.
+    bk_length
+        Longest background knowledge, in activities; all of length 1..bk_length are searched.
+    n
+        Events removed from a case at most, each searched by itself.
+    method
+        `exact`: Def. 10-12 over all linkers. `sound`, `paper`, `reference`: see `outcome.Method`.
+    minimum
+        Which values count: see `outcome.Minimum`.
+    known
+        Maps a carried item to what background knowledge can be about. None: the item itself.
+    taxonomy
+        Child -> parent, for generalized activities.
+    foreign
+        Whether background knowledge may hold one activity that no release shows (written `*`).
+    joint
+        Whether the F and C of `candidates` count a link only if one pair of originals is linkable and also contains bk
+        before the earlier release. Stricter; the paper does not use it.
+    candidates
+        Named background knowledge whose values are reported as well.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or the logs are too large to be searched.
+
+    References
+    ----------
+    correspondence-attacks-2021, Def. 10-12 and 16-18.
     """
     check_parameters(bk_length, n, method, minimum)
     pair = join_releases(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
@@ -64,8 +110,21 @@ def anonymity(
 
 
 class PairAttack:
-    """The audit of one pair: tables that all n share. `ns`: ascending; `table`, `linkable`: of this pair, where they
-    are there (links up to the last n); `least_n`: whether the least n is searched where no linker exists."""
+    """The attacks on one pair, with the tables that all n share.
+
+    Parameters
+    ----------
+    pair
+        The two releases under one numbering.
+    bk_length, method, minimum
+        As `anonymity`.
+    ns
+        Events removed at most, ascending.
+    table, linkable
+        Next occurrences and linkable pairs (up to the last n) of this pair, if they exist already.
+    least_n
+        Whether the least n with a linker is searched where there is none.
+    """
 
     def __init__(
         self, pair: ReleasePair, bk_length: int, ns: Sequence[int], method: Method, minimum: Minimum,
@@ -76,85 +135,100 @@ class PairAttack:
         self.minimum: Minimum = minimum
         self.table = next_occurrences(pair) if table is None else table
         self.linkable = edges(pair, ns[-1]) if linkable is None else linkable
+        # The least n of each sensitive value, once it was searched; None if it is not to be searched.
         self.least_n: dict[int, int | None] | None = {} if least_n else None
-        self.compared = self.linkable if method in ("exact", "sound") else relation_edges(pair, ns[-1], method)
+        uses_closed_form = method in ("exact", "sound")
+        self.compared = self.linkable if uses_closed_form else relation_edges(pair, ns[-1], method)
 
     def run(self, candidates: Sequence[Sequence[Any]] = (), joint: bool = False) -> Anonymity:
-        """All n, with the values of named candidates."""
+        """Return the minima at all n, and the values of the named candidates."""
         codes = [encode(self.pair, bk) for bk in candidates]
         results: list[AttackResult] = []
         named: list[dict[str, Any]] = []
         for base in base_linkers(self.pair, self.linkable, self.ns):
             results.append(self.least(base))
-            named.extend(self.named(base, bk, code, joint) for bk, code in zip(candidates, codes, strict=True))
+            for bk, code in zip(candidates, codes, strict=True):
+                named.append(self._named(base, bk, code, joint))
         cases = (self.pair.earlier.n_cases, self.pair.later.n_cases)
         return Anonymity(self.bk_length, self.method, self.minimum, cases, results, named)
 
     def valuer(self, base: BaseLinker) -> CandidateValuer:
-        """How this method values a candidate at the n of `base`."""
+        """Return how this method values a candidate at the n of `base`."""
         return CandidateValuer(self.pair, self.table, self.method, base.n, self.compared, base)
 
     def least(self, base: BaseLinker) -> AttackResult:
-        """The minima at one n."""
+        """Return the minima at the n of `base`, or its witnesses if no linker exists."""
         if not base.exists:
             return result_without_linker(base.n, obstacles(self.pair, base, self.least_n, self.ns[-1]))
         valuer = self.valuer(base)
         if self.method == "exact":
-            best, worst = least(self.pair, self.table, base, self.bk_length, self.minimum)
+            best, worst = exact_minima(self.pair, self.table, base, self.bk_length, self.minimum)
         else:
             best, worst = enumerated_minima(valuer, self.bk_length, self.minimum)
-        found = attack_result(self.pair, self.table, base.n, best, worst)
+        result = attack_result(self.pair, self.table, base.n, best, worst)
         for attack in ("fa", "ca", "ba"):
-            if found.worst[attack]:
+            if result.worst[attack]:
                 codes = worst[MEASURES.index(attack)]
-                left = found.values[attack] if self.method == "exact" else None
-                found.groups[attack] = worst_group(valuer, codes[codes >= 0].tolist(), attack, left)
-        return found
+                left = result.values[attack] if self.method == "exact" else None
+                result.groups[attack] = worst_group(valuer, codes[codes >= 0].tolist(), attack, left)
+        return result
 
-    def named(self, base: BaseLinker, bk: Sequence[Any], code: Codes, joint: bool = False) -> dict[str, Any]:
-        """One candidate at one n; cracks are None where no linker exists."""
-        body = joint_value(self.valuer(base), code) if joint else candidate_values(self.valuer(base), code)
+    def _named(self, base: BaseLinker, bk: Sequence[Any], code: Codes, joint: bool) -> dict[str, Any]:
+        """Return one candidate at one n; its cracks are None where no linker exists."""
+        valuer = self.valuer(base)
+        values = joint_value(valuer, code) if joint else candidate_values(valuer, code)
         if not base.exists:
-            body = {key: size if key in ("ms1", "ms2") else None for key, size in body.items()}
-        return {"bk": list(bk), "n": base.n, **body}
+            values = {key: size if key in ("ms1", "ms2") else None for key, size in values.items()}
+        return {"bk": list(bk), "n": base.n, **values}
 
 
-def least(
+def exact_minima(
     pair: ReleasePair, table: NextOccurrences, base: BaseLinker, bk_length: int, minimum: Minimum
 ) -> tuple[Ints, Codes]:
-    """Exact minima for one n by branch and bound: (values, background knowledge), in the order of MEASURES."""
+    """Return the exact minima at one n by branch and bound.
+
+    Returns
+    -------
+    best
+        int64[MEASURES], as `search.search`.
+    worst
+        int32[MEASURES, bk_length], the background knowledge that attains each.
+    """
     known1, known2 = pair.earlier.known, pair.later.known
-    loose = base.loose.copy()
-    loose[:, 0], loose[:, 1] = known1[loose[:, 0]], known2[loose[:, 1]]
+    loose = base.loose.copy()  # by rows; the search reads known variants
+    loose[:, 0] = known1[loose[:, 0]]
+    loose[:, 1] = known2[loose[:, 1]]
 
     def ask(question: int, inside: Flags, enough: int) -> FlowAnswer:
         in2 = inside[known2]
         try:
             if question == ASK_M:
                 in1 = inside[known1]
-                return int(pair.earlier.count[in1].sum()) - base.fewest_leaving(in1, in2), None
-            free = base.most_free(in2, enough)
-            return free, np.bincount(known2, weights=base.linker.free, minlength=pair.n_known).astype(np.int64)
+                ms1 = int(pair.earlier.count[in1].sum())
+                return ms1 - base.fewest_leaving(in1, in2), None
+            most_free = base.most_free(in2, enough)
+            free = np.bincount(known2, weights=base.linker.free, minlength=pair.n_known)
+            return most_free, free.astype(np.int64)
         finally:
             base.undo()
 
     surplus = pair.later.n_cases - pair.earlier.n_cases
-    best, worst, _ = search(table, _weights(pair, base), loose, base.n, bk_length, FLOOR[minimum], surplus, ask)
+    weights = _search_weights(pair, base)
+    best, worst, _ = search(table, weights, loose, base.n, bk_length, FLOOR[minimum], surplus, ask)
     return best, worst
 
 
-def _weights(pair: ReleasePair, base: BaseLinker) -> Ints:
+def _search_weights(pair: ReleasePair, base: BaseLinker) -> Ints:
+    """Return the `weights` of `search.search`, by known variant."""
     weights = np.zeros((pair.n_known, 4), dtype=np.int64)
-    _tally(
-        pair.earlier.known, pair.earlier.count, pair.later.known, pair.later.count, base.linker.free,
-        base.reachable, weights,
-    )  # fmt: skip
+    earlier, later = pair.earlier, pair.later
+    _tally(earlier.known, earlier.count, later.known, later.count, base.linker.free, base.reachable, weights)
     return weights
 
 
 @kernel
 def _tally(known1, count1, known2, count2, free, reachable, weights):  # type: ignore[no-untyped-def]
-    """Add up the `weights` of `search` by variant."""
+    """Add up rows by known variant; one pass is faster than four calls of numpy."""
     for i in range(len(known1)):
         weights[known1[i], C1] += count1[i]
     for j in range(len(known2)):
@@ -166,38 +240,64 @@ def _tally(known1, count1, known2, count2, free, reachable, weights):  # type: i
 def enumerated_minima(
     valuer: CandidateValuer, bk_length: int, minimum: Minimum, exactly: bool | None = None
 ) -> tuple[Ints, Codes]:
-    """Minima over every candidate, for methods whose values may grow when bk is extended.
+    """Return the minima over every candidate, for methods whose values may grow when bk is extended.
 
-    `exactly`: only bk of length bk_length, as the authors' program does (default: for `reference`).
+    Parameters
+    ----------
+    valuer
+        The method, at one n.
+    bk_length, minimum
+        As `anonymity`.
+    exactly
+        Whether only bk of length bk_length count, as in the authors' program. None: for `reference` alone.
+
+    Returns
+    -------
+    As `exact_minima`.
     """
     best, worst = no_incumbents(bk_length)
     floor = FLOOR[minimum]
-    exactly = valuer.method == "reference" if exactly is None else exactly
-    for codes, found in enumerate_all(valuer, bk_length):
-        ms1, ms2, f, c, b = found.T.astype(np.int64)
-        valid = (codes[:, -1] >= 0) if exactly else (codes[:, 0] >= 0)
-        both = valid & (ms1 > 0) & (ms2 > 0)
-        own = both if valuer.method == "reference" else valid
-        counted = {1: own, 0: valid & ((ms1 > 0) | (ms2 > 0)), -1: both}[floor]
-        counted = both if valuer.method == "reference" else counted
+    is_reference = valuer.method == "reference"
+    if exactly is None:
+        exactly = is_reference
+    for codes, values in enumerate_all(valuer, bk_length):
+        ms1, ms2, f, c, b = values.T.astype(np.int64)
+        valid = codes[:, -1] >= 0 if exactly else codes[:, 0] >= 0
+        in_both = valid & (ms1 > 0) & (ms2 > 0)
+        in_one = valid & ((ms1 > 0) | (ms2 > 0))
+        # The authors' program drops a bk with an empty matching set, for KA too.
+        for_ka = in_both if is_reference else valid
+        if is_reference or floor < 0:
+            for_attacks = in_both
+        else:
+            for_attacks = valid if floor == 1 else in_one
         columns = (
-            (ms1, own & (ms1 > 0)), (ms2, own & (ms2 > 0)), (ms1, both), (ms2, both),
-            (ms1 - f, counted), (ms2 - c, counted), (ms2 - b, counted),
-        )  # fmt: skip
-        for at, (numbers, allowed) in enumerate(columns):
-            _take_least(
-                best, worst, at, numbers, allowed & ((numbers >= 1) if floor == 1 or at < 4 else allowed), codes
-            )
+            (ms1, for_ka & (ms1 > 0)),
+            (ms2, for_ka & (ms2 > 0)),
+            (ms1, in_both),
+            (ms2, in_both),
+            (ms1 - f, for_attacks),
+            (ms2 - c, for_attacks),
+            (ms2 - b, for_attacks),
+        )  # in the order of MEASURES
+        for measure, (numbers, allowed) in enumerate(columns):
+            if floor == 1 or measure <= KA2_COMMON:
+                allowed = allowed & (numbers >= 1)
+            _take_least(best, worst, measure, numbers, allowed, codes)
     return best, worst
 
 
-def _take_least(best: Ints, worst: Codes, at: int, numbers: Ints, allowed: Any, codes: npt.NDArray[Any]) -> None:
+def _take_least(
+    best: Ints, worst: Codes, measure: int, numbers: Ints, allowed: npt.NDArray[np.bool_], codes: npt.NDArray[Any]
+) -> None:
+    """Make the least allowed number the incumbent of a measure, if it is smaller."""
     rows = np.flatnonzero(allowed)
     if not len(rows):
         return
     row = rows[np.argmin(numbers[rows])]
-    if numbers[row] < best[at]:
-        best[at], worst[at] = numbers[row], codes[row]
+    if numbers[row] < best[measure]:
+        best[measure] = numbers[row]
+        worst[measure] = codes[row]
 
 
 def every_candidate(
@@ -211,14 +311,33 @@ def every_candidate(
     taxonomy: Mapping[Any, Any] | None = None,
     foreign: bool = False,
 ) -> Iterator[tuple[int, tuple[Any, ...], Any, Any]]:
-    """Every background knowledge with its values, in blocks: (n, symbols, int16[N, L] codes, int32[N, 5] values).
+    """Yield every background knowledge with its values, in blocks.
 
-    Codes are -1 after the end of a candidate; values are ms1, ms2, F, C, B. An n without a linker gives no block.
+    Parameters
+    ----------
+    earlier, later, bk_length, n, method, known, taxonomy, foreign
+        As `anonymity`.
+
+    Yields
+    ------
+    n
+        Events removed at most. An n without a linker gives no block.
+    symbols
+        Names of the symbol codes.
+    codes
+        int16[N, bk_length], symbol codes of N candidates, -1 after the end of each.
+    values
+        int32[N, 5]: ms1, ms2, F, C, B.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or the candidates are too many to be listed.
     """
     check_parameters(bk_length, n, method)
     pair = join_releases(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
-    audit = PairAttack(pair, bk_length, sorted(set(n)), method, "realisable")
-    for base in base_linkers(pair, audit.linkable, audit.ns):
+    attack = PairAttack(pair, bk_length, sorted(set(n)), method, "realisable")
+    for base in base_linkers(pair, attack.linkable, attack.ns):
         if base.exists:
-            for codes, found in enumerate_all(audit.valuer(base), bk_length):
-                yield base.n, pair.alphabet, codes, found
+            for codes, values in enumerate_all(attack.valuer(base), bk_length):
+                yield base.n, pair.alphabet, codes, values

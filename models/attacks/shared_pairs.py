@@ -374,8 +374,8 @@ class _PartOfSequences(Sequences):
 
 
 BLOCK = 16
-"""Earlier releases whose classes are numbered together. A larger block makes each search pass by more classes, a smaller
-one makes more numberings. Between 8 and 32 the cuts of BPIC 2012 cost the same."""
+"""Earlier releases whose classes are numbered together. A larger block makes each search pass by more classes, a
+smaller one makes more numberings. Between 8 and 32 the cuts of BPIC 2012 cost the same."""
 
 
 def followed_attacks(

@@ -1,8 +1,17 @@
-"""The anonymity left when the real partners are known: what the holder can count without any search for linkers.
+"""Anonymity left by the true linker: the holder knows the real partners and need not search for linkers.
 
-`FA* = CA* = #{records of ms1 whose real partner is in ms2}`, `BA* = |ms2 minus image(L1)|` (semantics/attacks.md). The
-real linker is one of "any linker", so on releases that fit the model these counts are never above the exact ones; and
-they stay defined where cases were dropped or changed, on the cases that survive.
+    FA* = CA* = number of records of ms1 whose real partner is in ms2
+    BA*       = number of records of ms2 that are no partner of an earlier record
+
+The real linker is one of "any linker". Therefore, on releases that fit the model, these counts are never above the
+exact ones. They stay defined where cases were dropped or changed, over the cases that survive.
+
+There are two ways to the same numbers, for a pair alone (`true_linker_of_pair`) and for one release and many earlier
+ones (`true_linkers`). `tests/property/test_attacks_real_partners.py` compares both.
+
+References
+----------
+correspondence-attacks-2021, Def. 9-12, with the one linker that is true.
 """
 
 from __future__ import annotations
@@ -43,6 +52,8 @@ from models.compiled import kernel, part
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 
+# --- One pair ---
+
 
 def true_linker(
     earlier: SimpleLog,
@@ -56,10 +67,20 @@ def true_linker(
     taxonomy: Mapping[Any, Any] | None = None,
     foreign: bool = False,
 ) -> Anonymity:
-    """Least true-linker anonymity over all background knowledge of length 1..bk_length, for each n.
+    """Return the least true-linker anonymity over all background knowledge, for each n.
 
-    `partner`: int64[cases of earlier], the case of `later` that each is, -1 where it did not survive (such a case has
-    no partner in any matching set). Sensitive values are not compared: they may have changed.
+    Parameters
+    ----------
+    earlier, later, bk_length, n, minimum, known, taxonomy, foreign
+        As `correspondence.anonymity`.
+    partner
+        int64[cases of earlier], the case of `later` that each is, -1 if it did not survive. Such a case has no partner
+        in any matching set. Sensitive values are not compared: they may have changed.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or two cases have the same partner.
     """
     check_parameters(bk_length, n)
     pair = join_releases(earlier, later, known=known, taxonomy=taxonomy, foreign=foreign)
@@ -74,68 +95,81 @@ def true_linker_of_pair(
     n: Sequence[int],
     minimum: Minimum = "realisable",
 ) -> Anonymity:
-    """The same on a numbered pair and its tables, which other measures share."""
+    """Return the same for a numbered pair and its tables, which other measures share."""
     links = real_links(pair, partner)
-    leaving = links[may_leave(pair.known, links)]
-    results = [least(pair, table, links, leaving, number, bk_length, minimum) for number in sorted(set(n))]
-    return Anonymity(bk_length, "true_linker", minimum, (pair.earlier.n_cases, pair.later.n_cases), results)
+    loose = links[may_leave(pair.known, links)]
+    results = [true_linker_minima(pair, table, links, loose, number, bk_length, minimum) for number in sorted(set(n))]
+    cases = (pair.earlier.n_cases, pair.later.n_cases)
+    return Anonymity(bk_length, "true_linker", minimum, cases, results)
 
 
 def real_links(pair: ReleasePair, partner: Ints) -> Ints:
-    """int64[P, 3]: known variant, its partner's known variant (-1: none), records."""
-    if len(partner) != len(pair.earlier.row_of_case):
-        raise InputError(f"{len(partner)} partners for {len(pair.earlier.row_of_case)} cases of the earlier release")
+    """Return the real linker over known variants.
+
+    Returns
+    -------
+    int64[P, 3]: known variant, its partner's known variant (-1: none), records.
+
+    Raises
+    ------
+    InputError
+        If `partner` does not name one partner for each earlier case, or one partner twice.
+    """
+    row_of_case = pair.earlier.row_of_case
+    if len(partner) != len(row_of_case):
+        raise InputError(f"{len(partner)} partners for {len(row_of_case)} cases of the earlier release")
     survived = partner[partner >= 0]
     if np.bincount(survived).max(initial=0) > 1:
         raise InputError("two cases of the earlier release have the same partner in the later one")
-    before = pair.earlier.known[pair.earlier.row_of_case]
-    after = np.where(partner >= 0, pair.later.known[pair.later.row_of_case[partner]], -1)
-    width = pair.n_known + 1  # both variants in one integer, which sorts as the pair does
-    pairs, count = np.unique(before * np.int64(width) + after + 1, return_counts=True)
-    return np.column_stack((pairs // width, pairs % width - 1, count)).astype(np.int64)
+    before = pair.earlier.known[row_of_case]
+    partner_row = pair.later.row_of_case[partner]
+    after = np.where(partner >= 0, pair.later.known[partner_row], -1)
+    # Both variants in one integer, which sorts as the pair of them does; 0 in the place of no partner.
+    width = pair.n_known + 1
+    keys, count = np.unique(before * np.int64(width) + after + 1, return_counts=True)
+    variant, partner_variant = keys // width, keys % width - 1
+    return np.column_stack((variant, partner_variant, count)).astype(np.int64)
 
 
-def least(
-    pair: ReleasePair, table: NextOccurrences, links: Ints, leaving: Ints, n: int, bk_length: int, minimum: Minimum
+def true_linker_minima(
+    pair: ReleasePair, table: NextOccurrences, links: Ints, loose: Ints, n: int, bk_length: int, minimum: Minimum
 ) -> AttackResult:
-    """One n. `leaving`: the links that can leave a matching set."""
+    """Return the minima at one n. `links`: of `real_links`; `loose`: those that can leave a matching set."""
     variants = pair.n_known
-    taken = np.zeros(variants, dtype=np.int64)
-    met = links[links[:, 1] >= 0]
-    np.add.at(taken, met[:, 1], met[:, 2])
+    taken = np.zeros(variants, dtype=np.int64)  # later records that are somebody's partner
+    with_partner = links[links[:, 1] >= 0]
+    np.add.at(taken, with_partner[:, 1], with_partner[:, 2])
     before, after = pair.earlier.per_known(variants), pair.later.per_known(variants)
+    # No other linker is asked about, so no record can become free besides (column OPEN).
     weights = np.column_stack((before, after, after - taken, np.zeros_like(taken)))
-    best, worst, _ = search(table, weights, leaving, n, bk_length, FLOOR[minimum])
+    best, worst, _ = search(table, weights, loose, n, bk_length, FLOOR[minimum])
     return attack_result(pair, table, n, best, worst)
 
 
 def true_counts(pair: ReleasePair, table: NextOccurrences, partner: Ints, bk: Sequence[Any], n: int) -> dict[str, int]:
-    """{fa, ca, ba} of one background knowledge by the real partners: 0 where no real case is behind a matching set."""
+    """Return {fa, ca, ba} of one background knowledge; 0 where no real case is behind a matching set."""
     return true_counts_of_links(pair, table, real_links(pair, partner), bk, n)
 
 
 def true_counts_of_links(
     pair: ReleasePair, table: NextOccurrences, links: Ints, bk: Sequence[Any], n: int
 ) -> dict[str, int]:
-    """The same from the links of `real_links`, which several candidates share."""
+    """Return the same from the links of `real_links`, which several candidates share."""
     code = {symbol: number for number, symbol in enumerate(pair.alphabet)}
-    match = unmatched(table, [code[symbol] for symbol in bk]) <= n
-    met = links[links[:, 1] >= 0]
-    both = int(met[match[met[:, 0]] & match[met[:, 1]], 2].sum())
-    later_size = int(pair.later.per_known(pair.n_known)[match].sum())
-    return {"fa": both, "ca": both, "ba": later_size - int(met[match[met[:, 1]], 2].sum())}
+    matches = unmatched(table, [code[symbol] for symbol in bk]) <= n
+    with_partner = links[links[:, 1] >= 0]
+    partner_matches = matches[with_partner[:, 1]]
+    both_match = partner_matches & matches[with_partner[:, 0]]
+    in_both = int(with_partner[both_match, 2].sum())
+    partners_in_ms2 = int(with_partner[partner_matches, 2].sum())
+    ms2 = int(pair.later.per_known(pair.n_known)[matches].sum())
+    return {"fa": in_both, "ca": in_both, "ba": ms2 - partners_in_ms2}
 
 
-# --- The true linker, followed through a series ---
+# --- One release and many earlier ones ---
 #
-# The true linker of one release beside many earlier ones, from one earlier release to the next by what
-# differs.
-#
-# What the real partners leave (models.attacks.true_linker) is read off totals over background knowledge
-# (models.attacks.totals). Between neighbours of a series few cases differ, so the totals of a pair are those
-# of the pair before with these cases taken out and put in again, and a pair costs what changed in its earlier
-# release. The walk is that of models.attacks.search. What it gives is equal to what each pair gives
-# alone; `tests/property/test_attacks_real_partners.py` holds both against each other.
+# Between neighbours of a series few cases differ. So the totals of a pair (models.attacks.totals) are those of the pair
+# before, with the cases that differ taken out and put in again: a pair costs what changed in its earlier release.
 
 
 GONE = -1
@@ -147,7 +181,11 @@ holds with another sensitive value."""
 
 
 class ByCase(NamedTuple):
-    """A release by number of case: int32 variant (GONE: not in it) and sensitive value."""
+    """A release by number of case.
+
+    variant : int32[cases], GONE if the release does not hold the case
+    value : int32[cases], number of the sensitive value
+    """
 
     variant: Codes
     value: Codes
@@ -155,7 +193,7 @@ class ByCase(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CaseChanges:
-    """From a release to the one before it: the cases that differ, with their variant and value in the one before."""
+    """The cases in which a release differs from the one before it, with their variant and value in the one before."""
 
     case: Ints
     variant: Codes
@@ -163,16 +201,25 @@ class CaseChanges:
 
 
 def by_case(one: Numbered, cases: int) -> ByCase | None:
-    """A release by number of case, of `cases` given so far; None where records are no cases, or one case is several."""
+    """Return a release by number of case, or None where a record is no case or a case is several records.
+
+    `cases`: numbers of cases that the numbering has given.
+    """
     if int(one.case.min(initial=0)) < 0:
         return None
-    variant, value = np.full(cases, GONE, dtype=np.int32), np.zeros(cases, dtype=np.int32)
-    variant[one.case], value[one.case] = one.variant[one.row_of_case], one.value[one.row_of_case]
-    return ByCase(variant, value) if np.count_nonzero(variant != GONE) == len(one.case) else None
+    variant = np.full(cases, GONE, dtype=np.int32)
+    value = np.zeros(cases, dtype=np.int32)
+    variant[one.case] = one.variant[one.row_of_case]
+    value[one.case] = one.value[one.row_of_case]
+    each_case_once = np.count_nonzero(variant != GONE) == len(one.case)
+    return ByCase(variant, value) if each_case_once else None
 
 
 def changes_between(later: Numbered, earlier: Numbered, cases: int) -> CaseChanges | None:
-    """What differs, cases of equal variants together, so that they are moved at once; None as in `by_case`."""
+    """Return the cases that differ, those of equal variants together, so that they are moved at once.
+
+    None as in `by_case`.
+    """
     two, one = by_case(later, cases), by_case(earlier, cases)
     if one is None or two is None:
         return None
@@ -183,7 +230,7 @@ def changes_between(later: Numbered, earlier: Numbered, cases: int) -> CaseChang
 
 @dataclass(frozen=True, slots=True)
 class FoundMinima:
-    """What a series of R earlier releases gave.
+    """The minima of R earlier releases.
 
     cases : int64[R, 3], columns SURVIVORS, WITHOUT, CHANGED
     best : int64[R, ns, MEASURES], least values (NO_VALUE: none)
@@ -198,9 +245,12 @@ class FoundMinima:
 
 @dataclass(frozen=True, slots=True)
 class RealPartners:
-    """A pair: cases of the earlier release that are in the later one (`survivors`), that are not (`gone`), and that are
-    with another sensitive value (`changed`); for fa, ca and ba the least over all n (None: none), and the background
-    knowledge that attains it."""
+    """What the real partners leave of a pair.
+
+    survivors, gone, changed : cases of the earlier release that the later one holds, does not hold, and holds with
+        another sensitive value
+    least : for fa, ca and ba the least value over all n (None: none), and a bk that attains it
+    """
 
     survivors: int
     gone: int
@@ -209,31 +259,38 @@ class RealPartners:
 
 
 def by_release(found: FoundMinima, alphabets: Sequence[Codes], symbols: Sequence[Any]) -> list[RealPartners]:
-    """What was found in words. `symbols`: those of all releases, which the alphabets name."""
-    attacks = {name: MEASURES.index(name) for name in ("fa", "ca", "ba")}
-    places = list(attacks.values())
-    at = found.best[:, :, places].argmin(axis=1)
-    rows = np.arange(len(at))[:, None]
-    best, worst = found.best[rows, at, places].tolist(), found.worst[rows, at, places].tolist()
+    """Return the minima with names in place of codes.
+
+    Parameters
+    ----------
+    found
+        Of `true_linkers`.
+    alphabets
+        Symbols of each pair, by number; neighbours may share one array.
+    symbols
+        Names of all symbols, which the alphabets number.
+    """
+    measures = {name: MEASURES.index(name) for name in ("fa", "ca", "ba")}
+    places = list(measures.values())
+    least_n = found.best[:, :, places].argmin(axis=1)
+    releases = np.arange(len(least_n))[:, None]
+    best = found.best[releases, least_n, places].tolist()
+    worst = found.worst[releases, least_n, places].tolist()
     names = {id(one): [symbols[code] for code in one.tolist()] for one in alphabets}
-    return [
-        RealPartners(
-            survivors,
-            gone,
-            changed,
-            {
-                attack: (value, [own[code] for code in codes if code >= 0]) if value < NO_VALUE else (None, None)
-                for attack, value, codes in zip(attacks, values, bks, strict=True)
-            },
-        )
-        for (survivors, gone, changed), values, bks, own in zip(
-            found.cases.tolist(), best, worst, [names[id(one)] for one in alphabets], strict=True
-        )
-    ]
+    answers = []
+    for cases, values, bks, alphabet in zip(found.cases.tolist(), best, worst, alphabets, strict=True):
+        survivors, gone, changed = cases
+        own_names = names[id(alphabet)]
+        least: dict[str, tuple[int | None, list[Any] | None]] = {}
+        for attack, value, codes in zip(measures, values, bks, strict=True):
+            bk = [own_names[code] for code in codes if code >= 0]
+            least[attack] = (value, bk) if value < NO_VALUE else (None, None)
+        answers.append(RealPartners(survivors, gone, changed, least))
+    return answers
 
 
 class JoinedChanges(NamedTuple):
-    """All steps end to end: those of release r are `start[r]` to `start[r + 1]`."""
+    """All changes end to end: those of release r are `start[r]` to `start[r + 1]`."""
 
     start: Ints
     case: Ints
@@ -249,8 +306,13 @@ class Alphabets(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """What the totals are read off: `table` of models.attacks.totals with its `columns`, over `symbols` symbols; `row`
-    of the table for each variant given (-1: in no release)."""
+    """The table that the totals are read off.
+
+    table : uint8[variants, bk], of `totals.SharedTotals`
+    columns : int64[length + 1], where the bk of each length begin
+    symbols : number of symbols
+    row : int32[variants given], row of the table of each variant of the numbering (-1: in no release)
+    """
 
     table: Any
     columns: Ints
@@ -259,7 +321,11 @@ class Lookup(NamedTuple):
 
 
 class FollowedTotals(NamedTuple):
-    """Totals by n, and by kind of weights; what links send out, by n."""
+    """Totals of the current pair, by n.
+
+    all_in, core, root : int64[ns, 4, ...], by column of weights, as `totals.Totals`
+    leaving, core_leaving : int64[ns, ...], records that the real links send out of a matching set, and of its core
+    """
 
     all_in: Ints
     core: Ints
@@ -276,49 +342,68 @@ def true_linkers(
     ns: Sequence[int],
     floor: int,
 ) -> FoundMinima:
-    """The least of each measure for each earlier release, the last one first. `steps`: from the later release to the
-    last one before it, and on backwards; `alphabets`: of each pair; `floor`: see `models.attacks.search.search`."""
-    columns, length, releases = known.columns, len(known.columns) - 1, len(steps)
+    """Return the least of each measure for each earlier release, the last one first.
+
+    Parameters
+    ----------
+    known
+        Symbols that each variant leaves unmatched.
+    later
+        The release that all are compared with.
+    steps
+        Changes from the later release to the last one before it, and on backwards.
+    alphabets
+        Symbols of each pair.
+    ns, floor
+        Events removed at most; least value that counts (see `search.search`).
+    """
+    releases, length = len(steps), len(known.columns) - 1
+    all_columns, core_columns = known.columns[-1], known.columns[-2]
     sums = FollowedTotals(
-        *(np.zeros((len(ns), 4, size), dtype=np.int64) for size in (columns[-1], columns[-2], known.symbols)),
-        *(np.zeros((len(ns), size), dtype=np.int64) for size in (columns[-1], columns[-2])),
+        all_in=np.zeros((len(ns), 4, all_columns), dtype=np.int64),
+        core=np.zeros((len(ns), 4, core_columns), dtype=np.int64),
+        root=np.zeros((len(ns), 4, known.symbols), dtype=np.int64),
+        leaving=np.zeros((len(ns), all_columns), dtype=np.int64),
+        core_leaving=np.zeros((len(ns), core_columns), dtype=np.int64),
     )
     found = FoundMinima(
-        np.zeros((releases, 3), dtype=np.int64),
-        np.full((releases, len(ns), len(MEASURES)), NO_VALUE, dtype=np.int64),
-        np.full((releases, len(ns), len(MEASURES), length), -1, dtype=np.int32),
+        cases=np.zeros((releases, 3), dtype=np.int64),
+        best=np.full((releases, len(ns), len(MEASURES)), NO_VALUE, dtype=np.int64),
+        worst=np.full((releases, len(ns), len(MEASURES), length), -1, dtype=np.int32),
     )
     joined = JoinedChanges(
-        _starts([len(one.case) for one in steps]),
-        np.concatenate([one.case for one in steps]).astype(np.int64),
-        np.concatenate([one.variant for one in steps]),
-        np.concatenate([one.value for one in steps]),
+        start=_starts([len(one.case) for one in steps]),
+        case=np.concatenate([one.case for one in steps]).astype(np.int64),
+        variant=np.concatenate([one.variant for one in steps]),
+        value=np.concatenate([one.value for one in steps]),
     )
     shown = Alphabets(_starts(list(map(len, alphabets))), np.concatenate(alphabets).astype(np.int64))
     now = ByCase(later.variant.copy(), later.value.copy())
-    _follow(
-        known, later, now, joined, shown, np.asarray(ns, dtype=np.int64), np.int64(floor), sums, found.cases,
-        found.best, found.worst,
-    )  # fmt: skip
+    n_array = np.asarray(ns, dtype=np.int64)
+    _follow(known, later, now, joined, shown, n_array, np.int64(floor), sums, found.cases, found.best, found.worst)
     return found
 
 
 def _starts(lengths: Sequence[int]) -> Ints:
+    """Return where each of some parts begins, end to end, and where the last one ends."""
     return np.concatenate(([0], np.cumsum(np.asarray(lengths, dtype=np.int64)))).astype(np.int64)
 
 
 @kernel
 def _follow(known, later, now, steps, shown, ns, floor, sums, cases, best, worst):  # type: ignore[no-untyped-def]
-    """`now`: the earlier release by case, at first the later one, which is its own true linker."""
-    counts, records = np.zeros(3, dtype=np.int64), np.zeros(len(known.table), dtype=np.int64)
+    """Search each pair. `now`: the earlier release by case, at first the later one, which is its own true linker."""
+    counts = np.zeros(3, dtype=np.int64)
+    records = np.zeros(len(known.table), dtype=np.int64)
     for v in later.variant:
         if v != GONE:
             counts[SURVIVORS] += 1
             records[known.row[v]] += 1
     for row in range(len(records)):
-        for k in range(len(ns) if records[row] > 0 else 0):
-            _weigh(known, sums, k, ns[k], C1, row, records[row])
-            _weigh(known, sums, k, ns[k], C2, row, records[row])
+        if records[row] == 0:
+            continue
+        for k in range(len(ns)):
+            _add_weight(known, sums, k, ns[k], C1, row, records[row])
+            _add_weight(known, sums, k, ns[k], C2, row, records[row])
     for r in range(len(best)):
         _move(known, later, now, steps, r, ns, sums, counts)
         cases[r] = counts
@@ -328,68 +413,72 @@ def _follow(known, later, now, steps, shown, ns, floor, sums, cases, best, worst
 
 
 @part
-def _weigh(known, sums, k, n, column, row, more):  # type: ignore[no-untyped-def]
-    """Add records of one variant to the totals of one kind at one n."""
-    add_records(
-        known.table[row],
-        known.columns,
-        n,
-        more,
-        sums.all_in[k, column],
-        sums.core[k, column],
-        sums.root[k, column],
-    )
+def _add_weight(known, sums, k, n, column, row, more):  # type: ignore[no-untyped-def]
+    """Add records of one variant to the totals of one column of weights at one n."""
+    all_in, core, root = sums.all_in[k, column], sums.core[k, column], sums.root[k, column]
+    add_records(known.table[row], known.columns, n, more, all_in, core, root)
 
 
 @part
 def _move(known, later, now, steps, r, ns, sums, counts):  # type: ignore[no-untyped-def]
-    """From the earlier release `now` to the one before it. Cases that stand together and move alike are one move."""
-    last1, last2, last3, records = -2, -2, -2, 0
+    """Go from the earlier release `now` to the one before it.
+
+    Changes are sorted, so that cases that change alike follow one another. They are one move: the totals are changed
+    once for all of them.
+    """
+    last_before, last_after, last_partner, records = -2, -2, -2, 0
     for x in range(steps.start[r], steps.start[r + 1]):
         case = steps.case[x]
         before, after, partner = now.variant[case], steps.variant[x], later.variant[case]
         _count(counts, later, case, before, now.value[case], -1)
-        now.variant[case], now.value[case] = after, steps.value[x]
+        now.variant[case] = after
+        now.value[case] = steps.value[x]
         _count(counts, later, case, after, steps.value[x], 1)
-        if before != last1 or after != last2 or partner != last3:
+        if before != last_before or after != last_after or partner != last_partner:
             if records > 0:
-                _apply(known, ns, sums, last1, last2, last3, records)
-            last1, last2, last3, records = int(before), int(after), int(partner), 0
+                _apply(known, ns, sums, last_before, last_after, last_partner, records)
+            last_before, last_after, last_partner, records = int(before), int(after), int(partner), 0
         records += 1
     if records > 0:
-        _apply(known, ns, sums, last1, last2, last3, records)
+        _apply(known, ns, sums, last_before, last_after, last_partner, records)
 
 
 @part
 def _count(counts, later, case, variant, value, more):  # type: ignore[no-untyped-def]
-    """Whether a case of the earlier release survived, and with its sensitive value."""
-    if variant != GONE:
-        if later.variant[case] == GONE:
-            counts[WITHOUT] += more
-        else:
-            counts[SURVIVORS] += more
-            if value != later.value[case]:
-                counts[CHANGED] += more
+    """Count a case of the earlier release as survivor or not, and whether its sensitive value changed."""
+    if variant == GONE:
+        return
+    if later.variant[case] == GONE:
+        counts[WITHOUT] += more
+        return
+    counts[SURVIVORS] += more
+    if value != later.value[case]:
+        counts[CHANGED] += more
 
 
 @part
 def _apply(known, ns, sums, before, after, partner, records):  # type: ignore[no-untyped-def]
-    """`records` cases with variant `before` in the earlier release and `partner` in the later one have `after` now."""
+    """Change the totals for cases that had variant `before` in the earlier release and have `after` now.
+
+    `partner`: their variant in the later release; GONE stands for no variant in all three.
+    """
     if before == after:
         return
-    two = np.int64(-1) if partner == GONE else np.int64(known.row[partner])
-    free = np.int64(after == GONE) - np.int64(before == GONE)
+    partner_row = np.int64(-1) if partner == GONE else np.int64(known.row[partner])
+    # A later record becomes free when its case leaves the earlier release, and is taken when the case comes in.
+    newly_free = np.int64(after == GONE) - np.int64(before == GONE)
     for k in range(len(ns)):
+        leaving, core_leaving = sums.leaving[k], sums.core_leaving[k]
         if before != GONE:
-            one = np.int64(known.row[before])
-            _weigh(known, sums, k, ns[k], C1, one, -records)
-            add_link(known.table, known.columns, ns[k], one, two, -records, sums.leaving[k], sums.core_leaving[k])
+            row = np.int64(known.row[before])
+            _add_weight(known, sums, k, ns[k], C1, row, -records)
+            add_link(known.table, known.columns, ns[k], row, partner_row, -records, leaving, core_leaving)
         if after != GONE:
-            one = np.int64(known.row[after])
-            _weigh(known, sums, k, ns[k], C1, one, records)
-            add_link(known.table, known.columns, ns[k], one, two, records, sums.leaving[k], sums.core_leaving[k])
-        if free != 0 and two >= 0:  # no case of the earlier release is this later record any more, or one is again
-            _weigh(known, sums, k, ns[k], NEW, two, free * records)
+            row = np.int64(known.row[after])
+            _add_weight(known, sums, k, ns[k], C1, row, records)
+            add_link(known.table, known.columns, ns[k], row, partner_row, records, leaving, core_leaving)
+        if newly_free != 0 and partner_row >= 0:
+            _add_weight(known, sums, k, ns[k], NEW, partner_row, newly_free * records)
 
 
 @part

@@ -1,4 +1,12 @@
-"""One candidate: its matching sets and crack sizes, in every method."""
+"""One candidate: its matching sets and crack sizes, in every method.
+
+A candidate is one background knowledge (bk). Rows of a release are its record classes (one sensitive value and one
+variant each), sorted by sensitive value; so the rows of a value are a slice.
+
+References
+----------
+correspondence-attacks-2021, Def. 10-12 (exact), Theorems 3-5 (group formulas), section 7 (attribute linkage).
+"""
 
 from __future__ import annotations
 
@@ -24,12 +32,38 @@ RELATION = {
     "paper": THEOREM_2,
     "reference": THEOREM_2_EMPTY_PREFIX,
 }
+"""Which relation of linkability.edges each method uses."""
+
+SOUND, PAPER, REFERENCE, SIZES = 1, 2, 3, 4
+METHODS = {"sound": SOUND, "paper": PAPER, "reference": REFERENCE, "sizes": SIZES}
+"""Group formulas by name.
+
+`sizes` is `sound` without the comparability test: F and C by the sizes of the groups alone, as section 7 adds them. It
+is sound as well, since a link never leaves its sensitive value (docs/decisions/010)."""
+
+Symbols = Sequence[int] | npt.NDArray[Any]
+"""Symbol codes of one background knowledge."""
 
 
 @dataclass(slots=True)
 class CandidateValuer:
-    """All that one method needs to value candidates at one n. `cracked`: what `worst_group` found; the worst
-    background knowledge of several attacks is often the same."""
+    """Values candidates by one method at one n.
+
+    Parameters
+    ----------
+    pair, table
+        The releases and their next occurrences.
+    method
+        A key of RELATION.
+    n
+        Events removed from a case at most.
+    linkable
+        The relation of the method.
+    base
+        The base linker of n.
+    cracked
+        Cracks that `worst_group` counted: the worst bk of several attacks is often the same.
+    """
 
     pair: ReleasePair
     table: NextOccurrences
@@ -40,21 +74,20 @@ class CandidateValuer:
     cracked: dict[tuple[int, ...], Ints] = field(default_factory=dict)
 
     def starts(self) -> tuple[Ints, Ints]:
-        """Where each value's rows begin, in both releases."""
+        """Return the row at which each sensitive value begins, in both releases: int64[values + 1]."""
         codes = np.arange(len(self.pair.values) + 1)
-        return (
-            np.searchsorted(self.pair.earlier.value, codes).astype(np.int64),
-            np.searchsorted(self.pair.later.value, codes).astype(np.int64),
-        )
+        start1 = np.searchsorted(self.pair.earlier.value, codes)
+        start2 = np.searchsorted(self.pair.later.value, codes)
+        return start1.astype(np.int64), start2.astype(np.int64)
 
 
 def relation_edges(pair: ReleasePair, cap: int, method: str) -> Edges:
-    """Linkable or comparable pairs as the method defines them."""
+    """Return the linkable or comparable pairs as a method defines them."""
     return edges(pair, cap, RELATION[method])
 
 
-def candidate_values(valuer: CandidateValuer, bk: Sequence[int] | npt.NDArray[Any]) -> dict[str, Any]:
-    """ms1, ms2, f, c, b, fa, ca, ba of one candidate (symbol codes)."""
+def candidate_values(valuer: CandidateValuer, bk: Symbols) -> dict[str, Any]:
+    """Return {ms1, ms2, f, c, b, fa, ca, ba} of one candidate, in records."""
     pair = valuer.pair
     in1, in2 = matching_rows(valuer, bk)
     ms1, ms2 = int(pair.earlier.count[in1].sum()), int(pair.later.count[in2].sum())
@@ -62,102 +95,122 @@ def candidate_values(valuer: CandidateValuer, bk: Sequence[int] | npt.NDArray[An
     return {"ms1": ms1, "ms2": ms2, "f": f, "c": c, "b": b, "fa": ms1 - f, "ca": ms2 - c, "ba": ms2 - b}
 
 
-def cracks_by_value(valuer: CandidateValuer, bk: Sequence[int] | npt.NDArray[Any]) -> Ints:
-    """int64[values, 3]: F, C and B of each sensitive value; cracks add up over values."""
-    return _cracks(valuer, *matching_rows(valuer, bk))
+def cracks_by_value(valuer: CandidateValuer, bk: Symbols) -> Ints:
+    """Return int64[values, 3]: F, C and B of each sensitive value. Cracks add up over values."""
+    in1, in2 = matching_rows(valuer, bk)
+    return _cracks(valuer, in1, in2)
 
 
-def matching_rows(valuer: CandidateValuer, bk: Sequence[int] | npt.NDArray[Any]) -> tuple[Flags, Flags]:
-    """Which rows of the earlier and of the later release are in the matching sets."""
+def matching_rows(valuer: CandidateValuer, bk: Symbols) -> tuple[Flags, Flags]:
+    """Return which rows of the earlier and of the later release are in the matching sets."""
     inside = unmatched(valuer.table, bk) <= valuer.n
     return inside[valuer.pair.earlier.known], inside[valuer.pair.later.known]
 
 
-def _cracks(valuer: CandidateValuer, in1: Flags, in2: Flags) -> Ints:
-    """int64[values, 3]: a best linker is best for every value, since links never leave one."""
-    pair = valuer.pair
-    if valuer.method != "exact":
-        table = np.zeros((len(pair.values), 3), dtype=np.int64)
-        group_cracks(
-            *valuer.starts(), pair.earlier.count, pair.later.count, valuer.linkable.forward, valuer.linkable.backward,
-            valuer.n, METHODS[valuer.method], in1, in2, np.zeros(len(in1), dtype=np.bool_), table,
-        )  # fmt: skip
-        return table
-    ms1, ms2 = (
-        records_by_value(pair.earlier, in1, len(pair.values)),
-        records_by_value(pair.later, in2, len(pair.values)),
-    )
-    base = valuer.base
-    try:
-        base.fewest_leaving(in1, in2)
-        links = base.links()
-        stay = links[in1[links[:, 0]] & in2[links[:, 1]]]
-        kept = np.bincount(pair.earlier.value[stay[:, 0]], weights=stay[:, 2], minlength=len(pair.values))
-    finally:
-        base.undo()
-    try:
-        base.most_free(in2, int(ms2.sum()))
-        free = np.bincount(pair.later.value, weights=base.linker.free * in2, minlength=len(pair.values))
-    finally:
-        base.undo()
-    return np.column_stack((ms1 - kept, ms2 - kept, ms2 - free)).astype(np.int64)
-
-
 def records_by_value(rows: RecordClasses, inside: Flags, values: int) -> Ints:
-    """int64[values]: records of each sensitive value in a matching set."""
+    """Return int64[values]: records of each sensitive value in a matching set."""
     return np.bincount(rows.value, weights=rows.count * inside, minlength=values).astype(np.int64)
 
 
 def worst_group(valuer: CandidateValuer, bk: Sequence[int], attack: str, left: int | None = None) -> dict[str, Any]:
-    """The sensitive value with the most cracked records under a candidate: {value, ms1, ms2, cracked}. `left`: the
-    records that no linker excludes, where that is known: the one value of a log without sensitive ones has the rest."""
+    """Return the sensitive value with the most cracked records under a candidate.
+
+    Parameters
+    ----------
+    valuer, bk
+        The method and the candidate.
+    attack
+        "fa", "ca" or "ba".
+    left
+        The records that no linker excludes, if known. A log without sensitive values has one value: its cracks then
+        follow from `left` without a flow.
+
+    Returns
+    -------
+    {value, ms1, ms2, cracked}
+    """
     pair = valuer.pair
     in1, in2 = matching_rows(valuer, bk)
     if left is not None and len(pair.values) == 1:
-        both = int(pair.earlier.count[in1].sum()), int(pair.later.count[in2].sum())
-        cracked_records = both[0 if attack == "fa" else 1] - left
-        return {"value": pair.values[0], "ms1": both[0], "ms2": both[1], "cracked": cracked_records}
+        ms1, ms2 = int(pair.earlier.count[in1].sum()), int(pair.later.count[in2].sum())
+        attacked = ms1 if attack == "fa" else ms2
+        return {"value": pair.values[0], "ms1": ms1, "ms2": ms2, "cracked": attacked - left}
     key = tuple(bk)
     if key not in valuer.cracked:
         valuer.cracked[key] = _cracks(valuer, in1, in2)
     cracked = valuer.cracked[key][:, ("fa", "ca", "ba").index(attack)]
-    ms1, ms2 = (
-        records_by_value(pair.earlier, in1, len(pair.values)),
-        records_by_value(pair.later, in2, len(pair.values)),
-    )
-    own = int(np.lexsort((ms1 + ms2, cracked))[-1])
-    return {"value": pair.values[own], "ms1": int(ms1[own]), "ms2": int(ms2[own]), "cracked": int(cracked[own])}
+    sizes1 = records_by_value(pair.earlier, in1, len(pair.values))
+    sizes2 = records_by_value(pair.later, in2, len(pair.values))
+    worst = int(np.lexsort((sizes1 + sizes2, cracked))[-1])
+    return {
+        "value": pair.values[worst],
+        "ms1": int(sizes1[worst]),
+        "ms2": int(sizes2[worst]),
+        "cracked": int(cracked[worst]),
+    }
 
 
-# --- Group formulas of the paper ---
+def _cracks(valuer: CandidateValuer, in1: Flags, in2: Flags) -> Ints:
+    """Return int64[values, 3]: F, C and B of each sensitive value."""
+    if valuer.method == "exact":
+        return _exact_cracks(valuer, in1, in2)
+    pair, linkable = valuer.pair, valuer.linkable
+    start1, start2 = valuer.starts()
+    cracks = np.zeros((len(pair.values), 3), dtype=np.int64)
+    in_g1 = np.zeros(len(in1), dtype=np.bool_)
+    group_cracks(
+        start1, start2, pair.earlier.count, pair.later.count, linkable.forward, linkable.backward, valuer.n,
+        METHODS[valuer.method], in1, in2, in_g1, cracks,
+    )  # fmt: skip
+    return cracks
+
+
+def _exact_cracks(valuer: CandidateValuer, in1: Flags, in2: Flags) -> Ints:
+    """Return the cracks by Def. 10-12.
+
+    A best linker is best for every sensitive value, since links never leave one: F = ms1 - M and C = ms2 - M with M the
+    records of ms1 that it keeps in ms2, and B = ms2 - (the records of ms2 that it leaves free).
+    """
+    pair, base, values = valuer.pair, valuer.base, len(valuer.pair.values)
+    ms1 = records_by_value(pair.earlier, in1, values)
+    ms2 = records_by_value(pair.later, in2, values)
+    try:
+        base.fewest_leaving(in1, in2)
+        links = base.links()
+        stays = in1[links[:, 0]] & in2[links[:, 1]]
+        staying = links[stays]
+        m = np.bincount(pair.earlier.value[staying[:, 0]], weights=staying[:, 2], minlength=values)
+    finally:
+        base.undo()
+    try:
+        base.most_free(in2, int(ms2.sum()))
+        free = np.bincount(pair.later.value, weights=base.linker.free * in2, minlength=values)
+    finally:
+        base.undo()
+    return np.column_stack((ms1 - m, ms2 - m, ms2 - free)).astype(np.int64)
+
+
+# --- Group formulas of the paper (compiled) ---
 #
-# Crack sizes of one candidate by the group formulas of the paper (compiled); the exact ones need flows
-# (best_linker).
-#
-# Groups are the maximal classes of one sensitive value; rows are sorted by value, so a group is a slice.
-
-
-SOUND, PAPER, REFERENCE, SIZES = 1, 2, 3, 4
-METHODS = {"sound": SOUND, "paper": PAPER, "reference": REFERENCE, "sizes": SIZES}
-"""`sizes` is `sound` without the comparability test: F and C by the sizes of the groups alone, as section 7 adds them.
-Sound as well, since a link never leaves its sensitive value (docs/decisions/010)."""
+# Groups are the maximal classes of one sensitive value: g1 and g2 are the rows of value s in ms1 and ms2, a slice of
+# `in1` and `in2` each. The links of row i are `forward[1][forward[0][i] : forward[0][i + 1]]`.
 
 
 @kernel
-def group_cracks(start1, start2, count1, count2, forward, backward, n, method, in1, in2, g1, linked):  # type: ignore[no-untyped-def]
-    """linked[s] = [F, C, B] of each sensitive value; they add up. `g1`: scratch for the rows of G1.
+def group_cracks(start1, start2, count1, count2, forward, backward, n, method, in1, in2, in_g1, cracks):  # type: ignore[no-untyped-def]
+    """Set cracks[s] to F, C and B of each sensitive value. `in_g1`: scratch, bool[earlier rows].
 
-    paper: Theorems 3-5 as printed, an empty group is comparable to all; sound: the same over the exact relation, with
-    `|G2 minus g2|`; reference: values of ms2 only, no comparability test, nothing when G1 is empty, nothing at all
+    paper: Theorems 3-5 as printed; an empty group is comparable to all. sound: the same over the exact relation, with
+    `|G2 minus g2|`. reference: values of ms2 alone, no comparability test, nothing when G1 is empty, nothing at all
     when a matching set is empty.
     """
+    for s in range(len(cracks)):
+        cracks[s, 0], cracks[s, 1], cracks[s, 2] = 0, 0, 0
     any1, any2 = False, False
     for i in range(len(in1)):
         any1 |= in1[i]
     for j in range(len(in2)):
         any2 |= in2[j]
-    for s in range(len(linked)):
-        linked[s, 0], linked[s, 1], linked[s, 2] = 0, 0, 0
     if method == REFERENCE and not (any1 and any2):
         return
     for s in range(len(start1) - 1):
@@ -172,108 +225,121 @@ def group_cracks(start1, start2, count1, count2, forward, backward, n, method, i
             continue
         if method == REFERENCE and size2 == 0:
             continue
-        if method >= REFERENCE or _comparable(start1[s], start1[s + 1], forward, n, in1, in2, rows1 * rows2):
-            linked[s, 0] = size1 - min(size1, size2)
-            linked[s, 1] = size2 - min(size1, size2)
+        tests_comparability = method < REFERENCE
+        if not tests_comparability or _is_comparable(start1[s], start1[s + 1], forward, n, in1, in2, rows1 * rows2):
+            matched = min(size1, size2)
+            cracks[s, 0] = size1 - matched
+            cracks[s, 1] = size2 - matched
         if size2 > 0:
-            linked[s, 2] = _backward(s, start1, start2, count1, count2, forward, backward, n, method, in2, g1, size2)
+            cracks[s, 2] = _b_crack(s, start1, start2, count1, count2, forward, backward, n, method, in2, in_g1, size2)
 
 
 @part
-def _comparable(low, high, forward, n, in1, in2, pairs):  # type: ignore[no-untyped-def]
-    """Def. 15: every record of the one group is comparable to every record of the other."""
-    found = 0
+def _is_comparable(low, high, forward, n, in1, in2, pairs):  # type: ignore[no-untyped-def]
+    """Def. 15: every record of the one group is comparable to every record of the other (`pairs` pairs of rows)."""
+    linked = 0
     for i in range(low, high):
         if in1[i]:
             for k in range(forward[0][i], forward[0][i + 1]):
-                found += in2[forward[1][k]] and (forward[2][k] & LEAST) <= n
-    return found == pairs
+                linked += in2[forward[1][k]] and (forward[2][k] & LEAST) <= n
+    return linked == pairs
 
 
 @part
-def _backward(s, start1, start2, count1, count2, forward, backward, n, method, in2, g1, size2):  # type: ignore[no-untyped-def]
-    """Theorem 5 for the group of value s in ms2."""
-    all1, all2, outside2 = 0, 0, 0
+def _b_crack(s, start1, start2, count1, count2, forward, backward, n, method, in2, in_g1, size2):  # type: ignore[no-untyped-def]
+    """Theorem 5 for the group g2 of value s.
+
+    G1: the earlier rows of s that link to a row of g2. G2: the later rows of s that link to a row of G1.
+    """
+    records_g1, records_g2, outside_g2 = 0, 0, 0
     for i in range(start1[s], start1[s + 1]):
-        g1[i] = False
+        in_g1[i] = False
         for k in range(forward[0][i], forward[0][i + 1]):
             if in2[forward[1][k]] and (forward[2][k] & LEAST) <= n:
-                g1[i] = True
-                all1 += count1[i]
+                in_g1[i] = True
+                records_g1 += count1[i]
                 break
-    if all1 == 0 and method != PAPER:
+    if records_g1 == 0 and method != PAPER:
         return 0
     for j in range(start2[s], start2[s + 1]):
         for k in range(backward[0][j], backward[0][j + 1]):
-            if g1[backward[1][k]] and (backward[2][k] & LEAST) <= n:
-                all2 += count2[j]
-                outside2 += 0 if in2[j] else count2[j]
+            if in_g1[backward[1][k]] and (backward[2][k] & LEAST) <= n:
+                records_g2 += count2[j]
+                outside_g2 += 0 if in2[j] else count2[j]
                 break
-    return max(0, all1 - (outside2 if method in (SOUND, SIZES) else all2 - size2))
+    # The printed formula takes |G2| - |g2|, which is too small where g2 is not within G2.
+    free_for_g1 = outside_g2 if method in (SOUND, SIZES) else records_g2 - size2
+    return max(0, records_g1 - free_for_g1)
 
 
 # --- Joint links ---
 #
-# The stricter reading of a link: one pair of originals is linkable *and* contains bk before the earlier
-# release.
-#
-# Not used by the paper (which asks the two questions apart). A pair (s1, s2) of ms1 x ms2 then counts for F
-# and C only if for some prefix u of s2 the shortest common supersequence of s1, u and bk has at most
-# min(|s1|, |u|) + n events. B is as before: its victim is not in the earlier release.
+# The stricter reading of a link: one pair of originals is linkable *and* contains bk before the earlier release. The
+# paper asks the two questions apart. A pair (s1, s2) of ms1 x ms2 then counts for F and C only if for some prefix u of
+# s2 the shortest common supersequence of s1, u and bk has at most min(|s1|, |u|) + n events. B is as before: its
+# victim is not in the earlier release.
 
 
 MOST_JOINT_LINKS = 20_000_000
-"""Record by record, links are 16 bytes each; beyond this the answer would need more than 300 MB."""
+"""Record by record, links are 16 bytes each; with more the answer would need more than 300 MB."""
 
 
 def joint_value(valuer: CandidateValuer, bk: Codes) -> dict[str, Any]:
-    """`candidates.value` with joint links, by a minimum weight matching of records (exact only)."""
+    """Return `candidate_values` with joint links, by a minimum weight matching of records.
+
+    Raises
+    ------
+    InputError
+        If the method is not exact, the releases carry more than the audited attribute, or the links are too many.
+    """
     pair = valuer.pair
     if valuer.method != "exact":
         raise InputError("joint links are an option of method exact")
     if pair.items != pair.known_items or len(pair.link_related[1]) != len(pair.items):
         raise InputError("joint links need releases that carry the audited attribute alone, without a taxonomy")
-    body = candidate_values(valuer, bk)
+    values = candidate_values(valuer, bk)
     if not valuer.base.exists:
-        return body
+        return values
     in1, in2 = matching_rows(valuer, bk)
-    costs = _costs(
-        pair.linked.items, pair.linked.start, pair.earlier.linked, pair.later.linked, valuer.linkable.forward,
-        valuer.n, bk, in1, in2,
-    )  # fmt: skip
-    most = int(pair.earlier.count[in1].sum()) - _least_cost(valuer, costs)
-    body.update({"f": body["ms1"] - most, "c": body["ms2"] - most, "fa": most, "ca": most})
-    return body
+    linked1, linked2 = pair.earlier.linked, pair.later.linked
+    items, starts = pair.linked.items, pair.linked.start
+    costs = _joint_costs(items, starts, linked1, linked2, valuer.linkable.forward, valuer.n, bk, in1, in2)
+    m = int(pair.earlier.count[in1].sum()) - _least_cost(valuer, costs)
+    values.update({"f": values["ms1"] - m, "c": values["ms2"] - m, "fa": m, "ca": m})
+    return values
 
 
 def _least_cost(valuer: CandidateValuer, costs: Ints) -> int:
-    """Fewest ms1 records without a counted link, over all total linkers."""
+    """Return the fewest records of ms1 without a counted link, over all total linkers."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-    pair = valuer.pair
-    count1, count2 = pair.earlier.count, pair.later.count
+    count1, count2 = valuer.pair.earlier.count, valuer.pair.later.count
     row = np.repeat(np.arange(len(count1)), np.diff(valuer.linkable.start))
-    kept = np.flatnonzero(costs >= 0)
-    sizes = count1[row[kept]] * count2[valuer.linkable.later[kept]]
-    if int(sizes.sum()) > MOST_JOINT_LINKS:
-        raise InputError(
-            f"{int(sizes.sum())} links between records are too many for joint links (at most {MOST_JOINT_LINKS})"
-        )
+    usable = np.flatnonzero(costs >= 0)
+    record_pairs = count1[row[usable]] * count2[valuer.linkable.later[usable]]
+    total = int(record_pairs.sum())
+    if total > MOST_JOINT_LINKS:
+        raise InputError(f"{total} links between records are too many for joint links (at most {MOST_JOINT_LINKS})")
+    # Each link of two rows becomes count1 * count2 links of records, numbered within it by `within`.
     first1, first2 = np.cumsum(count1) - count1, np.cumsum(count2) - count2
-    which = np.repeat(kept, sizes)
-    within = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    i, j = row[which], valuer.linkable.later[which]
-    records1, records2 = first1[i] + within // count2[j], first2[j] + within % count2[j]
+    link = np.repeat(usable, record_pairs)
+    link_begin = np.cumsum(record_pairs) - record_pairs
+    within = np.arange(len(link)) - np.repeat(link_begin, record_pairs)
+    i, j = row[link], valuer.linkable.later[link]
+    record1 = first1[i] + within // count2[j]
+    record2 = first2[j] + within % count2[j]
     # Weights 1 and 2 in place of 0 and 1: a sparse matrix takes a stored zero for no link.
-    matrix = csr_array((costs[which] + 1, (records1, records2)), shape=(int(count1.sum()), int(count2.sum())))
+    shape = (int(count1.sum()), int(count2.sum()))
+    matrix = csr_array((costs[link] + 1, (record1, record2)), shape=shape)
     rows, columns = min_weight_full_bipartite_matching(matrix)
     return int(matrix[rows, columns].sum()) - len(rows)
 
 
 @kernel
-def _costs(items, starts, linked1, linked2, forward, n, bk, in1, in2):  # type: ignore[no-untyped-def]
-    """Per link: -1 not linkable with n; 1 it leaves ms1 without counting; 0 it counts, or its record is not in ms1."""
+def _joint_costs(items, starts, linked1, linked2, forward, n, bk, in1, in2):  # type: ignore[no-untyped-def]
+    """Return for each link -1 (not linkable with n), 1 (it leaves ms1 without counting), or 0 (it counts, or its record
+    is not in ms1)."""
     start, later, least = forward
     costs = np.zeros(len(later), dtype=np.int64)
     for i in range(len(linked1)):
@@ -284,13 +350,17 @@ def _costs(items, starts, linked1, linked2, forward, n, bk, in1, in2):  # type: 
                 costs[k] = -1
             elif in1[i]:
                 s2 = items[starts[linked2[j]] : starts[linked2[j] + 1]]
-                costs[k] = 0 if in2[j] and _joint(s1, s2, bk, n) else 1
+                costs[k] = 0 if in2[j] and _is_joint(s1, s2, bk, n) else 1
     return costs
 
 
 @kernel
-def _joint(s1, s2, bk, n):  # type: ignore[no-untyped-def]
-    """Whether some prefix of s2, s1 and bk have a common supersequence that is short enough for both originals."""
+def _is_joint(s1, s2, bk, n):  # type: ignore[no-untyped-def]
+    """Whether some prefix of s2, s1 and bk have a common supersequence that is short enough for both originals.
+
+    shortest[i, j, k]: length of the shortest common supersequence of s1[:i], s2[:j] and bk[:k]. Its last symbol is the
+    last one of at least one of them, and is taken from all that end in it.
+    """
     shortest = np.zeros((len(s1) + 1, len(s2) + 1, len(bk) + 1), dtype=np.int32)
     for i in range(len(s1) + 1):
         for j in range(len(s2) + 1):
@@ -301,38 +371,48 @@ def _joint(s1, s2, bk, n):  # type: ignore[no-untyped-def]
                 for turn in range(3):
                     if (turn == 0 and i == 0) or (turn == 1 and j == 0) or (turn == 2 and k == 0):
                         continue
-                    symbol = s1[i - 1] if turn == 0 else (s2[j - 1] if turn == 1 else bk[k - 1])
+                    if turn == 0:
+                        symbol = s1[i - 1]
+                    elif turn == 1:
+                        symbol = s2[j - 1]
+                    else:
+                        symbol = bk[k - 1]
                     a = i - 1 if i > 0 and s1[i - 1] == symbol else i
                     b = j - 1 if j > 0 and s2[j - 1] == symbol else j
                     c = k - 1 if k > 0 and bk[k - 1] == symbol else k
                     least = min(least, 1 + shortest[a, b, c])
                 shortest[i, j, k] = least
-    found = False
+    is_short_enough = False
     for j in range(len(s2) + 1):
-        found |= shortest[len(s1), j, len(bk)] <= min(len(s1), j) + n
-    return found
+        is_short_enough |= shortest[len(s1), j, len(bk)] <= min(len(s1), j) + n
+    return is_short_enough
 
 
-# --- Attribute linkage after an attack ---
+# --- Attribute linkage after an attack (section 7) ---
 #
-# Attribute linkage after the correspondence attacks (section 7): l-diversity, (alpha, k)-anonymity,
-# confidence.
-#
-# Cracked records leave a matching set; what an adversary may then conclude about a victim's sensitive value
-# is bounded by the groups that stay. With `size_s` records of value s in the matching set and `crack_s` of
-# them excluded, the largest share that s can reach is `left_s / sum of left`, where `left_s = size_s -
-# crack_s`: cracks are counted per value and hold for every linker, so no linker leaves fewer of them.
+# Cracked records leave a matching set. The groups that stay bound what an adversary may then conclude about a victim's
+# sensitive value. With `size_s` records of value s in the matching set, of which `crack_s` are excluded, the largest
+# share that s can reach is `left_s / sum of left`, with `left_s = size_s - crack_s`: cracks are counted by value and
+# hold for every linker, so no linker leaves fewer records.
 
 
-Attack = Literal["f", "c", "b"]
+AttackLetter = Literal["f", "c", "b"]
 
 
 @dataclass(frozen=True, slots=True)
 class Diversity:
     """A matching set after an attack.
 
-    `k`: records left; `l`: distinct values left (a missing value is a value); `confidence`: largest share of a known
-    value (TLKC: a missing value is none that could be learned), None where nothing is left; `value`: which one.
+    Parameters
+    ----------
+    k
+        Records left.
+    l
+        Distinct sensitive values left; a missing value is one of them.
+    confidence
+        Largest share of a known value (TLKC: a missing value is none that could be learned); None if nothing is left.
+    value
+        The value that has it.
     """
 
     k: int
@@ -341,14 +421,21 @@ class Diversity:
     value: Any
 
     def alpha_k(self, alpha: float, k: int) -> bool:
-        """(alpha, k)-anonymity of this matching set: at least k records, no value with a share above alpha."""
+        """Return whether the matching set is (alpha, k)-anonymous: k records, no value with a share above alpha."""
         return self.k >= k and (self.confidence is None or self.confidence <= alpha)
 
 
-def diversity_after(valuer: CandidateValuer, bk: Sequence[Any], attack: Attack | None) -> Diversity:
-    """The matching set that `attack` aims at (earlier release for F, later for C and B), without what it excludes.
+def diversity_after(valuer: CandidateValuer, bk: Sequence[Any], attack: AttackLetter | None) -> Diversity:
+    """Return the diversity of the matching set that an attack aims at, without the records that it excludes.
 
-    `attack` None: the later matching set before any attack. `bk`: symbols. The linker must exist.
+    Parameters
+    ----------
+    valuer
+        The method at one n, for which a linker must exist.
+    bk
+        Symbols (names, not codes).
+    attack
+        "f" aims at the earlier release, "c" and "b" at the later one. None: the later one before any attack.
     """
     pair, code = valuer.pair, encode(valuer.pair, bk)
     in1, in2 = matching_rows(valuer, code)
@@ -356,13 +443,14 @@ def diversity_after(valuer: CandidateValuer, bk: Sequence[Any], attack: Attack |
     left = records_by_value(rows, inside, len(pair.values))
     if attack is not None:
         left = left - cracks_by_value(valuer, code)[:, "fcb".index(attack)]
-    return _of(left.tolist(), pair.values)
-
-
-def _of(left: list[int], values: Sequence[Any]) -> Diversity:
-    total = sum(left)
-    known = [(count, place) for place, count in enumerate(left) if values[place] is not None and count > 0]
+    total = int(left.sum())
+    known = [
+        (count, place) for place, count in enumerate(left.tolist()) if pair.values[place] is not None and count > 0
+    ]
     count, place = max(known, default=(0, -1))
     return Diversity(
-        total, sum(count > 0 for count in left), count / total if total else None, values[place] if known else None
+        k=total,
+        l=int(np.count_nonzero(left > 0)),
+        confidence=count / total if total else None,
+        value=pair.values[place] if known else None,
     )

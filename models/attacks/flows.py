@@ -1,7 +1,20 @@
-"""Linkers as flows: the first one for each n, along paths on which records make room for one another (compiled).
+"""One linker as arrays, and the paths on which its records make room for one another (compiled).
 
-`linker`: the arrays of models.attacks.flows; `forward` and `backward`: those of `linkability.Edges`; `scratch`: those
-of `Scratch`.
+A linker sends every record of the earlier release to a record of its own in the later one (Def. 9). On record classes
+with counts it is a list of pairs (earlier row, later row, records). Each pair is in two linked lists, that of its
+earlier row and that of its later row, so that a step along a residual path costs the degree of the rows it touches:
+
+    head1[i] -> p -> pairs[p, NEXT1] -> ... -> -1     the pairs of earlier row i
+    head2[j] -> p -> pairs[p, NEXT2] -> ... -> -1     the pairs of later row j
+
+An alternating path leads from an earlier row with a record to place, over links to later rows and back over pairs of
+the linker, to a later row with a free record. Along it every record moves to the next later row:
+
+    i0 --link--> j0 ==pair== i1 --link--> j1 ==pair== i2 --link--> j2 (free)
+    becomes   i0 == j0,  i1 == j1,  i2 == j2
+
+Arguments of the kernels: `linker`, the arrays of `Linker`; `forward` and `backward`, the links of `linkability.Edges`
+by earlier and by later rows; `scratch`, the arrays of `Scratch`; `in1`, `in2`, which rows are in the matching sets.
 """
 
 from __future__ import annotations
@@ -15,19 +28,7 @@ from models.attacks.linkability import LEAST, SUBSEQUENCE
 from models.compiled import kernel, part
 from models.eventlog import Ints
 
-# --- One linker as arrays ---
-#
-# One linker as arrays: who sends how many records to whom, and how that is changed and taken back (compiled).
-#
-# A linker sends every record of the earlier release to a record of its own in the later one (Def. 9). On
-# classes with counts it is a list of (earlier row, later row, records), threaded here through two linked
-# lists, so that a step along a residual path costs the degree of the rows it touches:
-#
-#     (head1, head2, pairs, free, log, used)
-#
-# `pairs[p]`: next pair of the same earlier row, next of the same later row, earlier row, later row, records
-# (0: unused). `free[j]`: records of later row j that no one links to. `used`: the first unused pair, and how
-# many changes `log` holds since the last `undo`, so that a question about one candidate leaves no trace.
+# --- One linker ---
 
 
 NEXT1, NEXT2, ROW1, ROW2, RECORDS = 0, 1, 2, 3, 4
@@ -37,11 +38,18 @@ SPARE, LOGGED = 0, 1
 """Entries of `used`."""
 
 MOST_CHANGES = 1 << 21
-"""Changes that one candidate may make; the system gives memory for touched pages only."""
+"""Changes that one candidate may make. The system gives memory for touched pages only."""
 
 
 class Linker(NamedTuple):
-    """The arrays of one linker, in the order that the kernels take."""
+    """The arrays of one linker, in the order that the kernels take.
+
+    head1, head2 : int64[earlier rows], int64[later rows], first pair of each row, -1 if it has none
+    pairs : int64[slots, 5], columns NEXT1 to RECORDS; unused slots are a list of their own, along NEXT1
+    free : int64[later rows], records that no earlier record is sent to
+    log : int32[MOST_CHANGES, 3], changes since the last `undo`: earlier row, later row, records
+    used : int64[2], first unused slot (SPARE) and number of logged changes (LOGGED)
+    """
 
     head1: Ints
     head2: Ints
@@ -52,9 +60,16 @@ class Linker(NamedTuple):
 
 
 def empty_linker(counts1: Ints, counts2: Ints, records: int = 0) -> Linker:
-    """No record linked. A pair holds at least one record, so there are never more pairs than records. `records`: so
-    many can be earlier ones later on, where these are more."""
-    slots = max(int(counts1.sum()), records) + 1
+    """Return a linker without links.
+
+    Parameters
+    ----------
+    counts1, counts2
+        Records of each earlier and of each later row.
+    records
+        Earlier records that the linker may hold later on, if these are more.
+    """
+    slots = max(int(counts1.sum()), records) + 1  # a pair holds at least one record
     pairs = np.zeros((slots, 5), dtype=np.int64)
     pairs[:, NEXT1] = np.arange(1, slots + 1)
     return Linker(
@@ -68,15 +83,17 @@ def empty_linker(counts1: Ints, counts2: Ints, records: int = 0) -> Linker:
 
 
 def copy_linker(one: Linker) -> Linker:
-    """The same linker to go on with. Both write the same log, so what one of them changed is to be undone, or forgotten
-    (`used`), before the other is asked."""
+    """Return a copy of a linker.
+
+    Both write the same log. Undo or forget (`used`) the changes of one before the other is asked.
+    """
     head1, head2, pairs, free, log, used = one
     return Linker(head1.copy(), head2.copy(), pairs.copy(), free.copy(), log, used.copy())
 
 
 @part
 def shift(linker, i, j, change):  # type: ignore[no-untyped-def]
-    """Add `change` to the records that row i sends to row j, and write it down."""
+    """Add `change` to the records that row i sends to row j, and log it."""
     head1, head2, pairs, free, log, used = linker
     at = used[LOGGED]
     if at == len(log):
@@ -84,12 +101,12 @@ def shift(linker, i, j, change):  # type: ignore[no-untyped-def]
     log[at, 0], log[at, 1], log[at, 2] = i, j, change
     used[LOGGED] = at + 1
     free[j] -= change
-    p = head1[i]
-    before = -1
+
+    before1, p = -1, head1[i]
     while p >= 0 and pairs[p, ROW2] != j:
-        before = p
+        before1 = p
         p = pairs[p, NEXT1]
-    if p < 0:
+    if p < 0:  # a new pair, first in both lists
         p = used[SPARE]
         used[SPARE] = pairs[p, NEXT1]
         pairs[p, ROW1], pairs[p, ROW2], pairs[p, RECORDS] = i, j, change
@@ -100,26 +117,27 @@ def shift(linker, i, j, change):  # type: ignore[no-untyped-def]
     pairs[p, RECORDS] += change
     if pairs[p, RECORDS] != 0:
         return
-    if before < 0:
+
+    # The pair is empty: take it out of both lists, and give its slot back.
+    if before1 < 0:
         head1[i] = pairs[p, NEXT1]
     else:
-        pairs[before, NEXT1] = pairs[p, NEXT1]
-    q = head2[j]
-    before = -1
+        pairs[before1, NEXT1] = pairs[p, NEXT1]
+    before2, q = -1, head2[j]
     while q != p:
-        before = q
+        before2 = q
         q = pairs[q, NEXT2]
-    if before < 0:
+    if before2 < 0:
         head2[j] = pairs[p, NEXT2]
     else:
-        pairs[before, NEXT2] = pairs[p, NEXT2]
+        pairs[before2, NEXT2] = pairs[p, NEXT2]
     pairs[p, NEXT1] = used[SPARE]
     used[SPARE] = p
 
 
 @kernel
 def undo(linker):  # type: ignore[no-untyped-def]
-    """Back to where the log began."""
+    """Take back all logged changes, the last one first."""
     log, used = linker[4], linker[5]
     for at in range(used[LOGGED] - 1, -1, -1):
         used[LOGGED] = at
@@ -129,7 +147,7 @@ def undo(linker):  # type: ignore[no-untyped-def]
 
 @part
 def records_sent(linker, i, j):  # type: ignore[no-untyped-def]
-    """Records that row i sends to row j."""
+    """Return the records that row i sends to row j."""
     pairs = linker[2]
     p = linker[0][i]
     while p >= 0:
@@ -148,8 +166,14 @@ the later one; those that do not leave the matching sets."""
 
 
 class Scratch(NamedTuple):
-    """Where a search for paths came from at each row, its queue, what each earlier row has still to place, how far
-    each row is from those, and the first link of each earlier row that was not yet tried."""
+    """The arrays of a search for paths, int64.
+
+    came1, came2 : by earlier and by later row, the row that the path came from
+    queue : rows to visit
+    excess : by earlier row, records that have still to be placed
+    level1, level2 : steps from those records to each row, -1 if no path leads there
+    next1 : by earlier row, the first link that has not been tried in this phase
+    """
 
     came1: Ints
     came2: Ints
@@ -161,7 +185,7 @@ class Scratch(NamedTuple):
 
 
 def scratch_for(rows1: int, rows2: int) -> Scratch:
-    """Room for the searches between so many earlier and later rows."""
+    """Return the arrays for searches between `rows1` earlier and `rows2` later rows."""
     sizes = (rows1, rows2, max(rows1, rows2) + 1, rows1, rows1, rows2, rows1)
     return Scratch(*(np.zeros(size, dtype=np.int64) for size in sizes))
 
@@ -170,7 +194,7 @@ def scratch_for(rows1: int, rows2: int) -> Scratch:
 def _open(link, n, mode, in1, in2, i, j):  # type: ignore[no-untyped-def]
     """Whether row i may send a record to row j, by the least n (and SUBSEQUENCE) of their link.
 
-    mode 0: any linkable pair; 1: subsequence pairs only; 2: no pair that leaves the matching sets (`in1`, `in2`).
+    `mode`: ANY_PAIR, SUBSEQUENCE_PAIRS or STAYING_PAIRS, the last one by the matching sets `in1` and `in2`.
     """
     if (link & LEAST) > n:
         return False
@@ -181,8 +205,10 @@ def _open(link, n, mode, in1, in2, i, j):  # type: ignore[no-untyped-def]
 
 @kernel
 def levels(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-untyped-def]
-    """Breadth first from the earlier rows with something in `scratch.excess`, up to the nearest free later records;
-    returns whether there are any. `level1`, `level2` of `scratch`: steps to each row, -1 where none lead there."""
+    """Set `level1` and `level2` of `scratch`: the steps from earlier rows with something in `scratch.excess`.
+
+    Breadth first, up to the nearest later rows with a free record. Returns whether there are any.
+    """
     start, later, least = forward
     queue, excess, level1, level2 = scratch[2], scratch[3], scratch[4], scratch[5]
     head2, pairs, free = linker[1], linker[2], linker[3]
@@ -220,8 +246,10 @@ def levels(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-unty
 
 @part
 def _place(linker, forward, n, mode, in1, in2, source, units, scratch):  # type: ignore[no-untyped-def]
-    """One augmenting path from row `source` along rising levels to a free later record; returns how many records it
-    carries (0: none). Rows that lead nowhere lose their level, and `next1` of `scratch` forgets links tried in vain.
+    """Walk one augmenting path from row `source` along rising levels to a free later record.
+
+    Returns how many records it carries, 0 if there is none. A row that leads nowhere loses its level, and `next1` of
+    `scratch` skips links tried in vain, so that a phase tries each link once.
     """
     start, later, least = forward
     came1, came2, level1, level2, next1 = scratch[0], scratch[1], scratch[4], scratch[5], scratch[6]
@@ -279,8 +307,11 @@ def carry(linker, came1, came2, end, units):  # type: ignore[no-untyped-def]
 
 @kernel
 def place_all(linker, forward, n, mode, in1, in2, scratch):  # type: ignore[no-untyped-def]
-    """Place what `scratch.excess` holds (records per earlier row) along shortest paths, phase by phase (Dinitz);
-    returns how many found no place. What was changed can be taken back after mode 2 only: the others build a linker."""
+    """Place the records of `scratch.excess` along shortest paths, phase by phase (Dinitz).
+
+    Returns how many found no place; `scratch.excess` keeps them. Only after STAYING_PAIRS can the changes be undone:
+    the other modes build a linker, which nobody takes back.
+    """
     start = forward[0]
     excess, next1 = scratch[3], scratch[6]
     left = 0
@@ -364,23 +395,31 @@ def loose_links(linker, forward, loose):  # type: ignore[no-untyped-def]
 def extend_linker(linker: Linker, forward: Any, linked1: Any, linked2: Any, n: int, scratch: Scratch) -> int:
     """Extend a linker to one with n: equal variants first, then subsequence pairs, then any linkable pair.
 
-    Returns how many records find no partner; 0 means that a linker exists. `scratch.excess` keeps them.
+    Records that stay within subsequence pairs never leave a matching set, so a search needs few flows.
+
+    Returns
+    -------
+    Records that find no partner; 0 means that a linker exists. `scratch.excess` keeps them by row.
     """
     link_equal(linker, forward, linked1, linked2, scratch.excess)
-    none = np.zeros(1, dtype=np.bool_)
-    for mode in (1, 0):
-        left = place_all(linker, forward, n, mode, none, none, scratch)
+    everywhere = np.zeros(1, dtype=np.bool_)  # no matching sets: any record may go anywhere
+    for mode in (SUBSEQUENCE_PAIRS, ANY_PAIR):
+        left = place_all(linker, forward, n, mode, everywhere, everywhere, scratch)
     return int(left)
 
 
 def hall_witness(
     linker: Linker, forward: Any, n: int, excess: Ints
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """A Hall witness: earlier rows that, together, link to fewer later records than they hold, and those later rows."""
+    """Return earlier rows that together link to fewer later records than they hold, and those later rows.
+
+    These are the rows that alternating paths reach from the first row with a record in `excess`: none of them leads to
+    a free record, since the linker places as many records as possible (Hall's theorem).
+    """
     scratch = scratch_for(len(excess), len(linker.free))
     scratch.excess[np.flatnonzero(excess)[0]] = 1
     none = np.zeros(1, dtype=np.bool_)
-    levels(linker, forward, n, 0, none, none, scratch)
+    levels(linker, forward, n, ANY_PAIR, none, none, scratch)
     return scratch.level1 >= 0, scratch.level2 >= 0
 
 
@@ -426,20 +465,20 @@ def reachable(linker, backward, n, rows, scratch):  # type: ignore[no-untyped-de
 
 # --- The best linker for one candidate ---
 #
-# The best linker for one candidate: the most records that stay in, or stay free in, its matching sets
-# (compiled).
+# The two numbers behind the exact crack sizes (Def. 10-12):
 #
-# These are the two numbers behind the exact crack sizes (Def. 10-12): F = |ms1| - M, C = |ms2| - M, B = |ms2|
-# - (most free records of ms2). Both start from a given linker and leave it changed: call `links.undo`
-# afterwards.
+#     M          most records of ms1 that a linker sends into ms2: F = |ms1| - M, C = |ms2| - M
+#     most free  most records of ms2 that a linker leaves free:    B = |ms2| - most free
+#
+# Both searches start from a base linker and leave it changed: call `undo` afterwards.
 
 
 @kernel
 def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[no-untyped-def]
     """Exact BA: the most records of ms2 that one linker leaves free, = |ms2| - |L1| + nu(L1, L2 minus ms2).
 
-    `rows`: first and last + 1 row to look at, of the earlier and of the later release; links never leave a sensitive
-    value, so one value or all of them are such ranges. Stops once `enough` is reached.
+    `rows`: first and last + 1 row to look at, of the earlier and of the later release. Links never leave a sensitive
+    value, so the rows of one value or of all values are such ranges. Stops once `enough` is reached.
     """
     free = linker[3]
     total, every = 0, 0
@@ -458,11 +497,12 @@ def most_free(linker, backward, n, in2, rows, enough, scratch):  # type: ignore[
 
 @part
 def _move_free(linker, backward, n, inside, rows, wanted, scratch):  # type: ignore[no-untyped-def]
-    """Give places outside ms2 to records that hold one inside, directly or through others that move up, along the paths
-    of one search; returns how many, 0 where there is none. Stops once `wanted` have moved.
+    """Give places outside ms2 to records that hold one inside, along the paths of one search.
 
-    The search is that of `flows.reachable`, from places outside ms2 and not beyond rows inside it. What moves along one
-    path may have taken what another needs: that one then carries nothing, and is looked for by the next search.
+    A record moves directly, or through others that move up. Returns how many moved, 0 if no path exists; stops once
+    `wanted` have. The search is that of `reachable`, from free places outside ms2, and goes not beyond rows inside it.
+    What moves along one path may have taken what another path needs: that one then carries nothing, and the next search
+    looks for it again.
     """
     start, earlier, least = backward
     came1, came2, queue, ends = scratch[0], scratch[1], scratch[2], scratch[5]
@@ -505,7 +545,7 @@ def _move_free(linker, backward, n, inside, rows, wanted, scratch):  # type: ign
 
 @part
 def _move_up(linker, came1, came2, end):  # type: ignore[no-untyped-def]
-    """Move as many records as fit along the path to a later row inside ms2; 0 where another path has taken its."""
+    """Move as many records as fit along the path to a later row inside ms2; returns 0 if another path took its own."""
     moved = UNREACHED
     j = end
     while came2[j] < len(came1):
@@ -527,9 +567,10 @@ def _move_up(linker, came1, came2, end):  # type: ignore[no-untyped-def]
 def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignore[no-untyped-def]
     """|ms1| - M: the fewest records of ms1 that one total linker sends out of ms2.
 
-    `loose`: int64[P, 3], pairs of the linker (earlier row, later row, records) that are no subsequence pairs; the
-    others never leave ms. The pairs that leave are taken out and placed again at no cost where possible; shortest
-    paths are needed only when some fit and some do not.
+    `loose`: int64[P, 3], pairs of the linker (earlier row, later row, records) that are no subsequence pairs; the other
+    pairs never leave a matching set. The pairs that leave are taken out and placed again without leaving, as far as
+    possible. If all of them fit, or none, the number is known. Shortest paths are needed only if some fit and some do
+    not, since one that stays may then force another one to leave.
     """
     excess = scratch[3]
     for i in range(len(excess)):
@@ -549,7 +590,11 @@ def fewest_leaving(linker, forward, n, in1, in2, loose, scratch):  # type: ignor
 
 @part
 def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-untyped-def]
-    """Successive shortest paths: place the rest with the fewest pairs that leave the matching sets."""
+    """Place the `left` records with the fewest pairs that leave the matching sets; returns that number.
+
+    Successive shortest paths (Bellman-Ford with a queue of earlier rows). A link from inside ms1 to outside ms2 costs
+    1, every other link 0; the way back over a pair of the linker costs the negative. far1 and far2 are the distances.
+    """
     start, later, least = forward
     came1, came2, queue, excess = scratch[0], scratch[1], scratch[2], scratch[3]
     head2, pairs, free = linker[1], linker[2], linker[3]
@@ -603,7 +648,10 @@ def _cheapest(linker, forward, n, in1, in2, left, scratch):  # type: ignore[no-u
 
 @part
 def _along(linker, came1, came2, end, excess):  # type: ignore[no-untyped-def]
-    """Place as many records as fit along the path to a free later row; 0 where another path has taken what it needs."""
+    """Place as many records as fit along the path to the free later row `end`.
+
+    Returns 0 if another path has taken what it needs.
+    """
     size = len(came1)
     units, i = linker[3][end], came2[end]
     while came1[i] >= size:

@@ -318,14 +318,14 @@ def _descend(tables, room, depth, a, n):  # type: ignore[no-untyped-def]
     """Positions after symbol a; variants with more than n symbols unmatched drop out."""
     first, after, sizes = tables.first, tables.after, room.sizes
     position, active = room.positions[depth], room.active[depth]
-    reached, lacking, kept = room.positions[depth + 1], room.missing[depth + 1], room.active[depth + 1]
+    reached, next_missing, kept = room.positions[depth + 1], room.missing[depth + 1], room.active[depth + 1]
     for v in range(len(first)):
-        lacking[v] = n + 1
+        next_missing[v] = n + 1
     filled = 0
     for x in range(sizes[depth]):
         v = active[x]
         least = advance(first[v], after, position[v], a, n, reached[v])
-        lacking[v] = least
+        next_missing[v] = least
         if least <= n:
             kept[filled] = v
             filled += 1

@@ -371,7 +371,7 @@ def give_back(linker, before, now, excess):  # type: ignore[no-untyped-def]
 @kernel
 def loose_links(linker, forward, loose):  # type: ignore[no-untyped-def]
     """Fill `loose` (int64[P, 3]: earlier row, later row, records) with the links that are no subsequence pairs; returns
-    how many there are. Links of a row stand by later rows."""
+    how many there are. Links of a row are sorted by later rows."""
     start, later, least = forward
     head1, pairs = linker[0], linker[2]
     filled = 0

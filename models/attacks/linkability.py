@@ -1,6 +1,6 @@
 """Which records of an earlier release can be which of a later one (Def. 7 and 9), for every n at once.
 
-Closed form (semantics/attacks.md): s1 and s2, with equal sensitive values, are linkable with n iff some prefix u of
+Closed form: s1 and s2, with equal sensitive values, are linkable with n iff some prefix u of
 s2 (also the empty one) has LCS(s1, u) >= max(|u|, |s1|) - n. So the least such n is
 `min over u of max(|u|, |s1|) - LCS(s1, u)`: one LCS table gives it for every prefix, hence for all n.
 The relation is not symmetric and not transitive.
@@ -37,7 +37,14 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def least_n(s1: Sequence[Any], s2: Sequence[Any]) -> int:
-    """Least n with which s1 of the earlier and s2 of the later release are linkable (plain dynamic programme)."""
+    """Return the least n with which s1 of the earlier and s2 of the later release are linkable.
+
+    A plain dynamic programme, for single pairs; `edges` lists all pairs of two releases.
+
+    References
+    ----------
+    correspondence-attacks-2021, Def. 7 and 9, in the closed form above.
+    """
     lcs = [0] * (len(s1) + 1)
     best = len(s1)
     for length, symbol in enumerate(s2, start=1):
@@ -51,10 +58,16 @@ def least_n(s1: Sequence[Any], s2: Sequence[Any]) -> int:
 
 @dataclass(frozen=True)
 class Edges:
-    """Linkable pairs of record classes, by rows of the earlier release and by `rows` later ones.
+    """All linkable pairs of record classes with least n <= `cap`.
 
-    `start`, `later`, `least`: row i links to `later[start[i]:start[i + 1]]`, each with its least n (and SUBSEQUENCE).
-    Holds all pairs with least n <= `cap`.
+    Parameters
+    ----------
+    start, later, least
+        Earlier row i links to the rows `later[start[i]:start[i + 1]]`, each with its least n (and bit SUBSEQUENCE).
+    rows
+        Number of later rows.
+    cap
+        Largest n.
     """
 
     start: Ints
@@ -83,10 +96,23 @@ CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_PREFIX = 0, 1, 2
 
 
 def edges(pair: ReleasePair, cap: int, relation: int = CLOSED_FORM) -> Edges:
-    """All linkable pairs with least n <= cap (<= 127): bit-parallel LCS over the tree of later traces, cut at cap.
-    InputError where they would not fit.
+    """Return all linkable pairs with least n <= cap, by bit-parallel LCS over the tree of later traces.
 
-    Time: for each earlier row the prefixes of later traces within cap, and the links; memory: 10 bytes a linkable pair.
+    Time: for each earlier row the prefixes of later traces within cap, and the links. Memory: 10 bytes a linkable pair.
+
+    Parameters
+    ----------
+    pair
+        The two releases.
+    cap
+        Largest n, at most 127.
+    relation
+        CLOSED_FORM, or Theorem 2 as printed or as the authors' program reads it.
+
+    Raises
+    ------
+    InputError
+        If there are more than MOST_LINKS.
     """
     linked1, linked2 = pair.earlier.linked, pair.later.linked
     lengths = np.diff(pair.linked.start)
@@ -141,7 +167,7 @@ def _edges(tables, room, indptr, cap, relation, most):  # type: ignore[no-untype
     """CSR of linkable pairs; its last start is most + 1 where there are more than `most`. `masks[c, w]`: bits of the
     positions of s1 whose item is related to c.
 
-    Later rows of one value stand in lexicographic order, so each reads on where it parts from the one before; and
+    Later rows of one value are in lexicographic order, so each reads on where it parts from the one before; and
     where reading stopped because cap was passed, all rows that begin like this get the same answer.
     """
     items, starts, linked1, linked2 = tables.items, tables.starts, tables.linked1, tables.linked2
@@ -278,7 +304,10 @@ def _least(items, low2, high2, m, room, begin, cap, relation):  # type: ignore[n
 
 
 def may_leave(known: Sequences, links: Ints) -> npt.NDArray[np.bool_]:
-    """Which links (earlier variant, later variant or -1, ...) can leave a matching set: all but subsequence pairs."""
+    """Return which links can leave a matching set: all but subsequence pairs.
+
+    `links`: int64[P, 2 or more], earlier variant, later variant or -1.
+    """
     result = np.empty(len(links), dtype=np.bool_)
     _may_leave(known.items, known.start, links, result)
     return result
@@ -338,8 +367,15 @@ def _none() -> Ints:
 
 @dataclass
 class KeptLinks:
-    """Links up to one n. `earlier`, `later`: keys of the classes that were compared; `one`, `two`: int32, the places of
-    two linkable classes among them, with their `least` n."""
+    """Links up to one n.
+
+    Parameters
+    ----------
+    earlier, later
+        int64, keys of the classes that were compared.
+    one, two, least
+        int32, int32, uint8: the places of two linkable classes among them, and their least n.
+    """
 
     earlier: Ints = field(default_factory=_none)
     later: Ints = field(default_factory=_none)
@@ -348,9 +384,20 @@ class KeptLinks:
     least: Bytes = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
 
     def move_on(self, earlier: Ints, later: Ints, listed: Lister) -> Listed:
-        """Links between the classes `earlier` and `later` (distinct keys, in the order of their rows), of which those
-        are `listed` that are not known; what is linked by classes that are gone is forgotten. InputError where they
-        are too many."""
+        """Return the links between the classes of the next candidate, and keep them.
+
+        Parameters
+        ----------
+        earlier, later
+            int64, distinct keys of the classes, in the order of their rows. Links of other classes are forgotten.
+        listed
+            Lists the links between classes that were not compared before.
+
+        Raises
+        ------
+        InputError
+            If they are too many. Then nothing changes.
+        """
         place1, place2 = _places(self.earlier, earlier), _places(self.later, later)
         row1, row2 = place1[self.one], place2[self.two]
         stay = (row1 >= 0) & (row2 >= 0)
@@ -369,7 +416,7 @@ class KeptLinks:
         one, two, least = (np.concatenate(parts) for parts in zip(kept, *fresh, strict=True))
         if len(one) > MOST_LINKS:
             raise InputError(f"over {MOST_LINKS} pairs of records can be linked, more than fit")
-        if len(fresh) > 1 or len(kept[0]):  # what was listed at once stands in order
+        if len(fresh) > 1 or len(kept[0]):  # what was listed at once is in order
             order = np.argsort(one.astype(np.int64) * len(later) + two, kind="stable")  # sorted runs: they are merged
             one, two, least = one[order], two[order], least[order]
         self.earlier, self.later, self.one, self.two, self.least = earlier, later, one, two, least

@@ -41,11 +41,17 @@ FEW = 5
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """A Hall witness: `earlier` records of one sensitive value that can only be `later` < `earlier` later records.
+    """A Hall witness: records of one sensitive value that link to fewer later records than they are.
 
-    `least_n`: the smallest n with which the records of this value can all be linked; None where it was not asked for,
-    and where no n up to 127 is enough, above all where the later release has fewer records of the value (it changed, or
-    cases were dropped).
+    Parameters
+    ----------
+    value
+        The sensitive value.
+    earlier, later
+        `earlier` records of the earlier release can only be `later` < `earlier` records of the later one.
+    least_n
+        The smallest n with which the records of this value can all be linked. None if it was not asked for, or if no n
+        up to 127 is enough: above all where the later release has fewer records of the value.
     """
 
     value: Any
@@ -56,10 +62,20 @@ class Obstacle:
 
 @dataclass(frozen=True)
 class BaseLinker:
-    """One linker for one n (as a flow over record classes), from which every candidate starts.
+    """One linker for one n, as a flow over record classes, from which every candidate starts.
 
-    `linker`: see models.attacks.flows; it moves on when the next n is asked for. `left`: records of the earlier
-    release without partner (0: a linker exists), `excess`: by row.
+    Parameters
+    ----------
+    n
+        Events removed at most.
+    linkable
+        Linkable pairs of record classes.
+    linker, scratch
+        The arrays of models.attacks.flows. They move on when the next n is asked for.
+    left
+        Records of the earlier release without a partner; 0 if a linker exists.
+    excess
+        int64[earlier rows], these by row.
     """
 
     n: int
@@ -71,18 +87,21 @@ class BaseLinker:
 
     @property
     def exists(self) -> bool:
+        """Whether a linker exists for this n."""
         return self.left == 0
 
     def links(self) -> Ints:
-        """int64[P, 3]: earlier row, later row, records; the current pairs."""
+        """Return the current pairs: int64[P, 3], earlier row, later row, records."""
         pairs = self.linker.pairs
-        return pairs[np.flatnonzero(pairs[:, RECORDS] > 0)][:, [ROW1, ROW2, RECORDS]]
+        used = np.flatnonzero(pairs[:, RECORDS] > 0)
+        return pairs[used][:, [ROW1, ROW2, RECORDS]]
 
     @cached_property
     def loose(self) -> Ints:
         """The links that are no subsequence pairs: only these can leave a matching set."""
-        loose = np.empty((len(self.linker.pairs), 3), dtype=np.int64)
-        return loose[: flows.loose_links(self.linker, self.linkable.forward, loose)].copy()
+        room = np.empty((len(self.linker.pairs), 3), dtype=np.int64)
+        filled = flows.loose_links(self.linker, self.linkable.forward, room)
+        return room[:filled].copy()
 
     @cached_property
     def reachable(self) -> Flags:
@@ -96,18 +115,18 @@ class BaseLinker:
         return np.asarray([0, len(self.linker.head1), 0, len(self.linker.free)], dtype=np.int64)
 
     def most_free(self, in2: Flags, enough: int) -> int:
-        """Exact BA of a candidate, or `enough` if it is not less; changes the linker until `undo`."""
+        """Return the exact BA of a candidate, or `enough` if it is not less. Changes the linker until `undo`."""
         return int(most_free(self.linker, self.linkable.backward, self.n, in2, self._rows, enough, self.scratch))
 
     def fewest_leaving(self, in1: Flags, in2: Flags) -> int:
-        """|ms1| - M of a candidate; changes the linker until `undo`."""
+        """Return |ms1| - M of a candidate. Changes the linker until `undo`."""
         loose = self.loose
         if not (in1[loose[:, 0]] & ~in2[loose[:, 1]]).any():
             return 0
         return int(fewest_leaving(self.linker, self.linkable.forward, self.n, in1, in2, loose, self.scratch))
 
     def undo(self) -> None:
-        """Back to the base linker."""
+        """Go back to the base linker."""
         if self.linker.used[LOGGED]:
             undo(self.linker)
 
@@ -235,32 +254,41 @@ def _selected(links: Listed, chosen: Flags) -> Listed:
     return chosen_before[start], later[chosen], least[chosen]
 
 
-def obstacles(pair: ReleasePair, base: BaseLinker, found: dict[int, int | None] | None, most: int) -> list[Obstacle]:
-    """For each sensitive value whose records cannot all be linked with this n: a witness and its least n. `found`:
-    the least n of each value that had none with a smaller n either; memoised: expensive and independent of n.
-    None: it is not asked for. `most`: the largest n of the audit, the first to be tried."""
+def obstacles(pair: ReleasePair, base: BaseLinker, least_ns: dict[int, int | None] | None, most: int) -> list[Obstacle]:
+    """Return a witness for each sensitive value whose records cannot all be linked with this n.
+
+    Parameters
+    ----------
+    pair, base
+        The releases and the linker that leaves records without partner.
+    least_ns
+        The least n of each value that was searched with a smaller n: it does not depend on n, and takes long. New ones
+        are added. None: the least n is not searched.
+    most
+        The largest n of the audit, the first to be tried.
+    """
     values = np.unique(pair.earlier.value[base.excess > 0]).tolist()
-    if found is None:
+    if least_ns is None:
         return [_obstacle(pair, base, value, None) for value in values]
     for value in values:
-        if value not in found:
-            found[value] = _least_n(restrict(pair, value), base.n, most)
-    return [_obstacle(pair, base, value, found[value]) for value in values]
+        if value not in least_ns:
+            least_ns[value] = _least_n(restrict(pair, value), base.n, most)
+    return [_obstacle(pair, base, value, least_ns[value]) for value in values]
 
 
 def _obstacle(pair: ReleasePair, base: BaseLinker, value: int, least: int | None) -> Obstacle:
-    own = np.where(pair.earlier.value == value, base.excess, 0)
-    seen1, seen2 = flows.hall_witness(base.linker, base.linkable.forward, base.n, own)
+    excess = np.where(pair.earlier.value == value, base.excess, 0)
+    reached1, reached2 = flows.hall_witness(base.linker, base.linkable.forward, base.n, excess)
     return Obstacle(
         value=pair.values[value],
-        earlier=int(pair.earlier.count[seen1].sum()),
-        later=int(pair.later.count[seen2].sum()),
+        earlier=int(pair.earlier.count[reached1].sum()),
+        later=int(pair.later.count[reached2].sum()),
         least_n=least,
     )
 
 
 def restrict(pair: ReleasePair, value: int) -> ReleasePair:
-    """The records of one sensitive value."""
+    """Return the records of one sensitive value."""
     return replace(pair, earlier=_only(pair.earlier, value), later=_only(pair.later, value))
 
 
@@ -270,8 +298,11 @@ def _only(rows: RecordClasses, value: int) -> RecordClasses:
 
 
 def _least_n(one: ReleasePair, low: int, high: int) -> int | None:
-    """Growing by half, then bisection, so that links far beyond the answer are not listed; with n = longest trace all
-    link. `low`: an n without a linker; `high`: where to begin."""
+    """Return the least n with a linker, or None.
+
+    n grows by half, then bisection: links far beyond the answer are not listed. With n = longest trace all pairs link.
+    `low`: an n without a linker; `high`: where to begin.
+    """
     if one.earlier.n_cases > one.later.n_cases:
         return None
     longest = min(LEAST, int(np.diff(one.linked.start).max()))

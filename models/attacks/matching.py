@@ -96,7 +96,7 @@ def next_occurrences(pair: ReleasePair) -> NextOccurrences:
 
 
 def next_occurrence_table(known: Sequences, related: tuple[Ints, Codes], symbols: int) -> npt.NDArray[np.int16]:
-    """Return `NextOccurrences.after` of some variants; `related`: the symbols that each item can stand for (CSR)."""
+    """Return `NextOccurrences.after` of some variants; `related`: the symbols that each item may mean (CSR)."""
     after = np.full((len(known.items) + len(known), symbols), -1, dtype=np.int16)
     _fill_after(known.items, known.start, *related, after)
     return after

@@ -1,7 +1,7 @@
 """One numbering of items, variants, sensitive values and cases for all releases of a series.
 
 Each release is numbered once, when it comes; what two releases have in common is then found by comparing integers. A
-number says nothing but "the same": in which order they were given changes no result.
+number means nothing but "the same": the order in which they were given changes no result.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Numbering:
     projections: dict[Callable[[Any], Any], KnowledgeProjection] = field(default_factory=dict)
     links: dict[int, KeptLinks] = field(default_factory=dict)
     """Links between classes of earlier releases and of the last candidate, by the largest n."""
-    lacking: dict[Callable[[Any], Any] | None, dict[int, KeptTable]] = field(default_factory=dict)
+    kept_tables: dict[Callable[[Any], Any] | None, dict[int, KeptTable]] = field(default_factory=dict)
     """What each variant lacks, of the last candidate and the releases before it, by what knowledge is about."""
 
     def number(self, log: SimpleLog, case_ids: Sequence[str]) -> Numbered:

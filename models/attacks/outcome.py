@@ -32,11 +32,25 @@ MOST_N = 127
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """One n. Values are None where `linker` is "none", or where no background knowledge gives one.
+    """The minima of a pair at one n.
 
-    `worst`: background knowledge that attains each minimum; `matching`: for fa, ca and ba the records that match it in
-    the attacked release (the earlier one for fa, else the later one); `groups`: for fa, ca and ba the sensitive value
-    with the most cracked records there; `obstacles`: why there is no linker.
+    Parameters
+    ----------
+    n
+        Events removed at most.
+    linker
+        "none": no linker exists, so nothing can be stated for any linker.
+    values
+        Least value of each measure, in records. None if `linker` is "none", or no background knowledge has a value.
+    worst
+        Background knowledge that attains each minimum.
+    groups
+        For fa, ca and ba the sensitive value with the most cracked records there.
+    obstacles
+        Why no linker exists.
+    matching
+        For fa, ca and ba the records that match the worst one in the attacked release: the earlier one for fa,
+        otherwise the later one.
     """
 
     n: int
@@ -104,8 +118,9 @@ class Anonymity:
 
 
 def proportions(values: Mapping[str, int | None], matching: Mapping[str, int | None]) -> dict[str, float | None]:
-    """Proportions of cracked cases: FC, CC, BC, each of the one background knowledge in `worst`, so between 0 and 1
-    where cracks are counted exactly.
+    """Return the proportions of cracked cases FC, CC and BC.
+
+    Each is of the one background knowledge in `worst`, so it is between 0 and 1 where cracks are counted exactly.
 
     The paper (section 5) divides by the least KA, which another background knowledge attains: as printed, a proportion
     can be negative.
@@ -120,7 +135,7 @@ def _lost(before: int | None, after: int | None) -> float | None:
 def attack_result(
     pair: ReleasePair, table: NextOccurrences, n: int, best: Ints, worst: npt.NDArray[Any]
 ) -> AttackResult:
-    """A finished search, with symbols in place of codes."""
+    """Return the answer of a finished search, with symbols in place of codes."""
     matching: dict[str, int | None] = {
         name: _matching(pair.later if name != "fa" else pair.earlier, table, codes[codes >= 0], n)
         for name, codes, value in zip(MEASURES, worst, best, strict=True)
@@ -139,18 +154,18 @@ def attack_result(
 
 
 def _matching(rows: RecordClasses, table: NextOccurrences, bk: npt.NDArray[Any], n: int) -> int:
-    """|ms| of one release."""
+    """Return |ms| of one release, in records."""
     inside = unmatched(table, bk.tolist()) <= n
     return int(rows.count[inside[rows.known]].sum())
 
 
 def result_without_linker(n: int, found: list[Obstacle]) -> AttackResult:
-    """No linker: nothing can be said "for any linker", so no value is given."""
+    """Return the answer without values: nothing can be stated "for any linker" if there is none."""
     return AttackResult(n, "none", dict.fromkeys(MEASURES), obstacles=found)
 
 
 def check_parameters(bk_length: int, n: Sequence[int], method: str = "exact", minimum: str = "realisable") -> None:
-    """InputError for parameters out of range."""
+    """Raise InputError for a parameter out of range."""
     if not 1 <= bk_length <= LONGEST_BK:
         raise InputError(f"bk_length = {bk_length} is not in 1..{LONGEST_BK}")
     if not n:

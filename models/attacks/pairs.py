@@ -20,7 +20,7 @@ from models.eventlog import Codes, Ints, SimpleLog
 
 # --- Generalization by a taxonomy ---
 #
-# Generalization by a given taxonomy of activities: a released activity may stand for any of its
+# Generalization by a given taxonomy of activities: a released activity may mean any of its
 # specializations.
 #
 # Source: correspondence-attacks-2021, section 4 ("similar attack analysis can be done for the generalization
@@ -28,7 +28,13 @@ from models.eventlog import Codes, Ints, SimpleLog
 
 
 def ancestors(item: Any, taxonomy: Mapping[Any, Any] | None) -> Iterator[Any]:
-    """The item itself and all that generalizes it, from special to general. InputError on a cycle."""
+    """Yield the item itself and all that generalizes it, from special to general.
+
+    Raises
+    ------
+    InputError
+        If the taxonomy has a cycle.
+    """
     seen = set()
     while True:
         if item in seen:
@@ -41,12 +47,12 @@ def ancestors(item: Any, taxonomy: Mapping[Any, Any] | None) -> Iterator[Any]:
 
 
 def are_related(one: Any, other: Any, taxonomy: Mapping[Any, Any] | None) -> bool:
-    """Whether two released items can stand for one activity: one generalizes the other (in a forest)."""
+    """Return whether two released items may mean one activity: one generalizes the other (in a forest)."""
     return one in ancestors(other, taxonomy) or other in ancestors(one, taxonomy)
 
 
 def leaves(items: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> tuple[Any, ...]:
-    """The most special activities that the items can stand for; without a taxonomy the items."""
+    """Return the most special activities that the items may mean; without a taxonomy the items."""
     if not taxonomy:
         return tuple(items)
     nodes = dict.fromkeys([*items, *taxonomy, *taxonomy.values()])
@@ -58,14 +64,14 @@ def leaves(items: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> tuple[An
 
 
 def specializations(item: Any, symbols: Sequence[Any], taxonomy: Mapping[Any, Any] | None) -> list[Any]:
-    """The symbols that `item` can stand for."""
+    """Return the symbols that `item` may mean."""
     if not taxonomy:
         return [item]
     return [symbol for symbol in symbols if item in ancestors(symbol, taxonomy)]
 
 
 FOREIGN = "*"
-"""Stands in a candidate for one activity that no release shows."""
+"""The symbol for an activity that no release shows."""
 
 KEY = np.dtype(">i4")
 """How a sequence is written as bytes: big-endian, so that bytes sort as the item codes do."""
@@ -91,7 +97,7 @@ class Sequences:
         return cls(np.frombuffer(b"".join(keys), KEY).astype(np.int32), np.concatenate(([0], ends)).astype(np.int64))
 
     def keys(self, code: Codes) -> list[bytes]:
-        """Each sequence with item i written as code[i]; keys stand in the same order as their sequences."""
+        """Return each sequence as bytes, item i written as code[i]; keys are in the order of their sequences."""
         written = code[self.items].astype(KEY).tobytes()
         return [written[a:b] for a, b in pairwise((self.start * KEY.itemsize).tolist())]
 
@@ -126,7 +132,7 @@ class ReleasePair:
     """An earlier and a later release.
 
     `items`: union of the carried items; `linked`: their variants in lexicographic order of codes; `link_related`:
-    bool[items, items], which items can stand for one activity (identity without a taxonomy); `alphabet`: symbols of
+    bool[items, items], which items may mean one activity (identity without a taxonomy); `alphabet`: symbols of
     background knowledge; `known`: item codes of the projected variants, over `known_items`; `match_related`:
     bool[symbols, known items].
     """
@@ -157,15 +163,29 @@ def join_releases(
 ) -> ReleasePair:
     """Bring two simple logs under one numbering.
 
-    `known` maps a carried item to what background knowledge can be about (None: the item itself); `taxonomy` maps an
-    activity to its generalization (child -> parent), then background knowledge is over the most special activities.
+    Parameters
+    ----------
+    earlier, later
+        Simple logs over every item that the releases carry.
+    known
+        Maps a carried item to what background knowledge can be about. None: the item itself.
+    taxonomy
+        Maps an activity to its generalization (child -> parent). Background knowledge is then over the most special
+        activities.
+    foreign
+        Whether background knowledge may hold one activity that no release shows.
+
+    Raises
+    ------
+    InputError
+        If the taxonomy has a cycle, or is used with `known`.
     """
     items = _union(earlier.alphabet, later.alphabet)
     seen_as = tuple(known(item) if known else item for item in items)
     known_items = _union(seen_as)
     values = {value: code for code, value in enumerate(_union(earlier.values, later.values))}
     keys = [_variant_keys(log, items) for log in (earlier, later)]
-    # In lexicographic order rows that begin alike stand together, which linkability reads once.
+    # In lexicographic order rows that begin alike are neighbours, which linkability reads once.
     distinct = sorted({key for own in keys for key in own if key is not None})
     number: dict[bytes | None, int] = {key: code for code, key in enumerate(distinct)}
     codes = [np.asarray([number.get(key, -1) for key in own], dtype=np.int32) for own in keys]
@@ -232,7 +252,7 @@ def _relation(
 def _symbols_of(
     known_items: tuple[Any, ...], symbols: tuple[Any, ...], taxonomy: Mapping[Any, Any] | None
 ) -> tuple[Ints, Codes]:
-    """For each known item the symbols that it can stand for."""
+    """Return for each known item the symbols that it may mean."""
     index = {symbol: code for code, symbol in enumerate(symbols)}
     return _csr([[index[own] for own in specializations(item, symbols, taxonomy)] for item in known_items])
 
@@ -243,7 +263,13 @@ def _csr(lists: list[list[int]]) -> tuple[Ints, Codes]:
 
 
 def encode(pair: ReleasePair, bk: Sequence[Any]) -> npt.NDArray[np.int32]:
-    """Symbol codes of a candidate; InputError names the place of an activity that no release can show."""
+    """Return the symbol codes of a candidate.
+
+    Raises
+    ------
+    InputError
+        If an activity occurs in none of the releases; it names the place, not the activity.
+    """
     index = {symbol: code for code, symbol in enumerate(pair.alphabet)}
     for place, symbol in enumerate(bk, start=1):
         if symbol not in index:

@@ -239,7 +239,7 @@ def pair_attack(
 
 
 def over_all_activities(releases: Sequence[SimpleLog]) -> list[SimpleLog]:
-    """Background knowledge may name what one release alone shows; it says something of the others as well (n > 0)."""
+    """Background knowledge may name what one release alone shows; it excludes records of the others as well (n > 0)."""
     every = dict.fromkeys(item for one in releases for item in one.alphabet)
     return [replace(one, alphabet=tuple(dict.fromkeys([*one.alphabet, *every]))) for one in releases]
 

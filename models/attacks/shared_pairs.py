@@ -1,11 +1,11 @@
-"""One release beside many earlier ones: what their pairs share is computed once.
+"""One release and many earlier ones: the tables that their pairs share, and the attacks on all of them.
 
 A pair of releases needs a common numbering, tables of next occurrences and the linkable pairs of record classes
 (models.attacks.pairs, matching, linkability). Between one candidate and all releases before it nearly all of this is
 the same again: the releases show the same variants. So the variants of all of them are numbered together, the tables
 are made once, the record classes of all earlier releases are linked to those of the candidate once, and each pair takes
-its part. What a pair gets is equal to what it would compute alone; `tests/property/test_attacks_against.py` holds both
-against each other.
+its part. What a pair gets is equal to what it would compute alone; `tests/property/test_attacks_against.py` compares
+both.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SharedPairs:
         chosen = np.flatnonzero(present)
         self.linked, order = numbering.sequences(chosen)
         self.place = np.full(len(numbering.variants), -1, dtype=np.int32)
-        """Place of each number of a variant among those in use, which stand in lexicographic order."""
+        """Place of each number of a variant among those in use, in lexicographic order."""
         self.variants = chosen[order]
         self.place[self.variants] = np.arange(len(chosen), dtype=np.int32)
         self.items = items
@@ -83,8 +83,8 @@ class SharedPairs:
         )
 
     @cached_property
-    def _lacking(self) -> SharedTotals:
-        kept = self.numbering.lacking.setdefault(self._known, {})
+    def _shared_totals(self) -> SharedTotals:
+        kept = self.numbering.kept_tables.setdefault(self._known, {})
         return SharedTotals(self._walk, self._seen.numbers, kept)
 
     def _after(self, alphabet: Codes) -> npt.NDArray[np.int16]:
@@ -123,13 +123,13 @@ class SharedPairs:
         return (ranked[keys // size] << 32) + self.variants[keys % size]
 
     def _keys(self, one: Numbered) -> Ints:
-        """Sensitive value and variant of each record class in one integer, which sorts as rows stand."""
+        """Sensitive value and variant of each record class in one integer, which sorts as rows do."""
         return self.rank[one.value] * len(self.linked) + self.place[one.variant]
 
     def pair(
         self, earlier: NumberedRelease, others: Sequence[NumberedRelease] = ()
     ) -> tuple[ReleasePair, NextOccurrences]:
-        """What `models.attacks.pairs.pair` and `matching.walk` give for the two releases; variants may have other
+        """Return what `join_releases` and `next_occurrences` return for the two releases; variants may have other
         numbers. `others`: releases whose items belong to the alphabet as well, in this order."""
         one, two = earlier.numbered, self.later.numbered
         item_codes = _union(len(self.items), one.items, *(other.numbered.items for other in others), two.items)
@@ -145,7 +145,7 @@ class SharedPairs:
             symbol_codes, known_chosen = item_codes, chosen
             known_of = np.arange(len(linked), dtype=np.int32)
         else:
-            # Items are too many to be renumbered for each pair, and under which codes they are linked says nothing.
+            # Items are too many to be renumbered for each pair, and their codes have no meaning.
             items, linked = (
                 self.items,
                 _PartOfSequences(self.linked, chosen, np.arange(len(self.items), dtype=np.int32)),
@@ -170,7 +170,7 @@ class SharedPairs:
             earlier=both[0],
             later=both[1],
         )
-        part = PartOfTables(self._walk, known_chosen, symbol_codes, self._lacking)
+        part = PartOfTables(self._walk, known_chosen, symbol_codes, self._shared_totals)
         first = self._seen.first[known_chosen]
         return pair, NextOccurrences(first, len(symbol_codes), partial(self._after, symbol_codes), whole=part)
 
@@ -200,7 +200,7 @@ class SharedPairs:
         symbol_codes = self.alphabet(earlier)
         symbols = tuple(self._seen.symbols[code] for code in symbol_codes.tolist())
         value_codes = _union(len(self.rank), one.values, two.values)
-        # Values that neither release shows have no records: under which code they stand says nothing.
+        # Values that neither release shows have no records: their code has no meaning.
         values = np.maximum(_recoding(len(self.rank), value_codes), 0)
         count = np.zeros(len(together.keys), dtype=np.int64)
         count[np.searchsorted(together.keys, self._keys(one))] = one.count
@@ -220,14 +220,14 @@ class SharedPairs:
                 classes2.linked, classes2.known, values[classes2.value], together.count, two.row_of_case[:0]
             ),
         )
-        part = PartOfTables(self._walk, np.arange(len(self._seen.first)), symbol_codes, self._lacking)
+        part = PartOfTables(self._walk, np.arange(len(self._seen.first)), symbol_codes, self._shared_totals)
         return pair, NextOccurrences(
             self._seen.first, len(symbol_codes), partial(self._after, symbol_codes), whole=part
         )
 
     def lookup(self, length: int) -> Lookup | None:
         """What background knowledge of up to so many symbols each variant given lacks; None where that is too much."""
-        table = self._lacking.table(length)
+        table = self._shared_totals.table(length)
         if table is None:
             return None
         row, used = np.full(len(self.place), -1, dtype=np.int32), self.place >= 0
@@ -257,7 +257,7 @@ class SharedPairs:
         one, two = earlier.numbered, self.later.numbered
         shown = _union(len(self.rank), one.values, two.values)
         if np.any(np.diff(self.rank[shown[np.isin(shown, two.values)]]) < 0):
-            return edges(pair, self.cap)  # the candidate's rows stand in another order there
+            return edges(pair, self.cap)  # the candidate's rows have another order there
         keys, (begins, later, least) = self._all_links
         own = self._keys(one)
         value_rank = _recoding(len(self.rank), shown)
@@ -271,7 +271,7 @@ def _rows(linked: Codes, value: Codes, count: Ints) -> RecordClasses:
 
 
 def _slices(begins: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Where the links of each of some rows begin once they stand alone, and where they all stand among all links."""
+    """Return where the links of some rows begin among themselves, and their places among all links."""
     begin, counts = begins[rows], np.diff(begins)[rows]
     start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
     return start, np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
@@ -314,7 +314,7 @@ class _KnowledgeView:
 
 
 def _itself(size: int) -> tuple[Ints, Codes]:
-    """No item can stand for another one."""
+    """Return the relation in which every item means itself alone."""
     own = np.arange(size + 1, dtype=np.int64)
     return own, own[:-1].astype(np.int32)
 
@@ -324,7 +324,7 @@ def _union(size: int, *parts: Codes) -> Codes:
     every = np.concatenate(parts)
     place = np.arange(len(every))
     first = np.empty(size, dtype=np.int64)
-    first[every[::-1]] = place[::-1]  # of equal codes the last one written stands: the first one
+    first[every[::-1]] = place[::-1]  # of equal codes the last write remains, which is the first place
     union: Codes = every[first[every] == place]
     return union
 

@@ -460,7 +460,7 @@ def _count(counts, later, case, variant, value, more):  # type: ignore[no-untype
 def _apply(known, ns, sums, before, after, partner, records):  # type: ignore[no-untyped-def]
     """Change the totals for cases that had variant `before` in the earlier release and have `after` now.
 
-    `partner`: their variant in the later release; GONE stands for no variant in all three.
+    `partner`: their variant in the later release; GONE in all three if the release does not hold them.
     """
     if before == after:
         return

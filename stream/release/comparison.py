@@ -62,8 +62,12 @@ class Comparison:
         *,
         alone: bool = False,
     ) -> None:
-        """`cap`: the largest n; `known`, `taxonomy`: see `models.attacks.pairs.join_releases`. `alone`: nobody else looks at the
-        earlier releases. What they showed is known by number then, and the logs of all but the last leave memory."""
+        """Number the releases and make what their pairs share.
+
+        `cap`: the largest n. `known`, `taxonomy`: see `models.attacks.pairs.join_releases`. `alone`: nobody else looks
+        at the earlier releases. What they showed is known by number then, and the logs of all but the last leave
+        memory.
+        """
         self.candidate, self.later, self.earlier, self.cap = candidate, simple(candidate), list(earlier), cap
         self.known, self.taxonomy = known, taxonomy
         for one in earlier:

@@ -77,6 +77,9 @@ class TlkcMechanism(Mechanism):
     """`local`: shorten the fewest holders of a value; tells who they are."""
     seed: int = 0
     """`local`: seed of the search."""
+    max_minimality: int | None = Field(default=None, ge=0)
+    """`local`: suppress more, until at most so many sets of items leave fewer than K cases to somebody who knows the
+    rules of suppression; by default as many as `gate.max_minimality` allows."""
 
     @model_validator(mode="before")
     @classmethod

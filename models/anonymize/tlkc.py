@@ -287,7 +287,7 @@ class Problem:
             )
         raise BoundError(
             f"{self.name}: once empty cases are dropped, a value has {found.worst} of the {found.support} cases left; "
-            "raise C, lower K or L, or use local suppression"
+            "local suppression keeps more cases, and so do more cases or fewer and larger classes (bins)"
         )
 
     @property

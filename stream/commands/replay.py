@@ -113,7 +113,7 @@ def command(
     built: Built = Built(),
     json: options.Json = False,
 ) -> int:
-    """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld."""
+    """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld, or nothing is out."""
     from connectors import read_log
     from stream.config import sources
     from stream.config.window import moment
@@ -163,7 +163,7 @@ def command(
         emit_json(outcome.document() if rows is None else {**outcome.document(), "comparison": rows})
     else:
         _show(outcome, output, rows)
-    return 3 if outcome.withheld else 0
+    return outcome.exit_code
 
 
 @contextmanager

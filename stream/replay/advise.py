@@ -91,7 +91,12 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
         bounded, cuts = presets.series_gate(least), presets.window(log, least)
         again = {key: value for key, value in table.items() if key != "bins"}
         rows: list[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]] = [
-            ("cohorts-local", "holds over all releases", _with(table, "tlkc-cohorts", "local"), bounded),
+            (
+                "cohorts-local",
+                "holds over all releases",
+                _with(table, "tlkc-cohorts", "local"),
+                presets.series_gate(least, local=True),
+            ),
             ("cohorts-exact", "the same, whole items removed", _with(table, "tlkc-cohorts", "exact"), bounded),
             ("repair-local", "all cases again, repaired", _with(again, "tlkc", "local"), _repair(bounded)),
             ("repair-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), _repair(bounded)),
@@ -113,9 +118,8 @@ def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) ->
     sizes = (size for size in range(least, 2 * least) if not 0 < log.n_cases % size < 3 * K)
     cuts = {"completed_cases": next(sizes, least)}
     name = f"cohorts-completed-{K}"
-    return Candidate(
-        "cuts wait for complete cases", presets.publication(name, cuts, mechanism, presets.series_gate(K)), K
-    )
+    gate = presets.series_gate(K, local=True)
+    return Candidate("cuts wait for complete cases", presets.publication(name, cuts, mechanism, gate), K)
 
 
 def _with(table: Mapping[str, Any], kind: str, suppression: str) -> Mapping[str, Any]:

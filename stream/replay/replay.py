@@ -7,6 +7,7 @@ where it was killed; cuts that were decided before are answered from the ledger.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -23,11 +24,12 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.release.contract import Decision
+from stream.release.documents import AuditDocument
 from stream.release.failpoints import Hook, nothing
 from stream.release.gate import worst_anonymity
 from stream.release.planned import BuiltBy
 from stream.release.schedule import SimulatedClock
-from stream.release.verdict import Verdict, verdicts
+from stream.release.verdict import LOG_END, Verdict, exit_code, verdicts
 from stream.replay.log_source import LogRecords, records_from_log
 from stream.replay.resume import Resume
 from stream.runtime.runner import Arrival, Runner
@@ -97,10 +99,23 @@ class Outcome:
 
     def verdicts(self) -> list[Verdict]:
         """What each publication's releases are together."""
-        names = dict.fromkeys(name for name, _ in self.decisions)
-        sealed = {name: [d.audit for n, d in self.decisions if n == name and d.status == "sealed"] for name in names}
-        refused = {name: [d.reasons for n, d in self.decisions if n == name and d.status != "sealed"] for name in names}
-        return verdicts(sealed, refused)
+        names = dict.fromkeys((*(name for name, _ in self.decisions), *self.tail))
+        sealed: dict[str, list[AuditDocument]] = {name: [] for name in names}
+        refused: dict[str, list[list[str]]] = {name: [] for name in names}
+        ended = set()
+        for name, decision in self.decisions:
+            if decision.status == "sealed":
+                sealed[name].append(decision.audit)
+            elif decision.status != "held":
+                refused[name].append(decision.reasons)
+            if decision.audit.get("trigger") == LOG_END:
+                ended.add(name)
+        return verdicts(sealed, refused, Counter(name for name, _ in self.held), ended)
+
+    @property
+    def exit_code(self) -> int:
+        """3 if an attempt was withheld or a publication has released nothing, as its verdict says; else 0."""
+        return 3 if self.withheld else exit_code(self.verdicts())
 
     def total(self) -> dict[str, int | None]:
         """The tail of the only publication; of several, their sum (None where one cannot be counted)."""

@@ -52,6 +52,7 @@ class Outcome:
     decisions: list[tuple[str, Decision]] = field(default_factory=list)
     tail: dict[str, dict[str, int | None]] = field(default_factory=dict)
     events: int = 0
+    cases: int = 0
     seconds: float = 0.0
     left_out: int = 0
     """Events before `process.earliest` or after the moment that the replay was asked to end at."""
@@ -138,6 +139,8 @@ class Outcome:
             if reasons and gate.get("decision") == "repaired":
                 reasons = f"repaired, since {reasons}"
             number = decision.sequence if decision.status == "sealed" else decision.status
+            if decision.waits or decision.too_few:
+                number = "waits"
             moment = str(audit.get("cut", {}).get("time", ""))[:16]
             cases, events = counts.get("released_cases"), counts.get("released")
             yield (name, number, moment, audit.get("trigger"), cases, events, *_kept(audit), *worst, reasons)
@@ -192,7 +195,7 @@ class Replay:
                 self._built_by.check(self.service.ledger.entries(), self.service.pseudonyms.plan)
             found, log = log.n_events, within(log, self.settings, until)
             events = log.n_events
-            outcome = Outcome(events=events, left_out=found - events)
+            outcome = Outcome(events=events, cases=log.n_cases, left_out=found - events)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _Run(self.service, fold, self.on_progress, self.watch)

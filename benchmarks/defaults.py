@@ -5,9 +5,10 @@ C = .5, completion at the log's end, a last cut there. JSON, one entry a log: `k
 `local` of the whole log) as shares of all events, `published` and `withheld` cuts with the cases that waited and why,
 `waits` in windows from the first cut at which a case was complete (median, mean), `missing`: activities of at least 5 %
 of the cases that no release shows, `minimality`: sets below K by cohort, CPU `seconds`. `--times` as the mechanism's.
-`--verdicts` replays the default itself instead, with a cut at the log's end: the verdict and the exit code of `veilstream
-replay LOG --final`, `kept`, cuts, and the same without a bound on minimality (`unbounded`), which is what the bound costs.
-It takes made-up logs in the shape of two public ones too (`benchmarks/_shapes.py`).
+
+`--verdicts` replays the default itself instead, with a cut at the log's end: the verdict and the exit code of
+`veilstream replay LOG --final`, `kept`, cuts, and the same without a bound on minimality (`unbounded`): the difference
+is what the bound costs. It takes made-up logs in the shape of two public ones too (`benchmarks/_shapes.py`).
 """
 
 from __future__ import annotations

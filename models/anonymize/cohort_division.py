@@ -190,8 +190,8 @@ def refuse_hopeless(queue: Problem, share: Fraction) -> None:
     name = max(counts, key=lambda one: counts[one])
     raise BoundError(
         f"of the {n} completed cases that wait for a release, {100 * counts[name] / n:.0f} % have one value of {name}: "
-        f"C = {float(share):g} cannot hold; {fit} of them could leave together, K = {queue.bounds.K} have to; cases with "
-        "other values mend it, or fewer and larger classes (mechanism.bins)"
+        f"C = {float(share):g} cannot hold; {fit} of them could leave together, K = {queue.bounds.K} have to; "
+        "cases with other values mend it, or fewer and larger classes (mechanism.bins)"
     )
 
 

@@ -28,6 +28,7 @@ from models.eventlog import Ints
 
 Candidates = list[tuple[int, ...]]
 
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A state, and the candidates that it leaves with fewer than K possible cases."""

@@ -73,7 +73,11 @@ class Options:
     @property
     def whole_items(self) -> Options:
         """The same where `local` suppression is no way: whole items go, by `exact`."""
-        return replace(self, suppression="exact", effort=0, value_aware=False, max_minimality=None) if self.suppression == "local" else self
+        return (
+            replace(self, suppression="exact", effort=0, value_aware=False, max_minimality=None)
+            if self.suppression == "local"
+            else self
+        )
 
     def __post_init__(self) -> None:
         if self.suppression not in get_args(Suppression):

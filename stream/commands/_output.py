@@ -95,9 +95,10 @@ def show_reasons(console: Console, rows: Iterable[tuple[str, str, str]]) -> None
 _NAMED = 6
 """Releases of one reason that are named; their rows stand above."""
 
+
 def show_verdicts(found: Sequence[Verdict]) -> None:
-    """One line a publication, before anything else, and one below it about readers of the rules; word and symbol say the
-    same as the colour."""
+    """One line a publication, before anything else, and one below it about readers of the rules; word and symbol say
+    the same as the colour."""
     from stream.release.verdict import LOOKS
 
     console = tables()

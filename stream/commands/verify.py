@@ -27,8 +27,8 @@ def command(
     ] = "",
     json: options.Json = False,
 ) -> int:
-    """Check releases, manifests, operator's files and budgets against the ledger. Reads only; exit 3 where something does
-    not hold, or nothing was released that could."""
+    """Check releases, manifests, operator's files and budgets against the ledger. Reads only; exit 3 if something does
+    not hold, or if no release was ever sealed."""
     from stream.operations.verify import verify
 
     result = verify(folder, store or None)

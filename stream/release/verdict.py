@@ -37,8 +37,8 @@ Colour = Literal["green", "yellow", "red", "blue"]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a word appears: `symbol` in a terminal and `sign` on a page tell the words apart without `colour`. `exit_code`:
-    3 where nothing is released; a command that shows a verdict ends with it."""
+    """How a word appears: `symbol` in a terminal and `sign` on a page tell the words apart without `colour`.
+    `exit_code`: 3 if nothing is released; a command that shows a verdict ends with it."""
 
     symbol: str
     sign: str
@@ -59,8 +59,8 @@ LOG_END = "final"
 """The trigger of the cut at the end of a log: no other one comes after it."""
 
 NO_WINDOW = (
-    "no window has closed, so no release was tried. Next step: let more cases come, or choose a smaller window; for a log "
-    "that has ended, veilstream replay --final releases what is left if enough cases are complete"
+    "no window has closed, so no release was tried. Next step: let more cases come, or choose a smaller window; for a "
+    "log that has ended, veilstream replay --final releases what is left if enough cases are complete"
 )
 """The reason and the next step if the ledger holds no attempt."""
 
@@ -121,30 +121,31 @@ class Rules:
         gaps = f"; {self.not_measured} of {self.groups} groups were not measured" if self.not_measured else ""
         if self.worst is None:
             return (
-                f"Whether a reader of the program's source can narrow a person down to {few} cases was not measured: the "
-                "rules by which events were removed are public."
+                f"Whether a reader of the program's source can narrow a person down to {few} cases was not measured: "
+                "the rules by which events were removed are public."
             )
         bound = "no bound was set" if self.bound is None else f"bound {self.bound}"
         if self.worst:
             sets = f"{self.worst} set{'s' * (self.worst != 1)} of items of a group"
             return (
-                f"A reader of the program's source can narrow a person down: up to {sets} leave {few} possible cases "
-                f"(gate.max_minimality: {bound}{gaps})."
+                f"A reader of the program's source can narrow a person down: up to {sets} leave {few} possible "
+                f"cases (gate.max_minimality: {bound}{gaps})."
             )
         if self.not_measured:
-            return f"Where it was measured, no set of items leaves a reader of the program's source {few} cases{gaps}."
+            reader = "a reader of the program's source"
+            return f"Where it was measured, no set of items leaves {reader} {few} cases{gaps}."
         below = "K" if self.least is None else self.least
         return (
-            f"Even a reader of the program's source cannot narrow a person down below {below} cases, by any set of items "
-            f"that the audit looks at (gate.max_minimality: {bound})."
+            f"Even a reader of the program's source cannot narrow a person down below {below} cases, by any set of "
+            f"items that the audit looks at (gate.max_minimality: {bound})."
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One publication (its name is empty if the ledger names none). `not_gated`: measures of the series without a bound;
-    `withheld`: attempts that were not released; `minimality`: of releases by local suppression; `held`: releases that
-    wait for a person."""
+    """One publication (its name is empty if the ledger names none). `not_gated`: measures of the series without a
+    bound; `withheld`: attempts that were not released; `minimality`: of releases by local suppression; `held`: releases
+    that wait for a person."""
 
     publication: str
     verdict: Word
@@ -159,7 +160,7 @@ class Verdict:
 
     @property
     def rules(self) -> str | None:
-        """What a reader of the program's source learns, as a line of its own; None where no rule removes single events."""
+        """What a reader of the program's source learns, as a line of its own; None if no rule removed single events."""
         return None if self.minimality is None else self.minimality.line()
 
     def line(self) -> str:
@@ -303,7 +304,10 @@ class Series:
         elif codes == {"cases"} and self._ended:
             word, sentence = "NOTHING RELEASED", f"{why}; {TOO_FEW_LEFT}"
         elif codes == {"cases"}:
-            word, sentence = "WAITING", f"nothing is released yet ({why}); the next cut tries again with the cases by then"
+            word, sentence = (
+                "WAITING",
+                f"nothing is released yet ({why}); the next cut tries again with the cases by then",
+            )
         else:
             word, sentence = "WITHHELD", f"nothing is released ({why})"
         return Verdict(self.publication, word, sentence, None, (), 0, self.withheld, held=self.held)
@@ -334,7 +338,9 @@ class Series:
         asked = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
         which = "1 release" if self.released == 1 else f"{self.released} releases, alone and together"
         if rules is not None and rules.cause:
-            return Verdict(name, "LIMITED", f"{which}: none or at least {asked} cases, but {rules.cause}{least}", *known)
+            return Verdict(
+                name, "LIMITED", f"{which}: none or at least {asked} cases, but {rules.cause}{least}", *known
+            )
         return Verdict(name, "SAFE", f"{which}: none or at least {asked} cases{least}", *known)
 
 

@@ -1,9 +1,9 @@
 """`veilstream advise`: candidate settings replayed on a historical log, and the one to propose.
 
-A candidate holds if what it released keeps its bounds, whatever cuts were withheld: the verdict that `replay` prints for
-the same releases says the same. Proposed is only a candidate whose verdict is SAFE, with bounds on KA, FA, CA and BA,
-and of which every cut became a release; where there is none, the nearest is named with what stopped it. What is measured
-is this log's past: no promise about its future.
+A candidate holds if what it released keeps its bounds, whatever cuts were withheld: the verdict that `replay` prints
+for the same releases says the same. Proposed is only a candidate whose verdict is SAFE, with bounds on KA, FA, CA and
+BA, and of which every cut became a release; if there is none, the nearest is named with what stopped it. What is
+measured is this log's past: no promise about its future.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Trial:
 
     @property
     def proposable(self) -> bool:
-        """Whether every cut became a release, and the releases are safe over the series also for who knows the rules."""
+        """Whether every cut became a release, and the releases are safe over the series, the rules known or not."""
         return self.holds and not self.withheld and self.series and self.verdict in (None, "SAFE")
 
     @property

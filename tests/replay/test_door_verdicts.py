@@ -45,7 +45,7 @@ def publication(window: int, mechanism: str, gate: str, more: str = "", name: st
     )
 
 
-LOCAL = '[process.completion]\nlog_end = true\n'
+LOCAL = "[process.completion]\nlog_end = true\n"
 SITUATIONS: dict[str, tuple[int, str, str, str, int]] = {
     # cases, traces, configuration, word, exit code of replay
     "every bound holds": (24, "abc", LOCAL + publication(8, COHORTS, f"{ALL}, max_minimality = 0"), "SAFE", 0),
@@ -160,10 +160,8 @@ def test_every_door_shows_the_same_verdict(
     assert ended == look.exit_code
     assert contradictions(word, ended, text) == []
 
-    overview = Pages("here").render(
-        "overview", None, shown=Overview("2024-01-01T00:00:00", None, tuple(verdicts_of(out)), ()), orders=None, words={},
-        page="overview",
-    )  # fmt: skip
+    shown = Overview("2024-01-01T00:00:00", None, tuple(verdicts_of(out)), ())
+    overview = Pages("here").render("overview", None, shown=shown, orders=None, words={}, page="overview")
     assert page_headlines(overview) == [word]
 
 
@@ -177,12 +175,12 @@ def test_the_gauge_shows_the_same_word(situation: tuple[Path, Path, Path, str, i
     assert {name for name, _ in shown} == set(WORDS)
 
 
-def test_the_json_of_replay_and_releases_is_the_same(
-    situation: tuple[Path, Path, Path, str, int], run: Run
-) -> None:
+def test_the_json_of_replay_and_releases_is_the_same(situation: tuple[Path, Path, Path, str, int], run: Run) -> None:
     """Verdicts with their exit code and the second line, for scripts."""
     log, config, out, word, _ = situation
-    replayed = json.loads(run("replay", log, "-c", config, "--columns", COLUMNS, "-o", out, "--json")[1].splitlines()[-1])
+    replayed = json.loads(
+        run("replay", log, "-c", config, "--columns", COLUMNS, "-o", out, "--json")[1].splitlines()[-1]
+    )
     listed = json.loads(run("releases", out, "--json")[1].splitlines()[-1])
     assert replayed["verdicts"] == listed["verdicts"]
     assert [(one["verdict"], one["exit_code"]) for one in listed["verdicts"]] == [(word, LOOKS[word].exit_code)]  # type: ignore[index]

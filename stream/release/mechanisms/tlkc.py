@@ -12,7 +12,7 @@ from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import FewerThanKError, InfeasibleError, class_columns
 from models.anonymize.shown import Shown
 from models.anonymize.tlkc import Problem
-from models.errors import BoundError, TooFewCasesError, InputError
+from models.errors import BoundError, InputError, TooFewCasesError
 from models.knowledge import Knowledge
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.suppression import removed, timed

@@ -115,8 +115,8 @@ def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, n
         table.add_row(trial.candidate.publication.name, _holds(trial), *_numbers(trial), *worst, _loses(trial))
     console.print(fitted(table))
     console.print(
-        "holds: what was released, over the whole series, within a budget of epsilon, in each release alone, or limited "
-        "(over the series, for who does not know the public rules); cuts: released, of all; "
+        "holds: what was released, over the whole series, within a budget of epsilon, in each release alone, or "
+        "limited (over the series, for who does not know the public rules); cuts: released, of all; "
         "kept: events of the last release, of all; wait: median days from the end of a case to its release; KA to BA: "
         "least over all releases; loses: activities of at least 5 % of the cases"
     )

@@ -62,7 +62,7 @@ def decide(world: Path, order: Any, name: str = "plain", number: int = 1) -> app
 def test_a_replay_holds_what_passes_and_says_what_to_do(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 3, since nothing is out: nothing in the public folder, the later cuts refused for that reason alone, and one line on what next."""
+    """Exit 3, since nothing is out; the later cuts refused for that reason alone, and one line on what next."""
     log, config, out = str(made / "log.xes"), str(made / "approval.toml"), tmp_path / "out"
     assert execute(["replay", log, "-c", config, "-o", str(out)]) == 3
     assert f"veilstream approve plain 1 -o {out} --by NAME --why TEXT" in " ".join(capsys.readouterr().out.split())

@@ -158,8 +158,12 @@ class TlkcMechanism(Mechanism):
         if self.suppression != "local":
             return ()
         values = ("that a shortened case does not tell its sensitive value (value_aware)",) if self.value_aware else ()
+        known = "adversaries who know the rules of local suppression"
+        if self.max_minimality is not None:
+            sets = f"at most {self.max_minimality} of them" if self.max_minimality else "none of them"
+            known += f", beyond the sets of items that are measured ({sets} may leave them fewer than {self.K} cases)"
         return (
-            "adversaries who know the rules of local suppression",
+            known,
             "that a case is among those that match what is known of it (its own events may be missing)",
             *values,
         )

@@ -30,7 +30,7 @@ from connectors import read_log
 from models.errors import BoundError
 from models.eventlog import EventLog
 from models.utility.discovery import Method, discovery_quality
-from stream.config.settings import Process, Settings
+from stream.config.settings import Process, Publication, Settings
 from stream.config.window import window_of
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
@@ -129,8 +129,10 @@ def verdict(log: EventLog, sensitive: tuple[str, ...], *, bounded: bool) -> dict
     settings = presets.with_default(Settings(process=Process(sensitive=sensitive)), log)
     if not bounded:
         (default,) = settings.publication
-        gate = default.gate.model_copy(update={"max_minimality": None})
-        settings = settings.model_copy(update={"publication": (default.model_copy(update={"gate": gate}),)})
+        table = default.model_dump()
+        table["gate"]["max_minimality"] = None
+        # A copy would keep the mechanism that was made with the bound.
+        settings = settings.model_copy(update={"publication": (Publication.model_validate(table),)})
     started = time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         outcome = Replay(settings, Path(folder)).run(log, final=True)

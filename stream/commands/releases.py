@@ -21,7 +21,7 @@ def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of a replay.", show_default=False)],
     json: options.Json = False,
 ) -> int:
-    """List releases and withheld attempts of an output folder; exit 3 if a publication has released nothing."""
+    """List releases and withheld attempts of an output folder; exit 3 if nothing is released."""
     from stream.operations.history import read
     from stream.release.verdict import exit_code
 

@@ -38,7 +38,7 @@ Colour = Literal["green", "yellow", "red", "blue"]
 @dataclass(frozen=True, slots=True)
 class Look:
     """How a word appears: `symbol` in a terminal and `sign` on a page tell the words apart without `colour`.
-    `exit_code`: 3 if nothing is released; a command that shows a verdict ends with it."""
+    `exit_code`: 3 if nothing is released; a command that shows this verdict alone ends with it."""
 
     symbol: str
     sign: str
@@ -70,8 +70,8 @@ TOO_FEW_LEFT = (
 
 
 def exit_code(found: Iterable[Verdict]) -> int:
-    """Return 3 if a publication has released nothing, or if there is none; else 0."""
-    return max((LOOKS[one.verdict].exit_code for one in found), default=3)
+    """Return 3 if no publication has released anything; else 0."""
+    return min((LOOKS[one.verdict].exit_code for one in found), default=3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ class Outcome:
     @property
     def exit_code(self) -> int:
         """3 if an attempt was withheld or a publication has released nothing, as its verdict says; else 0."""
-        return 3 if self.withheld else exit_code(self.verdicts())
+        return 3 if self.withheld or any(exit_code([one]) for one in self.verdicts()) else 0
 
     def total(self) -> dict[str, int | None]:
         """The tail of the only publication; of several, their sum (None where one cannot be counted)."""
@@ -138,7 +138,7 @@ class Outcome:
             reasons = "; ".join(decision.reasons or gate.get("reasons", ()))
             if reasons and gate.get("decision") == "repaired":
                 reasons = f"repaired, since {reasons}"
-            number = decision.sequence if decision.status == "sealed" else decision.status
+            number: int | str = decision.sequence if decision.status == "sealed" else decision.status
             if decision.waits or decision.too_few:
                 number = "waits"
             moment = str(audit.get("cut", {}).get("time", ""))[:16]

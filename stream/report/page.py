@@ -30,7 +30,7 @@ COLUMNS = {
     "held": "held back",
 }
 """Of a comparison, beside the publication."""
-SIGNS = {word: look.sign for word, look in LOOKS.items()}
+SIGNS: Mapping[str, str] = {word: look.sign for word, look in LOOKS.items()}
 """Beside the word and the colour."""
 MOST_RELEASES = 3
 """Releases that get a plot by n of their own; every release is in the tables."""

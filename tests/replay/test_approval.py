@@ -32,7 +32,7 @@ from tests.replay.test_mirror import another_host
 def test_a_statement_on_what_is_held_names_the_way_on(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not `it holds ...` of other publications: the number, how to look, and how to decide."""
     output = made / "out"
-    assert execute(["statement", str(output), "plain"]) == 2
+    assert execute(["statement", str(output), "plain"]) == 3
     told = capsys.readouterr().err
     assert "release 1 is held for approval" in told.lower()
     assert f"veilstream approve plain 1 -o {output}" in told
@@ -128,7 +128,7 @@ def test_rejected_its_number_and_its_charge_stay_used(world: Path, capsys: pytes
         assert (account.standing, account.last_number, account.spent.epsilon) == ([], 1, 1)
     finally:
         service.close()
-    assert execute(["releases", str(world / "out"), "--json"]) == 0
+    assert execute(["releases", str(world / "out"), "--json"]) == 3
     rows = json.loads(capsys.readouterr().out)["attempts"]
     assert [(row["status"], row["reasons"]) for row in rows if row["publication"] == "private"] == [
         ("rejected", ["held: rejected by Ann: too noisy"])

@@ -128,7 +128,7 @@ def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, n
         points = ", ".join(f"{t.candidate.publication.name} ({t.kept:.3f}, {t.wait_days:.1f} d)" for t in best)
         console.print(f"most kept for each wait: {points}", markup=False)
     if name is None:
-        console.print("no candidate is safe over the series with a release at every cut: nothing is proposed")
+        console.print("no candidate holds over the series with a release at every cut: nothing is proposed")
         if near is not None:
             why = "; ".join(near.reasons)
             console.print(f"nearest: {near.candidate.publication.name}, {near.withheld} cuts withheld: {why}")

@@ -5,6 +5,10 @@ C = .5, completion at the log's end, a last cut there. JSON, one entry a log: `k
 `local` of the whole log) as shares of all events, `published` and `withheld` cuts with the cases that waited and why,
 `waits` in windows from the first cut at which a case was complete (median, mean), `missing`: activities of at least 5 %
 of the cases that no release shows, `minimality`: sets below K by cohort, CPU `seconds`. `--times` as the mechanism's.
+
+`--verdicts` replays the default itself instead, with a cut at the log's end: the verdict and the exit code of
+`veilstream replay LOG --final`, `kept`, cuts, and the same without a bound on minimality (`unbounded`): the difference
+is what the bound costs. It takes made-up logs in the shape of two public ones too (`benchmarks/_shapes.py`).
 """
 
 from __future__ import annotations
@@ -13,17 +17,20 @@ import argparse
 import json
 import math
 import os
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks._shapes import receipt_like, recruiting_like
 from connectors import read_log
 from models.errors import BoundError
 from models.eventlog import EventLog
 from models.utility.discovery import Method, discovery_quality
+from stream.config.settings import Process, Publication, Settings
 from stream.config.window import window_of
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
@@ -31,7 +38,9 @@ from stream.fold.rules import FoldRules, PublicationRules
 from stream.release.contract import Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
+from stream.replay import presets
 from stream.replay.log_source import records_from_log
+from stream.replay.replay import Replay
 from tests.oracles.series import smallest
 
 LOGS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -41,7 +50,9 @@ LOGS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bpic2012-app": ("bpic2012-app.xes.gz", ()),
     "bpic2013-incidents": ("bpic2013-incidents.xes.gz", ()),
     "bpic2012": ("bpic2012.xes.gz", ()),
+    "ccc19": ("ccc19.xes.gz", ()),
 }
+SHAPES: dict[str, Callable[[], EventLog]] = {"receipt-like": receipt_like, "recruiting-like": recruiting_like}
 BOUNDS: dict[str, Any] = {"suppression": "local", "K": 20, "L": 2, "C": 0.5}
 PARTS, OFTEN = 10, 0.05
 
@@ -113,6 +124,47 @@ def measure(log: EventLog, sensitive: tuple[str, ...], mechanism: TlkcCohorts, a
     }
 
 
+def verdict(log: EventLog, sensitive: tuple[str, ...], *, bounded: bool) -> dict[str, Any]:
+    """What `veilstream replay LOG --final` ends with; without the bound on minimality if `bounded` is false."""
+    settings = presets.with_default(Settings(process=Process(sensitive=sensitive)), log)
+    if not bounded:
+        (default,) = settings.publication
+        table = default.model_dump()
+        table["gate"]["max_minimality"] = None
+        # A copy would keep the mechanism that was made with the bound.
+        settings = settings.model_copy(update={"publication": (Publication.model_validate(table),)})
+    started = time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = Replay(settings, Path(folder)).run(log, final=True)
+    (found,) = outcome.verdicts()
+    sealed = [decision.audit for _, decision in outcome.decisions if decision.status == "sealed"]
+    return {
+        "verdict": found.verdict,
+        "exit_code": outcome.exit_code,
+        "kept": sealed[-1]["counts"]["released"] / log.n_events if sealed else 0.0,
+        "released": found.released,
+        "withheld": found.withheld,
+        "sentence": found.sentence,
+        "rules": found.rules,
+        "seconds": time.process_time() - started,
+    }
+
+
+def verdicts(names: list[str], folder: Path) -> dict[str, Any]:
+    """The default and the same without the bound, by log."""
+    found = {}
+    for name in names:
+        sensitive: tuple[str, ...] = ()
+        if name in SHAPES:
+            log = SHAPES[name]()
+        else:
+            file, sensitive = LOGS[name]
+            log = read_log(folder / file)
+        unbounded = verdict(log, sensitive, bounded=False)
+        found[name] = {**verdict(log, sensitive, bounded=True), "unbounded": unbounded}
+    return found
+
+
 def discovery(log: EventLog, released: EventLog, method: Method) -> dict[str, Any]:
     """What the discovered model of the release is worth, and that of the source."""
     found = {"released": discovery_quality(log, released, method), "source": discovery_quality(log, log, method)}
@@ -122,17 +174,23 @@ def discovery(log: EventLog, released: EventLog, method: Method) -> dict[str, An
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("logs", nargs="*", choices=[[], *LOGS], help="names of shared logs")
+    parser.add_argument("logs", nargs="*", choices=[[], *LOGS, *SHAPES], help="names of shared logs")
     parser.add_argument("--times", choices=("ordinal", "microaggregated"), default="ordinal")
     parser.add_argument("--patience", type=int, default=TlkcCohorts().patience)
     parser.add_argument("--attacks", action="store_true")
     parser.add_argument("--discovery", choices=("replay", "alignment"))
     parser.add_argument("--json", action="store_true", help="as without: all is JSON")
+    parser.add_argument("--verdicts", action="store_true", help="what the default ends with")
     asked = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
-    mechanism = TlkcCohorts(**BOUNDS, times=asked.times, patience=asked.patience)
+    if asked.verdicts:
+        print(json.dumps(verdicts(asked.logs or [*LOGS, *SHAPES], folder), indent=1))
+        return
+    mechanism = TlkcCohorts(**BOUNDS, max_minimality=0, times=asked.times, patience=asked.patience)
     found = {}
     for name in asked.logs or LOGS:
+        if name in SHAPES:
+            parser.error(f"{name} is for --verdicts")
         file, sensitive = LOGS[name]
         found[name] = measure(read_log(folder / file), sensitive, mechanism, asked)
     print(json.dumps({**BOUNDS, "parts": PARTS, "patience": asked.patience, "logs": found}, indent=1))

@@ -36,6 +36,10 @@ class BoundError(VeilstreamError):
     exit_code = 3
 
 
+class TooFewCasesError(BoundError):
+    """Fewer cases have come so far than a bound needs: nothing is wrong, and more of them mend it."""
+
+
 class RefusedError(VeilstreamError):
     """The program refuses to release: ledger, gap, fence, foreign state."""
 

@@ -30,7 +30,7 @@ from models.anonymize.local_model import Bans, Projection, Reach, close
 from models.anonymize.tlkc import Problem
 from models.anonymize.view import View
 from models.anonymize.violations import Bounds
-from models.errors import BoundError
+from models.errors import BoundError, TooFewCasesError
 from models.eventlog import Column, EventLog, Ints
 from models.keys import distinct
 
@@ -146,9 +146,10 @@ def _cause(queue: Problem) -> str:
     if queue.classes and _Search(free, Fraction(1), Wanted()).tried(everyone, ()) is not None:
         return (
             f"of {n} completed cases that wait fewer than K = {bounds.K} would keep an event: of those that share one, "
-            f"too many have one value of {' or '.join(queue.classes)} for C = {float(bounds.C):g}; raise C"
+            f"too many have one value of {' or '.join(queue.classes)} for C = {float(bounds.C):g}; cases with other "
+            "values mend it, or fewer and larger classes (mechanism.bins)"
         )
-    return f"of {n} completed cases that wait fewer than K = {bounds.K} have anything in common: lower K"
+    return f"of {n} completed cases that wait fewer than K = {bounds.K} have anything in common; more cases mend it"
 
 
 def frequent(log: EventLog, classes: Iterable[Column], bounds: Bounds) -> list[Any]:
@@ -177,7 +178,9 @@ def refuse_hopeless(queue: Problem, share: Fraction) -> None:
     """BoundError for a queue below K, and where a class is so frequent that fewer than K cases could leave beside the
     others: that is the cause then, not how many cases wait."""
     if queue.log.n_cases < queue.bounds.K:
-        raise BoundError(f"K = {queue.bounds.K} is infeasible: {queue.log.n_cases} completed cases wait")
+        raise TooFewCasesError(
+            f"{queue.log.n_cases} completed cases wait, and a cohort needs at least K = {queue.bounds.K} of them"
+        )
     n = queue.log.n_cases
     fit = int(balanced(np.ones(n, dtype=np.bool_), list(queue.classes.values()), share).sum())
     if fit >= queue.bounds.K:
@@ -186,8 +189,9 @@ def refuse_hopeless(queue: Problem, share: Fraction) -> None:
     counts = {name: int(np.bincount(codes, minlength=1).max()) for name, codes in known.items()}
     name = max(counts, key=lambda one: counts[one])
     raise BoundError(
-        f"{100 * counts[name] / n:.0f} % of the cases have one value of {name}: C = {float(share):g} cannot hold; of "
-        f"{n} cases that wait {fit} could leave together, K = {queue.bounds.K} have to; raise C"
+        f"of the {n} completed cases that wait for a release, {100 * counts[name] / n:.0f} % have one value of {name}: "
+        f"C = {float(share):g} cannot hold; {fit} of them could leave together, K = {queue.bounds.K} have to; "
+        "cases with other values mend it, or fewer and larger classes (mechanism.bins)"
     )
 
 

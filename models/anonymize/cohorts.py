@@ -29,7 +29,7 @@ from models.anonymize.local import Choice
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import InfeasibleError
 from models.anonymize.tlkc import Options, Problem
-from models.errors import BoundError, InputError
+from models.errors import BoundError, InputError, TooFewCasesError
 from models.eventlog import Column, Ints
 
 Alphabet = Literal["per-cohort", "common"]
@@ -57,7 +57,7 @@ def cohort(queue: Problem, rules: CohortRules) -> Anonymized:
     Cases that would lose every event are not in the cohort; they stay in the queue.
     """
     if not queue.log.n_events:
-        raise BoundError("no completed case is waiting")
+        raise TooFewCasesError("no completed case is waiting")
     result = _suppressed(queue, rules)
     share = result.events / queue.log.n_events
     if share < rules.min_share:

@@ -127,13 +127,16 @@ def suppress(
     effort: int = 0,
     seed: int = 0,
     value_aware: bool = False,
+    max_minimality: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> tuple[View, Projection]:
     """Local suppression of a view, with `effort` proposals of search; returns the view that the projection refers to.
 
     `preferred`: the items that global suppression would remove, which enter last, or a choice of its own; `bans`:
-    candidates that no case may match, whatever their counts.
+    candidates that no case may match, whatever their counts; `max_minimality`: the most candidates that may have fewer
+    than K possible cases for somebody who knows the rules (None: any number).
     """
+    from models.anonymize.known_rules import withstanding
     from models.anonymize.local_search import improve
 
     if not isinstance(preferred, Choice):
@@ -145,6 +148,10 @@ def suppress(
         priority, events = preferred.priority(view, events), preferred.valued(view, events)
     state = close(view, bounds, priority, Bans(tuple(bans)), events, value_aware=value_aware)
     generator = np.random.default_rng(seed)
-    return view, improve(
-        view, bounds, state, events, effort, generator, fixed=bans, value_aware=value_aware, progress=progress
-    ) if effort else state
+    if effort:
+        state = improve(
+            view, bounds, state, events, effort, generator, fixed=bans, value_aware=value_aware, progress=progress
+        )
+    if max_minimality is not None and not value_aware:
+        state = withstanding(view, bounds, state, events, max_minimality)
+    return view, state

@@ -95,7 +95,7 @@ def _proposal(
 def _reinserted(priority: Ints, bans: list[Ban], lost: Ints, generator: np.random.Generator) -> Proposal:
     item = int(generator.choice(len(lost), p=lost / lost.sum()))
     place = int(generator.integers(priority[item] + 1))
-    return _moved(priority, item, place), [ban for ban in bans if item not in ban]
+    return moved(priority, item, place), [ban for ban in bans if item not in ban]
 
 
 def _parted(bans: list[Ban], generator: np.random.Generator) -> list[Ban]:
@@ -108,12 +108,12 @@ def _thinned(priority: Ints, bans: Iterable[Ban], generator: np.random.Generator
     share = generator.random()
     if generator.random() < 1 / 2:
         item, place = (int(number) for number in generator.integers(len(priority), size=2))
-        priority = _moved(priority, item, place)
+        priority = moved(priority, item, place)
     return priority, [ban for ban in bans if generator.random() < share]
 
 
-def _moved(priority: Ints, item: int, place: int) -> Ints:
-    """The same order but for one item, which now has rank `place`."""
+def moved(priority: Ints, item: int, place: int) -> Ints:
+    """Return the same order but for one item, which now has rank `place`."""
     order = [int(other) for other in np.argsort(priority) if other != item]
     order.insert(place, item)
     result = np.empty(len(order), dtype=np.int64)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from models.anonymize.local_model import Bans, Projection, Reach, flat, projected
 from models.anonymize.view import View
 from models.anonymize.violations import Bounds
+from models.eventlog import Ints
 
 PAIRS_UP_TO = 40
 """Items up to which all pairs are audited too, not only the bans: beyond that their square outgrows the bans."""
@@ -39,11 +40,26 @@ class Minimality:
 
 def audit(view: View, bounds: Bounds, state: Projection) -> Minimality:
     """Audit every ban and every pair of items that some source case contains."""
+    wanted, cases = _possible(view, bounds, state)
+    possible = cases[cases > 0]
+    below = possible[possible < bounds.K]
+    return Minimality(len(wanted), len(below), int(possible.min()) if len(possible) else None)
+
+
+def narrowed(view: View, bounds: Bounds, state: Projection) -> list[tuple[int, ...]]:
+    """Return the audited candidates for which 1..K-1 released cases are possible."""
+    wanted, cases = _possible(view, bounds, state)
+    below = np.flatnonzero((cases > 0) & (cases < bounds.K))
+    return [wanted[place] for place in below.tolist()]
+
+
+def _possible(view: View, bounds: Bounds, state: Projection) -> tuple[list[tuple[int, ...]], Ints]:
+    """The audited candidates, and how many released cases each can be of: int64[candidates]."""
     from models.anonymize.local_kernels import first_gaps, possible_cases
 
     wanted = _wanted(view, state.bans, bounds)
     if not wanted:
-        return Minimality(0, 0, None)
+        return [], np.zeros(0, dtype=np.int64)
     released = projected(view, state.kept)
     ban_starts, ban_codes, item_starts, item_bans = state.bans.by_item(len(view.alphabet))
     offsets, gaps = first_gaps(
@@ -56,12 +72,10 @@ def audit(view: View, bounds: Bounds, state: Projection) -> Minimality:
         item_bans,
         len(view.alphabet),
     )
-    cases = possible_cases(
-        released.starts, released.codes, view.weight, offsets, gaps, at_most_once(view), *flat(wanted)
-    )
-    possible = cases[cases > 0]
-    below = possible[possible < bounds.K]
-    return Minimality(len(wanted), len(below), int(possible.min()) if len(possible) else None)
+    # A case that lost every event is not in the release, so nobody can take it for a possible one.
+    weight = np.where(np.diff(released.starts) > 0, view.weight, 0)
+    cases = possible_cases(released.starts, released.codes, weight, offsets, gaps, at_most_once(view), *flat(wanted))
+    return wanted, cases
 
 
 def at_most_once(view: View) -> npt.NDArray[np.bool_]:

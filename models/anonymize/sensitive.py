@@ -26,6 +26,10 @@ class InfeasibleError(InputError):
     """K or C that the whole log already breaks: no suppression can help."""
 
 
+class FewerThanKError(InfeasibleError):
+    """The whole log has fewer than K cases."""
+
+
 def class_columns(
     log: EventLog, names: Sequence[str], bins: Mapping[str, Edges] | None = None, cases: Ints | None = None
 ) -> dict[str, Column]:
@@ -120,7 +124,7 @@ def refuse_infeasible(n_cases: int, classes: Mapping[str, Column], bounds: Bound
     `cases`: how many cases each entry of a column stands for; None: one each.
     """
     if n_cases < bounds.K:
-        raise InfeasibleError(f"K = {bounds.K} is infeasible: the log has {n_cases} cases")
+        raise FewerThanKError(f"K = {bounds.K} is infeasible: the log has {n_cases} cases")
     for name, column in classes.items():
         here = column.codes >= 0
         known = column.codes[here]
@@ -134,4 +138,7 @@ def refuse_infeasible(n_cases: int, classes: Mapping[str, Column], bounds: Bound
         why = f"one value of {name} belongs to {share.numerator * n_cases // share.denominator} of {n_cases} cases"
         if total(known >= 0, stands) == n_cases and bounds.C * kinds < 1:
             why = f"{name} has {kinds} values, so one of them has at least 1/{kinds} of the cases"
-        raise InfeasibleError(f"C = {float(bounds.C):g} is infeasible: {why} ({float(share):.4f}); raise C")
+        raise InfeasibleError(
+            f"C = {float(bounds.C):g} is infeasible: {why} ({float(share):.4f}); cases with "
+            "other values mend it, or fewer and larger classes (bins)"
+        )

@@ -55,7 +55,7 @@ class Options:
     `algorithm`: 1 scores PG / (UL + 1) over maximal frequent traces of share `theta`, 2 scores
     alpha * rPG + beta * nUL (both for `greedy` and `pruned`); `capping`: cap multiplicities under `mult` instead of
     removing items (`pruned`, `exact`); `work`: seconds of branch and bound of `exact`; `effort`: proposals,
-    `value_aware` and `seed`: of `local`.
+    `value_aware` and `seed`: of `local`; `max_minimality`: of `local`, see `models.anonymize.known_rules`.
     """
 
     suppression: Suppression = "exact"
@@ -68,11 +68,16 @@ class Options:
     effort: int = 0
     value_aware: bool = False
     seed: int = 0
+    max_minimality: int | None = None
 
     @property
     def whole_items(self) -> Options:
         """The same where `local` suppression is no way: whole items go, by `exact`."""
-        return replace(self, suppression="exact", effort=0, value_aware=False) if self.suppression == "local" else self
+        return (
+            replace(self, suppression="exact", effort=0, value_aware=False, max_minimality=None)
+            if self.suppression == "local"
+            else self
+        )
 
     def __post_init__(self) -> None:
         if self.suppression not in get_args(Suppression):
@@ -88,6 +93,8 @@ class Options:
         for name in ("effort", "value_aware"):
             if getattr(self, name) and self.suppression != "local":
                 raise InputError(f'{name} is of suppression = "local", not "{self.suppression}"')
+        if self.max_minimality is not None and self.suppression != "local":
+            raise InputError(f'max_minimality is of suppression = "local", not "{self.suppression}"')
         if self.seed < 0:
             raise InputError(f"seed = {self.seed} is negative")
 
@@ -251,7 +258,7 @@ class Problem:
 
         seen, state = suppress(
             self.seen, self.bounds, preferred, bans=self.bans, effort=options.effort, seed=options.seed,
-            value_aware=options.value_aware, progress=progress,
+            value_aware=options.value_aware, max_minimality=options.max_minimality, progress=progress,
         )  # fmt: skip
         return Anonymized(
             self.log,
@@ -284,7 +291,7 @@ class Problem:
             )
         raise BoundError(
             f"{self.name}: once empty cases are dropped, a value has {found.worst} of the {found.support} cases left; "
-            "raise C, lower K or L, or use local suppression"
+            "local suppression keeps more cases, and so do more cases or fewer and larger classes (bins)"
         )
 
     @property

@@ -95,14 +95,16 @@ def show_reasons(console: Console, rows: Iterable[tuple[str, str, str]]) -> None
 _NAMED = 6
 """Releases of one reason that are named; their rows stand above."""
 
-STYLES = {"SAFE": "green", "LIMITED": "yellow", "WITHHELD": "red", "DP VOID": "red"}
-
 
 def show_verdicts(found: Sequence[Verdict]) -> None:
-    """One line a publication, before anything else; word and symbol say the same as the colour."""
+    """One line a publication, before anything else, and one below it about readers of the rules; word and symbol say
+    the same as the colour."""
+    from stream.release.verdict import LOOKS
+
     console = tables()
     for one in found:
-        console.print(one.line(), style=STYLES[one.verdict], soft_wrap=False)
+        for line in one.lines():
+            console.print(line, style=LOOKS[one.verdict].colour, soft_wrap=False)
 
 
 _ENDLESS = 10_000

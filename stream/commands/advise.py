@@ -31,8 +31,8 @@ def command(
     reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
 ) -> int:
-    """Try several settings on a log and propose the one that holds over all releases and keeps most; exit 3 where none
-    holds."""
+    """Try several settings on a log and propose the one that holds over all releases and keeps most; exit 3 if there is
+    none with a release at every cut."""
     import tempfile
 
     from connectors import read_log
@@ -99,6 +99,7 @@ def _row(trial: Trial) -> Mapping[str, Any]:
         **trial.data,
         "worst": trial.worst,
         "holds": trial.holds,
+        "verdict": trial.verdict,
         "reasons": [trial.refused] if trial.refused else list(trial.reasons),
     }
 
@@ -114,7 +115,8 @@ def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, n
         table.add_row(trial.candidate.publication.name, _holds(trial), *_numbers(trial), *worst, _loses(trial))
     console.print(fitted(table))
     console.print(
-        "holds: over the whole series, within a budget of epsilon, or in each release alone; cuts: released, of all; "
+        "holds: what was released, over the whole series, within a budget of epsilon, in each release alone, or "
+        "limited (over the series, for who does not know the public rules); cuts: released, of all; "
         "kept: events of the last release, of all; wait: median days from the end of a case to its release; KA to BA: "
         "least over all releases; loses: activities of at least 5 % of the cases"
     )
@@ -126,7 +128,7 @@ def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, n
         points = ", ".join(f"{t.candidate.publication.name} ({t.kept:.3f}, {t.wait_days:.1f} d)" for t in best)
         console.print(f"most kept for each wait: {points}", markup=False)
     if name is None:
-        console.print("no candidate holds over the series on this log: nothing is proposed")
+        console.print("no candidate holds over the series with a release at every cut: nothing is proposed")
         if near is not None:
             why = "; ".join(near.reasons)
             console.print(f"nearest: {near.candidate.publication.name}, {near.withheld} cuts withheld: {why}")
@@ -146,7 +148,9 @@ def _holds(trial: Trial) -> str:
         return "no"
     if trial.candidate.publication.gate.max_epsilon is not None:
         return "budget"
-    return "series" if trial.series else "alone"
+    if not trial.series:
+        return "alone"
+    return "limited" if trial.verdict == "LIMITED" else "series"
 
 
 def _numbers(trial: Trial) -> list[str]:

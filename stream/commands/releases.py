@@ -20,21 +20,23 @@ HEAD = ("no", "status", "time", "trigger", "cases", "events", "kept")
 def command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder of a replay.", show_default=False)],
     json: options.Json = False,
-) -> None:
-    """List releases and withheld attempts of an output folder."""
+) -> int:
+    """List releases and withheld attempts of an output folder; exit 3 if nothing is released."""
     from stream.operations.history import read
+    from stream.release.verdict import exit_code
 
     known = read(folder)
     rows, found = known.rows, known.verdicts()
     if json:
         emit_json({"folder": str(folder), "verdicts": [one.as_json() for one in found], "attempts": rows})
-        return
+        return exit_code(found)
     show_verdicts(found)
     console = tables()
     for name in dict.fromkeys(row["publication"] for row in rows):
         own = [row for row in rows if row["publication"] == name]
         console.print(filled(HEAD, [_cells(row) for row in own], title=name, left=4))
         show_reasons(console, ((str(row["sequence"] or row["status"]), row["time"][:16], _why(row)) for row in own))
+    return exit_code(found)
 
 
 def _why(row: HistoryRow) -> str:

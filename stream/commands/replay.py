@@ -113,7 +113,7 @@ def command(
     built: Built = Built(),
     json: options.Json = False,
 ) -> int:
-    """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld."""
+    """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld, or nothing is out."""
     from connectors import read_log
     from stream.config import sources
     from stream.config.window import moment
@@ -163,7 +163,7 @@ def command(
         emit_json(outcome.document() if rows is None else {**outcome.document(), "comparison": rows})
     else:
         _show(outcome, output, rows)
-    return 3 if outcome.withheld else 0
+    return outcome.exit_code
 
 
 @contextmanager
@@ -222,18 +222,21 @@ def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> 
 HEAD = ("no", "time", "trigger", "cases", "events", "kept", "acts", "KA", "FA", "CA", "BA")
 
 
-SIGNS = {"withheld": "x", "rejected": "x", "held": "?"}
-"""In the place of a number: did not leave, waits for a person."""
+SIGNS = {"withheld": "x", "rejected": "x", "held": "?", "waits": "?"}
+"""In the place of a number: refused, or waits for a person or for more cases."""
 
 
 def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
-    show_verdicts(outcome.verdicts())
+    found = outcome.verdicts()
+    show_verdicts(found)
     console = tables()
     lines = list(outcome.rows())
     for name in dict.fromkeys(line[0] for line in lines):
         own = [(SIGNS.get(line[1], line[1]), *line[2:-1]) for line in lines if line[0] == name]
         console.print(filled(HEAD, own, title=name, left=3))
         show_reasons(console, ((str(line[1]), line[2], line[-1]) for line in lines if line[0] == name))
+    if any(not one.released and not one.withheld and not one.held for one in found):
+        console.print(f"the log has {outcome.cases} cases; the window of a publication says how many a release needs")
     for warning in outcome.warnings():
         console.print(f"warning: {warning}", style="yellow")
     if rows is not None:

@@ -37,8 +37,9 @@ def command(
     reading: Reading = Reading(),  # noqa: B008 - frozen
     show_values: options.ShowValues = True,
     json: options.Json = False,
-) -> None:
-    """Write the operator's report on an output folder: one HTML file (--json: the data behind it)."""
+) -> int:
+    """Write the operator's report on an output folder: one HTML file (--json: the data behind it); exit 3 if
+    nothing is released."""
     if output is None and not json:
         raise InputError("report: say where the page goes: -o FILE.html (or --json for the data)")
     from connectors import read_log
@@ -54,6 +55,10 @@ def command(
         emit_json(data)
     else:
         typer.echo(f"report: {output}", err=True)
+        for one in data["verdicts"]:
+            if one["exit_code"]:
+                typer.echo(one["line"], err=True)
+    return min((int(one["exit_code"]) for one in data["verdicts"]), default=3)
 
 
 def _write(path: Path, text: str) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stream.commands import _options as options
-from stream.commands._output import emit_json, filled, grid, tables
+from stream.commands._output import emit_json, filled, grid, show_verdicts, tables
+
+if TYPE_CHECKING:
+    from stream.operations.verify import Result
+    from stream.release.verdict import Verdict
 
 PANEL = "Operate"
 COUNTS = ("releases", "files", "waiting", "burned", "withheld", "held", "rejected", "epsilon", "delta")
@@ -23,16 +27,21 @@ def command(
     ] = "",
     json: options.Json = False,
 ) -> int:
-    """Check releases, manifests, operator's files and budgets against the ledger. Reads only."""
+    """Check releases, manifests, operator's files and budgets against the ledger. Reads only; exit 3 if something does
+    not hold, or if no release was ever sealed."""
     from stream.operations.verify import verify
 
     result = verify(folder, store or None)
+    nothing = _nothing_sealed(folder, result)
     if json:
-        emit_json({"folder": str(folder), **result.document()})
-        return 0 if result.holds else 3
+        emit_json({"folder": str(folder), **result.document(), "verdicts": [one.as_json() for one in nothing]})
+        return 3 if nothing or not result.holds else 0
     console = tables()
     total = sum(one.releases for one in result.publications)
-    if result.holds:
+    if nothing:
+        show_verdicts(nothing)
+        console.print("its ledger was read without a fault; there is no release to compare with it")
+    elif result.holds:
         files = sum(one.files for one in result.publications)
         console.print(f"[+] HOLDS: {total} releases, {files} files, as the ledger sealed them", style="green")
     else:
@@ -46,7 +55,16 @@ def command(
     console.print(filled(("publication", *COUNTS), rows, title="", left=1))
     for note in result.notes:
         console.print(f"note: {note}")
-    return 0 if result.holds else 3
+    return 3 if nothing or not result.holds else 0
+
+
+def _nothing_sealed(folder: Path, result: Result) -> list[Verdict]:
+    """The verdicts of a sound folder in which no release was ever sealed: nothing was there to be checked."""
+    from stream.operations.history import verdicts_of
+
+    if not result.holds or any(one.releases or one.held or one.waiting or one.burned for one in result.publications):
+        return []
+    return verdicts_of(folder)
 
 
 def _told(value: float) -> str | None:

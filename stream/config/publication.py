@@ -119,9 +119,13 @@ class Publication(Table):
 
     @cached_property
     def build_mechanism(self) -> Mechanism:
-        """The mechanism of the table, validated."""
+        """The mechanism of the table, validated. It aims at the bound of the gate on what the rules of local
+        suppression tell: a gate that only refuses would withhold what a few more removed events make hold."""
+        table = dict(self.mechanism)
+        if table.get("suppression") == "local" and self.gate.max_minimality is not None:
+            table.setdefault("max_minimality", self.gate.max_minimality)
         with naming(self.name, "mechanism"):
-            return mechanism(self.mechanism)
+            return mechanism(table)
 
     @cached_property
     def build_audits(self) -> tuple[Audit, ...]:

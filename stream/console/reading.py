@@ -12,11 +12,10 @@ from pathlib import Path
 from models.errors import InputError
 from stream.daemon.status import Status, gaps_of, read_status, standstill
 from stream.operations.approval import HeldRelease, held
-from stream.operations.history import entries, verdicts_of
+from stream.operations.history import read, verdicts_of
 from stream.release.verdict import Verdict
 from stream.report.data import collect
 from stream.report.page import render
-from stream.storage.entries import SealEntry, WithheldEntry
 from stream.storage.folder import ledger_in
 
 
@@ -63,8 +62,9 @@ class Folder:
             return self._report[1]
 
     def has_attempts(self) -> bool:
-        """Whether a release was ever tried: without one there is nothing to report."""
-        return any(isinstance(entry, SealEntry | WithheldEntry) for entry in entries(self.output))
+        """Whether the ledger names a publication: without one there is nothing to report."""
+        known = read(self.output)
+        return bool(known.rows or known.names)
 
     def _stamp(self) -> tuple[object, ...]:
         """Another one whenever the ledger was written."""

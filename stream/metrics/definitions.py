@@ -25,7 +25,7 @@ LABELS = {
     "partition": "`topic/number` of a source partition; `log/0` in a replay",
     "n": "`audit.n` of the publication (a handful)",
     "version": "of the program, as in manifests",
-    "verdict": "SAFE, LIMITED, WITHHELD, DP VOID",
+    "verdict": "SAFE, LIMITED, DP VOID, WAITING, WITHHELD, NOTHING RELEASED",
     "stage": "build, the name of each audit, files, read_back",
 }
 

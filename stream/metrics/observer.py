@@ -102,6 +102,9 @@ class MetricsObserver:
 
     def _verdicts(self) -> None:
         """Of all publications: what one of them releases can end the promise of another."""
+        pipelines = {} if self._service is None else self._service.pipelines
+        for name, pipeline in pipelines.items():
+            self._series.setdefault(name, Series(name)).held = len(pipeline.account.held)
         for one in judged(self._series):
             self.metrics.verdict(one.publication, one.verdict)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +17,13 @@ from stream.release.audit_document import AuditPart
 from stream.release.contract import WAITS
 from stream.release.documents import AuditDocument
 from stream.release.reason import ruled
-from stream.release.verdict import Verdict, verdicts
+from stream.release.verdict import LOG_END, Verdict, verdicts
 from stream.storage.entries import (
     ApprovalEntry,
     BurnedEntry,
     ClaimEntry,
     Entry,
+    NoteEntry,
     PublishedEntry,
     SealEntry,
     WithheldEntry,
@@ -76,18 +78,28 @@ class History:
 
     rows: list[HistoryRow]
     audits: dict[tuple[str, int], AuditDocument]
+    names: tuple[str, ...] = ()
+    """Publications that the ledger names without an attempt of theirs."""
 
     def verdicts(self, leaving: tuple[str, int] | None = None) -> list[Verdict]:
-        """What the releases that stand are together, for each publication; as if a held one had left too, where one is
-        named."""
-        released: dict[str, list[AuditDocument]] = {row["publication"]: [] for row in self.rows}
-        withheld: dict[str, list[list[str]]] = {name: [] for name in released}
+        """Return what the releases that are out are together, for each publication; as if a held one had been released
+        too, if `leaving` names one."""
+        names = dict.fromkeys((*(row["publication"] for row in self.rows), *self.names))
+        released: dict[str, list[AuditDocument]] = {name: [] for name in names}
+        withheld: dict[str, list[list[str]]] = {name: [] for name in names}
+        held = Counter[str]()
+        ended = set()
         for row in self.rows:
-            if row["status"] in ("published", "sealed") or (row["publication"], row["sequence"]) == leaving:
-                released[row["publication"]].append(self.audits[row["publication"], row["sequence"]])
+            name = row["publication"]
+            if row["status"] in ("published", "sealed") or (name, row["sequence"]) == leaving:
+                released[name].append(self.audits[name, row["sequence"]])
+            elif row["status"] == "held":
+                held[name] += 1
             elif row["status"] != "burned":
-                withheld[row["publication"]].append(row["reasons"])
-        return verdicts(released, withheld)
+                withheld[name].append(row["reasons"])
+            if row["trigger"] == LOG_END:
+                ended.add(name)
+        return verdicts(released, withheld, held, ended)
 
 
 def read(output: Path) -> History:
@@ -95,8 +107,11 @@ def read(output: Path) -> History:
     found = entries(output)
     burned = {(entry.publication, entry.sequence) for entry in found if isinstance(entry, BurnedEntry)}
     published = {(entry.publication, entry.sequence) for entry in found if isinstance(entry, PublishedEntry)}
+    claimed = [name for entry in found if isinstance(entry, ClaimEntry) for name in entry.body.publications]
+    seen = [entry.publication for entry in found if isinstance(entry, NoteEntry) and entry.body.first_seen is not None]
     known: dict[tuple[str, int], AuditDocument] = {}
-    return History(list(_rows(output, found, burned, published, known)), known)
+    rows = list(_rows(output, found, burned, published, known))
+    return History(rows, known, tuple(dict.fromkeys((*claimed, *seen))))
 
 
 def verdicts_of(output: Path) -> list[Verdict]:

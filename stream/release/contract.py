@@ -112,6 +112,11 @@ class Decision:
         """Whether the cut was refused for no other reason than that a person has yet to decide on an earlier one."""
         return self.status == "withheld" and {reason.code for reason in self.because} == {"held"}
 
+    @property
+    def too_few(self) -> bool:
+        """Whether the cut was refused for no other reason than that too few cases have come so far."""
+        return self.status == "withheld" and {reason.code for reason in self.because} == {"cases"}
+
 
 @dataclass(frozen=True, slots=True)
 class Ruled:

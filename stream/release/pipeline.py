@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, cast
 
 from connectors.store.base import Prepared, Store
 from models.dp.budget import Charge
-from models.errors import BoundError, InputError, RefusedError
+from models.errors import BoundError, InputError, RefusedError, TooFewCasesError
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
 from stream.release.audience import Audience
@@ -203,6 +203,8 @@ class Pipeline:
         try:
             memory = self._memory(self.spec.mechanism)
             build = self.builder.build(attempt.exposure, memory, self.account.last_number + 1, attempt.cut)
+        except TooFewCasesError as error:
+            raise _WithheldError([Reason("cases", f"cases: not enough yet ({error})")]) from error
         except BoundError as error:
             raise _WithheldError([Reason("mechanism", str(error))]) from error
         except InputError as error:

@@ -11,10 +11,10 @@ from stream.storage.entries import ApprovalBody
 
 Code = Literal[
     "ka", "fa", "ca", "ba", "series", "uniqueness", "utility", "tpl", "epsilon", "delta", "process_budget",
-    "premise", "mechanism", "held",
+    "premise", "mechanism", "held", "cases",
 ]  # fmt: skip
 """`premise`: the audit's premise does not hold, or a bound could not be shown; `mechanism`: whatever else refuses;
-`held`: an earlier release waits for a person's decision, or this one was rejected."""
+`held`: an earlier release waits for a person's decision, or this one was rejected; `cases`: too few of them so far."""
 
 CODES: tuple[Code, ...] = get_args(Code)
 

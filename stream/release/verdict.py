@@ -1,31 +1,77 @@
-"""The verdict on a publication: what its releases are together, in one word and one sentence.
+"""The verdict on a publication: what its releases are together, in one word, one sentence and one exit code.
 
-* `SAFE`: every bound of the series was asked (KA, FA, CA, BA; for dp kinds a limit of epsilon), and all releases hold;
-* `LIMITED`: something was not asked, not measured or only warned about; the smallest number measured stands beside it;
-* `WITHHELD`: nothing has left, and why;
-* `DP VOID`: another publication of the same cases leaves without such a promise, so that the dp claim holds only for
-  recipients who never see that one.
+* `SAFE`: every bound of the series was set (KA, FA, CA, BA, and for local suppression `max_minimality`; for dp kinds a
+  limit of epsilon), and all releases hold them, also against somebody who knows the public rules of suppression;
+* `LIMITED`: something was not set, not measured or only warned about, or holds only against somebody who does not know
+  the rules; the smallest number measured is beside it;
+* `DP VOID`: another publication of the same cases is released without such a promise, so that the dp claim holds only
+  for recipients who never see that one;
+* `WAITING`: nothing is released yet, because a person decides or too few cases have come;
+* `WITHHELD`: nothing is released, because the mechanism, the gate or a person refused it;
+* `NOTHING RELEASED`: nothing was attempted, or the log ended while the cases were too few.
 
-It is made from the audits alone, by the same rule for replay, list and report. SAFE says that the promise of the
-manifest was kept and checked over the series, no more: what the promise leaves out stands there too.
+It is made from the audits alone, by the same rule for replay, list, report, console and metrics; this module is the one
+source of words, symbols, colours and exit codes. SAFE says that the promise of the manifest was kept and checked over
+the series, no more: what the promise leaves out is listed there too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from models.dp.budget import told
 from stream.release.contract import AUDIENCE
 from stream.release.documents import AnonymitySection, AuditDocument, Budget
 from stream.release.gate import MEASURES, Measure, worst_anonymity
+from stream.release.reason import of_record
 
-Word = Literal["SAFE", "LIMITED", "WITHHELD", "DP VOID"]
+Word = Literal["SAFE", "LIMITED", "DP VOID", "WAITING", "WITHHELD", "NOTHING RELEASED"]
 
-SYMBOLS: Mapping[Word, str] = {"SAFE": "+", "LIMITED": "!", "WITHHELD": "x", "DP VOID": "x"}
-"""One character each, so that the words differ without colour."""
+WORDS: tuple[Word, ...] = get_args(Word)
+
+Colour = Literal["green", "yellow", "red", "blue"]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a word appears: `symbol` in a terminal and `sign` on a page tell the words apart without `colour`.
+    `exit_code`: 3 if nothing is released; a command that shows this verdict alone ends with it."""
+
+    symbol: str
+    sign: str
+    colour: Colour
+    exit_code: int
+
+
+LOOKS: Mapping[Word, Look] = {
+    "SAFE": Look("+", "\N{CHECK MARK}", "green", 0),
+    "LIMITED": Look("!", "!", "yellow", 0),
+    "DP VOID": Look("x", "\N{BALLOT X}", "red", 0),
+    "WAITING": Look("?", "\N{HORIZONTAL ELLIPSIS}", "yellow", 3),
+    "WITHHELD": Look("x", "\N{BALLOT X}", "red", 3),
+    "NOTHING RELEASED": Look("-", "\N{EN DASH}", "blue", 3),
+}
+
+LOG_END = "final"
+"""The trigger of the cut at the end of a log: no other one comes after it."""
+
+NO_WINDOW = (
+    "no window has closed, so no release was tried. Next step: let more cases come, or choose a smaller window; for a "
+    "log that has ended, veilstream replay --final releases what is left if enough cases are complete"
+)
+"""The reason and the next step if the ledger holds no attempt."""
+
+TOO_FEW_LEFT = (
+    "the log ended while too few cases were complete. Next step: replay a longer log, or publish over a longer period"
+)
+
+
+def exit_code(found: Iterable[Verdict]) -> int:
+    """Return 3 if no publication has released anything; else 0."""
+    return min((LOOKS[one.verdict].exit_code for one in found), default=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,28 +92,60 @@ class Smallest:
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What is left to who knows the rules of local suppression: sets of items with fewer than K possible cases, most of
-    them in one of `groups` (cohorts, or releases where each is one); `not_measured`: groups of earlier programs;
-    `bound`: `max_minimality` where every release was gated by it."""
+    them in one of `groups` (cohorts, or releases where each is one); `not_measured`: groups of earlier programs, or of
+    repairs by events; `bound`: `max_minimality` where every release was gated by it; `least`: K, where it is known."""
 
     worst: int | None
     groups: int
     not_measured: int
     bound: int | None
+    least: int | None = None
 
-    def sentence(self) -> str:
-        """As part of the verdict's."""
+    @property
+    def holds(self) -> bool:
+        """Whether a bound was set, everything was measured, and nobody is narrowed down."""
+        return self.bound is not None and self.worst == 0 and not self.not_measured
+
+    @property
+    def cause(self) -> str:
+        """Why the verdict is not SAFE, as part of its sentence; "" where these rules are no reason."""
+        if self.holds:
+            return ""
+        if self.worst or self.not_measured or self.worst is None:
+            return "only against somebody who does not know the public rules of suppression"
+        return "no bound was set on what the public rules of suppression tell (gate.max_minimality)"
+
+    def line(self) -> str:
+        """A sentence of its own, below the verdict."""
+        few = "fewer than K" if self.least is None else f"fewer than {self.least}"
+        gaps = f"; {self.not_measured} of {self.groups} groups were not measured" if self.not_measured else ""
         if self.worst is None:
-            return "what somebody learns who knows the rules of suppression was not measured"
-        sets = f"up to {self.worst} sets of items of a group have" if self.worst else "no set of items has"
-        bound = "measured only" if self.bound is None else f"bound {self.bound}"
-        gaps = f"; {self.not_measured} of {self.groups} groups not measured" if self.not_measured else ""
-        return f"for somebody who knows the rules of suppression {sets} fewer than K possible cases ({bound}{gaps})"
+            return (
+                f"Whether a reader of the program's source can narrow a person down to {few} cases was not measured: "
+                "the rules by which events were removed are public."
+            )
+        bound = "no bound was set" if self.bound is None else f"bound {self.bound}"
+        if self.worst:
+            sets = f"{self.worst} set{'s' * (self.worst != 1)} of items of a group"
+            return (
+                f"A reader of the program's source can narrow a person down: up to {sets} leave {few} possible "
+                f"cases (gate.max_minimality: {bound}{gaps})."
+            )
+        if self.not_measured:
+            reader = "a reader of the program's source"
+            return f"Where it was measured, no set of items leaves {reader} {few} cases{gaps}."
+        below = "K" if self.least is None else self.least
+        return (
+            f"Even a reader of the program's source cannot narrow a person down below {below} cases, by any set of "
+            f"items that the audit looks at (gate.max_minimality: {bound})."
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One publication. `not_gated`: measures of the series without a bound; `withheld`: attempts that did not leave;
-    `minimality`: of releases by local suppression."""
+    """One publication (its name is empty if the ledger names none). `not_gated`: measures of the series without a
+    bound; `withheld`: attempts that were not released; `minimality`: of releases by local suppression; `held`: releases
+    that wait for a person."""
 
     publication: str
     verdict: Word
@@ -78,15 +156,26 @@ class Verdict:
     withheld: int
     void_by: tuple[str, ...] = ()
     minimality: Rules | None = None
+    held: int = 0
+
+    @property
+    def rules(self) -> str | None:
+        """What a reader of the program's source learns, as a line of its own; None if no rule removed single events."""
+        return None if self.minimality is None else self.minimality.line()
 
     def line(self) -> str:
         """For people: symbol, word, publication, sentence."""
         word = f"DP VOID BY {', '.join(self.void_by)}" if self.void_by else self.verdict
-        return f"[{SYMBOLS[self.verdict]}] {word}: {self.publication}: {self.sentence}"
+        named = f"{self.publication}: " if self.publication else ""
+        return f"[{LOOKS[self.verdict].symbol}] {word}: {named}{self.sentence}"
+
+    def lines(self) -> list[str]:
+        """The line, and below it what a reader of the rules learns."""
+        return [self.line(), *([] if self.rules is None else [f"    {self.rules}"])]
 
     def as_json(self) -> Mapping[str, Any]:
-        """With the same names."""
-        return asdict(self)
+        """With the same names; `rules`: the second line; `exit_code`: what a command that shows it ends with."""
+        return {**asdict(self), "rules": self.rules, "exit_code": LOOKS[self.verdict].exit_code}
 
 
 @dataclass(slots=True)
@@ -98,9 +187,13 @@ class _RulesSeen:
     worst: int | None = None
     bounded: int = 0
     bound: int | None = None
+    repaired: int = 0
+    """Releases from which a repair took events of single cases: its rules are public, and nothing measures them."""
 
     def add(self, audit: AuditDocument) -> None:
         self.releases += 1
+        mechanism: Mapping[str, Any] = audit.get("mechanism") or {}
+        self.repaired += (mechanism.get("repair") or {}).get("by") == "events"
         below = (audit.get("minimality") or {}).get("below_k")
         if below is not None:
             self.measured += 1
@@ -112,14 +205,16 @@ class _RulesSeen:
 
     def found(self, last: AuditDocument) -> Rules | None:
         """Of every cohort that the last release shows; of every release where each is a group of its own."""
-        if ((last.get("mechanism") or {}).get("parameters") or {}).get("suppression") != "local":
+        parameters = (last.get("mechanism") or {}).get("parameters") or {}
+        if parameters.get("suppression") != "local" and not self.repaired:
             return None
         bound = self.bound if self.bounded == self.releases else None
+        least = parameters.get("K")
         cohorts = [one.get("minimality_below_k") for one in last.get("cohorts") or []]
         if not cohorts:
-            return Rules(self.worst, self.releases, self.releases - self.measured, bound)
+            return Rules(self.worst, self.releases, self.releases - self.measured, bound, least)
         known = [value for value in cohorts if value is not None]
-        return Rules(max(known, default=None), len(cohorts), len(cohorts) - len(known), bound)
+        return Rules(max(known, default=None), len(cohorts), len(cohorts) - len(known), bound, least)
 
 
 @dataclass(slots=True)
@@ -130,7 +225,10 @@ class Series:
     publication: str
     released: int = 0
     withheld: int = 0
+    held: int = 0
+    """Releases that wait for a person's decision."""
     _why: Sequence[str] = ()
+    _ended: bool = False
     _last: AuditDocument | None = None
     _private: bool = True
     _smallest: Smallest | None = None
@@ -140,10 +238,10 @@ class Series:
     _rules: _RulesSeen = field(default_factory=_RulesSeen)
     _lost: int = 0
 
-    def refuse(self, reasons: Sequence[str]) -> None:
-        """An attempt did not leave."""
+    def refuse(self, reasons: Sequence[str], *, last: bool = False) -> None:
+        """An attempt was not released. `last`: it was the one at the end of a log, after which nothing comes."""
         self.withheld += 1
-        self._why = reasons
+        self._why, self._ended = reasons, last
 
     def add(self, audit: AuditDocument) -> None:
         """The next release that stands; an empty audit where it is gone or damaged. That release counts as not
@@ -182,16 +280,37 @@ class Series:
         if self._last is None and self._lost:
             return self._unread()
         if self._last is None:
-            why = "; ".join(self._why) if self._why else "no window has closed"
-            return Verdict(self.publication, "WITHHELD", f"nothing has left ({why})", None, (), 0, self.withheld)
+            return self._of_nothing()
         budget = self._last.get("budget")
         if budget is not None:
             others = tuple(other for other in plain if other != self.publication)
             told = _of_budget(self.publication, budget, (self.released, self.withheld), others)
+            told = replace(told, held=self.held)
             if not self._lost or told.verdict == "DP VOID":
                 return told
             return replace(told, verdict="LIMITED", sentence=f"{told.sentence}; {self._missing}")
-        return self._of_counts(self._last)
+        return replace(self._of_counts(self._last), held=self.held)
+
+    def _of_nothing(self) -> Verdict:
+        """Return the verdict if no release is out: who or what it waits for, or what refused it."""
+        codes = {of_record(reason).code for reason in self._why}
+        why = "; ".join(self._why)
+        word: Word
+        if self.held:
+            many = "1 release waits" if self.held == 1 else f"{self.held} releases wait"
+            word, sentence = "WAITING", f"nothing is released yet: {many} for a person to approve or reject"
+        elif not self._why:
+            word, sentence = "NOTHING RELEASED", NO_WINDOW
+        elif codes == {"cases"} and self._ended:
+            word, sentence = "NOTHING RELEASED", f"{why}; {TOO_FEW_LEFT}"
+        elif codes == {"cases"}:
+            word, sentence = (
+                "WAITING",
+                f"nothing is released yet ({why}); the next cut tries again with the cases by then",
+            )
+        else:
+            word, sentence = "WITHHELD", f"nothing is released ({why})"
+        return Verdict(self.publication, word, sentence, None, (), 0, self.withheld, held=self.held)
 
     @property
     def _missing(self) -> str:
@@ -205,7 +324,6 @@ class Series:
         open_ = tuple(measure.upper() for measure in MEASURES if measure in self._open)
         known = (smallest, open_, self.released, self.withheld, (), rules)
         least = f"; smallest: {smallest.sentence()}" if smallest else ""
-        least += f"; {rules.sentence()}" if rules else ""
         if self._warned is not None:
             why = "; ".join(self._warned["gate"]["reasons"])
             spite = f"release {self._warned['sequence']} left in spite of: {why}{least}"
@@ -219,22 +337,40 @@ class Series:
             return Verdict(name, "LIMITED", f"no bound was set on {', '.join(open_)}{least}", *known)
         asked = min(int(last["bounds"][f"min_{measure}"]) for measure in MEASURES)
         which = "1 release" if self.released == 1 else f"{self.released} releases, alone and together"
-        sentence = f"{which}: none or at least {asked} cases{least}"
-        return Verdict(name, "SAFE", sentence, *known)
+        if rules is not None and rules.cause:
+            return Verdict(
+                name, "LIMITED", f"{which}: none or at least {asked} cases, but {rules.cause}{least}", *known
+            )
+        return Verdict(name, "SAFE", f"{which}: none or at least {asked} cases{least}", *known)
 
 
 def verdicts(
-    released: Mapping[str, Sequence[AuditDocument]], withheld: Mapping[str, Sequence[Sequence[str]]]
+    released: Mapping[str, Sequence[AuditDocument]],
+    withheld: Mapping[str, Sequence[Sequence[str]]],
+    held: Mapping[str, int] | None = None,
+    ended: Collection[str] = (),
 ) -> list[Verdict]:
-    """One for each publication. `released`: audits of what stands, in order; `withheld`: reasons of each attempt that
-    did not leave."""
-    found = {name: Series(name) for name in dict.fromkeys((*released, *withheld))}
+    """Return one verdict for each publication; one without a name if there is none.
+
+    Parameters
+    ----------
+    released
+        Audits of the releases that are out, in order.
+    withheld
+        Reasons of each attempt that was not released.
+    held
+        How many releases wait for a person.
+    ended
+        Publications whose last attempt was the one at the end of a log.
+    """
+    found = {name: Series(name) for name in dict.fromkeys((*released, *withheld, *(held or {})))}
     for name, series in found.items():
         for audit in released.get(name, ()):
             series.add(audit)
         for reasons in withheld.get(name, ()):
-            series.refuse(reasons)
-    return judged(found)
+            series.refuse(reasons, last=name in ended)
+        series.held = (held or {}).get(name, 0)
+    return judged(found or {"": Series("")})
 
 
 def judged(found: Mapping[str, Series]) -> list[Verdict]:

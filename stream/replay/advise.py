@@ -1,8 +1,9 @@
 """`veilstream advise`: candidate settings replayed on a historical log, and the one to propose.
 
-A candidate holds over the series when a bound stands on KA, FA, CA and BA, every cut became a release, and none broke a
-bound. Only such a one is proposed; where none does, the nearest is named with what stopped it. What is measured is this
-log's past: no promise about its future.
+A candidate holds if what it released keeps its bounds, whatever cuts were withheld: the verdict that `replay` prints
+for the same releases says the same. Proposed is only a candidate whose verdict is SAFE, with bounds on KA, FA, CA and
+BA, and of which every cut became a release; if there is none, the nearest is named with what stopped it. What is
+measured is this log's past: no promise about its future.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, least_of_series
+from stream.release.verdict import Word
 from stream.replay import presets
 from stream.replay.replay import Outcome, Replay
 from stream.storage.release_record import Record, first_shown
@@ -65,11 +67,18 @@ class Trial:
     wait_days: float | None = None
     loses: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    verdict: Word | None = None
+    """What `replay` says of the same releases; None where it could not be replayed."""
 
     @property
     def holds(self) -> bool:
-        """Whether every cut became a release, and there was one."""
-        return not self.refused and self.releases > 0 and not self.withheld
+        """Whether something was released: no gate of a candidate only warns, so every release keeps its bounds."""
+        return not self.refused and self.releases > 0
+
+    @property
+    def proposable(self) -> bool:
+        """Whether every cut became a release, and the releases are safe over the series, the rules known or not."""
+        return self.holds and not self.withheld and self.series and self.verdict in (None, "SAFE")
 
     @property
     def worth(self) -> float:
@@ -91,7 +100,12 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
         bounded, cuts = presets.series_gate(least), presets.window(log, least)
         again = {key: value for key, value in table.items() if key != "bins"}
         rows: list[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]] = [
-            ("cohorts-local", "holds over all releases", _with(table, "tlkc-cohorts", "local"), bounded),
+            (
+                "cohorts-local",
+                "holds over all releases",
+                _with(table, "tlkc-cohorts", "local"),
+                presets.series_gate(least, local=True),
+            ),
             ("cohorts-exact", "the same, whole items removed", _with(table, "tlkc-cohorts", "exact"), bounded),
             ("repair-local", "all cases again, repaired", _with(again, "tlkc", "local"), _repair(bounded)),
             ("repair-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), _repair(bounded)),
@@ -113,9 +127,8 @@ def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) ->
     sizes = (size for size in range(least, 2 * least) if not 0 < log.n_cases % size < 3 * K)
     cuts = {"completed_cases": next(sizes, least)}
     name = f"cohorts-completed-{K}"
-    return Candidate(
-        "cuts wait for complete cases", presets.publication(name, cuts, mechanism, presets.series_gate(K)), K
-    )
+    gate = presets.series_gate(K, local=True)
+    return Candidate("cuts wait for complete cases", presets.publication(name, cuts, mechanism, gate), K)
 
 
 def _with(table: Mapping[str, Any], kind: str, suppression: str) -> Mapping[str, Any]:
@@ -184,6 +197,7 @@ def _trial(candidate: Candidate, outcome: Outcome, log: EventLog, wait: float | 
         wait_days=wait,
         loses=() if released_events is None else tuple(last.get("loss", {}).get("lost", ())),
         data={"covered": last.get("dp", {}).get("coverage_cases")},
+        verdict=next((one.verdict for one in outcome.verdicts()), None),
     )
 
 
@@ -203,7 +217,7 @@ def propose(
     for candidate in candidates(log, K, settings.process.sensitive, C):
         step(candidate.publication.name)
         trials.append(attempt(candidate, log, settings, folder / candidate.publication.name))
-    holding = [trial for trial in trials if trial.holds and trial.series and trial.candidate.least >= K]
+    holding = [trial for trial in trials if trial.proposable and trial.candidate.least >= K]
     return trials, max(holding, key=lambda trial: _rank(trial, goal), default=None)
 
 
@@ -219,9 +233,9 @@ def nearest(trials: Sequence[Trial], K: int) -> Trial | None:
 
 
 def frontier(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that hold over the series and that no other one beats in both events kept and waiting, most kept
+    """The trials that could be proposed and that no other one beats in both events kept and waiting, most kept
     first."""
-    holding = [t for t in trials if t.holds and t.series and t.kept is not None and t.wait_days is not None]
+    holding = [t for t in trials if t.proposable and t.kept is not None and t.wait_days is not None]
     best = [
         one
         for one in holding

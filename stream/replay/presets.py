@@ -35,9 +35,10 @@ def bounds(log: EventLog, sensitive: Sequence[str], least: int = K, share: float
     return {**table, "bins": edges} if edges else table
 
 
-def series_gate(least: int) -> dict[str, int]:
-    """A bound on every attack over the series."""
-    return {"min_ka": least, "min_fa": least, "min_ca": least, "min_ba": least}
+def series_gate(least: int, *, local: bool = False) -> dict[str, int]:
+    """A bound on every attack over the series; of `local` also for somebody who knows its rules, which are public."""
+    gate = {"min_ka": least, "min_fa": least, "min_ca": least, "min_ba": least}
+    return {**gate, "max_minimality": 0} if local else gate
 
 
 def window(log: EventLog, least: int = K) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def publication(
 def default_publication(log: EventLog, sensitive: Sequence[str] = ()) -> Publication:
     """What `replay` does without a configuration."""
     mechanism = {"kind": "tlkc-cohorts", **bounds(log, sensitive), "suppression": "local"}
-    return publication("research", window(log), mechanism, series_gate(K))
+    return publication("research", window(log), mechanism, series_gate(K, local=True))
 
 
 def with_completion(process: Process) -> Process:

@@ -7,6 +7,7 @@ where it was killed; cuts that were decided before are answered from the ledger.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -23,11 +24,12 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Row, Tick
 from stream.release.contract import Decision
+from stream.release.documents import AuditDocument
 from stream.release.failpoints import Hook, nothing
 from stream.release.gate import worst_anonymity
 from stream.release.planned import BuiltBy
 from stream.release.schedule import SimulatedClock
-from stream.release.verdict import Verdict, verdicts
+from stream.release.verdict import LOG_END, Verdict, exit_code, verdicts
 from stream.replay.log_source import LogRecords, records_from_log
 from stream.replay.resume import Resume
 from stream.runtime.runner import Arrival, Runner
@@ -50,6 +52,7 @@ class Outcome:
     decisions: list[tuple[str, Decision]] = field(default_factory=list)
     tail: dict[str, dict[str, int | None]] = field(default_factory=dict)
     events: int = 0
+    cases: int = 0
     seconds: float = 0.0
     left_out: int = 0
     """Events before `process.earliest` or after the moment that the replay was asked to end at."""
@@ -97,10 +100,23 @@ class Outcome:
 
     def verdicts(self) -> list[Verdict]:
         """What each publication's releases are together."""
-        names = dict.fromkeys(name for name, _ in self.decisions)
-        sealed = {name: [d.audit for n, d in self.decisions if n == name and d.status == "sealed"] for name in names}
-        refused = {name: [d.reasons for n, d in self.decisions if n == name and d.status != "sealed"] for name in names}
-        return verdicts(sealed, refused)
+        names = dict.fromkeys((*(name for name, _ in self.decisions), *self.tail))
+        sealed: dict[str, list[AuditDocument]] = {name: [] for name in names}
+        refused: dict[str, list[list[str]]] = {name: [] for name in names}
+        ended = set()
+        for name, decision in self.decisions:
+            if decision.status == "sealed":
+                sealed[name].append(decision.audit)
+            elif decision.status != "held":
+                refused[name].append(decision.reasons)
+            if decision.audit.get("trigger") == LOG_END:
+                ended.add(name)
+        return verdicts(sealed, refused, Counter(name for name, _ in self.held), ended)
+
+    @property
+    def exit_code(self) -> int:
+        """3 if an attempt was withheld or a publication has released nothing, as its verdict says; else 0."""
+        return 3 if self.withheld or any(exit_code([one]) for one in self.verdicts()) else 0
 
     def total(self) -> dict[str, int | None]:
         """The tail of the only publication; of several, their sum (None where one cannot be counted)."""
@@ -122,7 +138,9 @@ class Outcome:
             reasons = "; ".join(decision.reasons or gate.get("reasons", ()))
             if reasons and gate.get("decision") == "repaired":
                 reasons = f"repaired, since {reasons}"
-            number = decision.sequence if decision.status == "sealed" else decision.status
+            number: int | str = decision.sequence if decision.status == "sealed" else decision.status
+            if decision.waits or decision.too_few:
+                number = "waits"
             moment = str(audit.get("cut", {}).get("time", ""))[:16]
             cases, events = counts.get("released_cases"), counts.get("released")
             yield (name, number, moment, audit.get("trigger"), cases, events, *_kept(audit), *worst, reasons)
@@ -177,7 +195,7 @@ class Replay:
                 self._built_by.check(self.service.ledger.entries(), self.service.pseudonyms.plan)
             found, log = log.n_events, within(log, self.settings, until)
             events = log.n_events
-            outcome = Outcome(events=events, left_out=found - events)
+            outcome = Outcome(events=events, cases=log.n_cases, left_out=found - events)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
             run = _Run(self.service, fold, self.on_progress, self.watch)

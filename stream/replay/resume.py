@@ -54,6 +54,7 @@ class Resume:
             config=self.service.settings.digest,
             key=self.service.pseudonyms.id,
             until=None if self.until is None else str(self.until),
+            publications=tuple(one.name for one in self.service.settings.publication),
         )
         notes = [one for one in self.service.ledger.entries("") if isinstance(one, ClaimEntry | NoteEntry)]
         if not notes:

@@ -31,8 +31,11 @@ from stream.storage.entries import ApprovalEntry, Entry, ErasedEntry, NoteEntry,
 
 MEANING: Mapping[Word, str] = {
     "SAFE": "Bounds on all four attacks (with noise: on epsilon) were set, and all releases together hold them.",
-    "LIMITED": "Something was not bounded, not measured, or only warned about. Read what it is before you rely on it.",
-    "WITHHELD": "Nothing of this publication has left.",
+    "LIMITED": "Something was not bounded, not measured, or only warned about, or holds only against somebody who does "
+    "not know the public rules. Read what it is before you rely on it.",
+    "WAITING": "Nothing of this publication is released yet: a person decides, or too few cases have come.",
+    "WITHHELD": "Nothing of this publication is released: the mechanism, the gate or a person refused it.",
+    "NOTHING RELEASED": "Nothing of this publication is released, and nothing waits to be.",
     "DP VOID": "The noise protects only people who never see another publication of the same cases.",
 }
 ADVERSARY: Mapping[Measure, str] = {
@@ -55,6 +58,7 @@ def safe(verdict: Verdict, rows: Sequence[AnonymityRow], bounds: Mapping[str, fl
         "verdict": verdict.verdict,
         "meaning": MEANING[verdict.verdict],
         "sentence": verdict.sentence,
+        "rules": verdict.rules,
         "worst": worst,
         "together": min(together, default=None),
     }

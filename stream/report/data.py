@@ -49,13 +49,13 @@ ABSENT = {"status": "not_measured", "reason": "this audit is not switched on for
 
 
 def collect(output: Path, *, show_values: bool = True, source: EventLog | None = None) -> Report:
-    """{folder, process, values_shown, publications: [...]}. InputError where the folder holds no attempt."""
+    """{folder, process, values_shown, publications: [...]}. InputError where its ledger names no publication."""
     found, known = entries(output), read(output)
     rows = known.rows
-    if not rows:
+    if not rows and not known.names:
         raise InputError(f"{output}: its ledger holds no release and no withheld attempt yet")
     compared = _comparison(output, {row["publication"] for row in rows})
-    names = list(dict.fromkeys(row["publication"] for row in (*compared, *rows)))
+    names = list(dict.fromkeys((*(row["publication"] for row in (*compared, *rows)), *known.names)))
     verdicts = known.verdicts()
     said = {one.publication: one for one in verdicts}
     publications = [_publication(output, said[name], found, rows, source, show_values) for name in names]

@@ -80,12 +80,13 @@ class WorstRow(TypedDict):
 
 
 class SafeAnswer(TypedDict):
-    """Is it safe? `together`: the least that is left over all releases, by every attack and every composition that was
-    measured."""
+    """Is it safe? `rules`: what a reader of the rules of suppression learns; `together`: the least that is left over
+    all releases, by every attack and every composition that was measured."""
 
     verdict: str
     meaning: str
     sentence: str
+    rules: str | None
     worst: list[WorstRow]
     together: int | None
 

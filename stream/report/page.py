@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from stream.release.manifest import software
+from stream.release.verdict import LOOKS
 from stream.report import drawing, figures, plots
 from stream.report.document import AnonymityRow, AttemptRow, HappenedRow, PublicationReport, Report
 from stream.report.words import every
@@ -29,7 +30,7 @@ COLUMNS = {
     "held": "held back",
 }
 """Of a comparison, beside the publication."""
-SIGNS = {"SAFE": "✓", "LIMITED": "!", "WITHHELD": "✗", "DP VOID": "✗"}
+SIGNS: Mapping[str, str] = {word: look.sign for word, look in LOOKS.items()}
 """Beside the word and the colour."""
 MOST_RELEASES = 3
 """Releases that get a plot by n of their own; every release is in the tables."""

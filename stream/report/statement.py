@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from models.dp.budget import told
-from models.errors import InputError
+from models.errors import BoundError, InputError
 from stream.operations import approval
-from stream.operations.history import read_json
+from stream.operations.history import read_json, verdicts_of
 from stream.release.manifest import VERSION, software
 from stream.report.words import explained
 
@@ -63,7 +63,8 @@ class Statement:
 
 def releases_of(folder: Path, publication: str | None, number: int | None) -> list[Released]:
     """The public releases of an output folder (or of its `public` folder alone), of one publication or number where
-    asked. InputError where there is none, where a manifest is of a later version, or where publications differ."""
+    asked. InputError where there is none, where a manifest is of a later version, or where publications differ;
+    BoundError where the folder is an operator's, and nothing of it is public yet."""
     root = folder / "public" if (folder / "public").is_dir() else folder
     names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     found = {name: sorted((root / name).glob("release-*/manifest.json")) for name in names}
@@ -71,11 +72,13 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
     waiting = _held(folder) if publication not in found else {}
     if publication in waiting or (publication is None and waiting and not found):
         name = publication or next(iter(waiting))
-        raise InputError(_only_held(folder, name, waiting[name]))
+        raise BoundError(_only_held(folder, name, waiting[name]))
     if publication is None:
         if len(found) > 1:
             raise InputError(f"{root}: holds {', '.join(found)}; name the publication that the statement is about")
         publication = next(iter(found), "")
+    if not found and (nothing := _nothing_released(folder, publication)):
+        raise BoundError(f"{folder}: a statement is about what is public. {nothing}")
     if publication not in found:
         have = f"it holds {', '.join(found)}" if found else "it holds no release"
         raise InputError(f"{root}: no release of publication {publication!r}; {have}")
@@ -87,6 +90,16 @@ def releases_of(folder: Path, publication: str | None, number: int | None) -> li
         have = ", ".join(str(one.number) for one in series)
         raise InputError(f"{root}: no release {number} of {publication}; there are {have}")
     return chosen
+
+
+def _nothing_released(folder: Path, publication: str) -> str:
+    """The verdicts of an operator's folder in which nothing is public; "" where it is no such folder, or does not know
+    the publication that is named."""
+    if not (folder / "operator").is_dir():
+        return ""
+    verdicts = verdicts_of(folder)
+    named = [one for one in verdicts if publication in ("", one.publication)]
+    return "; ".join(one.line() for one in named)
 
 
 def _held(folder: Path) -> Mapping[str, list[int]]:

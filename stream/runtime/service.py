@@ -405,6 +405,7 @@ class ReleaseService:
             )
         for entry in account.withheld.values():
             found.refuse(entry.body.reasons)
+        found.held = len(account.held)
         return found
 
     def _audit_of(self, publication: str, number: int, kind: Any = Any) -> AuditDocument | None:

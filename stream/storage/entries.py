@@ -180,12 +180,14 @@ class ErasedEntry(_Entry, tag="erased", frozen=True, kw_only=True):
 
 
 class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Digests of the log and of the configuration, the id of the pseudonym key, the last moment (ns) of `--until`."""
+    """Digests of the log and of the configuration, the id of the pseudonym key, the last moment (ns) of `--until`, and
+    the names of the publications: one without any attempt has a verdict too."""
 
     log: str | None = None
     config: str | None = None
     key: str | None = None
     until: str | None = None
+    publications: tuple[str, ...] = ()
 
 
 class ClaimEntry(_Entry, tag="note", frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ def settings(**publications: dict[str, Any]) -> Settings:
 
 
 def words(metrics: Metrics) -> dict[str, str]:
-    """The word of each publication that the metrics show; exactly one of the four is 1."""
+    """The word of each publication that the metrics show; exactly one of them is 1."""
     found: dict[str, str] = {}
     for family in metrics.registry.collect():
         for one in family.samples:
@@ -76,9 +76,9 @@ def live(chosen: Settings, folder: Path, cuts: dict[str, list[int]]) -> dict[str
 def test_the_word_that_is_shown_is_the_one_that_is_printed(
     gate: dict[str, Any], sizes: list[int], word: str, tmp_path: Path
 ) -> None:
-    """Also by the next process, which reads what stands; before its first attempt a publication is WITHHELD."""
+    """Also by the next process, which reads what stands; before its first attempt NOTHING is RELEASED."""
     chosen = settings(one={**PLAIN, "gate": gate})
-    assert live(chosen, tmp_path, {}) == {"one": "WITHHELD"}
+    assert live(chosen, tmp_path, {}) == {"one": "NOTHING RELEASED"}
     assert live(chosen, tmp_path, {"one": sizes}) == {"one": word} == printed(tmp_path)
     assert live(chosen, tmp_path, {}) == {"one": word}
 
@@ -86,6 +86,6 @@ def test_the_word_that_is_shown_is_the_one_that_is_printed(
 def test_a_former_publication_still_voids_the_promise(tmp_path: Path) -> None:
     """It showed the same cases without noise, and what is out stays out, whatever the configuration says now."""
     both = settings(one={**PLAIN, "gate": BOUNDS}, noise=NOISE)
-    assert live(both, tmp_path, {"noise": [30]}) == {"one": "WITHHELD", "noise": "SAFE"}
+    assert live(both, tmp_path, {"noise": [30]}) == {"one": "NOTHING RELEASED", "noise": "SAFE"}
     assert live(both, tmp_path, {"one": [30]}) == {"one": "SAFE", "noise": "DP VOID"}
     assert live(settings(noise=NOISE), tmp_path, {"noise": [31]})["noise"] == "DP VOID" == printed(tmp_path)["noise"]

@@ -32,7 +32,7 @@ from tests.replay.test_mirror import another_host
 def test_a_statement_on_what_is_held_names_the_way_on(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not `it holds ...` of other publications: the number, how to look, and how to decide."""
     output = made / "out"
-    assert execute(["statement", str(output), "plain"]) == 2
+    assert execute(["statement", str(output), "plain"]) == 3
     told = capsys.readouterr().err
     assert "release 1 is held for approval" in told.lower()
     assert f"veilstream approve plain 1 -o {output}" in told
@@ -62,12 +62,12 @@ def decide(world: Path, order: Any, name: str = "plain", number: int = 1) -> app
 def test_a_replay_holds_what_passes_and_says_what_to_do(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 0, nothing in the public folder, the later cuts refused for that reason alone, and one line on what next."""
+    """Exit 3, since nothing is out; the later cuts refused for that reason alone, and one line on what next."""
     log, config, out = str(made / "log.xes"), str(made / "approval.toml"), tmp_path / "out"
-    assert execute(["replay", log, "-c", config, "-o", str(out)]) == 0
+    assert execute(["replay", log, "-c", config, "-o", str(out)]) == 3
     assert f"veilstream approve plain 1 -o {out} --by NAME --why TEXT" in " ".join(capsys.readouterr().out.split())
     assert list(out.glob("public/*/*")) == []
-    assert execute(["replay", log, "-c", config, "-o", str(out), "--json"]) == 0
+    assert execute(["replay", log, "-c", config, "-o", str(out), "--json"]) == 3
     told = json.loads(capsys.readouterr().out)
     assert [(one["publication"], one["sequence"]) for one in told["held"]] == [("plain", 1), ("private", 1)]
     assert told["releases"] == []
@@ -128,7 +128,7 @@ def test_rejected_its_number_and_its_charge_stay_used(world: Path, capsys: pytes
         assert (account.standing, account.last_number, account.spent.epsilon) == ([], 1, 1)
     finally:
         service.close()
-    assert execute(["releases", str(world / "out"), "--json"]) == 0
+    assert execute(["releases", str(world / "out"), "--json"]) == 3
     rows = json.loads(capsys.readouterr().out)["attempts"]
     assert [(row["status"], row["reasons"]) for row in rows if row["publication"] == "private"] == [
         ("rejected", ["held: rejected by Ann: too noisy"])

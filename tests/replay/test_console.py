@@ -520,11 +520,11 @@ def test_a_folder_without_any_attempt_has_pages_that_say_so(made: Path, tmp_path
     configuration.write_text(later)
     columns = ["--columns", "case=case,activity=act,time=time"]
     log = str(made.parent / "ward.csv")
-    assert execute(["replay", log, "-c", str(configuration), "-o", str(tmp_path / "out"), *columns]) == 0
+    assert execute(["replay", log, "-c", str(configuration), "-o", str(tmp_path / "out"), *columns]) == 3
     running = start(tmp_path / "out", tmp_path / "log")
     try:
         running.sign_in()
-        told = {"/": "no release", "/report": "Nothing to report yet", "/held": "Nothing is held"}
+        told = {"/": "NOTHING RELEASED", "/report": "NOTHING RELEASED", "/held": "Nothing is held"}
         told["/decisions"] = "No decision was made yet"
         for path, sentence in told.items():
             answer = running.ask(path)

@@ -42,7 +42,7 @@ def test_a_pipe_gets_whole_cells(tmp_path, monkeypatch: pytest.MonkeyPatch, caps
     assert "2025-01-01T00:03" in told
     assert "…" not in told
     monkeypatch.setenv("COLUMNS", "50")
-    assert execute(["releases", str(tmp_path / "out")]) == 0
+    assert execute(["releases", str(tmp_path / "out")]) == 3
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 50
 
 

@@ -78,12 +78,20 @@ def test_without_sensitive_attributes_no_share_is_bounded() -> None:
 
 @pytest.mark.parametrize(
     ("releases", "withheld", "refused", "holds"),
-    [(2, 0, "", True), (2, 1, "", False), (0, 0, "", False), (2, 0, "no", False)],
+    [(2, 0, "", True), (2, 1, "", True), (0, 0, "", False), (2, 0, "no", False)],
 )
 def test_what_holds(releases: int, withheld: int, refused: str, holds: bool) -> None:
-    """A candidate holds iff every cut became a release and there was one."""
+    """A candidate holds iff something was released, as `replay` says; proposed is one of which every cut was."""
     (first, *_) = candidates(_log(), 4, ())
-    assert Trial(first, releases, withheld, 0.5, {}, (), refused).holds is holds
+    found = Trial(first, releases, withheld, 0.5, {}, (), refused, verdict="SAFE")
+    assert (found.holds, found.proposable) == (holds, holds and not withheld)
+
+
+def test_what_holds_for_people_who_do_not_know_the_rules_is_not_proposed() -> None:
+    """LIMITED is no proposal, whatever bounds were set."""
+    (first, *_) = candidates(_log(), 4, ())
+    found = Trial(first, 2, 0, 0.5, {}, (), verdict="LIMITED")
+    assert (found.holds, found.proposable) == (True, False)
 
 
 def _trial(name: str, kept: float, wait: float, gate: dict[str, int], *, least: int = 20, withheld: int = 0) -> Trial:

@@ -105,32 +105,73 @@ def local(number: int, *below: int | None, **bounds: float) -> dict[str, Any]:
     return audit(number, {**ALL, **bounds}, mechanism=kind, cohorts=cohorts)
 
 
-def test_what_the_rules_of_local_suppression_tell_is_part_of_the_verdict() -> None:
-    """The worst of all cohorts, not the newest one; without a bound it is said that there is none."""
+def test_safe_needs_a_bound_on_what_the_rules_of_local_suppression_tell() -> None:
+    """The rules are public, so every recipient knows them. The worst of all cohorts counts, not the newest one."""
     (found,) = verdicts({"p": [local(1, 3), local(2, 3, 13, 4)]}, {})
-    assert found.verdict == "SAFE"
+    assert (found.verdict, found.not_gated) == ("LIMITED", ())
+    assert "only against somebody who does not know the public rules of suppression" in found.sentence
     assert found.minimality is not None
     assert (found.minimality.worst, found.minimality.groups, found.minimality.bound) == (13, 3, None)
-    wanted = (
-        "the rules of suppression up to 13 sets of items of a group have fewer than K possible cases (measured only)"
-    )
-    assert f"for somebody who knows {wanted}" in found.sentence
+    assert found.rules is not None
+    assert "can narrow a person down: up to 13 sets of items" in found.rules
     assert found.as_json()["minimality"]["worst"] == 13
+    (found,) = verdicts({"p": [local(1, 0, max_minimality=0), local(2, 0, 0, max_minimality=0)]}, {})
+    assert found.verdict == "SAFE"
+    assert found.rules is not None
+    assert found.rules.startswith("Even a reader of the program's source cannot narrow a person down")
 
 
-def test_a_bound_on_minimality_and_a_cohort_that_was_not_measured_are_said() -> None:
-    """`max_minimality` of every release; cohorts of an earlier program have no figure."""
+def test_no_set_by_chance_is_no_bound() -> None:
+    """Where nobody asked for it, the next release may have one."""
+    (found,) = verdicts({"p": [local(1, 0)]}, {})
+    assert found.verdict == "LIMITED"
+    assert "no bound was set on what the public rules of suppression tell (gate.max_minimality)" in found.sentence
+
+
+def test_a_bound_that_allows_some_sets_and_a_cohort_that_was_not_measured_are_limits() -> None:
+    """`max_minimality` of every release; cohorts of an earlier program have no figure, and 0 is no excuse for them."""
     (found,) = verdicts({"p": [local(1, None, max_minimality=5), local(2, None, 4, max_minimality=5)]}, {})
-    wanted = "of a group have fewer than K possible cases (bound 5; 1 of 2 groups not measured)"
-    assert f"up to 4 sets of items {wanted}" in found.sentence
-    (found,) = verdicts({"p": [local(1, None, 0)]}, {})
-    wanted = "no set of items has fewer than K possible cases (measured only; 1 of 2 groups not measured)"
-    assert wanted in found.sentence  # 0 is no excuse for what was not measured
-    plain = {"kind": "tlkc", "parameters": {"suppression": "local"}}
+    assert (found.verdict, "up to 4 sets" in str(found.rules)) == ("LIMITED", True)
+    assert "(gate.max_minimality: bound 5; 1 of 2 groups were not measured)" in str(found.rules)
+    (found,) = verdicts({"p": [local(1, None, 0, max_minimality=0)]}, {})
+    assert found.verdict == "LIMITED"
+    assert str(found.rules).startswith("Where it was measured, no set")
+    plain = {"kind": "tlkc", "parameters": {"suppression": "local", "K": 20}}
     each = [audit(n, ALL, mechanism=plain, minimality={"below_k": n}) for n in (1, 2)]
     (found,) = verdicts({"p": each}, {})
     assert found.minimality is not None
     assert (found.minimality.worst, found.minimality.groups) == (2, 2)
+    assert "leave fewer than 20 possible cases" in str(found.rules)
+
+
+def test_a_repair_by_events_has_public_rules_that_nothing_measures() -> None:
+    """Also where a later release needed none."""
+    kind = {"kind": "tlkc", "parameters": {"suppression": "exact", "K": 20}}
+    repaired = {**kind, "repair": {"by": "events"}}
+    (found,) = verdicts({"p": [audit(1, ALL, mechanism=repaired), audit(2, ALL, mechanism=kind)]}, {})
+    assert found.verdict == "LIMITED"
+    assert "was not measured" in str(found.rules)
+    whole = {**kind, "repair": {"by": "items"}}
+    (found,) = verdicts({"p": [audit(1, ALL, mechanism=whole)]}, {})
+    assert (found.verdict, found.rules) == ("SAFE", None)
+
+
+def test_nothing_out_yet_says_who_or_what_it_waits_for() -> None:
+    """A person, more cases, or nothing at all; what was refused is withheld, and the end of a log ends all waiting."""
+    few = ["cases: not enough yet (9 completed cases wait)"]
+    blocked = ["held: release 1 waits for a decision (veilstream approve or reject p 1)"]
+    for word, withheld, held, ended in (
+        ("WAITING", [few], 0, ()),
+        ("NOTHING RELEASED", [few], 0, ("p",)),
+        ("WAITING", [blocked], 1, ()),
+        ("WAITING", [["ka: 3 is below 20"]], 1, ()),
+        ("WITHHELD", [["held: rejected by Ann: no"]], 0, ()),
+        ("WITHHELD", [few, ["ka: 3 is below 20"]], 0, ()),
+        ("NOTHING RELEASED", [], 0, ()),
+    ):
+        (found,) = verdicts({"p": []}, {"p": withheld}, {"p": held}, ended)
+        assert (found.verdict, found.as_json()["exit_code"]) == (word, 3)
+    assert [one.verdict for one in verdicts({}, {})] == ["NOTHING RELEASED"]
 
 
 def test_other_suppression_has_no_such_rules() -> None:

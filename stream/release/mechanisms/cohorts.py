@@ -18,7 +18,7 @@ from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import class_columns
 from models.anonymize.tlkc import Problem
 from models.chance import Chance
-from models.errors import BoundError
+from models.errors import BoundError, TooFewCasesError
 from models.eventlog import Ints
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohort_memory import Claim, Published
@@ -139,7 +139,7 @@ class TlkcCohorts(TlkcMechanism):
 
     def _cohort(self, exposure: Exposure, queue: Ints, published: Published) -> Anonymized:
         if not len(queue):
-            raise BoundError("tlkc-cohorts: no completed case is waiting; nothing new to release")
+            raise TooFewCasesError("tlkc-cohorts: no completed case is waiting; nothing new to release")
         for name in set(exposure.sensitive) - set(self.bins):
             refuse_moving_bins(name, exposure.log.case_values(name))
         try:
@@ -147,6 +147,8 @@ class TlkcCohorts(TlkcMechanism):
             return cohort(
                 problem, CohortRules(self.options(), self._least_share(len(queue)), published.alphabet, choice)
             )
+        except TooFewCasesError as error:
+            raise TooFewCasesError(f"tlkc-cohorts: {error}") from None
         except BoundError as error:
             raise BoundError(f"tlkc-cohorts: {error}") from None
 

@@ -9,10 +9,10 @@ from pydantic import Field, model_validator
 
 from models.anonymize.lcs_start import Kept, lcs_start
 from models.anonymize.repair import fresh_violations
-from models.anonymize.sensitive import InfeasibleError, check_edges, class_columns
+from models.anonymize.sensitive import FewerThanKError, InfeasibleError, check_edges, class_columns
 from models.anonymize.tlkc import Problem, violation_in
 from models.anonymize.violations import Bounds
-from models.errors import BoundError
+from models.errors import BoundError, TooFewCasesError
 from models.knowledge import Attribute, Knowledge
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.reading import faults
@@ -63,6 +63,8 @@ class LcsStart(Mechanism):
         problem = Problem(exposure.log, knowledge, Bounds.of(self.L, self.K, self.C), classes)
         try:
             problem.refuse_infeasible()
+        except FewerThanKError as error:
+            raise TooFewCasesError(str(error)) from None
         except InfeasibleError as error:
             raise BoundError(str(error)) from None
         result = problem.verified(

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from models.anonymize.hiding import Mode, Target
 from models.anonymize.repair import Banned, choose, repaired
 from models.anonymize.result import Anonymized
-from models.anonymize.sensitive import InfeasibleError, class_columns
+from models.anonymize.sensitive import FewerThanKError, InfeasibleError, class_columns
 from models.anonymize.shown import Shown
 from models.anonymize.tlkc import Problem
-from models.errors import BoundError, InputError
+from models.errors import BoundError, InputError, TooFewCasesError
 from models.knowledge import Knowledge
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.suppression import removed, timed
@@ -97,6 +97,8 @@ class Tlkc(TlkcMechanism):
     def _released(self, solve: Callable[[], Anonymized], exposure: Exposure) -> Build:
         try:
             result = solve()
+        except FewerThanKError as error:
+            raise TooFewCasesError(str(error)) from None
         except InfeasibleError as error:
             raise BoundError(str(error)) from None
         build = removed(result, exposure.linked)

@@ -77,6 +77,9 @@ class TlkcMechanism(Mechanism):
     """`local`: shorten the fewest holders of a value; tells who they are."""
     seed: int = 0
     """`local`: seed of the search."""
+    max_minimality: int | None = Field(default=None, ge=0)
+    """`local`: suppress more, until at most so many sets of items leave fewer than K cases to somebody who knows the
+    rules of suppression; by default as many as `gate.max_minimality` allows."""
 
     @model_validator(mode="before")
     @classmethod
@@ -155,8 +158,12 @@ class TlkcMechanism(Mechanism):
         if self.suppression != "local":
             return ()
         values = ("that a shortened case does not tell its sensitive value (value_aware)",) if self.value_aware else ()
+        known = "adversaries who know the rules of local suppression"
+        if self.max_minimality is not None:
+            sets = f"at most {self.max_minimality} of them" if self.max_minimality else "none of them"
+            known += f", beyond the sets of items that are measured ({sets} may leave them fewer than {self.K} cases)"
         return (
-            "adversaries who know the rules of local suppression",
+            known,
             "that a case is among those that match what is known of it (its own events may be missing)",
             *values,
         )

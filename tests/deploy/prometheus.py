@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from urllib.request import urlopen
 
 from tests.conftest import missing
 from tests.deploy.expressions import hurried
+from tests.ports import free_ports
 
 
 def program(name: str) -> str:
@@ -24,13 +24,6 @@ def program(name: str) -> str:
     if path is None:
         missing("prometheus", f"{name} is not installed (Debian package prometheus)")
     return str(path)
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def eventually(check: Callable[[], Any], seconds: float = 240) -> Any:
@@ -57,7 +50,7 @@ class Prometheus:
             "scrape_configs": [{"job_name": "veilstream", "static_configs": [{"targets": targets}]}],
         }
         (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
-        self.address = f"127.0.0.1:{free_port()}"
+        self.address = f"127.0.0.1:{free_ports(1)[0]}"
         command = [
             program("prometheus"),
             f"--config.file={folder / 'prometheus.yml'}",

@@ -22,7 +22,8 @@ from stream.metrics.exporter import Metrics
 from stream.metrics.observer import MetricsObserver
 from tests.conftest import ROOT
 from tests.deploy.expressions import RULES, alerts, everything, of_a_replay
-from tests.deploy.prometheus import Prometheus, Watcher, free_port, program
+from tests.deploy.prometheus import Prometheus, Watcher, program
+from tests.ports import free_ports
 
 FOLDER = ROOT / "deploy" / "prometheus"
 LOG = ROOT / "examples" / "hospital.xes.gz"
@@ -120,7 +121,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     program("prometheus")
     folder = tmp_path_factory.mktemp("live")
     (folder / "live.toml").write_text(CONFIGURATION)
-    port = free_port()
+    (port,) = free_ports(1)
     prometheus = Prometheus(folder / "prometheus", [f"127.0.0.1:{port}"])
     found, watcher = Seen(), Watcher(prometheus, of_a_replay())
     pace, folded, decided = Pace(prometheus, watcher, found), MetricsObserver.folded, MetricsObserver.decided

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from tests.deploy.expressions import everything
-from tests.deploy.prometheus import Prometheus, Watcher, free_port, program
+from tests.deploy.prometheus import Prometheus, Watcher, program
 from tests.kafka.broker import shared_broker
 from tests.kafka.site import Site, publication
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.kafka, pytest.mark.prometheus, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -109,7 +110,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     site = Site(
         shared_broker().bootstrap, name, folder, PUBLICATIONS, sensitive='["diagnosis"]', process=BUDGET, partitions=2
     )
-    ports = [free_port(), free_port()]
+    ports = free_ports(2)
     prometheus = Prometheus(folder / "prometheus", [f"127.0.0.1:{port}" for port in ports])
     one = Story(site, prometheus, Watcher(prometheus, everything()))
     try:

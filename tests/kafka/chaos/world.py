@@ -25,8 +25,9 @@ from kafka.errors import KafkaError
 from stream.testing import armed
 from stream.testing.proxy import Proxy
 from tests.kafka import scenario
-from tests.kafka.broker import Broker, _free_ports, classpath
+from tests.kafka.broker import Broker, classpath
 from tests.kafka.site import Site
+from tests.ports import free_ports
 
 HOSTS = ("a", "b")
 INGEST = ("a", "a", "b")
@@ -57,7 +58,7 @@ class ChaosBroker(Broker):
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="broker")
         self.proxies = {host: Proxy() for host in HOSTS}
         names = {host: f"HOST{host.upper()}" for host in HOSTS}
-        ports = dict(zip(HOSTS, _free_ports(len(HOSTS)), strict=True))
+        ports = dict(zip(HOSTS, free_ports(len(HOSTS)), strict=True))
         text = LISTENERS.format(
             port=port,
             controller=controller,

@@ -39,6 +39,7 @@ def run_ingest(config: Path, output: Path) -> int:
     app, worker = ingest_app(settings, source, key, output / "operator" / ".faust" / "ingest", metrics)
     log.info("ingest starts: process %s, topics %s", settings.process.name, ", ".join(source.topics))
     worker.check.watch()
+    worker.contact.watch()
     return ending(lambda: run(app))
 
 
@@ -63,6 +64,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     app, coordinator = coordinator_app(host, output / "operator" / ".faust" / "coordinator")
     log.info("coordinator starts: process %s", settings.process.name)
     coordinator.check.watch()
+    coordinator.contact.watch()
     return ending(lambda: run(app, on_stop=coordinator.close))
 
 

@@ -86,8 +86,8 @@ class Site:
 
     # processes
 
-    def command(self, *arguments: str, expect: int = 0, stdin: str | None = None) -> str:
-        """A veilstream command; its standard output."""
+    def command(self, *arguments: str, expect: int = 0, stdin: str | None = None, stdout: bool = False) -> str:
+        """A veilstream command; its standard output. Of one that fails its errors, unless `stdout` is asked for."""
         outcome = subprocess.run(
             [sys.executable, "-m", "stream.commands", *arguments],
             cwd=self.tree,
@@ -98,7 +98,7 @@ class Site:
             input=stdin,
         )
         assert outcome.returncode == expect, f"{arguments}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
-        return outcome.stdout if expect == 0 else outcome.stderr
+        return outcome.stdout if expect == 0 or stdout else outcome.stderr
 
     def _environment(self) -> dict[str, str]:
         """The modules are those of `tree`, whatever is installed."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tests.kafka.broker import Broker
 
@@ -70,3 +73,54 @@ def _cut(segment: Path, keep: int) -> None:
     assert 0 < place < len(data), "nothing to cut"
     with segment.open("r+b") as file:
         file.truncate(place)
+
+
+def batches(broker: Broker, topic: str, partition: int) -> list[tuple[int, bytes]]:
+    """(base offset, bytes) of every record batch of a partition, as the broker's disk has them."""
+    found = []
+    for segment in sorted((broker.folder / "data" / f"{topic}-{partition}").glob("*.log")):
+        data, place = segment.read_bytes(), 0
+        while place + HEAD.size <= len(data):
+            base, length = HEAD.unpack_from(data, place)
+            if length <= 0:  # what the broker has reserved and not written
+                break
+            found.append((base, data[place : place + HEAD.size + length]))
+            place += HEAD.size + length
+    return found
+
+
+@contextmanager
+def damaged_batch(broker: Broker, topic: str, partition: int, offset: int) -> Iterator[None]:
+    """Change one byte of the batch that begins at `offset`, as a failing disk does; it is whole again at the end. The
+    broker sends what its disk has and looks at no checksum."""
+    (segment,) = sorted((broker.folder / "data" / f"{topic}-{partition}").glob("*.log"))
+    data, place = segment.read_bytes(), 0
+    base, length = HEAD.unpack_from(data, place)
+    while base != offset:
+        place += HEAD.size + length
+        base, length = HEAD.unpack_from(data, place)
+    last = place + HEAD.size + length - 1
+    with segment.open("r+b") as file:
+        _put(file, last, data[last] ^ 0xFF)
+        try:
+            yield
+        finally:
+            _put(file, last, data[last])
+
+
+def _put(file: IO[bytes], place: int, value: int) -> None:
+    file.seek(place)
+    file.write(bytes([value]))
+    file.flush()
+
+
+def delete_records(bootstrap: str, topic: str, before: int) -> None:
+    """As kafka-delete-records does, for partition 0."""
+    from kafka import TopicPartition
+    from kafka.admin import KafkaAdminClient
+
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        admin.delete_records({TopicPartition(topic, 0): before})
+    finally:
+        admin.close()

@@ -15,6 +15,7 @@ from urllib.request import urlopen
 
 from tests.conftest import missing
 from tests.deploy.expressions import hurried
+from tests.patience import patient_time
 from tests.ports import free_ports
 
 
@@ -28,9 +29,9 @@ def program(name: str) -> str:
 
 def eventually(check: Callable[[], Any], seconds: float = 240) -> Any:
     """The first true answer of `check`; fails after `seconds`."""
-    deadline = time.monotonic() + seconds
+    deadline = patient_time() + seconds
     while not (found := check()):
-        assert time.monotonic() < deadline, "did not happen in time"
+        assert patient_time() < deadline, "did not happen in time"
         time.sleep(0.2)
     return found
 

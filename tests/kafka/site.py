@@ -15,6 +15,7 @@ import msgspec
 
 from stream.commands.topics import create
 from tests.conftest import ROOT
+from tests.patience import patient_time, wait_for_end
 
 CONFIG = """\
 {top}
@@ -128,7 +129,7 @@ class Site:
         chosen = processes or tuple(process for process in self.processes if process.poll() is None)
         for process in chosen:
             process.send_signal(signal.SIGTERM)
-        return [process.wait(PATIENCE) for process in chosen]
+        return [wait_for_end(process, PATIENCE) for process in chosen]
 
     def close(self) -> None:
         """Kill what still runs."""
@@ -201,8 +202,8 @@ class Site:
 
     def wait(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         """Wait until a condition holds, with the logs of all processes where it does not."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        deadline = patient_time() + seconds
+        while patient_time() < deadline:
             if condition():
                 return
             time.sleep(1.0)  # every look reads topics from their begin

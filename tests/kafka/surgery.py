@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from tests.kafka.broker import Broker
+from tests.patience import patient_time
 
 HEAD = struct.Struct(">qi")
 """Base offset and length of a record batch; what follows has that length."""
@@ -48,9 +49,9 @@ def delete(bootstrap: str, topic: str) -> None:
 
 def _delete(admin, topic: str) -> None:  # type: ignore[no-untyped-def]  # the client has no types
     admin.delete_topics([topic])
-    deadline = time.monotonic() + 60
+    deadline = patient_time() + 60
     while topic in admin.list_topics():
-        assert time.monotonic() < deadline, f"{topic} is not deleted"
+        assert patient_time() < deadline, f"{topic} is not deleted"
         time.sleep(0.1)
 
 

@@ -252,8 +252,8 @@ def test_topics_are_created_with_their_compression_and_checked_for_it(
 
 
 def _status(one: Site) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "stream.commands", "status", "-o", str(one.output())]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=None)
+    command = [sys.executable, "-m", "stream.commands", "status", "--json", "-o", str(one.output())]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def _answer(port: int, path: str) -> Iterator[int | str]:

@@ -19,6 +19,7 @@ from tests.deploy.expressions import everything
 from tests.deploy.prometheus import Prometheus, Watcher, program
 from tests.kafka.broker import shared_broker
 from tests.kafka.site import Site, publication
+from tests.patience import patient_time
 from tests.ports import free_ports
 
 pytestmark = [pytest.mark.kafka, pytest.mark.prometheus, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -73,10 +74,10 @@ class Story:
 
     def until(self, what: str, check: Callable[[], Any], feed: Callable[[], None] = lambda: None) -> None:
         """MetricsObserver until something holds."""
-        deadline = time.monotonic() + SECONDS
+        deadline = patient_time() + SECONDS
         while not check():
             feed()
-            assert time.monotonic() < deadline, f"{what} did not happen\n{self.watcher}\n{self.site.logs()[-4000:]}"
+            assert patient_time() < deadline, f"{what} did not happen\n{self.watcher}\n{self.site.logs()[-4000:]}"
             self.watcher.look()
             time.sleep(0.2)
 

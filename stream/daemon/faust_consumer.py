@@ -152,9 +152,9 @@ class SeekingThread(driver.AIOKafkaConsumerThread):
         for place, records in fetched.items():
             unreadable_partitions.read(TP(*place), records[-1].offset)
         assigned = {TP(*place): place for place in consumer.assignment()}
-        due = unreadable_partitions.due()
+        waiting = unreadable_partitions.partitions - set(unreadable_partitions.due())
         for tp in unreadable_partitions.partitions & assigned.keys():
-            if tp not in due:  # it has failed, now or within the last seconds
+            if tp in waiting:  # it has failed, now or within the last seconds
                 self._tries.pop(tp, None)
                 consumer.pause(assigned[tp])
             elif tp in answered:

@@ -34,6 +34,7 @@ from stream.daemon.faust_consumer import TP, App, first_record, leader_epoch, lo
 from stream.daemon.health import faulty_state
 from stream.daemon.progress import ProgressCheck, patience
 from stream.daemon.unreadable import unreadable_partitions
+from stream.daemon.worker_status import WorkerStatusFile
 from stream.fold.records import Heartbeat, Tick
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Ingest:
         self.metrics = metrics
         report = no_contact if metrics is None else metrics.contact
         self.contact = BrokerContact(source, (*source.topics, self.delta), source.heartbeat, report)
+        self.status: WorkerStatusFile | None = None
+        """Where `veilstream status` reads of this worker."""
         self._generation: int | None = None
         self._fetches = 0
         """How many fetches of this generation were taken."""
@@ -165,6 +168,8 @@ class Ingest:
         return {"role": "ingest", "state": faulty_state(self.contact) or state, **counts}
 
     def _tell(self) -> None:
+        if self.status is not None:
+            self.status.write(unreadable_partitions.places)
         if self.metrics is not None:
             done = self.progress
             self.metrics.unreadable(len(unreadable_partitions.partitions))

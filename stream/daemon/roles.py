@@ -26,6 +26,7 @@ def run_ingest(config: Path, output: Path) -> int:
     from stream.daemon import start
     from stream.daemon.faust_app import run
     from stream.daemon.ingest_app import ingest_app
+    from stream.daemon.worker_status import WorkerStatusFile
     from stream.metrics.observer import serve
 
     signal.signal(signal.SIGTERM, _quit)
@@ -40,6 +41,7 @@ def run_ingest(config: Path, output: Path) -> int:
     log.info("ingest starts: process %s, topics %s", settings.process.name, ", ".join(source.topics))
     worker.check.watch()
     worker.contact.watch()
+    worker.status = WorkerStatusFile(output, source.heartbeat)
     return ending(lambda: run(app))
 
 

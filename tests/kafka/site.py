@@ -13,8 +13,10 @@ from typing import Any
 
 import msgspec
 
+from connectors.kafka.topics import KINDS
 from stream.commands.topics import create
 from tests.conftest import ROOT
+from tests.kafka import surgery
 from tests.patience import patient_time, wait_for_end
 
 CONFIG = """\
@@ -84,6 +86,13 @@ class Site:
         self.processes: list[subprocess.Popen[bytes]] = []
         if topics:
             assert create(self.config, partitions) == 0  # the command; in this process, since each test needs it
+            if codec := os.environ.get("TEST_CODEC"):  # `make codecs`
+                surgery.compress(bootstrap, [self.topic, *self.own_topics], codec)
+
+    @property
+    def own_topics(self) -> list[str]:
+        """The topics that the process has beside its source."""
+        return [f"veilstream.{self.name}.{kind}" for kind in KINDS]
 
     # processes
 

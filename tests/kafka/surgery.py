@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -28,7 +28,8 @@ def recreate(bootstrap: str, topic: str, partitions: int = 1) -> None:
             for by_name in found.values()
             for items in by_name.values()
             for key, item in items.items()
-            if key in ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
+            if key
+            in ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type", "compression.type")
         }
         _delete(admin, topic)
         admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=configs)], wait_for_metadata=True)
@@ -74,6 +75,18 @@ def _cut(segment: Path, keep: int) -> None:
     assert 0 < place < len(data), "nothing to cut"
     with segment.open("r+b") as file:
         file.truncate(place)
+
+
+def compress(bootstrap: str, topics: Sequence[str], codec: str) -> None:
+    """Let the broker store every batch of some topics in a codec, whoever writes it."""
+    from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        changes = {"compression.type": codec}
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, dict(changes)) for topic in topics])
+    finally:
+        admin.close()
 
 
 def batches(broker: Broker, topic: str, partition: int) -> list[tuple[int, bytes]]:

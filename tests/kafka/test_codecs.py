@@ -14,7 +14,6 @@ from urllib.request import urlopen
 
 import pytest
 
-from connectors.kafka.topics import KINDS
 from tests.kafka import scenario, surgery
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import IDENTITY, Site, publication
@@ -43,19 +42,6 @@ def _site(broker: AnyBroker, name: str, folder: Path, partitions: int = 1, **mor
     )
 
 
-def _compress(one: Site, codec: str) -> None:
-    """Let the broker store every batch of the process's own topics in a codec, whoever wrote it."""
-    from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
-
-    admin = KafkaAdminClient(bootstrap_servers=one.bootstrap)
-    try:
-        names = [f"veilstream.{one.name}.{kind}" for kind in KINDS]
-        changes = [ConfigResource(ConfigResourceType.TOPIC, name, {"compression.type": codec}) for name in names]
-        admin.alter_configs(changes)
-    finally:
-        admin.close()
-
-
 def _produce(one: Site, values: Sequence[bytes | None], codec: str, partition: int = 0) -> None:
     """As an outside system writes: librdkafka, one compressed batch."""
     from confluent_kafka import Producer
@@ -76,12 +62,18 @@ def _codecs(broker: Broker, topic: str) -> set[int]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def no_other_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests choose their codecs, also where `make codecs` chooses one for all others."""
+    monkeypatch.delenv("TEST_CODEC", raising=False)
+
+
 @pytest.mark.parametrize("codec", sorted(CODECS))
 def test_every_topic_may_be_compressed(broker: AnyBroker, name: str, tmp_path: Path, codec: str) -> None:
     """Source, delta with its commands, ledger, releases, released events and dead letters: a release leaves, and after
     the loss of ledger copy and checkpoints the coordinator reads both from their topics."""
     one = _site(broker, name, tmp_path)
-    _compress(one, codec)
+    surgery.compress(one.bootstrap, one.own_topics, codec)
     values = scenario.events(cases=20)
     good = len(values) - len(scenario.BAD)
     try:
@@ -105,7 +97,7 @@ def test_every_topic_may_be_compressed(broker: AnyBroker, name: str, tmp_path: P
     finally:
         one.close()
     if isinstance(broker, Broker):
-        for topic in (one.topic, *(f"veilstream.{name}.{kind}" for kind in KINDS)):
+        for topic in (one.topic, *one.own_topics):
             assert _codecs(broker, topic) == {CODECS[codec]}, topic
 
 
@@ -128,18 +120,22 @@ def test_a_batch_that_cannot_be_decoded_stops_its_partition_alone(damaged: Broke
         for values in (before, broken, after):
             _produce(one, values, "zstd", partition=1)
         with surgery.damaged_batch(damaged, one.topic, 1, offset=len(before)):
+            coordinator = one.start("coordinator", VEILSTREAM_HEALTH_PORT="0", VEILSTREAM_METRICS__PORT="0")
             ingest = one.start("ingest")
             one.wait(lambda: _ready(health) == 503, "a worker that is not ready")
             _produce(one, scenario.events(first=60, cases=6)[:11], "lz4", partition=0)
             one.wait(lambda: one.covered() == len(before) + 11, "the first batch and the other partition")
             assert ingest.poll() is None
-            assert json.loads(_body(health))["unreadable"] == [f"{one.topic}/1 at offset {len(before)}"]
+            place = f"{one.topic}/1 at offset {len(before)}"
+            assert json.loads(_body(health))["unreadable"] == [place]
+            one.wait(lambda: (_status(one).returncode, place in _status(one).stdout) == (4, True), "a status of both")
             assert f'veilstream_unreadable_partitions{{process="{name}"}} 1.0' in _page(metrics)
             assert one.logs().count(f"{one.topic}/1: the record batch at offset {len(before)} cannot be decoded") == 1
         one.wait(lambda: one.covered() == 44, "every event, once the batch is whole")
         one.wait(lambda: _ready(health) == 200, "a ready worker")
         assert f'veilstream_unreadable_partitions{{process="{name}"}} 0.0' in _page(metrics)
-        assert one.stop(ingest) == [0]
+        one.wait(lambda: _status(one).returncode == 0, "a status without a fault")
+        assert one.stop(ingest, coordinator) == [0, 0]
     finally:
         one.close()
 
@@ -238,7 +234,7 @@ def test_topics_are_created_with_their_compression_and_checked_for_it(
         admin.close()
     assert settings["compression.type"]["value"] == "producer"
     assert "TOPIC" in str(settings["compression.type"]["config_source"]).upper()  # set for it, and no default
-    _compress(one, "zstd")
+    surgery.compress(one.bootstrap, one.own_topics, "zstd")
     one.command("topics", "check", "-c", str(one.config))
     without = (
         "import sys, aiokafka.codec; aiokafka.codec.cramjam = None; from stream.commands import main; sys.exit(main())"

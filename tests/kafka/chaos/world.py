@@ -133,10 +133,6 @@ class Witness(Site):
         """Entries that a fault left in a host's copy of the ledger: wrong until a coordinator opens it."""
         self._starting = threading.Lock()
 
-    @property
-    def own_topics(self) -> list[str]:
-        return [f"veilstream.{self.name}.{kind}" for kind in ("delta", "ledger", "releases", "released-events", "dlq")]
-
     def look(self) -> None:
         """Read what has come to any topic. KafkaError where the broker is away."""
         from kafka import KafkaConsumer, TopicPartition

@@ -31,9 +31,9 @@ def run_ingest(config: Path, output: Path) -> int:
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
+    metrics = serve(settings)  # before anything can fail: else a restart loop would look like a process that is down
     start.check_topics(settings, source)
     key = start.pseudonym_key(settings, output)
-    metrics = serve(settings)
     if metrics is not None:
         metrics.dead_letters(POISONS)
         metrics.leaves_out(LEFT_OUT)
@@ -56,11 +56,11 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
     _has_publications(settings, config)
-    start.check_topics(settings, source)
-    start.pseudonym_key(settings, output)
-    metrics = serve(settings)
+    metrics = serve(settings)  # as in `run_ingest`
     if metrics is not None:
         metrics.active(False)
+    start.check_topics(settings, source)
+    start.pseudonym_key(settings, output)
     watch = None if metrics is None else MetricsObserver(settings, metrics)
     host = CoordinatorContext(settings, source, output, start.source_partitions(source), at, watch)
     app, coordinator = coordinator_app(host, output / "operator" / ".faust" / "coordinator")

@@ -128,13 +128,12 @@ class StatusFile:
     def alive(self, state: str, busy_seconds: float) -> None:
         """Update only the time and the state. Does nothing before the first `write`: a standby writes no status."""
         if self._told:
-            unreadable = unreadable_partitions.places
-            fresh: Status = {"state": state, "busy_seconds": busy_seconds, "at": time.time(), "unreadable": unreadable}
-            if self.contact is not None:
-                fresh["broker_contact"] = self.contact.at
-            self._put({**self._told, **fresh})
+            self._put({**self._told, "state": state, "busy_seconds": busy_seconds, "at": time.time()})
 
     def _put(self, told: Status) -> None:
+        told["unreadable"] = unreadable_partitions.places
+        if self.contact is not None:
+            told["broker_contact"] = self.contact.at
         with self._lock:
             self._told = told
             temporary = self._path.with_suffix(".tmp")

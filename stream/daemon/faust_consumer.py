@@ -153,7 +153,7 @@ class SeekingThread(driver.AIOKafkaConsumerThread):
             unreadable_partitions.read(TP(*place), records[-1].offset)
         assigned = {TP(*place): place for place in consumer.assignment()}
         waiting = unreadable_partitions.partitions - set(unreadable_partitions.due())
-        for tp in unreadable_partitions.partitions & assigned.keys():
+        for tp in assigned.keys() & unreadable_partitions.partitions:
             if tp in waiting:  # it has failed, now or within the last seconds
                 self._tries.pop(tp, None)
                 consumer.pause(assigned[tp])

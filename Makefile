@@ -104,6 +104,10 @@ runbooks: $(VENV)/.checked ## walk the runbooks that need minutes, with the aler
 chaos: $(VENV)/.checked ## random faults on a running daemon (HOURS=1 SEED=.. MORE='--only KIND'; not in CI)
 	$(BIN)/python -m tests.kafka.chaos --hours $(or $(HOURS),1) $(if $(SEED),--seed $(SEED)) $(MORE)
 
+.PHONY: codecs
+codecs: $(VENV)/.checked ## the broker tests with every topic compressed, in one codec after the other (hours; not in CI)
+	@for codec in gzip snappy lz4 zstd; do TEST_CODEC=$$codec $(BIN)/pytest tests/kafka || exit 1; done
+
 .PHONY: soak
 soak: $(VENV)/.checked ## ten minutes under a steady stream, memory and descriptors flat (MINUTES=10; not in CI)
 	$(BIN)/python -m tests.kafka.soak --minutes $(or $(MINUTES),10)

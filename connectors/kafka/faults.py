@@ -37,6 +37,16 @@ def may_pass(error: Exception) -> bool:
     return isinstance(error, errors.RetriableError)
 
 
+def undecodable(error: Exception) -> bool:
+    """Whether the records were fetched, and cannot be decoded: a damaged batch, or a codec without its package."""
+    from kafka import errors
+
+    if isinstance(error, errors.CorruptRecordError | errors.UnsupportedCodecError):
+        return True
+    # Decompressors raise errors of their own; the network's are of OSError.
+    return not isinstance(error, errors.KafkaError | OSError)
+
+
 def too_large(error: Exception) -> bool:
     """Whether a record is larger than the broker or the producer takes."""
     from kafka import errors
@@ -46,11 +56,26 @@ def too_large(error: Exception) -> bool:
 
 def fault(error: Exception, source: Source) -> VeilstreamError:
     """A client's error as one line for people: where, and what to check; nothing of what was sent. UnavailableError
-    where no broker answers or it is not ready (that may pass by itself), InputError for everything else."""
+    where no broker answers or it is not ready (that may pass by itself), VeilstreamError where it does not allow what
+    we ask (an administrator may, and then a restart mends it), InputError for everything else."""
     from kafka import errors
 
+    if _forbidden(error):
+        return VeilstreamError(_explain(error, source))
     away = isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError) or _passes(error)
     return (UnavailableError if away else InputError)(_explain(error, source))
+
+
+def _forbidden(error: Exception) -> bool:
+    from kafka import errors
+
+    return isinstance(
+        error,
+        errors.TopicAuthorizationFailedError
+        | errors.GroupAuthorizationFailedError
+        | errors.TransactionalIdAuthorizationFailedError
+        | errors.ClusterAuthorizationFailedError,
+    )
 
 
 def _passes(error: Exception) -> bool:
@@ -71,6 +96,9 @@ def _explain(error: Exception, source: Source) -> str:
         return f"{where}: refuses the credentials of source.security"
     if isinstance(error, (errors.KafkaConnectionError, errors.KafkaTimeoutError)):
         return f"{where}: no broker answers us ({type(error).__name__}); check source.bootstrap and source.security"
+    if _forbidden(error):
+        what = type(error).__name__
+        return f"{where}: does not allow this ({what}); `veilstream topics acls` prints the permissions that are needed"
     if _passes(error):
         return f"{where}: is not ready ({type(error).__name__}); try again"
     return f"{where}: {type(error).__name__}"

@@ -9,11 +9,15 @@ from typing import Any, NamedTuple
 
 from connectors.kafka.faults import explained
 from connectors.kafka.source import Source
-from models.errors import InputError
+from models.errors import InputError, VeilstreamError
 
 KINDS = ("delta", "ledger", "releases", "released-events", "dlq")
 FOR_EVER = -1
 KEEPING = ("cleanup.policy", "retention.ms", "retention.bytes")
+NOT_ALLOWED = "the broker does not allow it; `veilstream topics acls` prints the permissions that are needed"
+COMPRESSION = "compression.type"
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+"""Codecs of record batches. With `compression.type = producer` a topic may hold all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +31,23 @@ class Plan:
 
 
 class Problem(NamedTuple):
-    """One thing that is not as it should be. `fatal`: with it the daemon would lose the order or the ledger."""
+    """One thing that is not as it should be. `fatal`: with it the daemon would lose the order or the ledger.
+    `forbidden`: the broker does not let us look; an administrator of the broker changes that, not the configuration."""
 
     text: str
     fatal: bool
+    forbidden: bool = False
 
 
 def topic(process: str, kind: str) -> str:
     """`veilstream.<process>.<kind>`."""
     return f"veilstream.{process}.{kind}"
+
+
+def group(process: str, role: str) -> str:
+    """Return the consumer group of a role. It contains the name of the process, so two processes never share
+    offsets."""
+    return f"veilstream.{process}.{role}"
 
 
 def plans(process: str, source: Source) -> list[Plan]:
@@ -54,6 +66,8 @@ def _config(retention_ms: int, source: Source) -> dict[str, str]:
     config = {"cleanup.policy": "delete", "retention.ms": str(retention_ms), "retention.bytes": "-1"}
     # A broker refuses records that are stamped an hour ahead of it: a host whose clock is set wrongly would stop.
     config["message.timestamp.type"] = "LogAppendTime"
+    # As this program writes them, whatever the broker's default is: other readers need no codec then.
+    config[COMPRESSION] = "producer"
     if source.min_isr is not None:
         config["min.insync.replicas"] = str(source.min_isr)
     return config
@@ -82,8 +96,8 @@ def create(client: Any, wanted: Sequence[Plan], source: Source) -> list[str]:
     """Create what is missing; the names created. What exists is never changed (`check` says what differs)."""
     from kafka.admin import NewTopic
 
-    present = set(client.list_topics())
-    missing = [plan for plan in wanted if plan.name not in present]
+    counts = _counts(client, [plan.name for plan in wanted])
+    missing = [plan for plan in wanted if counts[plan.name] is None]
     new = [
         NewTopic(plan.name, plan.partitions or -1, source.replication, topic_configs=dict(plan.config))
         for plan in missing
@@ -94,18 +108,29 @@ def create(client: Any, wanted: Sequence[Plan], source: Source) -> list[str]:
 
 
 def check(client: Any, wanted: Sequence[Plan]) -> list[Problem]:
-    """What is wrong: a missing topic, another number of partitions, another retention."""
-    present = set(client.list_topics())
-    problems = [
-        Problem(f"topic {plan.name}: missing; run `veilstream topics create`", fatal=True)
-        for plan in wanted
-        if plan.name not in present
-    ]
-    there = [plan for plan in wanted if plan.name in present]
-    if there:
-        counts, configs = partitions(client, [plan.name for plan in there]), _configs(client, there)
-        for plan in there:
-            problems += _differences(plan, counts[plan.name], configs.get(plan.name, {}))
+    """What is wrong: a missing topic, another number of partitions, another retention, and what we may not look at: a
+    permission that is missing is no check that passed."""
+    problems: list[Problem] = []
+    counts: dict[str, int] = {}
+    for plan in wanted:
+        try:
+            count = _counts(client, [plan.name])[plan.name]
+        except VeilstreamError as error:
+            problems.append(Problem(str(error), fatal=True, forbidden=True))
+            continue
+        if count is None:
+            problems.append(Problem(f"topic {plan.name}: missing; run `veilstream topics create`", fatal=True))
+        else:
+            counts[plan.name] = count
+    there = [plan for plan in wanted if plan.name in counts]
+    configs = _configs(client, there) if there else {}
+    for plan in there:
+        config = configs.get(plan.name, {})
+        unread = sorted({*plan.config, COMPRESSION} - config.keys())
+        if unread:
+            text = f"topic {plan.name}: its configuration ({', '.join(unread)}) cannot be read: {NOT_ALLOWED}"
+            problems.append(Problem(text, fatal=True, forbidden=True))
+        problems += _differences(plan, counts[plan.name], config)
     return problems
 
 
@@ -116,25 +141,59 @@ def _differences(plan: Plan, count: int, config: Mapping[str, str]) -> Iterator[
             "delete it and run `veilstream topics create`",
             fatal=True,
         )
+    yield from _undecodable(plan, config.get(COMPRESSION, "producer"))
     for key, value in plan.config.items():
-        if key in config and config[key] != value:
+        if key != COMPRESSION and key in config and config[key] != value:
             fatal = plan.irreplaceable and key in KEEPING
             yield Problem(f"topic {plan.name}: {key} = {config[key]}, must be {value}", fatal)
 
 
+def _undecodable(plan: Plan, compression: str) -> Iterator[Problem]:
+    """Codecs that a topic may hold and this installation cannot decode. Fatal where the topic holds no other."""
+    possible = CODECS if compression == "producer" else (compression,)
+    lacking = [codec for codec in possible if codec in CODECS and codec not in decodable()]
+    if lacking:
+        yield Problem(
+            f"topic {plan.name}: {COMPRESSION} = {compression}, which this installation cannot decode "
+            f"({', '.join(lacking)}); install veilstream with its dependencies: cramjam, lz4, python-snappy, zstandard",
+            fatal=compression != "producer",
+        )
+
+
+def decodable() -> frozenset[str]:
+    """Return the codecs that both clients of this installation can decode."""
+    from aiokafka import codec as aiokafka_codecs
+    from kafka import codec as kafka_codecs
+
+    clients = (aiokafka_codecs, kafka_codecs)
+    return frozenset(codec for codec in CODECS if all(getattr(client, f"has_{codec}")() for client in clients))
+
+
 def partitions(client: Any, names: Sequence[str]) -> dict[str, int]:
-    """Number of partitions of each topic; InputError names a missing one."""
-    if not names:
-        return {}
+    """Number of partitions of each topic; InputError names a missing one, VeilstreamError one that we may not see."""
     found: dict[str, int] = {}
-    for entry in client.describe_topics(list(names)):
-        found[entry["name"]] = len(entry["partitions"])
-    for name in names:
-        if not found.get(name):
+    for name, count in _counts(client, names).items():
+        if count is None:
             raise InputError(
                 f"topic {name}: missing on the broker; run `veilstream topics create`, or correct the name"
             )
+        found[name] = count
     return found
+
+
+def _counts(client: Any, names: Sequence[str]) -> dict[str, int | None]:
+    """Number of partitions of each topic, None of one that does not exist. VeilstreamError where the broker does not
+    let us see one. Asked by name: in a list of all topics, one that we may not see would look like a missing one."""
+    from kafka import errors
+
+    if not names:
+        return {}
+    counts: dict[str, int | None] = dict.fromkeys(names)
+    for entry in client.describe_topics(list(names)):
+        if errors.for_code(entry["error_code"]) is errors.TopicAuthorizationFailedError:
+            raise VeilstreamError(f"topic {entry['name']}: cannot be described: {NOT_ALLOWED}")
+        counts[entry["name"]] = len(entry["partitions"]) or None
+    return counts
 
 
 def require(source: Source, names: Sequence[str]) -> None:
@@ -159,7 +218,8 @@ def set_group_back(client: Any, group: str, offsets: Mapping[tuple[str, int], in
 def _configs(client: Any, wanted: Sequence[Plan]) -> dict[str, dict[str, str]]:
     from kafka.admin import ConfigResource, ConfigResourceType
 
-    resources = [ConfigResource(ConfigResourceType.TOPIC, plan.name, dict.fromkeys(plan.config)) for plan in wanted]
+    keys = {plan.name: dict.fromkeys((*plan.config, COMPRESSION)) for plan in wanted}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, asked) for name, asked in keys.items()]
     answer = client.describe_configs(resources, config_filter="all")
     return {
         name: {key: str(item["value"]) for key, item in items.items()}

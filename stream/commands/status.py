@@ -20,19 +20,22 @@ def command(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the coordinator.")] = Path("out"),
     json: options.Json = False,
 ) -> int:
-    """Show state, position and counts of a coordinator; exit 4 where a gap stops releases, or nothing moves."""
+    """Show state, position and counts of a coordinator; exit 4 where a gap stops releases, nothing moves, or
+    a partition cannot be decoded."""
     import time
 
     from models.errors import InputError
     from stream.daemon.status import gaps_of, read_status, standstill
+    from stream.daemon.worker_status import stopped_partitions
 
     status = read_status(output)
     if status is None:
         raise InputError(f"{output}: no coordinator has run here")
     now = time.time()
     stands, age = standstill(status, now), max(0.0, now - status["at"])
+    stopped = stopped_partitions(output, now)
     if json:
-        emit_json({**status, "age_seconds": round(age, 3), "standstill": stands})
+        emit_json({**status, "age_seconds": round(age, 3), "standstill": stands, "ingest_unreadable": stopped})
     else:
         console = tables()
         console.print(f"{status['state']}, delta offset {status['position']}, checkpoint {status['checkpoint']}")
@@ -48,9 +51,11 @@ def command(
             console.print(f"release {held['number']} of {held['publication']} has been held for {days:.1f} days")
         if status["foreign"]:
             console.print(f"{status['foreign']} events under another pseudonym key were rejected")
+        for place in stopped:
+            console.print(f"ingest: {place}: cannot be decoded, this partition waits")
         for gap in gaps_of(status):
             console.print(f"gap: {gap}")
-    return 4 if status["state"] == "gap" or stands else 0
+    return 4 if status["state"] == "gap" or stands or stopped else 0
 
 
 def _on(status: Status) -> str:

@@ -1,7 +1,8 @@
-"""`veilstream topics create|check`: the topics of a process, made and checked by admin."""
+"""`veilstream topics create|check|acls`: the topics of a process, made and checked by admin; who needs which rights."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,9 @@ from stream.commands._output import emit_json, tables
 
 PANEL = "Daemon"
 
-app = typer.Typer(help="Create or check the topics of a process.", no_args_is_help=True)
+app = typer.Typer(
+    help="Create or check the topics of a process, or print the permissions that they need.", no_args_is_help=True
+)
 
 Config = Annotated[Path, typer.Option("-c", "--config", help="Configuration file (TOML).", show_default=False)]
 
@@ -51,6 +54,47 @@ def check(config: Config, json: options.Json = False) -> int:
     with topics.admin(source) as client:
         problems = topics.check(client, wanted)
     return _report([], [problem.text for problem in problems], json)
+
+
+class AclRole(StrEnum):
+    """Whose permissions to print."""
+
+    ingest = "ingest"
+    coordinator = "coordinator"
+    operator = "operator"
+    all = "all"
+
+
+@app.command()
+def acls(
+    config: Config,
+    role: Annotated[AclRole, typer.Option("--role", help="Whose permissions to print.")] = AclRole.all,
+    principal: Annotated[
+        str, typer.Option("--principal", help="Who gets them, as the broker names it.")
+    ] = "User:veilstream",
+    json: options.Json = False,
+) -> int:
+    """Print the permissions that each role needs on the broker, as command lines of kafka-acls.sh; asks no broker."""
+    from connectors.kafka import acls as access
+    from stream.daemon.start import daemon_settings
+
+    settings, source = daemon_settings(config)
+    roles = [one for one in access.ROLES if role.value in (one, "all")]
+    wanted = {one: access.permissions(settings.process.name, source, one) for one in roles}
+    if json:
+        rows = [
+            {"role": one, "principal": principal, "kind": permission.kind, "names": permission.names}
+            | {"operations": permission.operations}
+            for one, permissions in wanted.items()
+            for permission in permissions
+        ]
+        emit_json({"acls": rows})
+        return 0
+    for one, permissions in wanted.items():
+        typer.echo(f"# {one}")
+        for line in access.commands(permissions, source, principal):
+            typer.echo(line)
+    return 0
 
 
 def _report(created: list[str], problems: list[str], json: bool) -> int:

@@ -19,13 +19,15 @@ from typing import Any
 
 from connectors.kafka.topics import topic
 from models.errors import UnavailableError, VeilstreamError
+from stream.daemon.broker_contact import BrokerContact, no_contact
 from stream.daemon.delta_records import DeltaRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import TP, App, leader_epoch
-from stream.daemon.health import STUCK_SECONDS
+from stream.daemon.health import STUCK_SECONDS, faulty_state
 from stream.daemon.progress import ProgressCheck, patience
 from stream.daemon.state_machine import CoordinatorContext, Engine
 from stream.daemon.status import StatusFile
+from stream.daemon.unreadable import unreadable_partitions
 from stream.storage.folder import FolderLockedError
 
 log = logging.getLogger("veilstream")
@@ -47,7 +49,10 @@ class Coordinator:
         self.state = "starting"
         session = host.source.session_timeout
         self.check = ProgressCheck(patience(session, host.source.heartbeat), asleep=session)
+        report = no_contact if host.watch is None else host.watch.metrics.contact
+        self.contact = BrokerContact(host.source, [self.partition.topic], host.source.heartbeat, report)
         self.status = StatusFile(host.output, host.source.heartbeat)
+        self.status.contact = self.contact
         self._since = self._heard = 0.0
         self._looking = False
         self._pending: deque[Any] = deque()
@@ -140,6 +145,8 @@ class Coordinator:
         busy = self._busy()
         if busy < STUCK_SECONDS and not self.app.rebalancing:
             self.check.moved()
+        if self.host.watch is not None:
+            self.host.watch.metrics.unreadable(len(unreadable_partitions.partitions))
         if self.engine is not None:
             self.status.alive(self.state, round(busy, 3))
         if self.engine is not None and not self._busy() and not self._looking and not self.app.rebalancing:
@@ -169,7 +176,13 @@ class Coordinator:
     def probe(self) -> Mapping[str, Any]:
         """Return what the health endpoints report."""
         busy = self._busy()
-        return {"role": "coordinator", "state": self.state, "busy_seconds": round(busy, 3)}
+        return {
+            "role": "coordinator",
+            "state": faulty_state(self.contact) or self.state,
+            "busy_seconds": round(busy, 3),
+            "broker_contact_seconds": round(self.contact.seconds, 1),
+            "unreadable": unreadable_partitions.places,
+        }
 
     # the end
 

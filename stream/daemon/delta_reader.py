@@ -8,13 +8,28 @@ from typing import Any
 
 import msgspec
 
+from connectors.kafka.faults import undecodable
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
-from models.errors import UnavailableError
+from models.errors import RefusedError, UnavailableError
 from stream.daemon.faust_consumer import ISOLATION
 
 PATIENCE_SECONDS = 60.0
 """Without a record for this long before the end: the broker is away, and the process ends to be started again."""
+
+
+def poll_records(consumer: Any, partition: Any) -> Any:
+    """Poll a kafka-python consumer of one partition. RefusedError where the next record batch cannot be decoded: a
+    restart would only read it again."""
+    try:
+        return consumer.poll(timeout_ms=200)
+    except Exception as error:
+        if not undecodable(error):
+            raise
+        raise RefusedError(
+            f"{partition.topic}: the record batch at offset {consumer.position(partition)} cannot be decoded "
+            f"({type(error).__name__}); see docs/runbooks/VeilstreamUnreadableBatch.md"
+        ) from None
 
 
 class DeltaReader:
@@ -56,7 +71,7 @@ class DeltaReader:
         consumer.seek(self._partition, first)
         heard = time.monotonic()
         while consumer.position(self._partition) < until:
-            for records in consumer.poll(timeout_ms=200).values():
+            for records in poll_records(consumer, self._partition).values():
                 heard = time.monotonic()
                 for record in records:
                     if record.offset >= until:

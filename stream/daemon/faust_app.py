@@ -20,12 +20,13 @@ import faust
 from mode.supervisors import CrashingSupervisor
 
 from connectors.kafka.source import Source
+from connectors.kafka.topics import group
 from models.errors import InputError
 from stream.daemon.faust_consumer import App
 from stream.daemon.health import Probe, serve
 from stream.daemon.late_end import LateEnd
 
-__all__ = ["CrashingSupervisor", "application", "group", "offer_health", "run"]
+__all__ = ["CrashingSupervisor", "application", "offer_health", "run"]
 
 log = logging.getLogger("veilstream")
 
@@ -36,12 +37,6 @@ this often, and not only after Faust's five minutes."""
 PRODUCER_BATCH_BYTES = 900_000
 """As much as one delta may have. With less (Faust's 16 KiB) each delta is a produce request of its own, and the next
 waits for its acknowledgement before it can even be handed over."""
-
-
-def group(process: str, role: str) -> str:
-    """Return the consumer group of a role. It contains the name of the process, so two processes never share
-    offsets."""
-    return f"veilstream.{process}.{role}"
 
 
 def application(process: str, role: str, source: Source, folder: Path, *, kind: type[App] = App, **more: Any) -> App:

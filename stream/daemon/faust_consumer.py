@@ -32,6 +32,7 @@ from typing import Any
 import faust
 from aiokafka import ConsumerRecord
 from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
@@ -40,6 +41,7 @@ from kafka.errors import KafkaError
 
 from connectors.kafka.lineage import leader_epochs
 from connectors.kafka.source import Source
+from stream.daemon.unreadable import unreadable_partitions
 
 __all__ = ["ISOLATION", "TP", "App", "SeekingConsumer", "first_record", "leader_epoch", "log_begins"]
 
@@ -52,25 +54,43 @@ ISOLATION = "read_committed"
 
 class _Records:
     """The record batches of a fetch response, and the leader epoch of the one that was given last: aiokafka reads the
-    field over."""
+    field over.
+
+    A broker always sends one whole batch, however large. Where the bytes hold none, the length in its head is damaged.
+    aiokafka would take the batch for one that is too large, skip an offset, and raise.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._batches = MemoryRecords(data)
         self._epochs = leader_epochs(data)
+        self._damaged = bool(data) and not self._batches.has_next()
         self.epoch = -1
 
     def has_next(self) -> bool:
-        return bool(self._batches.has_next())
+        return self._damaged or bool(self._batches.has_next())
 
     def size_in_bytes(self) -> int:
         return int(self._batches.size_in_bytes())
 
     def next_batch(self) -> Any:
+        if self._damaged:
+            raise CorruptRecordException("the length of the batch is damaged")
         self.epoch = next(self._epochs, -1)
         return self._batches.next_batch()
 
 
 class _PartitionRecords(fetcher.PartitionRecords):  # type: ignore[misc]  # the library has no types
+    def __next__(self) -> Any:
+        """The next record. At a batch that cannot be decoded the fetch ends behind the last record before it, and the
+        partition stops. Were the error raised, the client would lose what it took of the other partitions."""
+        try:
+            return super().__next__()
+        except StopIteration:
+            raise
+        except Exception as error:  # noqa: BLE001 - each codec has errors of its own
+            unreadable_partitions.stop(TP(*self._tp), self.next_fetch_offset, error)
+            raise StopIteration from None
+
     def _consumer_record(self, tp: Any, record: Any) -> Any:
         """As the client makes it, for bytes that nobody deserializes: one call for each record."""
         key, value = record.key, record.value
@@ -99,13 +119,47 @@ def leader_epoch(message: Any) -> int:
     return -1 if epoch is None else int(epoch)
 
 
+def _last_answer(consumer: Any, place: Any) -> Any:
+    """When the broker answered a fetch of this partition last, ms; None before the first answer."""
+    return consumer.last_poll_timestamp(place)
+
+
 class SeekingThread(driver.AIOKafkaConsumerThread):
     """The thread of Faust's consumer, with a client that reads committed records only."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._tries: dict[TP, Any] = {}
+        """Stopped partition that is tried again -> the broker's last answer before the try."""
 
     def _create_consumer(self, loop: asyncio.AbstractEventLoop) -> Any:
         consumer = super()._create_consumer(loop)
         consumer._isolation_level = ISOLATION  # taken at its start; Faust has no setting for it
         return consumer
+
+    async def _fetch_records(
+        self, consumer: Any, active_partitions: Any, timeout: float | None = None, max_records: int | None = None
+    ) -> Any:
+        """Fetch as Faust does, without the partitions that have stopped until they are due to be tried again."""
+        assigned = {TP(*place): place for place in consumer.assignment()}
+        due = [tp for tp in unreadable_partitions.due() if tp in assigned]
+        # A try has its answer where the broker has sent something since; it is looked at below.
+        answered = [tp for tp in due if tp in self._tries and self._tries[tp] != _last_answer(consumer, assigned[tp])]
+        for tp in due:
+            self._tries.setdefault(tp, _last_answer(consumer, assigned[tp]))
+            consumer.resume(assigned[tp])
+        fetched = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+        for place, records in fetched.items():
+            unreadable_partitions.read(TP(*place), records[-1].offset)
+        assigned = {TP(*place): place for place in consumer.assignment()}
+        waiting = unreadable_partitions.partitions - set(unreadable_partitions.due())
+        for tp in assigned.keys() & unreadable_partitions.partitions:
+            if tp in waiting:  # it has failed, now or within the last seconds
+                self._tries.pop(tp, None)
+                consumer.pause(assigned[tp])
+            elif tp in answered:
+                unreadable_partitions.recovered(tp)
+        return fetched
 
 
 class SeekingConsumer(driver.Consumer):
@@ -135,6 +189,7 @@ class SeekingConsumer(driver.Consumer):
         revoke."""
         self.stop_flow()
         self.app.flow_control.suspend()
+        unreadable_partitions.clear()
         await super().on_partitions_revoked(revoked)
 
     def verify_event_path(self, now: float, tp: TP) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from stream.daemon.broker_contact import BrokerContact
+from stream.daemon.unreadable import unreadable_partitions
 from stream.release.schedule import LONGEST_BUILD
 from stream.values.duration import SECOND
 
@@ -19,6 +21,14 @@ READY = ("active", "standby", "ingesting")
 
 STUCK_SECONDS = LONGEST_BUILD / SECOND
 """A step that takes longer than this has hung: the longest build that is planned for takes minutes."""
+
+
+def faulty_state(contact: BrokerContact) -> str | None:
+    """Return the state of a process that runs and cannot do its work; None where nothing is known to hinder it."""
+    if contact.away:
+        return "broker away"
+    return "unreadable" if unreadable_partitions.partitions else None
+
 
 Probe = Callable[[], Mapping[str, Any]]
 """{"role", "state", "busy_seconds": how long the step at hand has taken, ...}; no content of any record."""

@@ -26,11 +26,15 @@ from connectors.kafka.topics import topic
 from models.errors import InputError, UnavailableError, VeilstreamError
 from stream.daemon.batch_consumer import FetchMessage
 from stream.daemon.broker_clock import BrokerClock
+from stream.daemon.broker_contact import BrokerContact, no_contact
 from stream.daemon.delta_batches import BatchWriter, SourceBatch
 from stream.daemon.delta_reader import seen_in_delta_topic
 from stream.daemon.deltas import LogState
 from stream.daemon.faust_consumer import TP, App, first_record, leader_epoch, log_begins
+from stream.daemon.health import faulty_state
 from stream.daemon.progress import ProgressCheck, patience
+from stream.daemon.unreadable import unreadable_partitions
+from stream.daemon.worker_status import WorkerStatusFile
 from stream.fold.records import Heartbeat, Tick
 
 if TYPE_CHECKING:
@@ -70,6 +74,10 @@ class Ingest:
         self.check = ProgressCheck(patience(source.session_timeout, source.heartbeat))
         self.clock = BrokerClock()
         self.metrics = metrics
+        report = no_contact if metrics is None else metrics.contact
+        self.contact = BrokerContact(source, (*source.topics, self.delta), source.heartbeat, report)
+        self.status: WorkerStatusFile | None = None
+        """Where `veilstream status` reads of this worker."""
         self._generation: int | None = None
         self._fetches = 0
         """How many fetches of this generation were taken."""
@@ -107,6 +115,8 @@ class Ingest:
         await self._look(by_partition)
         covered = await self._positions(by_partition)
         for tp, mine in by_partition.items():
+            if unreadable_partitions.was_stopped(tp) and mine[0].offset > covered[tp] + 1:
+                covered[tp] = await self._show_deleted(tp, covered[tp])
             await self._begin(tp, covered[tp] + 1, mine[0].offset)
             for run in _runs(mine):
                 sends += await self._write_run(tp, ends.get(tp, covered[tp]), run)
@@ -152,11 +162,17 @@ class Ingest:
             "deltas": self.progress.deltas,
         }
         counts["left_out"] = dict(self.writer.left_out)
-        return {"role": "ingest", "state": "rebalancing" if self.app.rebalancing else "ingesting", **counts}
+        counts["unreadable"] = unreadable_partitions.places
+        counts["broker_contact_seconds"] = round(self.contact.seconds, 1)
+        state = "rebalancing" if self.app.rebalancing else "ingesting"
+        return {"role": "ingest", "state": faulty_state(self.contact) or state, **counts}
 
     def _tell(self) -> None:
+        if self.status is not None:
+            self.status.write(unreadable_partitions.places)
         if self.metrics is not None:
             done = self.progress
+            self.metrics.unreadable(len(unreadable_partitions.partitions))
             self.metrics.ingested(done.events, done.deltas, done.dead, done.lag, self.writer.left_out)
 
     async def _write_run(self, tp: TP, covered: int, run: Sequence[Any]) -> list[Any]:
@@ -315,6 +331,15 @@ class Ingest:
         delta = self.writer.opening(tp.topic, tp.partition, prev, begin - 1, self._tell_log(tp, -1))
         await self._taken([await self._send(self.delta, delta)])
 
+    async def _show_deleted(self, tp: TP, covered: int) -> int:
+        """Return the position of a partition that stopped and goes on behind it. Where an operator deleted records
+        meanwhile, a delta without events shows the fold that they are missing."""
+        (begin,) = (await asyncio.get_running_loop().run_in_executor(None, log_begins, self.source, [tp])).values()
+        if begin <= covered + 1:
+            return covered
+        await self._tell_begin(tp, begin, promised=True)
+        return int(begin) - 1
+
     async def report(self) -> None:
         """Heartbeats of the partitions with nothing new, and the tick of whoever owns the first partition."""
         if self.app.rebalancing:
@@ -322,6 +347,8 @@ class Ingest:
         if not self.app.consumer.assignment():
             if self._current_generation() > 0:
                 self.check.moved()  # a member without a partition: there are more workers than partitions
+            self.progress.lag = {}
+            self._tell()
             return
         generation = self._current_generation()
         owned = sorted(tp for tp in self.app.consumer.assignment() if tp.topic in self.source.topics)
@@ -334,10 +361,14 @@ class Ingest:
         now = self.clock.now()
         sends = []
         self.progress.lag = {}
+        stopped = unreadable_partitions.partitions
         for tp in owned:
             position = covered[tp]
             if ends[tp] <= position:
                 continue  # it ends before what was read: it is not idle, its consumer is about to begin again
+            if tp in stopped:
+                self.progress.lag[f"{tp.topic}/{tp.partition}"] = ends[tp] - position - 1
+                continue
             idle = ends[tp] <= position + 1 or await self._nothing_between(tp, position + 1, ends[tp])
             self.progress.lag[f"{tp.topic}/{tp.partition}"] = 0 if idle else ends[tp] - position - 1
             if idle and self._current_generation() == generation:
@@ -346,8 +377,9 @@ class Ingest:
         if TP(self.source.topics[0], 0) in owned:
             sends.append(self._send(self.delta, msgspec.json.encode(Tick(at=now))))
         await self._taken([await send for send in sends])
-        if not any(self.progress.lag.values()) and (self._waiting is None or self._waiting.done()):
-            self.check.moved()
+        waiting = [tp for tp in owned if tp not in stopped and self.progress.lag.get(f"{tp.topic}/{tp.partition}")]
+        if not waiting and (self._waiting is None or self._waiting.done()):
+            self.check.moved()  # a restart would not mend a stopped partition
         self._tell()
 
     def _log_delta(self, tp: TP) -> bytes:

@@ -26,6 +26,7 @@ from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import RefusedError, UnavailableError
 from stream.daemon.broker_clock import BrokerClock
+from stream.daemon.delta_reader import poll_records
 from stream.storage.entries import Entry, key_of, read_entry, write_entry
 from stream.storage.ledger import Kind, SqliteLedger, unreadable
 
@@ -205,7 +206,7 @@ class TopicLedger(SqliteLedger):
     def _read_until(self, offset: int) -> None:
         deadline = time.monotonic() + READ_SECONDS
         while self._consumer.position(self._partition) < offset:
-            for records in self._consumer.poll(timeout_ms=200).values():
+            for records in poll_records(self._consumer, self._partition).values():
                 for record in records:
                     self._take(record.offset, record.value)
             if time.monotonic() > deadline:

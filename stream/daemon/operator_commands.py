@@ -14,7 +14,6 @@ from connectors.kafka.producing import producer
 from connectors.kafka.source import Source
 from models.errors import InputError
 from stream.config.settings import Settings
-from stream.daemon.faust_app import group
 from stream.daemon.start import existing_key
 from stream.daemon.status import Gap, LostDelta, Status, read_status
 from stream.fold.records import Command
@@ -82,4 +81,4 @@ def _mend_delta(settings: Settings, source: Source, status: Status, lost: LostDe
 def _rewind(settings: Settings, source: Source, behind: Mapping[tuple[str, int], int]) -> None:
     """Set the ingest group to an offset of each partition."""
     with topics.admin(source) as client:
-        topics.set_group_back(client, group(settings.process.name, "ingest"), behind)
+        topics.set_group_back(client, topics.group(settings.process.name, "ingest"), behind)

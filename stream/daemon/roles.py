@@ -26,19 +26,22 @@ def run_ingest(config: Path, output: Path) -> int:
     from stream.daemon import start
     from stream.daemon.faust_app import run
     from stream.daemon.ingest_app import ingest_app
+    from stream.daemon.worker_status import WorkerStatusFile
     from stream.metrics.observer import serve
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
+    metrics = serve(settings)  # before anything can fail: else a restart loop would look like a process that is down
     start.check_topics(settings, source)
     key = start.pseudonym_key(settings, output)
-    metrics = serve(settings)
     if metrics is not None:
         metrics.dead_letters(POISONS)
         metrics.leaves_out(LEFT_OUT)
     app, worker = ingest_app(settings, source, key, output / "operator" / ".faust" / "ingest", metrics)
     log.info("ingest starts: process %s, topics %s", settings.process.name, ", ".join(source.topics))
     worker.check.watch()
+    worker.contact.watch()
+    worker.status = WorkerStatusFile(output, source.heartbeat)
     return ending(lambda: run(app))
 
 
@@ -53,16 +56,17 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
     _has_publications(settings, config)
-    start.check_topics(settings, source)
-    start.pseudonym_key(settings, output)
-    metrics = serve(settings)
+    metrics = serve(settings)  # as in `run_ingest`
     if metrics is not None:
         metrics.active(False)
+    start.check_topics(settings, source)
+    start.pseudonym_key(settings, output)
     watch = None if metrics is None else MetricsObserver(settings, metrics)
     host = CoordinatorContext(settings, source, output, start.source_partitions(source), at, watch)
     app, coordinator = coordinator_app(host, output / "operator" / ".faust" / "coordinator")
     log.info("coordinator starts: process %s", settings.process.name)
     coordinator.check.watch()
+    coordinator.contact.watch()
     return ending(lambda: run(app, on_stop=coordinator.close))
 
 

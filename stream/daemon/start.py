@@ -8,7 +8,7 @@ from pathlib import Path
 
 from connectors.kafka import topics
 from connectors.kafka.source import Source
-from models.errors import InputError
+from models.errors import InputError, VeilstreamError
 from stream.config.settings import Settings
 from stream.config.sources import load
 from stream.storage.folder import create_key, read_key
@@ -30,10 +30,12 @@ def daemon_settings(config: Path) -> tuple[Settings, Source]:
 
 def check_topics(settings: Settings, source: Source) -> None:
     """Check the topics before the start; InputError where one is missing, has no total order or may lose records that
-    must be kept."""
+    must be kept. VeilstreamError where the broker does not let us look: a check that cannot be made has not passed."""
     with topics.admin(source) as client:
         topics.partitions(client, source.topics)
         for problem in topics.check(client, topics.plans(settings.process.name, source)):
+            if problem.forbidden:
+                raise VeilstreamError(problem.text)
             if problem.fatal:
                 raise InputError(problem.text)
             log.warning(problem.text)

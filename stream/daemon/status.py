@@ -12,12 +12,15 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict
 
 import msgspec
 
+from stream.daemon.broker_contact import SILENT_SECONDS, BrokerContact
 from stream.daemon.delta_log import Anchor, LostDeltasError
+from stream.daemon.unreadable import unreadable_partitions
 from stream.fold.fold import Fold
 
 
@@ -86,7 +89,7 @@ class HeldStatus(TypedDict):
 
 class Status(TypedDict, total=False):
     """status.json. Files of earlier programs lack `host`, `delta`, `key`, `heartbeat`, `moved`, `busy_seconds`,
-    `held`, `paused`."""
+    `held`, `paused`, `unreadable`, `broker_contact`."""
 
     state: str
     at: float
@@ -104,6 +107,8 @@ class Status(TypedDict, total=False):
     heartbeat: float
     moved: float
     busy_seconds: float
+    unreadable: list[str]
+    broker_contact: float
 
 
 class StatusFile:
@@ -114,6 +119,7 @@ class StatusFile:
         self._path, self._heartbeat = output / "operator" / FILE, heartbeat
         self._told = Status()
         self._lock = threading.Lock()
+        self.contact: BrokerContact | None = None
 
     def write(self, one: Standing, state: str) -> None:
         """Write the whole status. Called after records were folded."""
@@ -125,6 +131,9 @@ class StatusFile:
             self._put({**self._told, "state": state, "busy_seconds": busy_seconds, "at": time.time()})
 
     def _put(self, told: Status) -> None:
+        told["unreadable"] = unreadable_partitions.places
+        if self.contact is not None:
+            told["broker_contact"] = self.contact.at
         with self._lock:
             self._told = told
             temporary = self._path.with_suffix(".tmp")
@@ -159,6 +168,12 @@ def standstill(told: Status, now: float) -> str | None:
     if abs(now - told["at"]) > patience:  # ahead of now: the clock was set back since
         gone = told.get("host") == socket.gethostname() and not _runs(int(told["pid"]))
         return "its process has ended" if gone else "the coordinator has not been heard of since"
+    contact = told.get("broker_contact", told["at"])
+    if told["at"] - contact > SILENT_SECONDS:
+        since = datetime.fromtimestamp(contact, UTC).isoformat(timespec="seconds")
+        return f"no contact with the broker since {since}"
+    if unreadable := told.get("unreadable"):
+        return "; ".join(f"{place}: cannot be decoded, and nothing behind it is folded" for place in unreadable)
     if now - told.get("moved", told["at"]) > patience and not told.get("busy_seconds"):
         return "no record comes: look whether ingest workers run"
     return None

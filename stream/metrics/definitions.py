@@ -77,6 +77,18 @@ def _stream() -> Iterator[Definition]:
     yield row("gauge", "late_events", "events", "Events left out because they came after their window.", PUBLICATION)
     yield row("gauge", "watermark_timestamp_seconds", "seconds", "Latest event time, since 1970.", partition)
     yield row("gauge", "gap_partitions", "partitions", "Source partitions with missing offsets; nothing is released.")
+    yield row(
+        "gauge",
+        "broker_contact_timestamp_seconds",
+        "seconds",
+        "When the broker last answered this process, since 1970 (daemon).",
+    )
+    yield row(
+        "gauge",
+        "unreadable_partitions",
+        "partitions",
+        "Partitions of this process that stopped at a record batch that cannot be decoded (daemon).",
+    )
     yield row("gauge", "delta_timestamp_seconds", "seconds", "Broker's time of the last folded delta, since 1970.")
     yield row("gauge", "checkpoint_timestamp_seconds", "seconds", "When the state was last saved, since 1970.")
     yield row("gauge", "checkpoint_bytes", "bytes", "Size of the newest checkpoint, with the changes behind it.")

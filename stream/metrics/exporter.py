@@ -60,6 +60,8 @@ class Metrics:
         self._due: dict[str, float | None] = {}
         self._held: dict[str, float | None] = {}
         self._counted: dict[tuple[str, ...], float] = {}
+        self._lagging: set[str] = set()
+        """Source partitions whose lag was reported last."""
         self._metrics: dict[str, Any] = {}
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the series of every counter
         for one in DEFINITIONS:
@@ -289,6 +291,14 @@ class Metrics:
             self._set("watermark_timestamp_seconds", None if moment is None else moment / 1e9, partition=partition)
         self._set("gap_partitions", gaps)
 
+    def contact(self, at: float) -> None:
+        """When the broker answered last, seconds since 1970."""
+        self._set("broker_contact_timestamp_seconds", at)
+
+    def unreadable(self, partitions: int) -> None:
+        """How many partitions stopped at a record batch that cannot be decoded."""
+        self._set("unreadable_partitions", partitions)
+
     def ingested(
         self,
         events: int,
@@ -297,15 +307,19 @@ class Metrics:
         lag: Mapping[str, int],
         left_out: Mapping[str, int],
     ) -> None:
-        """Totals of an ingest worker, and what it has not taken yet by partition (`topic/number`)."""
+        """Totals of an ingest worker, and what it has not taken yet by partition (`topic/number`). A partition that is
+        not in `lag` any more is another worker's: its series ends here."""
         self._reach("ingest_events_total", events)
         self._reach("ingest_deltas_total", deltas)
         for reason, count in dead.items():
             self._reach("dlq_records_total", count, reason=reason)
         for reason, count in left_out.items():
             self._reach("ingest_left_out_total", count, reason=reason)
+        for partition in self._lagging - lag.keys():
+            self._set("ingest_lag_records", None, partition=partition)
         for partition, records in lag.items():
             self._set("ingest_lag_records", records, partition=partition)
+        self._lagging = set(lag)
 
     def dead_letters(self, reasons: Iterable[str], count: int = 0) -> None:
         """`count` more dead letters of each reason; 0 shows the series, or `increase` would not see its first one."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -16,6 +15,8 @@ from urllib.request import urlopen
 
 from tests.conftest import missing
 from tests.deploy.expressions import hurried
+from tests.patience import patient_time
+from tests.ports import free_ports
 
 
 def program(name: str) -> str:
@@ -26,18 +27,11 @@ def program(name: str) -> str:
     return str(path)
 
 
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def eventually(check: Callable[[], Any], seconds: float = 240) -> Any:
     """The first true answer of `check`; fails after `seconds`."""
-    deadline = time.monotonic() + seconds
+    deadline = patient_time() + seconds
     while not (found := check()):
-        assert time.monotonic() < deadline, "did not happen in time"
+        assert patient_time() < deadline, "did not happen in time"
         time.sleep(0.2)
     return found
 
@@ -57,7 +51,7 @@ class Prometheus:
             "scrape_configs": [{"job_name": "veilstream", "static_configs": [{"targets": targets}]}],
         }
         (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
-        self.address = f"127.0.0.1:{free_port()}"
+        self.address = f"127.0.0.1:{free_ports(1)[0]}"
         command = [
             program("prometheus"),
             f"--config.file={folder / 'prometheus.yml'}",

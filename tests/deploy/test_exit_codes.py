@@ -20,7 +20,7 @@ from stream.daemon import roles
 from stream.daemon.roles import WAITING
 from tests.conftest import ROOT
 from tests.deploy import chart
-from tests.deploy.prometheus import free_port
+from tests.ports import free_ports
 
 DEPLOY = ROOT / "deploy"
 FLAG = "--wait-on-refusal"
@@ -91,7 +91,7 @@ def ask(port: int, page: str) -> tuple[int, Any]:
 @pytest.mark.parametrize("fault", ["", "unknown = 1\n"], ids=["no source", "unknown key"])
 def test_a_refusal_waits_for_a_person(tmp_path: Path, role: str, fault: str) -> None:
     """One line says what is wrong; alive, not ready; SIGTERM ends it with the code of the refusal."""
-    port = free_port()
+    (port,) = free_ports(1)
     (tmp_path / "c.toml").write_text(f'{fault}health_port = {port}\n[process]\nname = "p"\n')
     command = [sys.executable, "-m", "stream.commands", "run", "-c", str(tmp_path / "c.toml"), "--role", role, FLAG]
     environment = {"VEILSTREAM_HEALTH_PORT": str(port), "PYTHONPATH": str(ROOT), "PATH": ""}

@@ -22,7 +22,8 @@ from stream.metrics.exporter import Metrics
 from stream.metrics.observer import MetricsObserver
 from tests.conftest import ROOT
 from tests.deploy.expressions import RULES, alerts, everything, of_a_replay
-from tests.deploy.prometheus import Prometheus, Watcher, free_port, program
+from tests.deploy.prometheus import Prometheus, Watcher, program
+from tests.ports import free_ports
 
 FOLDER = ROOT / "deploy" / "prometheus"
 LOG = ROOT / "examples" / "hospital.xes.gz"
@@ -120,7 +121,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     program("prometheus")
     folder = tmp_path_factory.mktemp("live")
     (folder / "live.toml").write_text(CONFIGURATION)
-    port = free_port()
+    (port,) = free_ports(1)
     prometheus = Prometheus(folder / "prometheus", [f"127.0.0.1:{port}"])
     found, watcher = Seen(), Watcher(prometheus, of_a_replay())
     pace, folded, decided = Pace(prometheus, watcher, found), MetricsObserver.folded, MetricsObserver.decided
@@ -198,7 +199,7 @@ def test_promtool_accepts(arguments: tuple[str, ...]) -> None:
 def test_every_alert_has_a_unit_test() -> None:
     """An alert that nothing tests could never fire."""
     tests = "".join(path.read_text() for path in sorted(FOLDER.glob("rules_test*.yml")))
-    assert len(alerts()) == RULES.read_text().count("- alert:") == 30
+    assert len(alerts()) == RULES.read_text().count("- alert:") == 32
     assert [name for name in alerts() if f"alertname: {name.removeprefix('alert ')}\n" not in tests] == []
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.conftest import missing
+from tests.ports import free_ports
 
 HERE = Path(__file__).resolve().parent
 CLASSPATH = HERE / "target" / "classpath"
@@ -64,7 +65,8 @@ class Broker:
     def __init__(self, classpath: str, *, user: tuple[str, str] | None = None) -> None:
         self.classpath = classpath
         self.folder = Path(tempfile.mkdtemp(prefix="veilstream-kafka-"))
-        port, controller, self.sasl_port = _free_ports(3)
+        # All at once, also those of kinds of broker that listen on more: ports drawn later could be these again.
+        port, controller, self.sasl_port, self.tls_port = free_ports(4)
         self.bootstrap = f"127.0.0.1:{port}"
         self._process: subprocess.Popen[bytes] | None = None
         self._configure(port, controller, user)
@@ -99,9 +101,13 @@ class Broker:
         (self.folder / "server.properties").write_text(text)
 
     def _java(self, *arguments: str) -> None:
-        subprocess.run(
-            ["java", *JAVA, "-cp", self.classpath, *arguments], check=True, capture_output=True, timeout=START_SECONDS
+        """Run a Java program of the broker. RuntimeError with what it printed where it fails."""
+        command = ["java", *JAVA, "-cp", self.classpath, *arguments]
+        outcome = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=START_SECONDS, check=False
         )
+        if outcome.returncode:
+            raise RuntimeError(f"{arguments[0]} ended with {outcome.returncode}:\n{outcome.stdout[-4000:]}")
 
     def throttle(self, client: str, bytes_per_second: int | None) -> None:
         """Let a client read no more than this; None lifts the quota."""
@@ -213,18 +219,6 @@ def shared_broker() -> Broker | ForeignBroker:
 
 def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 def _answers(bootstrap: str) -> bool:

@@ -16,6 +16,7 @@ from tests.kafka.chaos import run as chaos
 from tests.kafka.scenario import Keeper
 from tests.kafka.site import PATIENCE
 from tests.kafka.test_crashes import AnyBroker, run
+from tests.patience import patient_time
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -70,8 +71,8 @@ def test_planted_bug_is_caught(broker: AnyBroker, name: str, tmp_path: Path, bug
         keepers = [Keeper(one, kind, [planted.get(kind, "")] * PLANTED) for kind in ("ingest", "coordinator")]
         first = len(values) // 2 if bug in LOSES else len(values)
         scenario.send(one, values[:first])
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline and not _over(one, len(values), keepers, bug):
+        deadline = patient_time() + PATIENCE
+        while patient_time() < deadline and not _over(one, len(values), keepers, bug):
             if first < len(values) and keepers[0].codes:
                 scenario.send(one, values[first:])
                 first = len(values)
@@ -95,8 +96,8 @@ def _repeat(one: scenario.Site, values: list[bytes | None]) -> None:
     """The first events stand in the delta topic already, as if their acknowledgement had been lost: too few for a
     cut, so that each release holds what comes twice."""
     scenario.send(one, values[: scenario.WINDOW - 1])
-    deadline = time.monotonic() + PATIENCE
-    while not one.json("delta") and time.monotonic() < deadline:  # killed before the broker had them: once more
+    deadline = patient_time() + PATIENCE
+    while not one.json("delta") and patient_time() < deadline:  # killed before the broker had them: once more
         one.start("ingest", fault="sent:1").wait(PATIENCE)
 
 

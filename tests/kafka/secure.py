@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import ipaddress
 import json
+import shlex
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,8 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from kafka.admin import ACLOperation, ResourceType
 
-from tests.kafka.broker import Broker, _free_ports, classpath
+from tests.kafka.broker import Broker, classpath
 
 USER, PASSWORD = "vera", "correct-horse"
 
@@ -44,12 +47,88 @@ class SecureBroker(Broker):
 
     def _configure(self, port: int, controller: int, user: tuple[str, str] | None) -> None:
         super()._configure(port, controller, None)
-        tls, sasl = _free_ports(2)
+        tls, sasl = self.tls_port, self.sasl_port
         self.tls_bootstrap, self.sasl_bootstrap = f"127.0.0.1:{tls}", f"127.0.0.1:{sasl}"
         certificates(self.folder)
         text = LISTENERS.format(port=port, controller=controller, tls=tls, sasl=sasl, folder=self.folder)
         with Path(self._properties).open("a") as file:
             file.write(text)
+
+
+AUTHORIZER = """\
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+allow.everyone.if.no.acl.found=false
+"""
+"""The plain listeners, which the broker itself uses too, are the administrator's."""
+
+ROLES = ("ingest", "coordinator", "operator")
+
+
+class GuardedBroker(SecureBroker):
+    """A secure broker on which a principal may do what its ACLs say, and nothing else. One SCRAM user for each role."""
+
+    format_options = tuple(
+        word for role in ROLES for word in ("--add-scram", f"SCRAM-SHA-512=[name={role},password={PASSWORD}]")
+    )
+
+    def _configure(self, port: int, controller: int, user: tuple[str, str] | None) -> None:
+        super()._configure(port, controller, user)
+        with Path(self._properties).open("a") as file:
+            file.write(AUTHORIZER)
+
+    def kafka_acls(self, line: str) -> None:
+        """Do what a command line of kafka-acls.sh asks for. The script's Java class is not among the broker's jars."""
+        from kafka.admin import ACL, ACLPermissionType, KafkaAdminClient, ResourcePattern
+
+        script, *words = shlex.split(line)
+        assert script == "kafka-acls.sh"
+        asked = _acl_options().parse_args(words)
+        resources = {ResourceType.TOPIC: asked.topic, ResourceType.GROUP: asked.group}
+        resources[ResourceType.TRANSACTIONAL_ID] = asked.transactional_id
+        acls = [
+            ACL(asked.allow_principal, "*", ACL_OPERATIONS[word], ACLPermissionType.ALLOW, ResourcePattern(kind, name))
+            for kind, names in resources.items()
+            for name in names
+            for word in asked.operation
+        ]
+        assert acls
+        admin = KafkaAdminClient(bootstrap_servers=asked.bootstrap_server)
+        try:
+            if asked.add:
+                admin.create_acls(acls)
+            else:
+                admin.delete_acls(acls)
+        finally:
+            admin.close()
+
+
+ACL_OPERATIONS = {
+    "Read": ACLOperation.READ,
+    "Write": ACLOperation.WRITE,
+    "Create": ACLOperation.CREATE,
+    "Describe": ACLOperation.DESCRIBE,
+    "DescribeConfigs": ACLOperation.DESCRIBE_CONFIGS,
+}
+"""Words of kafka-acls.sh (https://kafka.apache.org/documentation/#security_authz_cli)."""
+
+
+def _acl_options() -> argparse.ArgumentParser:
+    """The options of kafka-acls.sh that are used here."""
+    options = argparse.ArgumentParser(allow_abbrev=False)
+    options.add_argument("--bootstrap-server", required=True)
+    options.add_argument("--allow-principal", required=True)
+    what = options.add_mutually_exclusive_group(required=True)
+    what.add_argument("--add", action="store_true")
+    what.add_argument("--remove", action="store_true")
+    for name in ("--operation", "--topic", "--group", "--transactional-id"):
+        options.add_argument(name, action="append", default=[])
+    return options
+
+
+def guarded_broker() -> GuardedBroker:
+    """A started broker; the caller closes it."""
+    return GuardedBroker(classpath()).started()
 
 
 def secure_broker() -> SecureBroker:

@@ -13,8 +13,11 @@ from typing import Any
 
 import msgspec
 
+from connectors.kafka.topics import KINDS
 from stream.commands.topics import create
 from tests.conftest import ROOT
+from tests.kafka import surgery
+from tests.patience import patient_time, wait_for_end
 
 CONFIG = """\
 {top}
@@ -83,11 +86,18 @@ class Site:
         self.processes: list[subprocess.Popen[bytes]] = []
         if topics:
             assert create(self.config, partitions) == 0  # the command; in this process, since each test needs it
+            if codec := os.environ.get("TEST_CODEC"):  # `make codecs`
+                surgery.compress(bootstrap, [self.topic, *self.own_topics], codec)
+
+    @property
+    def own_topics(self) -> list[str]:
+        """The topics that the process has beside its source."""
+        return [f"veilstream.{self.name}.{kind}" for kind in KINDS]
 
     # processes
 
-    def command(self, *arguments: str, expect: int = 0, stdin: str | None = None) -> str:
-        """A veilstream command; its standard output."""
+    def command(self, *arguments: str, expect: int = 0, stdin: str | None = None, stdout: bool = False) -> str:
+        """A veilstream command; its standard output. Of one that fails its errors, unless `stdout` is asked for."""
         outcome = subprocess.run(
             [sys.executable, "-m", "stream.commands", *arguments],
             cwd=self.tree,
@@ -98,7 +108,7 @@ class Site:
             input=stdin,
         )
         assert outcome.returncode == expect, f"{arguments}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
-        return outcome.stdout if expect == 0 else outcome.stderr
+        return outcome.stdout if expect == 0 or stdout else outcome.stderr
 
     def _environment(self) -> dict[str, str]:
         """The modules are those of `tree`, whatever is installed."""
@@ -128,7 +138,7 @@ class Site:
         chosen = processes or tuple(process for process in self.processes if process.poll() is None)
         for process in chosen:
             process.send_signal(signal.SIGTERM)
-        return [process.wait(PATIENCE) for process in chosen]
+        return [wait_for_end(process, PATIENCE) for process in chosen]
 
     def close(self) -> None:
         """Kill what still runs."""
@@ -201,8 +211,8 @@ class Site:
 
     def wait(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         """Wait until a condition holds, with the logs of all processes where it does not."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        deadline = patient_time() + seconds
+        while patient_time() < deadline:
             if condition():
                 return
             time.sleep(1.0)  # every look reads topics from their begin

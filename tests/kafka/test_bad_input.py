@@ -16,8 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.kafka import scenario
-from tests.kafka.broker import Broker, ForeignBroker, _free_ports
+from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
@@ -52,7 +53,7 @@ def test_bad_records_go_to_the_dlq_and_identifiers_go_nowhere(broker: AnyBroker,
     manifest, status, metric, health page or process list, and a case id or a resource in no file and in no column of
     any topic that is ours; an erased case leaves every later release."""
     one = _site(broker, name, tmp_path)
-    ports = [str(port) for port in _free_ports(4)]
+    ports = [str(port) for port in free_ports(4)]
     values = list(BAD)
     nurse = {"org:resource": f"{CANARY}-nurse", "note": f"{CANARY}-note"}
     good = [_event(f"{CANARY}-{case}", Diagnose="the secret", **nurse) for case in range(2, 14)]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import PATIENCE
+from tests.patience import patient_time
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
 
@@ -32,8 +33,8 @@ def _seen(folder: Path) -> list[str]:
 
 
 def _await_seen(folder: Path, wanted: set[str], seconds: float = PATIENCE) -> list[str]:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    deadline = patient_time() + seconds
+    while patient_time() < deadline:
         if wanted <= set(_seen(folder)):
             return _seen(folder)
         time.sleep(0.1)

@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from tests.deploy.expressions import everything
-from tests.deploy.prometheus import Prometheus, Watcher, free_port, program
+from tests.deploy.prometheus import Prometheus, Watcher, program
 from tests.kafka.broker import shared_broker
 from tests.kafka.site import Site, publication
+from tests.patience import patient_time
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.kafka, pytest.mark.prometheus, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -72,10 +74,10 @@ class Story:
 
     def until(self, what: str, check: Callable[[], Any], feed: Callable[[], None] = lambda: None) -> None:
         """MetricsObserver until something holds."""
-        deadline = time.monotonic() + SECONDS
+        deadline = patient_time() + SECONDS
         while not check():
             feed()
-            assert time.monotonic() < deadline, f"{what} did not happen\n{self.watcher}\n{self.site.logs()[-4000:]}"
+            assert patient_time() < deadline, f"{what} did not happen\n{self.watcher}\n{self.site.logs()[-4000:]}"
             self.watcher.look()
             time.sleep(0.2)
 
@@ -109,7 +111,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     site = Site(
         shared_broker().bootstrap, name, folder, PUBLICATIONS, sensitive='["diagnosis"]', process=BUDGET, partitions=2
     )
-    ports = [free_port(), free_port()]
+    ports = free_ports(2)
     prometheus = Prometheus(folder / "prometheus", [f"127.0.0.1:{port}" for port in ports])
     one = Story(site, prometheus, Watcher(prometheus, everything()))
     try:

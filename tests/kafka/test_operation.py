@@ -14,9 +14,10 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.kafka import scenario
-from tests.kafka.broker import Broker, ForeignBroker, _free_ports
+from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.scenario import Keeper
 from tests.kafka.site import PATIENCE, Site
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800), pytest.mark.slow]
 
@@ -42,7 +43,7 @@ def _decided(one: Site, publication: str) -> int:
 def test_both_roles_in_one_process_tell_their_health_and_obey(broker: AnyBroker, name: str, tmp_path: Path) -> None:
     """`run` without a role: ingest and coordinator are ready on two ports; `pause` holds one publication back while
     events are taken in, `resume` releases what has come; SIGTERM ends both."""
-    port = _two_ports()
+    port = free_ports(2)[0]
     one = scenario.site(broker.bootstrap, name, tmp_path, top=f"health_port = {port}\n")
     values = scenario.events(cases=20)
     program = [sys.executable, "-m", "stream.commands", "run", "-c", str(one.config), "-o", str(one.output())]
@@ -72,7 +73,7 @@ def test_both_roles_in_one_process_tell_their_health_and_obey(broker: AnyBroker,
 
 def test_a_role_that_dies_takes_the_other_with_it(broker: AnyBroker, name: str, tmp_path: Path) -> None:
     """kill -9 of one role of `--role all`: the other is stopped and the whole ends with 1, to be started again."""
-    port = _two_ports()
+    port = free_ports(2)[0]
     one = scenario.site(broker.bootstrap, name, tmp_path, top=f"health_port = {port}\n")
     program = [sys.executable, "-m", "stream.commands", "run", "-c", str(one.config), "-o", str(one.output())]
     with (tmp_path / "all.log").open("wb") as log:
@@ -86,20 +87,6 @@ def test_a_role_that_dies_takes_the_other_with_it(broker: AnyBroker, name: str, 
     finally:
         one.close()
     assert _ask(port + 1, "healthz")[0] == 0
-
-
-def _two_ports() -> int:
-    """A free port whose successor is free, too."""
-    import socket
-
-    while True:
-        (port,) = _free_ports(1)
-        with socket.socket() as other:
-            try:
-                other.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-        return port
 
 
 def test_a_stop_in_the_middle_of_a_build_is_bounded(broker: AnyBroker, name: str, tmp_path: Path) -> None:
@@ -133,7 +120,7 @@ def test_a_gap_is_mended_by_setting_the_group_back(broker: AnyBroker, name: str,
     from kafka.admin import KafkaAdminClient
     from kafka.structs import OffsetAndMetadata
 
-    port = _free_ports(1)[0]
+    port = free_ports(1)[0]
     one = scenario.site(broker.bootstrap, name, tmp_path, partitions=1, top=f"health_port = {port}\n")
     first, second = scenario.events(cases=10), scenario.events(first=10, cases=10)
     try:

@@ -25,10 +25,11 @@ from pathlib import Path
 import faust
 
 from tests.deploy.expressions import RULES
-from tests.deploy.prometheus import Prometheus, free_port
+from tests.deploy.prometheus import Prometheus
 from tests.kafka.broker import shared_broker
 from tests.kafka.site import IDENTITY, Site, publication
 from tests.kafka.test_daemon_scrape import events
+from tests.ports import free_ports
 
 WITHIN = 5400.0
 """Seconds until an alert that neither fires nor clears is given up."""
@@ -77,7 +78,7 @@ class World:
         name, options = f"walk{time.time_ns():x}", {"top": "checkpoint_every = 1000"}
         with redirect_stdout(sys.stderr):  # standard output is the JSON alone
             self.site = Site(self.broker.bootstrap, name, folder, publications(1.0), partitions=2, **options)
-        self.ports = {"ingest": free_port(), "coordinator": free_port()}
+        self.ports = dict(zip(("ingest", "coordinator"), free_ports(2), strict=True))
         targets = [f"127.0.0.1:{port}" for port in self.ports.values()]
         self.prometheus = Prometheus(folder / "prometheus", targets, RULES)
         self.begin = time.monotonic()

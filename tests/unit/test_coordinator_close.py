@@ -104,6 +104,7 @@ def test_who_loses_the_partition_ends_to_be_started_again_as_a_standby() -> None
     host: Any = SimpleNamespace(
         settings=Settings.model_validate({"process": {"name": "p"}}), source=Source(topics=("t",)), output=Path("out")
     )
+    host.watch = None
     one: Any = Coordinator(SimpleNamespace(), host)  # type: ignore[arg-type]
     one.engine = SimpleNamespace()
     with pytest.raises(VeilstreamError, match="start it again as a standby") as ended:
@@ -125,6 +126,7 @@ def test_a_step_that_waits_for_another_is_timed_from_its_own_begin() -> None:
             settings=Settings.model_validate({"process": {"name": "p"}}),
             source=Source(topics=("t",)),
             output=Path("out"),
+            watch=None,
         )
         one: Any = Coordinator(SimpleNamespace(), host)  # type: ignore[arg-type]
         steps = [asyncio.ensure_future(one._run(first)), asyncio.ensure_future(one._run(go_on.wait))]

@@ -13,6 +13,7 @@ from typing import Any
 from tests.conftest import ROOT
 from tests.kafka.chaos.kinds import ALARM_SECONDS, Finding
 from tests.kafka.chaos.world import HOSTS, PARTITIONS, World
+from tests.patience import patient_time
 
 
 def topic_of(world: World, name: str) -> str:
@@ -49,13 +50,13 @@ def set_group(world: World, role: str, topic: str, offsets: dict[int, int]) -> N
     from kafka.structs import OffsetAndMetadata
 
     wanted = {TopicPartition(topic, number): OffsetAndMetadata(at, "", -1) for number, at in offsets.items()}
-    deadline = time.monotonic() + 30
+    deadline = patient_time() + 30
     with admin(world) as client:
         while True:
             outcome = client.alter_group_offsets(f"veilstream.{world.site.name}.{role}", wanted)
             if all(error is NoError for error in outcome.values()):
                 return
-            if time.monotonic() > deadline:
+            if patient_time() > deadline:
                 raise TimeoutError(f"the group of {role} keeps its members")
             time.sleep(0.5)
 
@@ -93,8 +94,8 @@ def status(world: World, host: str) -> dict[str, Any]:
 
 def alarmed(world: World, patience: float = ALARM_SECONDS) -> str:
     """Wait until the active coordinator says that something is missing; its host. Silence is the finding."""
-    begin, deadline = time.time(), time.monotonic() + patience
-    while time.monotonic() < deadline:
+    begin, deadline = time.time(), patient_time() + patience
+    while patient_time() < deadline:
         told = {host: status(world, host) for host in HOSTS}
         host = max(HOSTS, key=lambda one: told[one].get("at", 0.0))
         if told[host].get("at", 0.0) > begin and told[host].get("state") == "gap":
@@ -109,14 +110,14 @@ def answer(world: World, host: str, action: str, *, looked_again: bool = False) 
     `looked_again`: the caller looks at the state after this. An order of a moment ago may have mended the gap while the
     state still told of it; then there is nothing to answer."""
     command = [sys.executable, "-m", "stream.commands", "gap", action, "-c", str(world.site.config), "-o"]
-    deadline = time.monotonic() + 60
+    deadline = patient_time() + 60
     while True:
         outcome = subprocess.run(
             [*command, str(world.site.output(host))], cwd=ROOT, capture_output=True, text=True, timeout=120
         )
         if outcome.returncode == 0 or (looked_again and "reports no gap" in outcome.stderr):
             return
-        if time.monotonic() > deadline:
+        if patient_time() > deadline:
             raise Finding(f"refused: gap {action} ended with {outcome.returncode}: {outcome.stderr.strip()[-200:]}")
         time.sleep(0.5)
 
@@ -124,13 +125,13 @@ def answer(world: World, host: str, action: str, *, looked_again: bool = False) 
 def accept_all(world: World) -> None:
     """Accept until no gap is left: each partition's may be reported later than the one before."""
     alarmed(world)
-    deadline = time.monotonic() + 2 * ALARM_SECONDS
+    deadline = patient_time() + 2 * ALARM_SECONDS
     with world.pump.held():
         world.pump.burst(8 * PARTITIONS)
         while not all_folded(world):
             if status(world, telling(world)).get("state") == "gap":
                 answer(world, telling(world), "accept", looked_again=True)
-            if time.monotonic() > deadline:
+            if patient_time() > deadline:
                 raise Finding(f"hung: accepted gaps stay: {folded_marks(world)}")
             time.sleep(0.5)
 
@@ -138,7 +139,7 @@ def accept_all(world: World) -> None:
 def rewind_all(world: World) -> None:
     """Rewind until no gap is left: each partition's may be reported later than the one before."""
     alarmed(world)
-    deadline = time.monotonic() + 2 * ALARM_SECONDS
+    deadline = patient_time() + 2 * ALARM_SECONDS
     with world.pump.held():
         former = folded_marks(world)
         while any(end <= former.get(number, -1) + 1 for number, (_, end) in source_log_ends(world).items()):
@@ -147,7 +148,7 @@ def rewind_all(world: World) -> None:
             if status(world, telling(world)).get("state") == "gap":
                 with world.down(world.of("ingest")):
                     answer(world, telling(world), "rewind", looked_again=True)
-            if time.monotonic() > deadline:
+            if patient_time() > deadline:
                 raise Finding(f"hung: gaps stay that were rewound: {folded_marks(world)}")
             time.sleep(0.5)
 

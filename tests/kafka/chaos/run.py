@@ -21,6 +21,7 @@ from tests.kafka.chaos import judge
 from tests.kafka.chaos.catalogue import CATALOGUE, JUDGED_BY_REFUSAL, Finding, former_events
 from tests.kafka.chaos.schedule import Fault, strikes
 from tests.kafka.chaos.world import ChaosBroker, World, chaos_broker
+from tests.patience import patient_time
 
 HANG_SECONDS = 180.0
 """After this long without rest a run counts as hung: the daemon's own check ends a process that hangs after 60 s, and
@@ -138,9 +139,9 @@ class Round:
 
     def rest(self) -> list[str]:
         """Wait until everything that was sent is covered, decided and told. A line where that does not come."""
-        deadline, missing = time.monotonic() + HANG_SECONDS, "the broker does not answer"
+        deadline, missing = patient_time() + HANG_SECONDS, "the broker does not answer"
         refused: list[str] = []
-        while time.monotonic() < deadline:
+        while patient_time() < deadline:
             refused += self.revived()
             try:
                 self.world.site.look()
@@ -194,8 +195,8 @@ class Round:
     def tallied(self) -> list[str]:
         """Order a release until it holds all events, as far as one may wait."""
         world, lines = self.world, ["hung: no release was made when it was ordered"]
-        deadline = time.monotonic() + HANG_SECONDS
-        while time.monotonic() < deadline:
+        deadline = patient_time() + HANG_SECONDS
+        while patient_time() < deadline:
             refused = self.revived()
             try:
                 world.site.look()
@@ -204,8 +205,8 @@ class Round:
                 with world.pump.held():
                     time.sleep(1)
                 world.site.command("release", "-c", str(world.site.config), "plain")
-                patience = time.monotonic() + 20
-                while len(self.plain()) == seals and time.monotonic() < patience:
+                patience = patient_time() + 20
+                while len(self.plain()) == seals and patient_time() < patience:
                     time.sleep(0.5)
                     world.site.look()
             except Exception as error:

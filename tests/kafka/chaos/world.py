@@ -25,8 +25,10 @@ from kafka.errors import KafkaError
 from stream.testing import armed
 from stream.testing.proxy import Proxy
 from tests.kafka import scenario
-from tests.kafka.broker import Broker, _free_ports, classpath
+from tests.kafka.broker import Broker, classpath
 from tests.kafka.site import Site
+from tests.patience import patient_time, wait_for_end
+from tests.ports import free_ports
 
 HOSTS = ("a", "b")
 INGEST = ("a", "a", "b")
@@ -57,7 +59,7 @@ class ChaosBroker(Broker):
         self._starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="broker")
         self.proxies = {host: Proxy() for host in HOSTS}
         names = {host: f"HOST{host.upper()}" for host in HOSTS}
-        ports = dict(zip(HOSTS, _free_ports(len(HOSTS)), strict=True))
+        ports = dict(zip(HOSTS, free_ports(len(HOSTS)), strict=True))
         text = LISTENERS.format(
             port=port,
             controller=controller,
@@ -78,7 +80,7 @@ class ChaosBroker(Broker):
         """SIGTERM, and wait for the end: a clean restart."""
         self.signal(signal.SIGTERM)
         if self._process is not None:
-            self._process.wait(STOP_SECONDS)
+            wait_for_end(self._process, STOP_SECONDS)
 
     def cut_tail(self, topic: str, partition: int, batches: int) -> int:
         """Of a broker that is down: take the last record batches of a partition away, as a machine does that lost
@@ -131,10 +133,6 @@ class Witness(Site):
         """Entries that a fault left in a host's copy of the ledger: wrong until a coordinator opens it."""
         self._starting = threading.Lock()
 
-    @property
-    def own_topics(self) -> list[str]:
-        return [f"veilstream.{self.name}.{kind}" for kind in ("delta", "ledger", "releases", "released-events", "dlq")]
-
     def look(self) -> None:
         """Read what has come to any topic. KafkaError where the broker is away."""
         from kafka import KafkaConsumer, TopicPartition
@@ -155,8 +153,8 @@ class Witness(Site):
                     self._reader.seek(part, 0)
             parts = self._reader.assignment()
             ends = self._reader.end_offsets(parts)
-            deadline = time.monotonic() + 20
-            while any(self._reader.position(part) < ends[part] for part in parts) and time.monotonic() < deadline:
+            deadline = patient_time() + 20
+            while any(self._reader.position(part) < ends[part] for part in parts) and patient_time() < deadline:
                 for part, found in self._reader.poll(timeout_ms=200).items():
                     self._seen[part.topic] += [(part.partition, record.offset, record.value) for record in found]
 
@@ -171,12 +169,12 @@ class Witness(Site):
 
     def all_read(self, seconds: float = 60.0) -> None:
         """Wait until every source record that is there now is in a delta."""
-        deadline = time.monotonic() + seconds
+        deadline = patient_time() + seconds
         while True:
             self.look()
             if not self.unread():
                 return
-            if time.monotonic() > deadline:
+            if patient_time() > deadline:
                 raise TimeoutError(f"{len(self.unread())} source records are in no delta")
             time.sleep(0.2)
 
@@ -295,7 +293,7 @@ class Unit:
             return 0
         process.send_signal(signal.SIGTERM)
         try:
-            code = process.wait(seconds)
+            code = wait_for_end(process, seconds)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGUSR1)
             time.sleep(1)
@@ -355,12 +353,12 @@ class Pump:
     def _made(self) -> Any:
         from kafka import KafkaProducer
 
-        deadline = time.monotonic() + 60
+        deadline = patient_time() + 60
         while True:
             try:
                 return KafkaProducer(bootstrap_servers=self._site.bootstrap, acks="all", linger_ms=5, **EAGER)
             except KafkaError:
-                if time.monotonic() > deadline:
+                if patient_time() > deadline:
                     raise
 
     def _stream(self) -> Iterator[tuple[int, bytes | None]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.kafka.chaos.kinds import ALARM_SECONDS, Draw, Finding, kind
 from tests.kafka.chaos.orders import status
 from tests.kafka.chaos.world import HOSTS, World, entries_of
+from tests.patience import patient_time
 
 START_SECONDS = 600.0
 """How long a coordinator may take to start. At a load of 24 on two cores its first line came after more than 90 s;
@@ -29,8 +30,8 @@ def _(world: World, draw: Draw) -> None:
                 world.site.damaged[host] = entries_of(path)
         before = _rebuilt(world)
         begin = time.time()
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
+    deadline = patient_time() + START_SECONDS
+    while patient_time() < deadline:
         active = {host for host in HOSTS if _active_since(world, host, begin)}
         if _rebuilt(world) > before or (active and not active & set(damaged)):
             return
@@ -68,8 +69,8 @@ def _(world: World, draw: Draw) -> None:
             path.write_bytes(data)
         before = _rebuilt(world)
         begin = time.time()
-    deadline = time.monotonic() + ALARM_SECONDS
-    while time.monotonic() < deadline:
+    deadline = patient_time() + ALARM_SECONDS
+    while patient_time() < deadline:
         told = [unit.refusal or "" for unit in world.of("coordinator")]
         active = [host for host in HOSTS if _active_since(world, host, begin)]
         refused = any(text.startswith("exit 4") and "ledger.sqlite" in text for text in told)

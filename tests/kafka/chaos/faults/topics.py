@@ -8,6 +8,7 @@ from tests.kafka.chaos.faults.processes import kill
 from tests.kafka.chaos.kinds import ALARM_SECONDS, Draw, Finding, kind, pick
 from tests.kafka.chaos.orders import admin, all_folded, answer, rewind_all, send, status, telling, topic_of
 from tests.kafka.chaos.world import HOSTS, PARTITIONS, World
+from tests.patience import patient_time
 
 
 @kind("delta-garbage", "the coordinator refuses (exit 4) and names topic and offset", place="last")
@@ -32,8 +33,8 @@ def _(world: World, draw: Draw) -> None:
 
 def _refuses(world: World, words: str) -> None:
     """Both coordinators end with 4 and say why; nobody starts them again."""
-    deadline = time.monotonic() + ALARM_SECONDS
-    while time.monotonic() < deadline:
+    deadline = patient_time() + ALARM_SECONDS
+    while patient_time() < deadline:
         told = [unit.refusal for unit in world.of("coordinator")]
         if any(text and text.startswith("exit 4") and words in text for text in told):
             return
@@ -53,9 +54,9 @@ def _recreate(world: World, name: str) -> None:
         world.site.look()
         with admin(world) as client:
             client.delete_topics([topic])
-            deadline = time.monotonic() + 30
+            deadline = patient_time() + 30
             while topic in client.list_topics():
-                if time.monotonic() > deadline:
+                if patient_time() > deadline:
                     raise TimeoutError(f"{topic} is not deleted")
                 time.sleep(0.2)
             if name == "source":
@@ -126,8 +127,8 @@ def _rewind_delta(world: World) -> None:
     """The operator's order for a delta topic that is not the one of the state, given for each host that refuses: the
     standby may have an older state. Over when a coordinator goes on and has all that was sent: of some partitions the
     gap shows later than of others, and a coordinator may be active in between."""
-    begin, answered, deadline = time.time(), 0, time.monotonic() + 2 * ALARM_SECONDS
-    while time.monotonic() < deadline:
+    begin, answered, deadline = time.time(), 0, patient_time() + 2 * ALARM_SECONDS
+    while patient_time() < deadline:
         for host in HOSTS:
             (unit,) = world.of("coordinator", host)
             if (unit.refusal or "").startswith("exit 2"):  # it looked while there was no topic

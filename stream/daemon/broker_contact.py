@@ -1,0 +1,80 @@
+"""When a broker answered this process last: asked for at every heartbeat, whatever else the process does.
+
+Without it a process looks well while the broker is away: its event loop runs, its timers run, and its client tries to
+connect without an end. A thread of its own asks, over a connection of its own, so that neither a long step nor a client
+that waits hides the answer or its absence.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from connectors.kafka.lineage import LogClient
+from connectors.kafka.source import Source
+from models.errors import VeilstreamError
+
+log = logging.getLogger("veilstream")
+
+SILENT_SECONDS = 30.0
+"""Without an answer for so long the broker counts as away. A question waits ten seconds for its answer and for an
+election: with less, one lost answer would make a process not ready."""
+
+
+def no_contact(_at: float) -> None:
+    """Report to nobody: the process serves no metrics."""
+
+
+class BrokerContact:
+    """Asks the broker for the leaders of `topics` every `interval` seconds and keeps the time of the last answer.
+
+    Made when the broker has just answered (the check of the topics at the start). `report` is called with the time of
+    each answer, in seconds since 1970.
+    """
+
+    def __init__(
+        self, source: Source, topics: Sequence[str], interval: float, report: Callable[[float], None] = no_contact
+    ) -> None:
+        self._client = LogClient(source)
+        self._where, self._topics, self._interval = source.bootstrap, topics, interval
+        self._report = report
+        self._heard = time.monotonic()
+        self.at = time.time()
+        """Time of the last answer, seconds since 1970."""
+        self._logged = False
+
+    @property
+    def seconds(self) -> float:
+        """Since the last answer."""
+        return time.monotonic() - self._heard
+
+    @property
+    def away(self) -> bool:
+        """Whether the broker has not answered for too long."""
+        return self.seconds > SILENT_SECONDS
+
+    def watch(self) -> None:
+        """Start to ask; the thread ends with the process."""
+        self.answered()
+        threading.Thread(target=self._watch, name="broker contact", daemon=True).start()
+
+    def answered(self) -> None:
+        """Record an answer of the broker."""
+        self._heard, self.at = time.monotonic(), time.time()
+        self._report(self.at)
+        if self._logged:
+            log.warning("broker %s: answers again", self._where)
+        self._logged = False
+
+    def _watch(self) -> None:
+        while True:
+            try:
+                self._client.leaders(self._topics)
+                self.answered()
+            except VeilstreamError as error:
+                if self.away and not self._logged:
+                    log.error("no contact with the broker for %.0f s: %s", self.seconds, error)
+                    self._logged = True
+            time.sleep(self._interval)

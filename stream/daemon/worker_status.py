@@ -1,0 +1,62 @@
+"""What ingest workers say of themselves for `veilstream status`: the partitions that they cannot read.
+
+The coordinator does not know them: to it such a partition is one without events. Each worker replaces a file of its own
+at every report, so a file that is not replaced any more is of a worker that ended, and says nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+FOLDER = Path("operator") / ".faust" / "ingest"
+MISSED = 3
+"""Reports without a new file after which its worker counts as ended."""
+
+OLD_SECONDS = 86_400.0
+"""Files of workers that ended before this are removed by the next worker that starts."""
+
+
+class WorkerStatus(msgspec.Struct, frozen=True):
+    """One file. `at`: seconds since 1970; `heartbeat`: seconds between two reports."""
+
+    at: float
+    heartbeat: float
+    unreadable: tuple[str, ...] = ()
+
+
+class WorkerStatusFile:
+    """The file of this worker in the output folder."""
+
+    def __init__(self, output: Path, heartbeat: float) -> None:
+        folder = output / FOLDER
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path = folder / f"status-{socket.gethostname()}-{os.getpid()}.json"
+        self._heartbeat = heartbeat
+        for path in folder.glob("status-*.json"):
+            with suppress(OSError):  # another worker removes it too
+                if time.time() - path.stat().st_mtime > OLD_SECONDS:
+                    path.unlink()
+
+    def write(self, unreadable: Sequence[str]) -> None:
+        """Replace the file: the stopped partitions, each as `topic/number at offset N`."""
+        temporary = self._path.with_suffix(".tmp")
+        temporary.write_bytes(msgspec.json.encode(WorkerStatus(time.time(), self._heartbeat, tuple(unreadable))))
+        temporary.replace(self._path)
+
+
+def stopped_partitions(output: Path, now: float) -> list[str]:
+    """Return the partitions that the running workers of a folder cannot read, each as `topic/number at offset N`."""
+    found: set[str] = set()
+    for path in (output / FOLDER).glob("status-*.json"):
+        with suppress(OSError, msgspec.DecodeError):  # replaced or removed at this moment
+            status = msgspec.json.decode(path.read_bytes(), type=WorkerStatus)
+            if abs(now - status.at) <= MISSED * status.heartbeat:
+                found.update(status.unreadable)
+    return sorted(found)

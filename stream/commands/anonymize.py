@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -129,10 +129,11 @@ def command(
     given = {**asdict(tlkc), "bins": _bins(tlkc.bins), **asdict(dp), "seed": seed, **_further(option)}
     sensitive, released = options.split(attributes.sensitive), options.split(attributes.release_attributes)
 
-    from connectors import read_log
     from stream.commands import _anonymize as once
 
     chosen = once.chosen(mechanism, given)
+    # No row may decide how another one is read: the promise of epsilon begins at the rows of the file.
+    reading = replace(reading, declared=not chosen.reads_data_in_gate)
     if engine.writes_folder(output.output):
         asked = _engine.Release(
             chosen, sensitive, released, output.keep_resources, output.form == "duration", list_violations,
@@ -142,7 +143,7 @@ def command(
         emit_json(found) if json else _print(found)
         return
     engine.refuse("anonymize")
-    source = read_log(log, reading=reading)
+    source = options.read_as_declared(log, reading)
     exposure = once.exposure_of(source, sensitive, released, chosen)
     chosen.check_log(exposure.log)
     problem = once.tlkc_problem(chosen, exposure)

@@ -96,9 +96,7 @@ class BadRows:
 
     def by_cause(self) -> dict[str, dict[str, Any]]:
         """Return the counts as JSON: `{cause: {"rows": 48, "examples": ["log.csv: line 3", ...]}}`."""
-        return {
-            cause: {"rows": count, "examples": list(self.examples[cause])} for cause, count in self.counts.items()
-        }
+        return {cause: {"rows": count, "examples": list(self.examples[cause])} for cause, count in self.counts.items()}
 
     def summary(self) -> str:
         """Return the counts by cause as text: `48 with no time (line 3, line 17, ...); 2 with no case id (...)`."""

@@ -89,7 +89,9 @@ def whole(path: Path, reading: Reading, *, check: bool = True) -> tuple[list[Dia
     """The dialects of the file or of the folder's files, all rows, and where each stands."""
     files = parts(path, CSV)
     found = [table(file, reading, check=check) for file in files]
-    places: list[Where] = [_places(file, dialect, lines) for file, (dialect, _, lines) in zip(files, found, strict=True)]
+    places: list[Where] = [
+        _places(file, dialect, lines) for file, (dialect, _, lines) in zip(files, found, strict=True)
+    ]
     frame, where = joined([rows for _, rows, _ in found], places)
     return [dialect for dialect, _, _ in found], frame, where
 
@@ -107,9 +109,7 @@ def _places(path: Path, dialect: Dialect, lines: Sequence[int] | None) -> Where:
     return where
 
 
-def table(
-    path: Path, reading: Reading, *, check: bool = True
-) -> tuple[Dialect, pd.DataFrame, Sequence[int] | None]:
+def table(path: Path, reading: Reading, *, check: bool = True) -> tuple[Dialect, pd.DataFrame, Sequence[int] | None]:
     """How one file is written, its rows as texts, and their lines where rows were left out.
 
     InputError where it is no table, or (`check`) no log.

@@ -259,9 +259,7 @@ def _unit(reading: Reading) -> tuple[str | None, str | None]:
     return unit, form
 
 
-def _from_datetimes(
-    series: pd.Series[Any], name: str, timezone: str | None, where: Where
-) -> tuple[Ints, list[_Fault]]:
+def _from_datetimes(series: pd.Series[Any], name: str, timezone: str | None, where: Where) -> tuple[Ints, list[_Fault]]:
     if series.dt.tz is None:
         if timezone is None:
             raise zoneless(where(0), name)
@@ -395,7 +393,7 @@ class _Texts:
     def _by_plan(self, plan: dates.Plan, misfits: Sequence[int]) -> None:
         """By a plan that holds for all texts but some."""
         self._begin_again()
-        self.unread = {code: (bad_rows.TIME, dates.NO_TIME) for code in misfits}
+        self.unread = dict.fromkeys(misfits, (bad_rows.TIME, dates.NO_TIME))
         if plan.unit is not None:
             for code, text in enumerate(self.stripped):
                 if code not in self.unread:
@@ -465,7 +463,7 @@ class _Texts:
             if not rows_with and not self.reading.declared:
                 raise zoneless(self.where(self._row(int(without[0]))), self.name)
             wrong = f"has no time zone; name the zone of the log with --timezone ({mixed})"
-            self.unread.update({code: (bad_rows.ZONELESS, wrong) for code in without.tolist()})
+            self.unread.update(dict.fromkeys(without.tolist(), (bad_rows.ZONELESS, wrong)))
         elif rows_with:
             self.reading.say(f"{self.name}: {mixed}, which are read in {self.reading.timezone}")
 

@@ -42,8 +42,8 @@ class Reading:
     * `declared`: no row decides how another one is read. What is not said of a table is refused and not found out, and
       `skip_bad_rows` holds. Mechanisms that promise epsilon read so (docs/decisions/029);
     * `say` is called with each guess, one line without content;
-    * `on_bad_rows` is called once with the rows that were left out (by default `say` is told how many there are, and the
-      rows are not kept); `bad_rows` collects them during one reading.
+    * `on_bad_rows` is called once with the rows that were left out (by default `say` is told how many there are, and
+      the rows are not kept); `bad_rows` collects them during one reading.
     """
 
     columns: Mapping[str, str] | None = None

@@ -77,9 +77,7 @@ def _large(path: Path) -> bool:
         return False
 
 
-def read_generally(
-    path: Path, names: Names, timezone: str | None = None, bad: BadRows | None = None
-) -> EventLog:
+def read_generally(path: Path, names: Names, timezone: str | None = None, bad: BadRows | None = None) -> EventLog:
     """The same of a file of any layout; what is wrong with one is said here."""
     collector = Collector(path, names, timezone, bad)
     take, passed = taker(collector, names.time), 0

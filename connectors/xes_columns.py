@@ -187,7 +187,7 @@ class Collector:
             for event in np.flatnonzero(counts < 1).tolist():
                 self.unread_events.setdefault(event, bad_rows.NO_TIME)
         found = np.frombuffer(self.time, dtype=np.int64)
-        return cast(Ints, found) if self.bad is None else self._at_events(found, events)
+        return found if self.bad is None else cast(Ints, self._at_events(found, events))
 
     def _at_events(self, values: Any, events: int) -> Any:
         """Values in the order of the times, by event: an event may have no time, or two."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from models.eventlog import EventLog
     from stream.config.settings import Settings
     from stream.metrics.observer import MetricsObserver
+    from stream.release.intake import Intake
     from stream.release.planned import BuiltBy
     from stream.replay.replay import Outcome, Replay
 
@@ -129,7 +130,8 @@ def command(
     with progress() as bar:
         loading = bar.add_task(f"reading {log.name}", total=None)
         left_out: list[BadRows] = []
-        events = options.read_as_declared(log, replace(loaded.reading(options.tell), on_bad_rows=left_out.append))
+        how = replace(loaded.reading(options.tell), on_bad_rows=left_out.append)
+        events = options.read_as_declared(log, how)
         bar.remove_task(loading)
         if compare:
             from stream.replay.compare import alternatives
@@ -137,7 +139,7 @@ def command(
             loaded = alternatives(loaded, events)
         elif not loaded.publication:
             loaded = with_default(loaded, events)
-        check_against(loaded, events)
+        check_against(loaded, events, end)
         if end is not None and end < int(events.time.min()):
             raise typer.BadParameter("lies before the first event", param_hint="--until")
         task = bar.add_task("replaying", total=events.n_events)
@@ -153,6 +155,7 @@ def command(
                 on_progress=lambda done: bar.update(task, completed=done),
                 watch=watch,
                 built_by=built_by,
+                intake=_intake(how, end),
             )
             for bad in left_out:  # the operator's folder is there now, and locked
                 _rows_file(reading, output)(bad)
@@ -170,6 +173,13 @@ def command(
     else:
         _show(outcome, output, rows)
     return 3 if outcome.withheld else 0
+
+
+def _intake(reading: Reading, end: int | None) -> Intake:
+    """Where promises of epsilon begin. Object-centric logs are flattened as a whole before their rows are read."""
+    if not reading.declared or reading.object_type is not None:
+        return "log"
+    return "rows to the last event" if end is None else "rows"
 
 
 def _rows_file(reading: Reading, output: Path) -> options.RowsFile:

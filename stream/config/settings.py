@@ -77,8 +77,8 @@ class LogFile(Table):
     object_type: str | None = Field(default=None, min_length=1)
     """Of an object-centric log (OCEL 2.0): the objects that are the cases."""
     skip_bad_rows: bool | None = None
-    """Leave out rows that cannot be read, each by itself, and write them to operator/bad-rows.csv; by default they refuse
-    the log. Mechanisms that promise epsilon always leave them out."""
+    """Leave out rows that cannot be read, each by itself, and write them to operator/bad-rows.csv; by default they
+    refuse the log. Mechanisms that promise epsilon always leave them out."""
 
     @classmethod
     def of(cls, reading: Reading) -> LogFile:

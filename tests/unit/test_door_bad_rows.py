@@ -201,7 +201,9 @@ def test_two_clocks_in_one_column_are_reported_as_such(tmp_path: Path, capsys: p
     file = written(tmp_path, rows)
     code, found = inspected(capsys, str(file))
     assert code == 2
-    assert any("mixed zones in one column: 5 distinct times have a zone and 5 have none" in p for p in found["problems"])
+    assert any(
+        "mixed zones in one column: 5 distinct times have a zone and 5 have none" in p for p in found["problems"]
+    )
     code, found = inspected(capsys, str(file), "--timezone", "Europe/Berlin")
     assert code == 0
     assert any("5 of the times have a zone and 5 have none" in note for note in found["notes"])
@@ -306,9 +308,7 @@ def step(name: str = "A", time: str = "2024-01-01T10:00:00Z", more: str = "") ->
         (trace("1", step("X")), "an attribute or a case id that appears twice", "trace 2"),
     ],
 )
-def test_events_and_traces_of_xes_are_left_out_by_themselves(
-    tmp_path: Path, bad: str, cause: str, place: str
-) -> None:
+def test_events_and_traces_of_xes_are_left_out_by_themselves(tmp_path: Path, bad: str, cause: str, place: str) -> None:
     """Refused by default; left out one by one where that is asked for, and all others are as without them."""
     file = tmp_path / "log.xes"
     others = [trace("1", step(), step("B", "2024-01-02T10:00:00Z")), trace("2", step("C"))]

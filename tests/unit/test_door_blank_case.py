@@ -1,4 +1,4 @@
-"""A case id of blanks alone is missing, at every door: it would make one case of all rows whose id was not filled in."""
+"""A case id of blanks alone is missing at every door: it would make one case of all rows that have no id."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def of_mapping(value: bytes) -> list[Event]:
     return made.events(Message(value=value, key=None, headers=None, topic="t", timestamp_ms=None))
 
 
-@pytest.mark.parametrize(
-    "read", [lambda value: decoder(Schema())(value, None), of_mapping], ids=["columns", "mapping"]
-)
+@pytest.mark.parametrize("read", [lambda value: decoder(Schema())(value, None), of_mapping], ids=["columns", "mapping"])
 def test_a_record_with_a_blank_case_goes_to_the_dead_letters(read: Callable[[bytes], object]) -> None:
     """By its columns and by a mapping; a case with a name is read."""
     assert read(record("7"))

@@ -8,10 +8,12 @@ A text that a spreadsheet would take for a formula is written with a quote befor
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
 import warnings
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,13 +24,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from connectors.bad_rows import BYTES, FIELDS, QUOTES, BadRows
 from connectors.encodings import by_head, guessed, known
 from connectors.folders import joined, parts
 from connectors.formulas import guarded, unguarded
 from connectors.frame import Where, check_columns, check_names, flat_columns, from_frame
 from connectors.headers import resolved, said
 from connectors.output import clean, isodurations, isoformat, writing
-from connectors.reading import SEPARATORS, Reading
+from connectors.reading import SEPARATORS, Reading, UndeclaredError
 from connectors.shapes import shape
 from connectors.xes_stream import opened
 from models.errors import InputError
@@ -53,6 +56,8 @@ class Dialect:
     blank: bool
     skipped: int
     header: tuple[str, ...]
+    errors: str = "strict"
+    """Of decoding: `surrogateescape` keeps bytes that are not of the encoding, so that their rows can be found."""
 
     @property
     def named(self) -> list[str]:
@@ -85,22 +90,40 @@ def whole(path: Path, reading: Reading, *, check: bool = True) -> tuple[list[Dia
     files = parts(path, CSV)
     found = [table(file, reading, check=check) for file in files]
     places: list[Where] = [
-        lambda row, file=file, dialect=dialect: f"{file}: line {_line(file, dialect, row)}"  # type: ignore[misc]
-        for file, (dialect, _) in zip(files, found, strict=True)
+        _places(file, dialect, lines) for file, (dialect, _, lines) in zip(files, found, strict=True)
     ]
-    frame, where = joined([rows for _, rows in found], places)
-    return [dialect for dialect, _ in found], frame, where
+    frame, where = joined([rows for _, rows, _ in found], places)
+    return [dialect for dialect, _, _ in found], frame, where
 
 
-def table(path: Path, reading: Reading, *, check: bool = True) -> tuple[Dialect, pd.DataFrame]:
-    """How one file is written, and its rows as texts; InputError where it is no table, or (`check`) no log."""
+def _places(path: Path, dialect: Dialect, lines: Sequence[int] | None) -> Where:
+    """Where each row of a file is. Without `lines` the file is read once more when the first row is asked for."""
+    known: list[Sequence[int]] = [] if lines is None else [lines]
+
+    def where(row: int) -> str:
+        if not known:
+            known.append(array("q", (line for line, _ in _records(path, dialect))))
+        line = known[0][row] if row < len(known[0]) else row + 2
+        return f"{path}: line {line}"
+
+    return where
+
+
+def table(path: Path, reading: Reading, *, check: bool = True) -> tuple[Dialect, pd.DataFrame, Sequence[int] | None]:
+    """How one file is written, its rows as texts, and their lines where rows were left out.
+
+    InputError where it is no table, or (`check`) no log.
+    """
     given = None if reading.encoding is None else known(reading.encoding)
+    if reading.declared:
+        return _by_line(path, reading, _declared_encoding(path, reading, given), check)
     encoding = given or by_head(path)
     try:
         return _table(path, reading, encoding, check)
     except UnicodeError as error:
         if given is not None:
-            raise InputError(f"{path}: not written in {given}; name another encoding with --encoding") from error
+            dialect = _dialect(path, reading, encoding, "surrogateescape")
+            return _row_by_row(path, reading, dialect, check)
         if not encoding.startswith("utf-8"):
             raise InputError(f"{path}: not {encoding}, as its first bytes say; name it with --encoding") from error
     encoding = guessed(path)
@@ -117,15 +140,13 @@ def dialect_of(path: Path, reading: Reading) -> Dialect:
     return _dialect(path, reading, given or by_head(path))
 
 
-def _table(path: Path, reading: Reading, encoding: str, check: bool) -> tuple[Dialect, pd.DataFrame]:
+def _table(
+    path: Path, reading: Reading, encoding: str, check: bool
+) -> tuple[Dialect, pd.DataFrame, Sequence[int] | None]:
     import pandas as pd
 
     dialect = _dialect(path, reading, encoding)
-    if len(dialect.named) == 1:
-        raise InputError(
-            f"{path}: one column ({shape(dialect.named[0])!r}); name the sign between columns with --separator"
-        )
-    (check_columns if check else check_names)(dialect.named, resolved(dialect.named, reading.columns), str(path))
+    _check_header(path, reading, dialect, check)
     with _opened(path, encoding) as stream, warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # rows wider than the header: it would cut them
         try:
@@ -143,13 +164,173 @@ def _table(path: Path, reading: Reading, encoding: str, check: bool) -> tuple[Di
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
             if "out of memory" in str(error):
                 raise MemoryError from error
-            raise InputError(f"{path}: {_wrong_width(path, dialect)}") from error
+            return _row_by_row(path, reading, dialect, check)
+    if _swallows_rows(frame):
+        return _row_by_row(path, reading, dialect, check)
     frame.columns = pd.Index(dialect.header)
+    return dialect, _cleaned(frame, path, dialect, reading), None
+
+
+def _swallows_rows(frame: pd.DataFrame) -> bool:
+    """Whether a record holds a line break and may be too short: an open quotation takes the rows behind it in."""
+    short = frame[frame.iloc[:, -1].isna()]
+    return any(bool(short[name].str.contains("\n", regex=False, na=False).any()) for name in short.columns[:-1])
+
+
+def _check_header(path: Path, reading: Reading, dialect: Dialect, check: bool) -> None:
+    if len(dialect.named) == 1:
+        raise InputError(
+            f"{path}: one column ({shape(dialect.named[0])!r}); name the sign between columns with --separator"
+        )
+    (check_columns if check else check_names)(dialect.named, resolved(dialect.named, reading.columns), str(path))
+
+
+def _cleaned(frame: pd.DataFrame, path: Path, dialect: Dialect, reading: Reading) -> pd.DataFrame:
+    """The table without columns that have no name, and without the guard of formulas."""
     frame = _without_nameless(frame, path, dialect, reading)
     for name in frame.columns:
         if frame[name].str.startswith("'", na=False).any():
             frame[name] = frame[name].map(unguarded, na_action="ignore")
-    return dialect, frame
+    return frame
+
+
+def _row_by_row(
+    path: Path, reading: Reading, dialect: Dialect, check: bool
+) -> tuple[Dialect, pd.DataFrame, Sequence[int]]:
+    """The table of the rows that can be read. A file in which pandas finds one that cannot be is read so."""
+    with _opened(path, dialect.encoding, errors="surrogateescape") as stream:
+        lines = list(stream)
+    if any(_has_bad_bytes(text) for text in dialect.header):
+        raise InputError(f"{path}: not written in {dialect.encoding}; name another encoding with --encoding")
+    _check_header(path, reading, dialect, check)
+    return _rows_of(path, reading, dialect, lines, one_line=False)
+
+
+def _by_line(path: Path, reading: Reading, encoding: str, check: bool) -> tuple[Dialect, pd.DataFrame, Sequence[int]]:
+    """The table, each line by itself: no bytes of a line decide how another one is read.
+
+    So a field cannot hold a line break here: a quotation mark that one row leaves open would take the rows behind it.
+    """
+    with opened(path) as stream:
+        parts_ = stream.read().removeprefix(codecs.BOM_UTF8).split(b"\n")
+    lines = [part.decode(encoding, "surrogateescape") for part in parts_]
+    dialect = _dialect(path, reading, encoding, "surrogateescape")
+    if any(_has_bad_bytes(text) for text in dialect.header):
+        raise InputError(f"{path}: line {dialect.skipped + 1}: the header is not written in {encoding} (--encoding)")
+    _check_header(path, reading, dialect, check)
+    return _rows_of(path, reading, dialect, lines, one_line=True)
+
+
+def _declared_encoding(path: Path, reading: Reading, encoding: str | None) -> str:
+    """The encoding of a log whose rows are read each by itself. InputError where it is not declared, or where a byte of
+    one row could shift the letters of the next."""
+    missing = [f"--{name}" for name in ("encoding", "separator") if getattr(reading, name) is None]
+    if reading.time_format is None and reading.unit is None:
+        missing.append("--time-format")
+    if encoding is None or missing:
+        raise UndeclaredError(str(path), missing)
+    encoding = "utf-8" if encoding == "utf-8-sig" else encoding
+    if "a,\n".encode(encoding) != b"a,\n":
+        raise InputError(
+            f"{path}: in {encoding} a byte of one row can shift all that follow; convert the file to UTF-8 for a "
+            "mechanism that promises epsilon"
+        )
+    return encoding
+
+
+def _has_bad_bytes(text: str) -> bool:
+    """Whether the text has bytes that are not of its encoding (`surrogateescape` keeps them as lone surrogates)."""
+    return not text.isascii() and any("\udc80" <= letter <= "\udcff" for letter in text)
+
+
+def _rows_of(
+    path: Path, reading: Reading, dialect: Dialect, lines: Sequence[str], *, one_line: bool
+) -> tuple[Dialect, pd.DataFrame, Sequence[int]]:
+    """The rows that are rows, with the line on which each begins; the others are counted as bad.
+
+    A record of several lines that is no row is bad in its first line only: the next line may begin a sound one.
+    """
+    import pandas as pd
+
+    bad = BadRows(str(path)) if reading.bad_rows is None else reading.bad_rows
+    width = len(dialect.header)
+    at = dialect.skipped + _lines_of_header(lines, dialect)
+    rows: list[list[str | None]] = []
+    numbers = array("q")
+    while at < len(lines):
+        if not lines[at].strip("\r\n"):
+            at += 1
+            continue
+        record, used = _record_at(lines, at, dialect, one_line=one_line)
+        cause = None if record is not None else QUOTES
+        if record is not None and len(record) == width + 1 and not record[-1]:
+            record.pop()  # lines that end in one more separator
+        if record is not None and len(record) > width:
+            cause = FIELDS
+        if any(_has_bad_bytes(line) for line in lines[at : at + used]):
+            cause = BYTES
+        if cause is not None or record is None:
+            reason = _why_no_row(cause or QUOTES, record, dialect)
+            bad.add(
+                cause or QUOTES,
+                lambda at=at: f"{path}: line {at + 1}",  # type: ignore[misc]
+                lambda at=at: lines[at].rstrip("\r\n"),  # type: ignore[misc]
+                lambda reason=reason: reason,  # type: ignore[misc]
+            )
+            at += 1
+            continue
+        fields: list[str | None] = [text or None for text in record]
+        rows.append(fields + [None] * (width - len(fields)))
+        numbers.append(at + 1)
+        at += used
+    if bad and not rows:
+        raise bad.refused(len(bad))
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in dialect.header]
+    frame = pd.concat([pd.Series(column, dtype=object) for column in columns], axis=1)
+    frame.columns = pd.Index(dialect.header)
+    return dialect, _cleaned(frame, path, dialect, reading), numbers
+
+
+def _why_no_row(cause: str, record: Sequence[str] | None, dialect: Dialect) -> str:
+    """What is wrong with a line, and what to do, as it goes on from its number."""
+    if cause == FIELDS and record is not None:
+        kind = SEPARATORS.get(dialect.separator, "separator")
+        return (
+            f" has {len(record)} fields, the header names {len(dialect.header)}; quote fields that hold a {kind}, or "
+            "name another --separator"
+        )
+    if cause == BYTES:
+        return f" is not written in {dialect.encoding}; name another encoding with --encoding"
+    return " is not well-formed CSV (an open quotation?)"
+
+
+def _lines_of_header(lines: Sequence[str], dialect: Dialect) -> int:
+    reader = _fields_of(islice(lines, dialect.skipped, None), dialect)
+    next(reader)
+    return int(reader.line_num)
+
+
+def _record_at(lines: Sequence[str], at: int, dialect: Dialect, *, one_line: bool) -> tuple[list[str] | None, int]:
+    """The record that begins on a line, and how many lines it takes; None where its quotation marks do not match, or
+    where it takes several lines and is no row."""
+    last = at + 1 if one_line else None
+    try:
+        reader = csv.reader(
+            islice(lines, at, last), delimiter=dialect.separator, skipinitialspace=dialect.blank, strict=True
+        )
+        record = next(reader)
+        used = int(reader.line_num)
+    except csv.Error:
+        line = lines[at]
+        if line.count('"') % 2:
+            return None, 1
+        try:  # `"a"b`: what pandas and csv take for `ab`
+            return next(_fields_of([line], dialect)), 1
+        except csv.Error:
+            return None, 1
+    if used > 1 and len(record) != len(dialect.header):
+        return None, 1
+    return record, used
 
 
 def _without_nameless(frame: pd.DataFrame, path: Path, dialect: Dialect, reading: Reading) -> pd.DataFrame:
@@ -161,10 +342,10 @@ def _without_nameless(frame: pd.DataFrame, path: Path, dialect: Dialect, reading
     return frame.iloc[:, kept].copy()
 
 
-def _dialect(path: Path, reading: Reading, encoding: str) -> Dialect:
+def _dialect(path: Path, reading: Reading, encoding: str, errors: str = "strict") -> Dialect:
     """The dialect of the file, after a look at its first lines."""
     separator, skipped = reading.separates(), 0
-    with _opened(path, encoding) as stream:
+    with _opened(path, encoding, errors) as stream:
         first = stream.readline()
         while first and (not first.strip("\ufeff\r\n \t") or _SEP_LINE.fullmatch(first)):
             told = _SEP_LINE.fullmatch(first)
@@ -175,25 +356,24 @@ def _dialect(path: Path, reading: Reading, encoding: str) -> Dialect:
         raise InputError(f"{path}: the file is empty; the first line has to name the columns")
     if "\0" in first:
         raise InputError(f"{path}: line {skipped + 1} holds zero bytes; no text, or name its --encoding")
-    separator = separator or _separator(path, reading, encoding, skipped)
-    header = next(_records(path, Dialect(encoding, separator, False, skipped, ()), header=True))[1]
+    separator = separator or _separator(path, reading, encoding, skipped, errors)
+    header = next(_records(path, Dialect(encoding, separator, False, skipped, (), errors), header=True))[1]
     header[0] = header[0].removeprefix("\ufeff")  # a mark, where an encoding was told that knows none
     blank = len(header) > 1 and all(name.startswith(" ") for name in header[1:])
-    return Dialect(
-        encoding, separator, blank, skipped, tuple(unguarded(name.strip() if blank else name) for name in header)
-    )
+    names = tuple(unguarded(name.strip() if blank else name) for name in header)
+    return Dialect(encoding, separator, blank, skipped, names, errors)
 
 
 _SEP_LINE = re.compile('"?sep=(.)"?[\r\n]*', re.IGNORECASE)
 """Excel's way to name the separator."""
 
 
-def _separator(path: Path, reading: Reading, encoding: str, skipped: int) -> str:
+def _separator(path: Path, reading: Reading, encoding: str, skipped: int, errors: str) -> str:
     """The separator whose header names the parts of a log, else that with which most records are as wide as the
     header, else that which makes most columns."""
 
     def score(separator: str) -> tuple[bool, float, int]:
-        dialect = Dialect(encoding, separator, False, skipped, ())
+        dialect = Dialect(encoding, separator, False, skipped, (), errors)
         header, *rows = [record for _, record in islice(_records(path, dialect, header=True), _LOOKED_AT)]
         names = [unguarded(name.strip()) for name in header]
         found = resolved(names, reading.columns)
@@ -211,14 +391,14 @@ def _fields_of(lines: Iterable[str], dialect: Dialect) -> Any:
 
 
 @contextmanager
-def _opened(path: Path, encoding: str) -> Iterator[IO[str]]:
-    with opened(path) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
+def _opened(path: Path, encoding: str, errors: str = "strict") -> Iterator[IO[str]]:
+    with opened(path) as raw, io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline="") as text:
         yield text
 
 
 def _records(path: Path, dialect: Dialect, *, header: bool = False) -> Iterator[tuple[int, list[str]]]:
     """The records (after the header) with the line on which each begins, blank lines left out."""
-    with _opened(path, dialect.encoding) as stream:
+    with _opened(path, dialect.encoding, dialect.errors) as stream:
         for _ in range(dialect.skipped):
             stream.readline()
         reader = _fields_of(stream, dialect)
@@ -229,26 +409,6 @@ def _records(path: Path, dialect: Dialect, *, header: bool = False) -> Iterator[
             if record:
                 yield begin + dialect.skipped, record
             begin = reader.line_num + 1
-
-
-def _line(path: Path, dialect: Dialect, row: int) -> int:
-    """The line of a row, found by reading again: only errors need it."""
-    for number, (line, _) in enumerate(_records(path, dialect)):
-        if number == row:
-            return line
-    return row + 2
-
-
-def _wrong_width(path: Path, dialect: Dialect) -> str:
-    width = len(dialect.header)
-    for line, record in _records(path, dialect):
-        if len(record) > width:
-            kind = SEPARATORS.get(dialect.separator, "separator")
-            return (
-                f"line {line} has {len(record)} fields, the header names {width}; quote fields that hold a {kind}, or "
-                "name another --separator"
-            )
-    return "is not well-formed CSV (an open quotation?)"
 
 
 def _boolean(text: str) -> bool:

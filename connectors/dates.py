@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 DAY_FIRST, MONTH_FIRST, YEAR_FIRST = "day-first", "month-first", "year-first"
 EXCEL, EXCEL_1904 = "excel", "excel-1904"
-WORDS = (DAY_FIRST, MONTH_FIRST, YEAR_FIRST, EXCEL, EXCEL_1904, *UNITS)
+ISO = "iso"
+"""ISO 8601: what is read by default where all texts of a column are of it."""
+ORDERS = (DAY_FIRST, MONTH_FIRST, YEAR_FIRST)
+WORDS = (ISO, *ORDERS, EXCEL, EXCEL_1904, *UNITS)
 """What `--time-format` takes beside a format of strptime."""
 
 _ORDERS: Mapping[str, str] = {DAY_FIRST: "dmy", MONTH_FIRST: "mdy", YEAR_FIRST: "ymd"}
@@ -136,6 +139,38 @@ def plan(texts: Sequence[str], order: str | None = None) -> Plan:
         raise _ambiguous({one: formats for one, (formats, _) in readings.items()})
     formats_left, _ = next(iter(readings.values()))
     return Plan(formats=formats_left, said=f"times are read as {_shown(formats_left)}")
+
+
+def plan_for_most(texts: Sequence[str]) -> tuple[Plan, list[int]] | None:
+    """Return the plan for the texts that are some time, and the places of the others; None where there is no plan.
+
+    A text that is a time in one order of day and month and none in another is no misfit: whoever wrote it decides which
+    order the column has, and a majority does not.
+    """
+    counts = [place for place, text in enumerate(texts) if _NUMBER.fullmatch(text) and not _compact_day(text)]
+    dated: set[int] = set()
+    for order in ORDERS:
+        moments = moments_of(texts, formats_in_order(texts, order))
+        dated.update(np.flatnonzero(~np.isnat(moments)).tolist())
+    kept = max((sorted(dated), counts), key=len)
+    if not kept:
+        return None
+    try:
+        found = plan([texts[place] for place in kept])
+    except UnknownTimesError:
+        return None
+    misfits = sorted(set(range(len(texts))) - set(kept))
+    if not found.formats:
+        return found, misfits
+    formats = [""] * len(texts)
+    for place, form in zip(kept, found.formats, strict=True):
+        formats[place] = form
+    return replace(found, formats=tuple(formats)), misfits
+
+
+def formats_in_order(texts: Sequence[str], order: str) -> list[str]:
+    """The format of strptime of each text, day and month in the order of this word; "" where it is no time."""
+    return [strptime_format(text, _ORDERS[order]) or "" for text in texts]
 
 
 def moments_of(texts: Sequence[str], formats: Sequence[str]) -> NDArray[np.datetime64]:

@@ -7,13 +7,15 @@ One row an event; case attributes stand as `case:X` on every row of the case, th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connectors import dates
+from connectors import bad_rows, dates
+from connectors.bad_rows import BadRows, fields_as_text
 from connectors.columns import CASE_PREFIX, Names, as_text, constant_per_case
-from connectors.reading import Reading
+from connectors.reading import Reading, UndeclaredError
 from connectors.shapes import shape
 from connectors.times import FIRST_YEAR, LAST_YEAR, UNITS, ZonelessError, parser, zone
 from models.errors import InputError, NoEventsError
@@ -33,22 +35,47 @@ def from_frame(frame: pd.DataFrame, names: Names, reading: Reading, source: str,
     or zoneless time, a `case:` attribute with two values in one case.
     """
     check_columns([str(name) for name in frame.columns], names, source)
-    if not len(frame):
+    bad = BadRows(source) if reading.bad_rows is None else reading.bad_rows
+    unread = len(bad)  # rows that are no rows of a table, which its reader has left out already
+    if not len(frame) and not unread:
         raise NoEventsError(f"{source}: the log holds no events")
-    owner = _required(frame[names.case], names.case, "case", where)
-    activity = _required(frame[names.activity], names.activity, "activity", where)
-    time = times(frame[names.time], names.time, reading, where)
+    owner, activity = as_text(encode(frame[names.case])), as_text(encode(frame[names.activity]))
+    time, faulty_times = _instants(frame[names.time], names.time, reading, where)
+    faults = [
+        *_blank(owner, names.case, "case", bad_rows.NO_CASE),
+        *_blank(activity, names.activity, "activity", bad_rows.NO_ACTIVITY),
+        *faulty_times,
+    ]
+    readable = _counted_out(faults, frame, bad, where)
+    if bad and (not reading.leaves_out or not readable.any()):
+        raise bad.refused(len(frame) + unread)
+    if not readable.all():
+        kept_rows = np.flatnonzero(readable)
+        frame = frame.loc[readable].reset_index(drop=True)
+        time, of_file = time[readable], where
+        owner, activity = as_text(encode(frame[names.case])), as_text(encode(frame[names.activity]))
+
+        def where(row: int) -> str:
+            return of_file(int(kept_rows[row]))
+
     known = {names.case, names.activity, names.time, names.resource}
     attributes = {str(name): encode(frame[name]) for name in frame.columns if name not in known}
     resource = as_text(encode(frame[names.resource])) if names.resource in frame.columns else None
-    return log_of(owner, activity, time, resource, attributes, where)
+    return log_of(owner, activity, time, resource, attributes, where, lenient=reading.declared)
 
 
 def log_of(
-    owner: Column, activity: Column, time: Ints, resource: Column | None, attributes: Mapping[str, Column], where: Where
+    owner: Column,
+    activity: Column,
+    time: Ints,
+    resource: Column | None,
+    attributes: Mapping[str, Column],
+    where: Where,
+    *,
+    lenient: bool = False,
 ) -> EventLog:
     """The rows of a table as cases in order of first appearance, each in time order. InputError for a `case:` attribute
-    with two values in one case."""
+    with two values in one case; with `lenient` such a case has the value that the column names last."""
     order = _order(owner, time)
     if order is None:
         starts = np.searchsorted(owner.codes, np.arange(len(owner.values) + 1, dtype=np.int32))
@@ -62,7 +89,7 @@ def log_of(
         time if order is None else time[order],
         Column(np.full(len(time), MISSING, dtype=np.int32), ()) if resource is None else _taken(resource, order),
         np.arange(len(time), dtype=np.int64) if order is None else order.astype(np.int64, copy=False),
-        _case_attributes(attributes, order, starts, where),
+        _case_attributes(attributes, order, starts, where, lenient=lenient),
         by_event,
     )
 
@@ -139,32 +166,83 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _required(series: pd.Series[Any], name: str, role: str, where: Where) -> Column:
-    column = as_text(encode(series))
-    empty = [code for code, value in enumerate(column.values) if value == ""]
-    bad = np.flatnonzero((column.codes < 0) | np.isin(column.codes, empty))
-    if len(bad):
-        raise InputError(
-            f"{where(int(bad[0]))}: no {name}; every event needs one (another column: --columns {role}=...)"
-        )
-    return column
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """Rows that cannot be read for one cause; `reason` goes on from the place of the first of them."""
+
+    rows: Ints
+    cause: str
+    reason: str
+
+
+def _blank(column: Column, name: str, role: str, cause: str) -> list[_Fault]:
+    """The rows in which a required text is missing. Blanks alone are no case id; an activity may be named by one."""
+    stripped = role == "case"
+    empty = [code for code, value in enumerate(column.values) if not (value.strip() if stripped else value)]
+    rows = np.flatnonzero((column.codes < 0) | np.isin(column.codes, empty))
+    return _fault(rows, cause, f": no {name}; every event needs one (another column: --columns {role}=...)")
+
+
+def _fault(rows: Any, cause: str, reason: str) -> list[_Fault]:
+    return [_Fault(np.asarray(rows, dtype=np.int64), cause, reason)] if len(rows) else []
+
+
+def _counted_out(
+    faults: Sequence[_Fault], frame: pd.DataFrame, bad: BadRows, where: Where
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which rows can be read; the others are counted, each for the first of its causes."""
+    readable = np.ones(len(frame), dtype=np.bool_)
+    for fault in faults:
+        for row in fault.rows[readable[fault.rows]].tolist():
+            bad.add(
+                fault.cause,
+                lambda row=row: where(row),  # type: ignore[misc]
+                lambda row=row: _row_as_text(frame, row),  # type: ignore[misc]
+                lambda fault=fault: fault.reason,  # type: ignore[misc]
+            )
+        readable[fault.rows] = False
+    return readable
+
+
+def _row_as_text(frame: pd.DataFrame, row: int) -> str:
+    """The fields of a row as a line of CSV."""
+    return fields_as_text(None if missing else plain(value) for value, missing in _fields(frame, row))
+
+
+def _fields(frame: pd.DataFrame, row: int) -> list[tuple[Any, bool]]:
+    return [(frame[name].iloc[row], bool(frame[name].isna().iloc[row])) for name in frame.columns]
 
 
 def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> Ints:
-    """The time column in nanoseconds: datetimes with or without zone, texts, or counts of a unit since 1970."""
+    """The time column in nanoseconds: datetimes with or without zone, texts, or counts of a unit since 1970.
+    InputError where one cannot be read."""
+    found, faults = _instants(series, name, reading, where)
+    for fault in faults:
+        raise InputError(f"{where(int(fault.rows[0]))}{fault.reason}")
+    return found
+
+
+def _instants(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> tuple[Ints, list[_Fault]]:
+    """The time column in nanoseconds, and the rows whose time cannot be read (any number is in their place).
+
+    InputError where the column as a whole cannot be read: an unknown format, a unit or an order that no value tells.
+    """
     import pandas as pd
 
     unit, form = _unit(reading)
-    bad = np.flatnonzero(series.isna().to_numpy())
-    if len(bad):
-        raise InputError(f"{where(int(bad[0]))}: no {name}; every event needs one (another column: --columns time=...)")
+    missing = np.flatnonzero(series.isna().to_numpy())
+    faults = _fault(
+        missing, bad_rows.NO_TIME, f": no {name}; every event needs one (another column: --columns time=...)"
+    )
     if isinstance(series.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(series):
-        return _from_datetimes(series, name, reading.timezone, where)
-    if pd.api.types.is_timedelta64_dtype(series):
-        return np.asarray(series.astype("timedelta64[ns]").astype(np.int64))
-    if unit is not None:
-        return _counted(series, name, UNITS[unit], where)
-    return _Texts(series, name, reading, where).instants(form)
+        found, others = _from_datetimes(series, name, reading.timezone, where)
+    elif pd.api.types.is_timedelta64_dtype(series):
+        found, others = np.asarray(series.astype("timedelta64[ns]").astype(np.int64)), []
+    elif unit is not None:
+        found, others = _counted(series, name, UNITS[unit])
+    else:
+        found, others = _Texts(series, name, reading, where).instants(form)
+    return found, faults + others
 
 
 def _unit(reading: Reading) -> tuple[str | None, str | None]:
@@ -181,7 +259,7 @@ def _unit(reading: Reading) -> tuple[str | None, str | None]:
     return unit, form
 
 
-def _from_datetimes(series: pd.Series[Any], name: str, timezone: str | None, where: Where) -> Ints:
+def _from_datetimes(series: pd.Series[Any], name: str, timezone: str | None, where: Where) -> tuple[Ints, list[_Fault]]:
     if series.dt.tz is None:
         if timezone is None:
             raise zoneless(where(0), name)
@@ -191,23 +269,28 @@ def _from_datetimes(series: pd.Series[Any], name: str, timezone: str | None, whe
         )
     moments = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
     first, end = np.datetime64(f"{FIRST_YEAR:04}", "Y"), np.datetime64(f"{LAST_YEAR + 1:04}", "Y")
-    bad = np.flatnonzero((moments < first) | (moments >= end))
-    if len(bad):
-        raise InputError(f"{where(int(bad[0]))}: {name} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
-    return np.asarray(moments.astype("datetime64[ns]").view(np.int64))
+    outside = (moments < first) | (moments >= end)
+    reason = f": {name} is outside the years {FIRST_YEAR} to {LAST_YEAR}"
+    held = np.where(outside | np.isnat(moments), np.datetime64(0, "s"), moments)
+    found = np.asarray(held.astype("datetime64[ns]").view(np.int64))
+    return found, _fault(np.flatnonzero(outside), bad_rows.YEAR, reason)
 
 
-def _counted(series: pd.Series[Any], name: str, factor: int, where: Where) -> Ints:
-    result = np.empty(len(series), dtype=np.int64)
+def _counted(series: pd.Series[Any], name: str, factor: int) -> tuple[Ints, list[_Fault]]:
+    result = np.zeros(len(series), dtype=np.int64)
+    missing = series.isna().to_numpy()
+    unread: list[int] = []
+    shown = ""
     for row, value in enumerate(series.tolist()):
+        if missing[row]:
+            continue
         try:
             result[row] = int(value) * factor if isinstance(value, int) else _decimal(str(value), factor)
         except (ValueError, ArithmeticError):
-            raise InputError(
-                f"{where(row)}: {name} is not a number of the unit given (--time-format); its shape is "
-                f"{shape(str(value))!r}"
-            ) from None
-    return result
+            shown = shown or shape(str(value))
+            unread.append(row)
+    reason = f": {name} is not a number of the unit given (--time-format); its shape is {shown!r}"
+    return result, _fault(unread, bad_rows.TIME, reason)
 
 
 def _decimal(text: str, factor: int) -> int:
@@ -224,98 +307,181 @@ class _Texts:
         column = Column.encode(series.tolist())
         self.codes = column.codes
         self.texts = [text if isinstance(text, str) else str(text) for text in column.values]
+        self.stripped = [text.strip() for text in self.texts]
+        self.result = np.zeros(len(self.texts), dtype=np.int64)
+        self.unread: dict[int, tuple[str, str]] = {}
+        """Distinct texts that cannot be read: cause, and what is wrong."""
+        self.zoned = np.zeros(len(self.texts), dtype=np.bool_)
+        self.zoneless = np.zeros(len(self.texts), dtype=np.bool_)
 
-    def instants(self, form: str | None) -> Ints:
-        """Nanoseconds by the format; without one by ISO 8601, or by the one reading that holds for all."""
-        stripped = [text.strip() for text in self.texts]
+    def instants(self, form: str | None) -> tuple[Ints, list[_Fault]]:
+        """Nanoseconds by the format; without one by ISO 8601, or by the reading that holds for the column."""
+        if form is None and self.reading.declared:
+            raise UndeclaredError(self.where(0).rpartition(":")[0], ["--time-format"])
         if form in (dates.EXCEL, dates.EXCEL_1904):
-            return self._excel(stripped, form)
-        if form is not None and form not in dates.WORDS:
-            return self._by_formats(stripped, [form] * len(stripped))
-        if form is None and dates.durations(stripped):
-            return self._lengths(stripped)
-        if form is not None or dates.numbers(stripped):
-            return self._planned(stripped, form, None)
-        return self._iso(stripped)
+            self._excel(self.stripped, form)
+        elif form == dates.ISO:
+            self._iso()
+        elif form in dates.ORDERS:
+            self._ordered(form)
+        elif form is not None:
+            self._by_formats([form] * len(self.texts))
+        elif dates.durations(self.stripped):
+            self._lengths()
+        elif dates.numbers(self.stripped):
+            self._counts()
+        else:
+            self._found_out()
+        self._check_zones()
+        found = np.append(self.result, 0)[self.codes]
+        return found, self._faults()
 
-    def _lengths(self, stripped: list[str]) -> Ints:
+    def _found_out(self) -> None:
+        """By ISO 8601 where all are of it, else by the plan that holds for all, else by what most are of."""
+        self._iso()
+        misfits = [code for code, (cause, _) in self.unread.items() if cause == bad_rows.TIME]
+        if not misfits:
+            return
+        of_iso = self.result.copy(), dict(self.unread), self.zoned.copy(), self.zoneless.copy()
         try:
-            return np.asarray(dates.lengths(stripped)[self.codes])
+            self._by_plan(dates.plan(self.stripped), [])
+            return
+        except dates.UnknownTimesError as error:
+            several_readings, unknown = error.readings, self._unplanned(error, misfits[0])
+        most = dates.plan_for_most(self.stripped)
+        read_by_plan = 0 if most is None else len(self.texts) - len(most[1])
+        read_by_iso = len(self.texts) - len(misfits)
+        if several_readings or 2 * max(read_by_plan, read_by_iso) <= len(self.texts):
+            raise unknown  # no reading holds for most: the format is unknown, and no single row is to blame
+        if most is not None and read_by_plan > read_by_iso:
+            self._by_plan(*most)
+        else:
+            self.result, self.unread, self.zoned, self.zoneless = of_iso
+
+    def _counts(self) -> None:
+        try:
+            self._by_plan(dates.plan(self.stripped), [])
+        except dates.UnknownTimesError as error:
+            raise self._unplanned(error) from None
+
+    def _lengths(self) -> None:
+        try:
+            self.result = np.asarray(dates.lengths(self.stripped))
         except (ValueError, OverflowError):  # pandas holds no more than 292 years
             raise self._refused(0, "is a duration beyond 292 years, or one of the column is") from None
 
-    def _iso(self, stripped: list[str]) -> Ints:
-        parse = parser(self.reading.timezone)
-        result = np.empty(len(self.texts), dtype=np.int64)
+    def _iso(self) -> None:
+        """Each text by itself as ISO 8601."""
+        with_zone, parse = parser(None), parser(self.reading.timezone)
         for code, text in enumerate(self.texts):
             try:
-                result[code] = parse(text)
+                self.result[code] = with_zone(text)
+                self.zoned[code] = True
             except ZonelessError:
-                raise self._zoneless(code) from None
-            except ValueError:
-                return self._planned(stripped, None, code)
-        return np.asarray(result[self.codes])
+                self.zoneless[code] = True
+                if self.reading.timezone is not None:
+                    self.result[code] = parse(text)
+            except (ValueError, OverflowError):
+                self.unread[code] = bad_rows.TIME, dates.NO_TIME
 
-    def _planned(self, stripped: list[str], order: str | None, misfit: int | None) -> Ints:
-        """By the plan for the whole column; `misfit` is the first text that is not ISO 8601."""
-        try:
-            plan = dates.plan(stripped, order)
-        except dates.UnknownTimesError as error:
-            if misfit:  # the texts before it are ISO 8601, and so should it be
-                raise self._refused(misfit, dates.NO_TIME) from None
-            raise self._refused(error.place, error.reason) from None
+    def _unplanned(self, error: dates.UnknownTimesError, misfit: int | None = None) -> InputError:
+        """Why no plan holds for the whole column; `misfit` is the first text that is not ISO 8601."""
+        if misfit:  # the texts before it are ISO 8601, and so should it be
+            return self._refused(misfit, dates.NO_TIME)
+        return self._refused(error.place, error.reason)
+
+    def _by_plan(self, plan: dates.Plan, misfits: Sequence[int]) -> None:
+        """By a plan that holds for all texts but some."""
+        self._begin_again()
+        self.unread = dict.fromkeys(misfits, (bad_rows.TIME, dates.NO_TIME))
         if plan.unit is not None:
-            result = self._counted(stripped, plan.unit)
+            for code, text in enumerate(self.stripped):
+                if code not in self.unread:
+                    self.result[code] = _decimal(text.replace(",", "."), UNITS[plan.unit])
         elif plan.excel is not None:
-            result = self._excel(stripped, plan.excel)
+            self._excel(self.stripped, plan.excel)
         else:
-            result = self._by_formats(stripped, plan.formats)
+            self._by_formats(plan.formats)
         if plan.said is not None:
             self.reading.say(f"{self.name}: {plan.said}")
-        return result
 
-    def _counted(self, stripped: list[str], unit: str) -> Ints:
-        counted = [_decimal(text.replace(",", "."), UNITS[unit]) for text in stripped]
-        return np.asarray(np.asarray(counted, dtype=np.int64)[self.codes])
+    def _ordered(self, order: str) -> None:
+        """Each text by itself, day and month in this order."""
+        formats = dates.formats_in_order(self.stripped, order)
+        misfits = [code for code, form in enumerate(formats) if not form]
+        if len(misfits) == len(formats) and formats:
+            raise self._refused(0, f"is no date with its parts {order} (--time-format)")
+        self._by_formats(formats)
 
-    def _excel(self, stripped: list[str], kind: str) -> Ints:
-        moments = np.empty(len(stripped), dtype="datetime64[ns]")
+    def _begin_again(self) -> None:
+        self.unread = {}
+        self.zoned[:] = False
+        self.zoneless[:] = False
+
+    def _excel(self, stripped: list[str], kind: str) -> None:
+        moments = np.full(len(stripped), np.datetime64("NaT", "ns"))
         for code, text in enumerate(stripped):
             try:
                 moments[code] = dates.excel_days(text, kind)
             except (ValueError, ArithmeticError):
-                raise self._refused(code, f"is no day number of Excel (--time-format {kind})") from None
-        return self._local(moments, np.ones(len(stripped), dtype=bool))
+                self.unread[code] = bad_rows.TIME, f"is no day number of Excel (--time-format {kind})"
+        self._local(moments, np.ones(len(stripped), dtype=bool))
 
-    def _by_formats(self, stripped: list[str], formats: Sequence[str]) -> Ints:
-        moments = dates.moments_of(stripped, formats)
-        bad = np.flatnonzero(np.isnat(moments))
-        if len(bad):
-            code = int(bad[0])
-            raise self._refused(code, f"is not a time of the format {formats[code]!r} (--time-format)")
-        return self._local(moments, np.asarray([not dates.zoned(form) for form in formats]))
+    def _by_formats(self, formats: Sequence[str]) -> None:
+        moments = dates.moments_of(self.stripped, formats)
+        for code in np.flatnonzero(np.isnat(moments)).tolist():
+            wrong = f"is not a time of the format {formats[code]!r} (--time-format)" if formats[code] else dates.NO_TIME
+            self.unread[code] = bad_rows.TIME, wrong
+        self._local(moments, np.asarray([not dates.zoned(form) for form in formats], dtype=bool))
 
-    def _local(self, moments: Any, zoneless_: Any) -> Ints:
-        """Instants of moments, of which some stand in the zone of the log."""
+    def _local(self, moments: Any, zoneless_: Any) -> None:
+        """Instants of moments, of which some are in the zone of the log; NaT stays unread."""
         import pandas as pd
 
-        result = moments.astype(np.int64)
-        bad = np.flatnonzero(zoneless_)
-        if len(bad):
-            if self.reading.timezone is None:
-                raise self._zoneless(int(bad[0]))
-            own = pd.Series(moments[bad])
-            result[bad] = _from_datetimes(
-                own, self.name, self.reading.timezone, lambda place: self.where(self._row(int(bad[place])))
-            )
-        return np.asarray(result[self.codes])
+        there = ~np.isnat(moments)
+        self.result = np.where(there, moments, np.datetime64(0, "ns")).astype(np.int64)
+        self.zoneless = zoneless_ & there
+        self.zoned = ~zoneless_ & there
+        local = np.flatnonzero(self.zoneless)
+        if len(local) and self.reading.timezone is not None:
+            own = pd.Series(moments[local])
+            self.result[local], outside = _from_datetimes(own, self.name, self.reading.timezone, str)
+            for fault in outside:
+                for place in fault.rows.tolist():
+                    self.unread[int(local[place])] = fault.cause, fault.reason.removeprefix(f": {self.name} ")
+
+    def _check_zones(self) -> None:
+        """Texts without a zone cannot be read where none is named. Where some have a zone and others have none, that is
+        reported: the two clocks may differ, and then events of one case change their order."""
+        without = np.flatnonzero(self.zoneless)
+        if not len(without):
+            return
+        rows_without = int(np.isin(self.codes, without).sum())
+        rows_with = int(np.isin(self.codes, np.flatnonzero(self.zoned)).sum())
+        mixed = f"{rows_with} of the times have a zone and {rows_without} have none"
+        if self.reading.timezone is None:
+            if not rows_with and not self.reading.declared:
+                raise zoneless(self.where(self._row(int(without[0]))), self.name)
+            wrong = f"has no time zone; name the zone of the log with --timezone ({mixed})"
+            self.unread.update(dict.fromkeys(without.tolist(), (bad_rows.ZONELESS, wrong)))
+        elif rows_with:
+            self.reading.say(f"{self.name}: {mixed}, which are read in {self.reading.timezone}")
+
+    def _faults(self) -> list[_Fault]:
+        """The rows of the texts that cannot be read, by cause, in the order of the file."""
+        codes_of: dict[str, list[int]] = {}
+        for code in sorted(self.unread):
+            codes_of.setdefault(self.unread[code][0], []).append(code)
+        faults = []
+        for cause, codes in codes_of.items():
+            reason = self.unread[codes[0]][1]
+            words = f": {self.name} {reason}; its shape is {shape(self.texts[codes[0]])!r}"
+            faults += _fault(np.flatnonzero(np.isin(self.codes, codes)), cause, words)
+        return faults
 
     def _row(self, code: int) -> int:
         """The first row with a text."""
         return int(np.argmax(self.codes == code))
-
-    def _zoneless(self, code: int) -> InputError:
-        return zoneless(self.where(self._row(code)), self.name)
 
     def _refused(self, code: int, reason: str) -> InputError:
         return InputError(
@@ -329,14 +495,14 @@ def zoneless(where: str, name: str) -> InputError:
 
 
 def _case_attributes(
-    attributes: Mapping[str, Column], order: Ints | None, starts: Ints, where: Where
+    attributes: Mapping[str, Column], order: Ints | None, starts: Ints, where: Where, *, lenient: bool
 ) -> dict[str, Column]:
     result = {}
     for name, column in attributes.items():
         if not name.startswith(CASE_PREFIX):
             continue
         lifted, varying = constant_per_case(_taken(column, order), starts)
-        if varying is not None:
+        if varying is not None and not lenient:
             first = int(starts[varying])
             row = first if order is None else int(order[first])
             raise InputError(

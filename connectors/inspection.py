@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors import guessing
+from connectors.bad_rows import BadRows
 from connectors.columns import CASE_PREFIX, Names
-from connectors.dates import UnknownTimesError, numbers, plan, zoned
+from connectors.dates import ISO, ORDERS, UnknownTimesError, numbers, plan, plan_for_most, zoned
 from connectors.frame import encode
 from connectors.headers import resolved
 from connectors.logs import STDIN, kind_of_log, read_log
@@ -77,6 +78,10 @@ class Inspection:
     decisions: list[Decision] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    bad_rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Rows that cannot be read, by cause: how many, and the places of examples."""
+    declared: list[str] = field(default_factory=list)
+    """The flags with which a mechanism that promises epsilon reads the file: each row by itself."""
     flags: list[str] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
 
@@ -106,7 +111,10 @@ def inspect_named(path: Path, name: str, reading: Reading) -> Inspection:
     elif kind == ".ocel" and _ocel(path, how, found):
         return found
     _tried(path, how, found, flat=kind in (".csv", ".parquet"))
-    _commands(found)
+    if found.problems:
+        found.commands = []  # they would fail, or read the log otherwise than meant
+    else:
+        _commands(found)
     found.notes = [note.replace(str(path), name) for note in dict.fromkeys(found.notes)]
     return found
 
@@ -116,7 +124,8 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading
     if kind == ".csv":
         from connectors import csv
 
-        dialects, frame, _ = csv.whole(path, reading, check=False)
+        # Bad rows are counted once, when the file is tried.
+        dialects, frame, _ = csv.whole(path, replace(reading, bad_rows=BadRows()), check=False)
         found.encoding = dialects[0].encoding.removesuffix("-sig")  # which only allows a byte order mark
         found.separator = SEPARATORS.get(dialects[0].separator, dialects[0].separator)
         found.header_line = dialects[0].skipped + 1
@@ -148,7 +157,22 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading
     if "time" in parts:
         how = _times(frame[parts["time"].column], how, found)
     _flags_told(reading, found)
+    found.declared = _declaration(found, reading)
     return how
+
+
+def _declaration(found: Inspection, reading: Reading) -> list[str]:
+    """The flags that say all that a reader would find out by looking at the rows of a table."""
+    told: dict[str, str | None] = {"encoding": found.encoding, "separator": found.separator}
+    form = found.time.get("format")
+    if form == "ISO 8601":
+        form = ISO
+    elif isinstance(form, list) or found.time.get("readings"):
+        form = "|".join(found.time.get("readings") or ORDERS)
+    told["time-format"] = None if form == "timestamp" else form or "FORMAT"
+    if found.time.get("zone") is False:
+        told["timezone"] = reading.timezone or "ZONE"
+    return [f"--{name} {shlex.quote(value)}" for name, value in told.items() if value]
 
 
 def shapes_of(column: Column) -> str:
@@ -200,6 +224,8 @@ def _flags_told(reading: Reading, found: Inspection) -> None:
         value = getattr(reading, name)
         if value:
             found.flags.append(f"--{name.replace('_', '-')} {shlex.quote(value)}")
+    if reading.skip_bad_rows:
+        found.flags.append("--skip-bad-rows")
 
 
 def _times(series: pd.Series[Any], reading: Reading, found: Inspection) -> Reading:
@@ -228,20 +254,24 @@ def _kind_of_times(texts: list[str], reading: Reading, found: Inspection) -> dic
     if told is not None:
         return {"format": told, "zone": zoned(told) or told in ("s", "ms", "us", "ns")}
     if not numbers(texts):
-        parse = parser(None)
-        zone = True
-        try:
-            for text in texts:
-                try:
-                    parse(text)
-                except ZonelessError:
-                    zone = False
-            return {"format": "ISO 8601", "zone": zone}
-        except ValueError:
-            pass
+        with_zone, without, misfits = _iso_zones(texts)
+        if with_zone and without:
+            _mixed_zones(with_zone, without, reading, found)
+        if not misfits:
+            return {"format": "ISO 8601", "zone": not without}
+        most = plan_for_most(texts)
+        read_by_plan = 0 if most is None else len(texts) - len(most[1])
+        if 2 * misfits < len(texts) and with_zone + without >= read_by_plan:
+            return {"format": "ISO 8601", "zone": not without}
     try:
         made = plan(texts)
     except UnknownTimesError as error:
+        most = plan_for_most(texts)
+        if most is not None and 2 * len(most[1]) < len(texts):
+            forms = list(dict.fromkeys(form for form in most[0].formats if form))
+            if forms:
+                return {"format": forms[0] if len(forms) == 1 else forms, "zone": all(map(zoned, forms))}
+            return {"format": most[0].flag, "zone": most[0].unit is not None}
         if error.readings:
             found.decisions.append(
                 Decision("--time-format", error.readings, "the dates can be read in each of these ways")
@@ -250,8 +280,36 @@ def _kind_of_times(texts: list[str], reading: Reading, found: Inspection) -> dic
         return {"format": None, "zone": None}
     if made.formats:
         kinds = list(dict.fromkeys(made.formats))
+        of_zone = sum(zoned(form) for form in made.formats)
+        if 0 < of_zone < len(made.formats):
+            _mixed_zones(of_zone, len(made.formats) - of_zone, reading, found)
         return {"format": kinds[0] if len(kinds) == 1 else kinds, "zone": all(zoned(form) for form in kinds)}
     return {"format": made.flag, "zone": made.unit is not None}
+
+
+def _mixed_zones(with_zone: int, without: int, reading: Reading, found: Inspection) -> None:
+    """Two clocks in one column: where they differ, events of a case change their order, and variants split."""
+    if reading.timezone is None:
+        found.problems.append(
+            f"mixed zones in one column: {with_zone} distinct times have a zone and {without} have none; find out on "
+            "which clock those without a zone were written (it may be that of the others), write the zone into the "
+            "file, or name it with --timezone"
+        )
+
+
+def _iso_zones(texts: list[str]) -> tuple[int, int, int]:
+    """How many texts are ISO 8601 with a zone, without one, and not at all."""
+    parse = parser(None)
+    counts = Counter[str]()
+    for text in texts:
+        try:
+            parse(text)
+            counts["zone"] += 1
+        except ZonelessError:
+            counts["none"] += 1
+        except ValueError:
+            counts["misfit"] += 1
+    return counts["zone"], counts["none"], counts["misfit"]
 
 
 def _ocel(path: Path, reading: Reading, found: Inspection) -> bool:
@@ -271,8 +329,11 @@ def _ocel(path: Path, reading: Reading, found: Inspection) -> bool:
 def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool) -> None:
     """Read the file as proposed: what comes out, or why nothing does."""
     open_ = any(decision.flag == "--time-format" for decision in found.decisions)
+    # What --skip-bad-rows would leave out is counted here, whether the flag is given or not.
+    bad = BadRows(found.file)
+    how = replace(reading, skip_bad_rows=True, bad_rows=bad, on_bad_rows=_counted)
     try:
-        log = read_log(path, reading=replace(reading, say=_unsaid) if open_ else reading)
+        log = read_log(path, reading=replace(how, say=_unsaid) if open_ else how)
     except InputError as error:
         found.problems.append(str(error).replace(str(path), found.file))
         if not flat and "--timezone" in str(error) and reading.timezone is None:
@@ -282,10 +343,22 @@ def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool) -> No
             found.problems.clear()
             _tried(path, replace(reading, timezone="UTC"), found, flat=flat)
         return
+    bad.renamed(str(path), found.file)
+    found.bad_rows = bad.by_cause()
+    if bad and not reading.skip_bad_rows:
+        found.problems.append(
+            f"{len(bad)} of {len(bad) + log.n_events} rows cannot be read: {bad.summary()}; mend them, or leave them "
+            "out with --skip-bad-rows, which writes them to a file"
+        )
+        return
     found.log = {"cases": log.n_cases, "events": log.n_events, "variants": len(set(log.traces()))}
     if not flat:
         _of_log(log, reading, found)
     _lifecycle(log, found)
+
+
+def _counted(_: BadRows) -> None:
+    """An inspection reports bad rows itself, and writes no file of them."""
 
 
 def _unsaid(_: str) -> None:

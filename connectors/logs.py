@@ -88,12 +88,20 @@ def read_log(
         timezone=how.timezone if timezone is None else timezone,
         unit=how.unit if unit is None else unit,
     )
+    how, bad = how.collecting(str(path))
     if str(path) == STDIN:
-        from connectors.stdin import spooled
+        from connectors.stdin import NAME, spooled
 
         with spooled() as file:
-            return _of_transitions(_read(file, how), how)
-    return _of_transitions(_read(Path(path), how), how)
+            log = _read(file, how)
+            bad.renamed(str(file), NAME)
+    else:
+        log = _read(Path(path), how)
+    if bad and how.on_bad_rows is None:
+        how.say(bad.report())
+    elif bad and how.on_bad_rows is not None:
+        how.on_bad_rows(bad)
+    return _of_transitions(log, how)
 
 
 def _of_transitions(log: EventLog, reading: Reading) -> EventLog:
@@ -109,7 +117,8 @@ def _read(path: Path, reading: Reading) -> EventLog:
     if kind == ".xes":
         from connectors import xes
 
-        logs = [xes.read(file, reading.columns, reading.timezone) for file in parts(path, SUFFIXES)]
+        bad = reading.bad_rows if reading.leaves_out else None
+        logs = [xes.read(file, reading.columns, reading.timezone, bad) for file in parts(path, SUFFIXES)]
         return logs[0] if len(logs) == 1 else one_after_another(logs, path)
     if kind == ".ocel":
         from connectors import ocel

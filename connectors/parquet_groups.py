@@ -42,7 +42,8 @@ def read(path: Path, reading: Reading) -> EventLog | None:
     except (pa.ArrowException, OSError, ValueError, InputError):
         return None
     owner, activity = columns.pop(names.case), columns.pop(names.activity)
-    if time is None or not _complete(owner) or not _complete(activity):
+    blank_ids = any(not case.strip() for case in owner.values)
+    if time is None or blank_ids or not _complete(owner) or not _complete(activity):
         return None
     note = said(header, reading.columns, names)
     try:

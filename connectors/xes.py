@@ -15,6 +15,7 @@ from operator import length_hint
 from pathlib import Path
 from typing import Any
 
+from connectors.bad_rows import BadRows
 from connectors.columns import Names
 from connectors.times import parser
 from connectors.xes_columns import CONVERT, Collector, converted, lacking
@@ -46,16 +47,19 @@ class Trace:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read(path: Path, columns: Mapping[str, str] | None = None, timezone: str | None = None) -> EventLog:
+def read(
+    path: Path, columns: Mapping[str, str] | None = None, timezone: str | None = None, bad: BadRows | None = None
+) -> EventLog:
     """The whole log. Events of a case are sorted by time (ties in file order); `row` is the position in the file.
 
     InputError (file and line, or trace and event): broken XML, a document type, a trace without a name or with the
     name of an earlier one, an event without activity or time, a time without a zone while `timezone` is None, an
     attribute given twice, an empty log. A trace without events stays as an empty case.
+    With `bad`, events and traces that cannot be read are left out and counted there; broken XML is refused as before.
     """
     names = Names.of(columns)
     found = quickly(path, names, timezone) if _large(path) else None
-    return read_generally(path, names, timezone) if found is None else found
+    return read_generally(path, names, timezone, bad) if found is None else found
 
 
 def quickly(path: Path, names: Names, timezone: str | None = None) -> EventLog | None:
@@ -73,9 +77,9 @@ def _large(path: Path) -> bool:
         return False
 
 
-def read_generally(path: Path, names: Names, timezone: str | None = None) -> EventLog:
+def read_generally(path: Path, names: Names, timezone: str | None = None, bad: BadRows | None = None) -> EventLog:
     """The same of a file of any layout; what is wrong with one is said here."""
-    collector = Collector(path, names, timezone)
+    collector = Collector(path, names, timezone, bad)
     take, passed = taker(collector, names.time), 0
     for chunk in tags(path):
         left = iter(chunk)

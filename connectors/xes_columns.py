@@ -10,8 +10,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from connectors import bad_rows
+from connectors.bad_rows import BadRows, fields_as_text
 from connectors.columns import CASE_PREFIX, Names, Sparse, as_text, constant_per_case, sorted_by_time
-from connectors.times import offset_minutes, parser
+from connectors.times import ZonelessError, offset_minutes, parser
 from connectors.xes_stream import local
 from models.errors import InputError, NoEventsError
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints
@@ -57,9 +59,14 @@ def lacking(where: str, name: str) -> str:
 class Collector:
     """Sparse columns of all attributes, and the log that they make."""
 
-    def __init__(self, path: Path, names: Names, timezone: str | None) -> None:
-        self.path, self.names = path, names
-        self.parse = parser(timezone)
+    def __init__(self, path: Path, names: Names, timezone: str | None, bad: BadRows | None = None) -> None:
+        """`bad`: collects events and traces that cannot be read, which are left out; without it they are refused."""
+        self.path, self.names, self.bad = path, names, bad
+        self._parse = parser(timezone)
+        self.parse = self._parse if bad is None else self._parse_or_mark
+        self.unread_events: dict[int, str] = {}
+        """Events that are left out, with the cause."""
+        self.unread_cases: dict[int, str] = {}
         self.case_columns: dict[tuple[str, str], Sparse] = {}
         self.event_columns: dict[tuple[str, str], Sparse] = {}
         self.starts = array("q")
@@ -69,6 +76,16 @@ class Collector:
         self.suffixes: dict[str, int] = {}
         self.attributes = 0
         self.events = 0
+
+    def _parse_or_mark(self, text: str) -> int:
+        """The time of the event that is being read; one that cannot be read marks its event."""
+        try:
+            return self._parse(text)
+        except ZonelessError:
+            self.unread_events.setdefault(self.events - 1, bad_rows.ZONELESS)
+        except (ValueError, OverflowError):
+            self.unread_events.setdefault(self.events - 1, bad_rows.TIME)
+        return 0
 
     def event_column(self, tag: str, key: str) -> Sparse:
         column = self.event_columns.get((key, tag))
@@ -104,18 +121,49 @@ class Collector:
             raise NoEventsError(f"{self.path}: the log holds no events")
         names = self.names
         time = self._times(events)
-        by_case = self._dense(self.case_columns, cases, self._where_case)
-        by_event = self._dense(self.event_columns, events, self._where)
-        activity = self._complete(by_event.pop(names.activity, None), events, names.activity, self._where)
+        by_case = self._dense(self.case_columns, cases, self._where_case, self.unread_cases)
+        by_event = self._dense(self.event_columns, events, self._where, self.unread_events)
+        activity = self._complete(
+            by_event.pop(names.activity, None),
+            events,
+            names.activity,
+            self._where,
+            (self.unread_events, bad_rows.NO_ACTIVITY),
+        )
         ids = self._case_ids(by_case.pop(names.trace_name, None), cases)
         resource = by_event.pop(names.resource, Column(np.full(events, MISSING, dtype=np.int32), ()))
         by_event.pop(names.case, None)
         self._lift(by_event, by_case, starts)
-        return sorted_by_time(
-            EventLog(
-                ids, starts, activity, time, as_text(resource), np.arange(events), by_case, by_event, self._offsets()
-            )
+        log = EventLog(
+            ids, starts, activity, time, as_text(resource), np.arange(events), by_case, by_event, self._offsets(events)
         )
+        return sorted_by_time(self._readable(log))
+
+    def _readable(self, log: EventLog) -> EventLog:
+        """The log without the events and traces that cannot be read, which are counted."""
+        if self.bad is None or not (self.unread_events or self.unread_cases):
+            return log
+        keep_case = np.ones(log.n_cases, dtype=np.bool_)
+        keep_case[list(self.unread_cases)] = False
+        keep_event = np.repeat(keep_case, log.lengths)
+        unread = [event for event in sorted(self.unread_events) if keep_event[event]]
+        for case, cause in sorted(self.unread_cases.items()):
+            self._count_bad(cause, self._where_case(case), f"{log.lengths[case]} events")
+        for event in unread:
+            fields = [f"{name}={column.decode()[event]}" for name, column in log.event_attributes.items()]
+            shown = fields_as_text([log.activity.decode()[event], *fields])
+            self._count_bad(self.unread_events[event], self._where(event), shown)
+        keep_event[unread] = False
+        kept = log.select_events(keep_event)
+        emptied = (kept.lengths == 0) & (log.lengths > 0)  # a trace that never had events stays
+        kept = kept.select_cases(keep_case & ~emptied)
+        if not kept.n_events:
+            raise self.bad.refused(len(self.bad))
+        return kept
+
+    def _count_bad(self, cause: str, place: str, text: str) -> None:
+        assert self.bad is not None  # noqa: S101 - else nothing is left out
+        self.bad.add(cause, lambda: place, lambda: text, lambda: f": {cause}")
 
     def _starts(self) -> Ints:
         begin = np.frombuffer(self.starts, dtype=np.int64)
@@ -130,62 +178,113 @@ class Collector:
         return f"{self.path}: trace {case + 1}"
 
     def _times(self, events: int) -> Ints:
-        counts = np.bincount(np.frombuffer(self.timed, dtype=np.int32), minlength=events)
-        self._once(counts, self.names.time, self._where)
+        timed = np.frombuffer(self.timed, dtype=np.int32)
+        counts = np.bincount(timed, minlength=events)
+        self._once(counts, self.names.time, self._where, self.unread_events)
         if counts.min() < 1:
-            raise InputError(lacking(self._where(int(np.argmin(counts))), self.names.time))
-        return cast(Ints, np.frombuffer(self.time, dtype=np.int64))
+            if self.bad is None:
+                raise InputError(lacking(self._where(int(np.argmin(counts))), self.names.time))
+            for event in np.flatnonzero(counts < 1).tolist():
+                self.unread_events.setdefault(event, bad_rows.NO_TIME)
+        found = np.frombuffer(self.time, dtype=np.int64)
+        return found if self.bad is None else cast(Ints, self._at_events(found, events))
 
-    def _offsets(self) -> Codes:
+    def _at_events(self, values: Any, events: int) -> Any:
+        """Values in the order of the times, by event: an event may have no time, or two."""
+        result = np.zeros(events, dtype=values.dtype)
+        result[np.frombuffer(self.timed, dtype=np.int32)] = values
+        return result
+
+    def _offsets(self, events: int) -> Codes:
         """Minutes ahead of UTC, from how each time ends: `+02:00`; anything else is read as UTC."""
-        return np.asarray([offset_minutes(text) for text in self.suffixes], dtype=np.int32)[
-            np.frombuffer(self.offset, dtype=np.int32)
-        ]
+        minutes = np.asarray([offset_minutes(text) for text in self.suffixes], dtype=np.int32)
+        found = minutes[np.frombuffer(self.offset, dtype=np.int32)]
+        return cast(Codes, found if self.bad is None else self._at_events(found, events))
 
-    @staticmethod
-    def _once(counts: Ints, key: str, where: Callable[[int], str]) -> None:
-        if counts.max(initial=0) > 1:
+    def _once(self, counts: Ints, key: str, where: Callable[[int], str], unread: dict[int, str]) -> None:
+        if counts.max(initial=0) <= 1:
+            return
+        if self.bad is None:
             raise InputError(f"{where(int(np.argmax(counts > 1)))}: attribute {key!r} stands twice")
+        for row in np.flatnonzero(counts > 1).tolist():
+            unread.setdefault(row, bad_rows.REPEATED)
 
     def _dense(
-        self, sparse: Mapping[tuple[str, str], Sparse], size: int, where: Callable[[int], str]
+        self,
+        sparse: Mapping[tuple[str, str], Sparse],
+        size: int,
+        where: Callable[[int], str],
+        unread: dict[int, str],
     ) -> dict[str, Column]:
-        """One dense column a key; the parts of a key that has several types are put together."""
+        """One dense column a key; the parts of a key that has several types are put together. `unread` takes the rows
+        that cannot be read, where such rows are left out."""
         result: dict[str, Column] = {}
         for (key, _), part in sparse.items():
             if part.kind not in CONVERT:
                 continue
-            self._once(np.bincount(part.rows, minlength=size), key, where)
-            column = _column(part, key, size, where)
-            result[key] = _merged(result[key], column, key, where) if key in result else column
+            self._once(np.bincount(part.rows, minlength=size), key, where, unread)
+            if self.bad is not None:
+                _mark_invalid(part, unread)
+                column = part.column(size, lambda text, kind=part.kind: _converted_or_none(text, kind))  # type: ignore[misc]
+            else:
+                column = _column(part, key, size, where)
+            if key not in result:
+                result[key] = column
+                continue
+            both = np.flatnonzero((result[key].codes >= 0) & (column.codes >= 0)).tolist()
+            if self.bad is not None:
+                unread.update({row: bad_rows.REPEATED for row in both if row not in unread})
+            result[key] = _merged(result[key], column, key, where, twice=self.bad is not None)
         return result
 
-    @staticmethod
-    def _complete(column: Column | None, size: int, key: str, where: Callable[[int], str]) -> Column:
-        """The column as text, when every row has a value that is not empty."""
+    def _complete(
+        self,
+        column: Column | None,
+        size: int,
+        key: str,
+        where: Callable[[int], str],
+        lacks: tuple[dict[int, str], str],
+    ) -> Column:
+        """The column as text, when every row has a value that is not empty; `lacks` takes the rows that have none, with
+        this cause, where such rows are left out."""
         text = as_text(column or Column(np.full(size, MISSING, dtype=np.int32), ()))
-        empty = [code for code, value in enumerate(text.values) if value == ""]
+        blank = key == self.names.trace_name and where == self._where_case  # blanks name no case
+        empty = [code for code, value in enumerate(text.values) if not (value.strip() if blank else value)]
         bad = np.flatnonzero((text.codes < 0) | np.isin(text.codes, empty))
-        if len(bad):
+        if len(bad) and self.bad is None:
             raise InputError(lacking(where(int(bad[0])), key))
+        unread, cause = lacks
+        for row in bad.tolist():
+            unread.setdefault(row, cause)
         return text
 
     def _case_ids(self, column: Column | None, cases: int) -> tuple[str, ...]:
-        complete = self._complete(column, cases, self.names.trace_name, self._where_case)
-        counts = np.bincount(complete.codes)
+        lacks = self.unread_cases, bad_rows.NO_CASE
+        complete = self._complete(column, cases, self.names.trace_name, self._where_case, lacks)
+        counts = np.bincount(complete.codes[complete.codes >= 0], minlength=1)
         if counts.max() > 1:
-            first, second = np.flatnonzero(complete.codes == np.argmax(counts > 1))[:2]
-            raise InputError(
-                f"{self._where_case(int(second))}: has the {self.names.trace_name} of trace {first + 1}; "
-                "a case id may stand once"
-            )
-        return tuple(complete.decode())
+            same = np.flatnonzero(complete.codes == np.argmax(counts > 1))
+            if self.bad is None:
+                raise InputError(
+                    f"{self._where_case(int(same[1]))}: has the {self.names.trace_name} of trace {same[0] + 1}; "
+                    "a case id may stand once"
+                )
+            self._mark_repeated(complete)
+        return tuple("" if name is None else name for name in complete.decode())
+
+    def _mark_repeated(self, names: Column) -> None:
+        """Of traces with one name the first stays."""
+        seen: set[int] = set()
+        for case, code in enumerate(names.codes.tolist()):
+            if code in seen:
+                self.unread_cases.setdefault(case, bad_rows.REPEATED)
+            seen.add(code)
 
     def _lift(self, by_event: dict[str, Column], by_case: dict[str, Column], starts: Ints) -> None:
         """Events that carry `case:X`: X becomes an attribute of the case; copies of a trace attribute are dropped."""
         for key in [key for key in by_event if key.startswith(CASE_PREFIX)]:
             lifted, varying = constant_per_case(by_event.pop(key), starts)
-            if varying is not None:
+            if varying is not None and self.bad is None:
                 raise InputError(f"{self._where_case(varying)}: its events disagree about {key!r}")
             by_case.setdefault(key.removeprefix(CASE_PREFIX), lifted)
 
@@ -208,8 +307,22 @@ def _first_bad(part: Sparse, convert: Callable[[str], Any]) -> int:
     return 0
 
 
-def _merged(one: Column, two: Column, key: str, where: Callable[[int], str]) -> Column:
+def _mark_invalid(part: Sparse, unread: dict[int, str]) -> None:
+    """Mark the rows whose text is no value of the type that the file says."""
+    invalid = [code for text, code in part.index.items() if _converted_or_none(text, part.kind) is None]
+    for row in part.rows[np.isin(part.codes, invalid)].tolist():
+        unread.setdefault(row, bad_rows.TYPE)
+
+
+def _converted_or_none(text: str, kind: str) -> Any:
+    try:
+        return CONVERT[kind](text)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _merged(one: Column, two: Column, key: str, where: Callable[[int], str], *, twice: bool = False) -> Column:
     both = np.flatnonzero((one.codes >= 0) & (two.codes >= 0))
-    if len(both):
+    if len(both) and not twice:
         raise InputError(f"{where(int(both[0]))}: attribute {key!r} stands twice")
     return Column.encode(b if a is None else a for a, b in zip(one.decode(), two.decode(), strict=True))

@@ -20,6 +20,8 @@ for _name in [*FOREIGN, *(name for name in os.environ if name.startswith("VEILST
         os.environ.pop(_name, None)  # what a terminal, a CI service or the developer's own daemon leaves there
 
 ROOT = Path(__file__).resolve().parent.parent
+DECLARED = '\n[file]\nencoding = "utf-8"\nseparator = "comma"\ntime_format = "iso"\n'
+"""What a configuration says of the CSV files of tests, where a mechanism promises epsilon."""
 GOLDEN = ROOT / "tests" / "golden"
 
 

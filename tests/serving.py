@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from stream.commands import execute
-from tests.conftest import ROOT
+from tests.conftest import DECLARED, ROOT
 
 SECONDS = 120
 
@@ -161,7 +161,7 @@ def held_folder(folder: Path) -> Path:
     ]
     rows = [",".join(part if part.isalnum() else f'"{part}"' for part in row.split(",")) for row in rows]
     (folder / "ward.csv").write_text("\n".join(["case,act,time,diagnosis", *rows]) + "\n")
-    (folder / "ward.toml").write_text(WARD)
+    (folder / "ward.toml").write_text(WARD + DECLARED)
     columns = ["--columns", "case=case,activity=act,time=time"]
     command = ["replay", str(folder / "ward.csv"), "-c", str(folder / "ward.toml"), "-o", str(folder / "out"), *columns]
     assert execute(command) in (0, 3)

@@ -75,13 +75,14 @@ def batch_decoder(schema: Schema) -> BatchDecoder | None:
         except ODD:
             return None
         columns = dict(zip(names, zip(*map(split, events), strict=True), strict=True))
-        if "" in columns["case"] or "" in columns["activity"]:
+        cases = [*map(str, columns["case"])]
+        if not all(map(str.strip, cases)) or "" in columns["activity"]:
             return None
         made = attributes(columns, len(events))
         if made is None:
             return None
         return Columns(
-            case=[*map(str, columns["case"])],
+            case=cases,
             activity=columns["activity"],
             time_ns=times,
             resource=_texts(columns["resource"]),

@@ -168,7 +168,7 @@ def _plain_decoder(schema: Schema) -> Callable[[bytes, str | None], Event]:
             read = raw.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Poison(_kind(error)) from None
-        if read.case == "" or read.activity == "":
+        if not str(read.case).strip() or read.activity == "":  # blanks name no case
             raise Poison("schema")
         event_id = envelope_id if take_envelope_id else getattr(read, "event_id", None)
         return Event(

@@ -300,9 +300,9 @@ def _listed(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
 
 
 def name_of(value: Any) -> str:
-    """A case id: a text or a whole number. Poison("schema") for anything else."""
+    """A case id: a text or a whole number. Poison("schema") for anything else; blanks name no case."""
     found = optional_name(value)
-    if not found:
+    if not found or not found.strip():
         raise Poison("schema")
     return found
 

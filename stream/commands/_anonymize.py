@@ -22,6 +22,7 @@ from models.variants import total
 from stream.release.attributes import with_attributes
 from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.intake import STATEMENTS, Intake
 from stream.release.manifest import promise
 from stream.release.mechanisms import mechanism
 from stream.release.mechanisms.tlkc import Tlkc
@@ -117,10 +118,12 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
     write_log(public_log(build), path, privacy=privacy, time_basis=build.time_basis, durations=durations)
 
 
-def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float) -> Mapping[str, Any]:
+def summary(
+    mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: float, intake: Intake = "log"
+) -> Mapping[str, Any]:
     """The documented JSON. `satisfied` is null for mechanisms that bound no counts (dp)."""
     operator, stands = dict(build.operator), stands_for(exposure, build)
-    result = {
+    result: dict[str, Any] = {
         "mechanism": mechanism_.model_dump(mode="json"),
         "events": {"in": total(exposure.log.lengths, exposure.cases), "out": total(build.log.lengths, stands)},
         "cases": {"in": total(exposure.log.lengths >= 0, exposure.cases), "out": total(build.log.lengths >= 0, stands)},
@@ -132,6 +135,8 @@ def summary(mechanism_: Mechanism, exposure: Exposure, build: Build, seconds: fl
         "time_basis": build.time_basis,
         "promise": promise(mechanism_, build, sensitive=bool(exposure.sensitive)),
     }
+    if not mechanism_.reads_data_in_gate:
+        result["promise"]["intake"] = STATEMENTS[intake]
     if mechanism_.reads_data_in_gate:  # of a dp release this would tell what its noise hides
         result["loss"] = LossAudit().measured(exposure.log, build, build.origin, cases=exposure.cases)
     return {**result, **({"details": operator} if operator else {})}

@@ -5,16 +5,20 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from connectors.bad_rows import SUFFIX, BadRows, write
 from connectors.lifecycle import Lifecycle
-from connectors.reading import Reading
+from connectors.reading import Reading, UndeclaredError
 from models.errors import InputError
 from stream.values.visible import visible
+
+if TYPE_CHECKING:
+    from models.eventlog import EventLog
 
 Log = Annotated[
     Path,
@@ -61,6 +65,20 @@ ObjectType = Annotated[
         "--object-type", metavar="TYPE", help="Of OCEL: the objects that are the cases.", rich_help_panel=FILE
     ),
 ]
+SkipBadRows = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad-rows",
+        help="Leave out rows that cannot be read, and write them to LOG.bad-rows (replay: operator/bad-rows.csv).",
+        rich_help_panel=FILE,
+    ),
+]
+BadRowsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--bad-rows", metavar="FILE", help="Write the rows that were left out to this file.", rich_help_panel=FILE
+    ),
+]
 ShowValues = Annotated[
     bool,
     typer.Option(
@@ -89,6 +107,8 @@ class _ReadingFlags:
     separator: Separator = None
     object_type: ObjectType = None
     lifecycle: Transitions = None
+    skip_bad_rows: SkipBadRows = False
+    bad_rows: BadRowsFile = None
 
     def made(self) -> Reading:
         """The parameter `reading` of a command."""
@@ -100,7 +120,9 @@ class _ReadingFlags:
             separator=self.separator,
             object_type=self.object_type,
             lifecycle=self.lifecycle,
+            skip_bad_rows=self.skip_bad_rows or None,
             say=tell,
+            on_bad_rows=RowsFile(self.bad_rows),
         )
 
 
@@ -161,6 +183,36 @@ def _group(kind: Any) -> _Group | None:
 def tell(note: str) -> None:
     """What was guessed of a file, on stderr."""
     typer.echo(f"veilstream: {visible(note)}", err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFile:
+    """Where the rows that were left out of a log go: `path`, or beside the log, where its raw data are anyway."""
+
+    path: Path | None = None
+
+    def __call__(self, bad: BadRows) -> None:
+        """Write the rows, and report how many there are, to the operator alone."""
+        name = "stdin" if bad.source == "-" else bad.source.rstrip("/")
+        target = self.path or Path(f"{name}{SUFFIX}")
+        write(bad, target)
+        tell(f"{bad.report()}; the rows are in {target}")
+
+
+def read_as_declared(log: Path, reading: Reading) -> EventLog:
+    """Read a log. Where a mechanism promises epsilon and the user has not declared how the log is written, the error
+    gives the flags that an inspection finds: to look at and to copy, since nothing is guessed silently there."""
+    from connectors import read_log
+
+    try:
+        return read_log(log, reading=reading)
+    except UndeclaredError as error:
+        if str(log) == "-":
+            raise
+        from connectors.inspection import inspect as inspected
+
+        flags = inspected(log, replace(reading, declared=False)).declared
+        raise InputError(f"{error}; an inspection of the file finds: {' '.join(flags)}") from None
 
 
 def split(text: str) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from models.errors import InputError
 from stream.commands import _engine
 from stream.commands import _options as options
 from stream.commands._output import emit_json, tables
+
+if TYPE_CHECKING:
+    from stream.release.intake import Intake
 
 PANEL = "Release"
 TLKC = "TLKC-privacy"
@@ -129,10 +132,11 @@ def command(
     given = {**asdict(tlkc), "bins": _bins(tlkc.bins), **asdict(dp), "seed": seed, **_further(option)}
     sensitive, released = options.split(attributes.sensitive), options.split(attributes.release_attributes)
 
-    from connectors import read_log
     from stream.commands import _anonymize as once
 
     chosen = once.chosen(mechanism, given)
+    # No row may decide how another one is read: the promise of epsilon begins at the rows of the file.
+    reading = replace(reading, declared=not chosen.reads_data_in_gate)
     if engine.writes_folder(output.output):
         asked = _engine.Release(
             chosen, sensitive, released, output.keep_resources, output.form == "duration", list_violations,
@@ -142,7 +146,8 @@ def command(
         emit_json(found) if json else _print(found)
         return
     engine.refuse("anonymize")
-    source = read_log(log, reading=reading)
+    intake: Intake = "rows" if reading.declared and reading.object_type is None else "log"
+    source = options.read_as_declared(log, reading)
     exposure = once.exposure_of(source, sensitive, released, chosen)
     chosen.check_log(exposure.log)
     problem = once.tlkc_problem(chosen, exposure)
@@ -154,7 +159,7 @@ def command(
     if output.output is not None:
         build, seconds = once.release_once(chosen, exposure, keep_resources=output.keep_resources, released=released)
         once.write(output.output, chosen, build, durations=output.form == "duration")
-        result = {**once.summary(chosen, exposure, build, seconds), **result}
+        result = {**once.summary(chosen, exposure, build, seconds, intake), **result}
     emit_json(result) if json else _print(result)
 
 

@@ -141,8 +141,10 @@ def _stages(claim: Charge) -> list[StagePair]:
 def _pipeline(built: Mechanism, cases: str) -> tuple[list[Pair], Charge]:
     """Runs of the whole pipeline, and what all releases of a run are charged."""
     from stream.replay.pipeline_audit import (
+        BYTE_VICTIMS,
         SERIES,
         SERIES_VICTIMS,
+        VICTIMS,
         Scene,
         claimed,
         pipeline_pairs,
@@ -155,10 +157,10 @@ def _pipeline(built: Mechanism, cases: str) -> tuple[list[Pair], Charge]:
     if cases == "completed":
         settings = small_configuration(built.model_dump(mode="json"), cases=cases)
         series = replace(SERIES, common=common)
-        return pipeline_pairs(settings, series, SERIES_VICTIMS), claimed(settings, series)
+        return pipeline_pairs(settings, series, (*SERIES_VICTIMS, *BYTE_VICTIMS)), claimed(settings, series)
     settings = small_configuration(built.model_dump(mode="json"))
     scene = Scene(common=common)
-    return pipeline_pairs(settings, scene), claimed(settings, scene)
+    return pipeline_pairs(settings, scene, (*VICTIMS, *BYTE_VICTIMS)), claimed(settings, scene)
 
 
 def _findings(

@@ -20,13 +20,14 @@ def command(
     log: options.Log,
     reading: Reading = Reading(),  # noqa: B008 - frozen
     json: options.Json = False,
-) -> None:
+) -> int:
     """Show what a log file holds, guess columns and roles with reasons, and print the flags that confirm them; values
-    appear as shapes alone (9 for a digit, A for a letter)."""
+    appear as shapes alone (9 for a digit, A for a letter). Exit 2 where the file has a problem."""
     from connectors.inspection import inspect
 
     found = inspect(log, reading)
     emit_json(asdict(found)) if json else _show(found)
+    return 2 if found.problems else 0
 
 
 def _show(found: Inspection) -> None:
@@ -55,6 +56,11 @@ def _show(found: Inspection) -> None:
         for role, names in roles.items():
             if names:
                 console.print(f"{role} = [{', '.join(_quoted(name) for name in names)}]", soft_wrap=True)
+    if found.declared:
+        console.print("\nfor mechanisms that promise epsilon, declare how the file is written (docs/dp.md):")
+        console.print(f"  {' '.join(found.declared)}", soft_wrap=True)
+    if found.problems:
+        return
     console.print("\ngo on with:")
     for line in found.commands:
         console.print(f"  {line}", soft_wrap=True)

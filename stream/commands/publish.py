@@ -24,7 +24,6 @@ def command(
     json: options.Json = False,
 ) -> int:
     """Send the events of a log in order of time; the events of a case go to one partition, in order."""
-    from connectors import read_log
     from connectors.kafka.producing import publish_log
     from models.errors import InputError
     from stream.daemon.start import daemon_settings
@@ -39,8 +38,9 @@ def command(
         raise InputError(f"publish writes plain JSON events; the source reads {source.format} by its own rules")
     columns = settings.process.columns
     with progress() as bar:
-        whole = replace(settings.reading(options.tell), lifecycle=None)  # ingest leaves out and names, once
-        events = read_log(log, reading=whole)
+        # ingest leaves out transitions and names them, once
+        whole = replace(settings.reading(options.tell), lifecycle=None, on_bad_rows=options.RowsFile())
+        events = options.read_as_declared(log, whole)
         task = bar.add_task("publishing", total=events.n_events)
         sent = publish_log(
             events,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,9 +17,11 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, grid, progress, show_reasons, show_verdicts, tables
 
 if TYPE_CHECKING:
+    from connectors.bad_rows import BadRows
     from models.eventlog import EventLog
     from stream.config.settings import Settings
     from stream.metrics.observer import MetricsObserver
+    from stream.release.intake import Intake
     from stream.release.planned import BuiltBy
     from stream.replay.replay import Outcome, Replay
 
@@ -114,7 +116,6 @@ def command(
     json: options.Json = False,
 ) -> int:
     """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld, or nothing is out."""
-    from connectors import read_log
     from stream.config import sources
     from stream.config.window import moment
     from stream.replay.presets import with_default
@@ -128,7 +129,9 @@ def command(
         raise typer.BadParameter(f"{config} has no [[publication]]", param_hint="-c")
     with progress() as bar:
         loading = bar.add_task(f"reading {log.name}", total=None)
-        events = read_log(log, reading=loaded.reading(options.tell))
+        left_out: list[BadRows] = []
+        how = replace(loaded.reading(options.tell), on_bad_rows=left_out.append)
+        events = options.read_as_declared(log, how)
         bar.remove_task(loading)
         if compare:
             from stream.replay.compare import alternatives
@@ -136,7 +139,7 @@ def command(
             loaded = alternatives(loaded, events)
         elif not loaded.publication:
             loaded = with_default(loaded, events)
-        check_against(loaded, events)
+        check_against(loaded, events, end)
         if end is not None and end < int(events.time.min()):
             raise typer.BadParameter("lies before the first event", param_hint="--until")
         task = bar.add_task("replaying", total=events.n_events)
@@ -152,7 +155,10 @@ def command(
                 on_progress=lambda done: bar.update(task, completed=done),
                 watch=watch,
                 built_by=built_by,
+                intake=_intake(how, end),
             )
+            for bad in left_out:  # the operator's folder is there now, and locked
+                _rows_file(reading, output)(bad)
             outcome = replay.run(handed.pop(), final=final, until=end)
     if outcome.warning:
         typer.echo(f"veilstream: {outcome.warning}; the checkpoint before it was used", err=True)
@@ -160,10 +166,27 @@ def command(
         typer.echo(f"veilstream: {outcome.unused}", err=True)
     rows = None if source is None else _compared(replay, outcome, source, output)
     if json:
-        emit_json(outcome.document() if rows is None else {**outcome.document(), "comparison": rows})
+        document = dict(outcome.document())
+        if left_out:
+            document["bad_rows"] = left_out[0].by_cause()
+        emit_json(document if rows is None else {**document, "comparison": rows})
     else:
         _show(outcome, output, rows)
     return outcome.exit_code
+
+
+def _intake(reading: Reading, end: int | None) -> Intake:
+    """Where promises of epsilon begin. Object-centric logs are flattened as a whole before their rows are read."""
+    if not reading.declared or reading.object_type is not None:
+        return "log"
+    return "rows to the last event" if end is None else "rows"
+
+
+def _rows_file(reading: Reading, output: Path) -> options.RowsFile:
+    """Where the rows that were left out go: to the operator, unless a file was named."""
+    asked = reading.on_bad_rows
+    named = asked.path if isinstance(asked, options.RowsFile) else None
+    return options.RowsFile(named or output / "operator" / "bad-rows.csv")
 
 
 @contextmanager

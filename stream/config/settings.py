@@ -76,6 +76,9 @@ class LogFile(Table):
     """Of a CSV file: one character, or comma, semicolon, tab, bar."""
     object_type: str | None = Field(default=None, min_length=1)
     """Of an object-centric log (OCEL 2.0): the objects that are the cases."""
+    skip_bad_rows: bool | None = None
+    """Leave out rows that cannot be read, each by itself, and write them to operator/bad-rows.csv; by default they
+    refuse the log. Mechanisms that promise epsilon always leave them out."""
 
     @classmethod
     def of(cls, reading: Reading) -> LogFile:
@@ -152,6 +155,11 @@ class Settings(Table):
             raise ValueError("checkpoint_key_former is set without checkpoint_key: nothing could be sealed")
         return self
 
+    @property
+    def promises_epsilon(self) -> bool:
+        """Whether a publication promises epsilon: then no row of a log may decide how another one is read."""
+        return any(not one.build_mechanism.reads_data_in_gate for one in self.publication)
+
     def reading(self, say: Callable[[str], None]) -> Reading:
         """How a log file of this process is read; `say` is told what was guessed."""
         process = self.process
@@ -160,6 +168,7 @@ class Settings(Table):
             timezone=process.timezone,
             lifecycle=process.lifecycle,
             say=say,
+            declared=self.promises_epsilon,
             **self.file.model_dump(),
         )
 

@@ -97,6 +97,7 @@ class Engine:
                 open_ledger=open_ledger,
                 watch=host.watch,
                 mirrored=True,
+                intake="records",
                 clock=RealClock(clock.now),
                 built_by=builder(host.settings.engine.kind, host.output, host.settings.engine.memory),
             )

@@ -128,7 +128,7 @@ class DuckDb:
         """InputError for the first row without case, activity or time, and for a data set without rows."""
         source = self._source
         rows, bad_case, bad_activity, bad_time, unplaced = self._sql(
-            "SELECT count(*), count(*) FILTER (c IS NULL OR c = ''), count(*) FILTER (a IS NULL OR a = ''), "
+            "SELECT count(*), count(*) FILTER (c IS NULL OR trim(c) = ''), count(*) FILTER (a IS NULL OR a = ''), "
             "count(*) FILTER (t IS NULL), count(*) FILTER (f IS NULL) FROM placed"
         )[0]
         if not rows:
@@ -136,7 +136,7 @@ class DuckDb:
         if unplaced:
             raise VeilstreamError(f"{source.name}: duckdb names its files otherwise than they were listed")
         for count, name, role, test in (
-            (bad_case, source.names.case, "case", "c IS NULL OR c = ''"),
+            (bad_case, source.names.case, "case", "c IS NULL OR trim(c) = ''"),
             (bad_activity, source.names.activity, "activity", "a IS NULL OR a = ''"),
         ):
             if count:

@@ -145,7 +145,7 @@ class Spark:
         """One pass over all rows: how many have no zone, and the first and the last time. InputError for a row without
         case, activity or time."""
         source = self._source
-        tests = {"c": "c IS NULL OR c = ''", "a": "a IS NULL OR a = ''", "t": "t IS NULL", "f": "f IS NULL"}
+        tests = {"c": "c IS NULL OR trim(c) = ''", "a": "a IS NULL OR a = ''", "t": "t IS NULL", "f": "f IS NULL"}
         found = rows.selectExpr(
             "count(*) AS rows",
             *(f"count_if({test}) AS bad_{name}" for name, test in tests.items()),

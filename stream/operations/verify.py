@@ -36,6 +36,7 @@ OWN = ("audit.json", "memory.json", "variants.parquet")
 BESIDE = {
     *("ledger.sqlite", "key", "lock", "checkpoints", "quarantine", "status.json", "status.tmp", ".faust"),
     ".configuration.json",
+    "bad-rows.csv",
 }
 """What else stands in the operator's folder."""
 

@@ -12,6 +12,7 @@ from models.dp.zcdp import Accounting
 from stream.release.attributes import GROUP
 from stream.release.contract import Build, Mechanism
 from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessBudget
+from stream.release.intake import STATEMENTS
 from stream.release.once import OncePerCase
 from stream.release.spec import PublicationSpec
 from stream.storage.ledger import Account
@@ -56,6 +57,8 @@ def manifest(
     promised = {**promise(mechanism, build, sensitive=spec.sensitive, once=spec.once), "audience": audience}
     if "resource" in build.carries:
         promised["employees"] = employees(spec)
+    if not mechanism.reads_data_in_gate:
+        promised["intake"] = STATEMENTS[spec.intake]
     if spec.gate.public_cut:
         promised["public_cut"] = "the moment of each release is treated as public and is not protected"
     if spec.approval and not mechanism.reads_data_in_gate:

@@ -12,6 +12,7 @@ from models.dp.zcdp import PURE, Accounting
 from stream.fold.window import Window
 from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy
+from stream.release.intake import Intake
 from stream.release.once import OncePerCase
 
 
@@ -29,6 +30,7 @@ class PublicationSpec:
     * `sensitive`: whether the process names sensitive attributes;
     * `roles`: what resources leave as (an attribute of events, or the role of each resource), None: as themselves;
     * `raw_resources`: names of resources leave as they are; `min_free_bytes`: disk that a release needs;
+    * `intake`: how events came in, for promises of epsilon;
     * `config_digest`: names the configuration in manifests.
     """
 
@@ -54,3 +56,4 @@ class PublicationSpec:
     approval: bool = False
     hold: Literal["block", "supersede"] = "block"
     accounting: Accounting = PURE
+    intake: Intake = "log"

@@ -1,11 +1,14 @@
-"""Neighbouring logs through the whole pipeline: fold, cut, gate, mechanism, files. The stage of
+"""Neighbouring logs through the whole pipeline: reader, fold, cut, gate, mechanism, files. The stage of
 `veilstream audit-epsilon --pipeline`.
 
 A mechanism can keep its promise and the pipeline around it break it: by the moment of a release, by whether it comes at
 all, by what a window exposes. So the output that is audited is all that an outsider can see of a run: how many attempts
 there were, when each was and whether it was withheld, the manifest, the sizes of the files, and what they contain.
 
-The logs are our own, and time is simulated: ticks come by the hour whatever the events do, as in the daemon, and the
+The logs are our own. They are files: a run begins at their bytes, with and without the rows of one person, and reads
+them as a replay does. So a reader that lets one row decide how the others are read is audited as well.
+
+Time is simulated: ticks come by the hour whatever the events do, as in the daemon, and the
 run ends at the same hour with and without the victim. Not seen: how long a build takes; digests and ids, which are
 fresh in every run.
 """
@@ -19,15 +22,18 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from connectors import read_log
 from connectors.files import FileOps
 from models.dp.audit import Pair
 from models.dp.budget import Charge
 from models.dp.neighbours import observed
-from models.errors import NoEventsError
+from models.errors import InputError, NoEventsError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
@@ -44,6 +50,14 @@ BEGIN_NS = 1_704_067_200 * 1_000_000_000
 HOURS = 73
 """Ticks of a run: three windows of a day, and the hour in which the third one closes."""
 
+HEADER = b"case:concept:name,concept:name,time:timestamp"
+
+TIME_FORMAT = "%d/%m/%Y %H:%M:%S.%f"
+"""Of the files: on the first days of January no text tells day and month apart, so a guess would rest on one row."""
+
+FILE = {"encoding": "utf-8", "separator": "comma", "time_format": TIME_FORMAT}
+"""What a user has to declare of such a file."""
+
 FRESH = ("previous_manifest",)
 """Keys within the manifest's tables that are random in every run: digests of files with fresh ids."""
 
@@ -57,13 +71,15 @@ SIZE_STEP = 64
 @dataclass(frozen=True, slots=True)
 class Victim:
     """The person who is or is not there: `trace`, one activity an hour from hour `at` of the run, and an activity each
-    at the hours `later`; with a `second` case of the same activities from that hour on."""
+    at the hours `later`; with a `second` case of the same activities from that hour on. `lines`: further rows of the
+    file, as bytes."""
 
     name: str
     trace: str
     at: int
     later: tuple[int, ...] = ()
     second: int | None = None
+    lines: tuple[bytes, ...] = ()
 
     @property
     def events(self) -> list[tuple[int, int, str]]:
@@ -80,6 +96,15 @@ VICTIMS = (
     Victim("a case after all others", "AB", 60),
 )
 """Persons whose presence moves what a pipeline may read: a count, a variant, the first event, the last one."""
+
+
+BYTE_VICTIMS = (
+    Victim("a date of the other order, 25/03/2024", "", 36, lines=(b"victim-0,A,25/03/2024 12:30:00.000000",)),
+    Victim("a date of the other order, 03/25/2024", "", 36, lines=(b"victim-0,A,03/25/2024 12:30:00.000000",)),
+    Victim("a letter in another encoding", "", 36, lines=(b"victim-0,M\xfcller,02/01/2024 12:30:00.000000",)),
+    Victim("a row that cannot be read", "", 36, lines=(b'victim-0,"A,02/01/2024 12:30:00.000000',)),
+)
+"""Persons whose rows would decide how a reader that looks at all rows reads the others, or whether it reads them."""
 
 
 SERIES_VICTIMS = (
@@ -104,8 +129,8 @@ class Scene:
     hours: int = HOURS
     spread: int = 22
 
-    def rows(self, victim: Victim | None, pseudonym: Callable[[str], str]) -> dict[int, list[PlainRow]]:
-        """Rows by the hour in which they arrive, offsets in order of arrival."""
+    def file(self, victim: Victim | None) -> bytes:
+        """The log as a CSV file, in order of time, the victim's `lines` in the middle."""
         events: list[tuple[int, int, str, str]] = []
         for number in range(self.days * self.common):
             day, within = divmod(number, self.common)
@@ -115,10 +140,25 @@ class Scene:
             events += [
                 (hour * HOUR_NS + HOUR_NS // 2, -1, f"victim-{case}", name) for hour, case, name in victim.events
             ]
-        by_hour: dict[int, list[PlainRow]] = defaultdict(list)
-        for offset, (time, _, case, activity) in enumerate(sorted(events)):
-            by_hour[time // HOUR_NS].append(Row(offset, pseudonym(case), activity, BEGIN_NS + time))
-        return by_hour
+        rows = []
+        for time, _, case, activity in sorted(events):
+            seconds, rest = divmod(BEGIN_NS + time, 1_000_000_000)
+            moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+            rows.append(f"{case},{activity},{moment:{TIME_FORMAT}}".encode())
+        middle = len(rows) // 2
+        further = () if victim is None else victim.lines
+        return b"\n".join([HEADER, *rows[:middle], *further, *rows[middle:], b""])
+
+
+def arriving(log: EventLog, pseudonym: Callable[[str], str]) -> dict[int, list[PlainRow]]:
+    """The events by the hour in which they arrive, offsets in order of arrival."""
+    by_hour: dict[int, list[PlainRow]] = defaultdict(list)
+    names = [pseudonym(case) for case in log.case_ids]
+    cases, activities, times = log.case_of_event.tolist(), log.activity.decode(), log.time.tolist()
+    for offset, event in enumerate(np.lexsort((log.row, log.time)).tolist()):
+        hour = (times[event] - BEGIN_NS) // HOUR_NS
+        by_hour[hour].append(Row(offset, names[cases[event]], activities[event], times[event]))
+    return by_hour
 
 
 SERIES = Scene(days=4, hours=121, spread=12)
@@ -136,8 +176,10 @@ def small_configuration(mechanism: Mapping[str, Any], **keys: Any) -> Settings:
     }
     publication.update(keys)
     retention = "30d" if keys.get("cases") == "completed" else "1d"
-    process = {"name": "audit", "retention": retention, "completion": {"inactivity": "6h"}}
-    return Settings.model_validate({"process": process, "publication": [publication], "min_free_bytes": 0})
+    process = {"name": "audit", "retention": retention, "completion": {"inactivity": "6h"}, "timezone": "UTC"}
+    return Settings.model_validate(
+        {"process": process, "publication": [publication], "file": dict(FILE), "min_free_bytes": 0}
+    )
 
 
 class _Fleeting(FileOps):
@@ -163,18 +205,27 @@ class Run:
         """What an outsider sees, and what the ledger was charged together."""
         folder = Path(tempfile.mkdtemp(prefix="audit-"))
         try:
-            return self._through(folder)
+            try:
+                log = self._read(folder / "log.csv")
+            except InputError:
+                return [("no release", "the log is refused")], Charge()
+            return self._through(folder / "output", log)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _through(self, folder: Path) -> tuple[list[Hashable], Charge]:
+    def _read(self, file: Path) -> EventLog:
+        """The log of the file, as a replay of these settings reads it."""
+        file.write_bytes(self.scene.file(self.victim))
+        return read_log(file, reading=self.settings.reading(_unheard))
+
+    def _through(self, folder: Path, log: EventLog) -> tuple[list[Hashable], Charge]:
         seen: list[Hashable] = []
         attempts: Counter[str] = Counter()
         counts: list[Counter[tuple[str, ...]]] = []
-        service = ReleaseService(self.settings, folder, ops=_Fleeting(), clock=SimulatedClock())
+        service = ReleaseService(self.settings, folder, ops=_Fleeting(), clock=SimulatedClock(), intake="rows")
         try:
             fold = Fold(service.rules(embedded=False))
-            for position, record in enumerate(self._records(service)):
+            for position, record in enumerate(self._records(service, log)):
                 for cut in fold.apply(position, record):
                     decision = service.decide(fold, cut)
                     attempts[cut.publication] += 1
@@ -194,8 +245,8 @@ class Run:
         seen += together(counts, self.scene.common)
         return seen, spent
 
-    def _records(self, service: ReleaseService) -> Iterator[Delta | Tick]:
-        rows = self.scene.rows(self.victim, service.pseudonyms.case)
+    def _records(self, service: ReleaseService, log: EventLog) -> Iterator[Delta | Tick]:
+        rows = arriving(log, service.pseudonyms.case)
         last = -1
         yield Tick(at=BEGIN_NS)
         for hour in range(self.scene.hours):
@@ -204,6 +255,10 @@ class Run:
                 first, last = last, part[-1][0]
                 yield Delta(src="audit", p=0, prev=first, last=last, n=len(part), key=service.pseudonyms.id, rows=part)
             yield Tick(at=BEGIN_NS + (hour + 1) * HOUR_NS)
+
+
+def _unheard(_: str) -> None:
+    """What a reader says of a file is for the operator, and no output of a run."""
 
 
 def _told(which: str, event: tuple[Any, ...]) -> Hashable:

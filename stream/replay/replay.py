@@ -27,6 +27,7 @@ from stream.release.contract import Decision
 from stream.release.documents import AuditDocument
 from stream.release.failpoints import Hook, nothing
 from stream.release.gate import worst_anonymity
+from stream.release.intake import Intake
 from stream.release.planned import BuiltBy
 from stream.release.schedule import SimulatedClock
 from stream.release.verdict import LOG_END, Verdict, exit_code, verdicts
@@ -171,13 +172,14 @@ class Replay:
         watch: MetricsObserver | None = None,
         clock: SimulatedClock | None = None,
         built_by: BuiltBy | None = None,
+        intake: Intake = "log",
     ) -> None:
         self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
         self.batch = batch if speed is None else 1
         self.clock = clock or SimulatedClock()
         self.watch = watch
         self.service = ReleaseService(
-            settings, output, at=at, ops=ops, clock=self.clock, watch=watch, built_by=built_by
+            settings, output, at=at, ops=ops, clock=self.clock, watch=watch, built_by=built_by, intake=intake
         )
         if watch is not None:
             watch.attached(self.service)
@@ -294,8 +296,12 @@ def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:
     return log.select_events(inside, drop_empty=True)
 
 
-def check_against(settings: Settings, log: EventLog) -> None:
-    """InputError where the configuration names what the log does not have."""
+def check_against(settings: Settings, log: EventLog, until: int | None = None) -> None:
+    """InputError where the configuration names what the log does not have. `until`: the end that was asked for, in ns.
+
+    Where a publication promises epsilon, no name is looked for among the values of the log: whether a replay is refused
+    would tell of the only person who has the value.
+    """
     process = settings.process
     for name in (*process.kept, *process.attributes.person):
         if name not in log.case_attributes and name not in log.event_attributes:
@@ -305,7 +311,9 @@ def check_against(settings: Settings, log: EventLog) -> None:
             )
             what = next((f"{role} attribute" for role in roles), "process.resource_roles:")
             raise InputError(f"{what} {name!r} is not in the log; it has {known}")
-    if isinstance(process.role_of, dict) and not set(process.role_of) & set(map(str, log.resource.values)):
+    reads_values = not settings.promises_epsilon
+    named_resources = set(process.role_of) if isinstance(process.role_of, dict) else set()
+    if reads_values and named_resources and not named_resources & set(map(str, log.resource.values)):
         raise InputError("process.resource_roles names no resource of the log; check the names and --columns resource=")
     if not settings.publication:
         refuse_identifying(log, process.sensitive)
@@ -313,19 +321,19 @@ def check_against(settings: Settings, log: EventLog) -> None:
         if publication.build_mechanism.releases_attributes:
             named = dict.fromkeys((*process.sensitive, *publication.release_attributes))
             refuse_identifying(log, tuple(named), getattr(publication.build_mechanism, "bins", None))
-    span = int(log.time.max()) - int(log.time.min())
+    end = int(log.time.max()) if until is None else min(until, int(log.time.max()))
     for publication in settings.publication:
         refuse_without_start(publication)
         every = publication.build_window.every
         first = int(log.time.min()) if publication.start_ns is None else publication.start_ns
-        span = int(log.time.max()) - first
+        span = end - first
         if every is not None and span // every > MOST_WINDOWS:
             raise InputError(
                 f"publication {publication.name!r}: the log spans {span // every} windows of window.every; "
                 f"{MOST_WINDOWS} are the most that a replay cuts"
             )
     activities = set(log.activity.values)
-    for key in ("end_activities", "end_all"):
+    for key in ("end_activities", "end_all") if reads_values else ():
         for name in getattr(settings.process.completion, key):
             if name not in activities:
                 raise InputError(f"process.completion.{key}: the log has no activity {name!r}")

@@ -262,6 +262,8 @@ def _promises(series: Sequence[Released]) -> Iterator[Section]:
             facts.append(("Logs that differ in one", promise["relation"]))
         if promise.get("employees"):
             facts.append(("Employees", promise["employees"]))
+        if promise.get("intake"):
+            facts.append(("Reading", promise["intake"]))
         if promise.get("public_cut"):
             facts.append(("Moments", promise["public_cut"]))
         yield Section(f"What is promised{where}", facts=tuple((name, _sentence(text)) for name, text in facts))

@@ -35,6 +35,7 @@ from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver
 from stream.release.documents import AuditDocument
 from stream.release.erasure import ErasureReport, erase, finish
 from stream.release.failpoints import Failpoint, Hook, nothing
+from stream.release.intake import Intake
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.planned import BuiltBy
 from stream.release.prior_releases import reach
@@ -82,6 +83,7 @@ class ReleaseService:
         mirrored: bool = False,
         clock: ReleaseClock | None = None,
         built_by: BuiltBy | None = None,
+        intake: Intake = "log",
     ) -> None:
         self.settings, self.at, self.watch = settings, at, watch
         self.clock: ReleaseClock = clock or RealClock()
@@ -102,7 +104,7 @@ class ReleaseService:
             compare(self.ledger, self.store, settings.process.name, configured)
             self.pipelines = {
                 publication.name: Pipeline(
-                    spec=settings.spec(publication),
+                    spec=replace(settings.spec(publication), intake=intake),
                     ledger=self.ledger,
                     store=self.store,
                     folder=self.folder,

@@ -58,7 +58,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[st
     head = '[process]\nname = "kinds"\nsensitive = ["sens"]\ncompletion = "log_end"\n'
     columns = '[process.columns]\ncase = "case"\nactivity = "act"\ntime = "time"\n'
     (folder / "c.toml").write_text(head + columns + "".join(tables))
-    command = ["replay", str(folder / "log.csv"), "-c", str(folder / "c.toml"), "-o", str(folder / "out"), "--final"]
+    command = ["replay", str(folder / "log.csv"), "-c", str(folder / "c.toml"), "-o", str(folder / "out"), "--final",
+               "--encoding", "utf-8", "--separator", "comma", "--time-format", "iso"]  # fmt: skip
     assert execute(command) == 0
     found = {}
     for kind in kinds():

@@ -17,6 +17,7 @@ import pytest
 
 from stream.commands import execute
 from stream.release import mechanisms
+from tests.conftest import DECLARED
 
 PERSONS = ("CANARYCASE", "CANARYSSN", "CANARYNOTE")
 """Of the source and never of a release: raw case ids, and attributes that the configuration does not list."""
@@ -79,7 +80,7 @@ def configured(folder: Path) -> Path:
             f'name = "{name}"\naudience = "{name}"\nformats = ["xes", "csv", "parquet"]\nwindow = {{ new_cases = 30 }}'
         )
         lines.append(f"[[publication]]\n{window}\nmechanism = {mechanism}")
-    (folder / "c.toml").write_text("\n".join(lines) + "\n")
+    (folder / "c.toml").write_text("\n".join(lines) + DECLARED)
     return folder / "c.toml"
 
 

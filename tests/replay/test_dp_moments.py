@@ -12,6 +12,7 @@ from connectors import read_log
 from stream.commands import execute
 from stream.config import sources
 from stream.replay.replay import Replay
+from tests.conftest import DECLARED
 
 CONFIG = """
 [process]
@@ -35,7 +36,7 @@ def replay(
     folder.mkdir(exist_ok=True)
     (folder / "log.csv").write_text("\n".join(["case,act,time", *rows]) + "\n")
     text = CONFIG.format(process=f"{COLUMNS}\n{process}", publication=publication, time=time)
-    (folder / "c.toml").write_text(text)
+    (folder / "c.toml").write_text(text + DECLARED)
     out = str(folder / "out")
     return execute(["replay", str(folder / "log.csv"), "-c", str(folder / "c.toml"), "-o", out, "--json", *words])
 

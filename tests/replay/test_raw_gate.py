@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import DECLARED, ROOT
 
 CONFIGURATION = """
 [process]
@@ -36,7 +36,7 @@ def run(folder: Path, rows: list[str], gate: str) -> tuple[int, Any, str]:
     """A replay as a process of its own: exit code, JSON, and the lines for a person."""
     folder.mkdir()
     (folder / "log.csv").write_text("\n".join(["case,act,time", *rows]) + "\n")
-    (folder / "c.toml").write_text(CONFIGURATION + gate)
+    (folder / "c.toml").write_text(CONFIGURATION + gate + DECLARED)
     found = subprocess.run(
         [sys.executable, "-m", "stream.commands", "replay", str(folder / "log.csv"), "-c", str(folder / "c.toml"),
          "-o", str(folder / "out"), "--until", "2024-01-04T00:00:00Z", "--json"],

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from stream.commands import execute
+from tests.conftest import DECLARED
 
 CONFIGURATION = """
 [process]
@@ -46,7 +47,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for second, act in enumerate(("in", "check", "out") if i % 3 else ("in", "out"))
     ]
     (folder / "ward.csv").write_text("\n".join(["case,act,time", *rows]) + "\n")
-    (folder / "ward.toml").write_text(CONFIGURATION)
+    (folder / "ward.toml").write_text(CONFIGURATION + DECLARED)
     columns = "case=case,activity=act,time=time"
     command = ["replay", str(folder / "ward.csv"), "--columns", columns, "-c", str(folder / "ward.toml")]
     assert execute([*command, "-o", str(folder / "out"), "--json"]) == 0

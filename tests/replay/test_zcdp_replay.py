@@ -22,6 +22,7 @@ from stream.replay.replay import Replay
 from stream.report.data import collect
 from stream.storage.ledger import Account, SqliteLedger
 from stream.testing.faults import Aborted, abort, at_nth
+from tests.conftest import DECLARED
 
 RHO, TAIL, AT = Fraction(1, 50), Fraction(1, 10**6), Fraction(1, 10**5)
 ZCDP = 'budget = { accounting = "zcdp", conversion_delta = 1e-5, max_epsilon = 1.5 }'
@@ -46,7 +47,7 @@ def config(folder: Path, *lines: str, process: str = ZCDP, mechanism: str = MECH
         mechanism,
         *lines,
     ]
-    path.write_text("\n".join(head) + "\n")
+    path.write_text("\n".join(head) + DECLARED)
     return path
 
 

@@ -25,9 +25,12 @@ OFFICE = """;Vorgangsnr;Schritt;Erledigt am;Bearbeiter;Diagnose;Alter;Kommentar
 
 
 def inspected(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
-    """The JSON of one inspection."""
-    assert execute(["inspect", *arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    """The JSON of one inspection; it exits with 2 where it reports a problem, and proposes no command then."""
+    code = execute(["inspect", *arguments, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert code == (2 if found["problems"] else 0)
+    assert bool(found["commands"]) == (code == 0)
+    return found
 
 
 def test_an_office_table_is_told_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,8 +172,13 @@ def test_a_folder_is_one_log(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert dict(zip(log.case_ids, log.traces(), strict=True)) == {"1": ("A", "B"), "2": ("A",)}
     assert str(log.time[1].astype("datetime64[ns]"))[:10] == "2020-04-01"
     (tmp_path / "b.tsv").write_text("Timestamp\tActivity\tCase ID\nnever\tB\t1\n")
-    assert execute(["inspect", str(tmp_path)]) == 0
-    assert "b.tsv: line 2: Timestamp is not a time" in capsys.readouterr().out.replace("\n", " ")
+    assert execute(["inspect", str(tmp_path)]) == 2
+    problem = "1 of 3 rows cannot be read: 1 with a time that cannot be read"
+    assert problem in (shown := capsys.readouterr().out.replace("\n", " "))
+    assert "b.tsv: line 2)" in shown
+    assert "go on with" not in shown
+    assert execute(["risk", str(tmp_path), "--timezone", "UTC"]) == 2
+    assert "b.tsv: line 2: Timestamp is not a time" in capsys.readouterr().err
     (tmp_path / "c.csv").write_text("Case ID,Activity,Timestamp,more\n3,A,31/12/2020,x\n")
     assert execute(["risk", str(tmp_path)]) == 2
     assert "c.csv" in (told := capsys.readouterr().err)

@@ -1,0 +1,101 @@
+"""The audit of the pipeline begins at the bytes of the log: one person's row decides nothing about the others', and a
+reader that guesses is caught."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from models.dp.audit import Finding, audit, power
+from stream.config.settings import LogFile, Settings
+from stream.replay.pipeline_audit import (
+    BYTE_VICTIMS,
+    Run,
+    Scene,
+    Victim,
+    claimed,
+    pipeline_pairs,
+    small_configuration,
+)
+
+VARIANTS = {"kind": "dp-variants", "epsilon": "0.1", "delta_dp": "0.01"}
+KINDS: dict[str, dict[str, Any]] = {
+    "dp-variants": VARIANTS,
+    "dp-log": {"kind": "dp-log", "epsilon": "0.1", "delta_dp": "0.01"},
+    "dp-synthetic": {
+        "kind": "dp-synthetic", "epsilon": "0.1", "delta_dp": "0.01",
+        "activities": ["A", "B", "C"], "sample": 50, "traces": 5,
+    },
+}  # fmt: skip
+RUNS, EVENTS, ALPHA = 40, 5, 1e-3
+
+
+def _flagged(settings: Settings, victim: Victim) -> Finding | None:
+    """The finding, where it refutes what the releases of the declared pipeline are charged."""
+    scene = Scene()
+    claim = claimed(small_configuration(VARIANTS), scene)
+    seen = power(RUNS, float(claim.epsilon), delta=float(claim.delta), alpha=ALPHA, events=EVENTS)
+    assert seen.probability is not None, "so few runs could refute nothing"
+    (pair,) = pipeline_pairs(settings, scene, (victim,))
+    finding = audit(pair, RUNS, delta=float(claim.delta), alpha=ALPHA, events=EVENTS)
+    return finding if finding.refutes(float(claim.epsilon)) else None
+
+
+@pytest.mark.parametrize("victim", BYTE_VICTIMS, ids=lambda victim: victim.name)
+def test_no_row_is_seen_beyond_the_claim(victim: Victim) -> None:
+    """Control: with the format declared, rows in another format, encoding or none at all change nothing."""
+    finding = _flagged(small_configuration(VARIANTS), victim)
+    assert finding is None, finding
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("victim", BYTE_VICTIMS, ids=lambda victim: victim.name)
+def test_what_no_noise_hides_is_the_same_with_and_without_the_row(kind: str, victim: Victim) -> None:
+    """Attempts, moments, decisions and manifests of each kind are equal on both files."""
+    settings = small_configuration(KINDS[kind])
+
+    def certain(victim: Victim | None) -> list[Any]:
+        output, _ = Run(settings, Scene(), victim).output()
+        told = ("sealed", "withheld", "manifest")
+        return [event for event in output if isinstance(event, tuple) and (event[1] in told or "attempts" in event[0])]
+
+    assert certain(None) == certain(victim)
+    assert any(event[1] == "sealed" for event in certain(None))
+
+
+@pytest.mark.parametrize("victim", BYTE_VICTIMS, ids=lambda victim: victim.name)
+def test_the_others_are_read_alike(victim: Victim, tmp_path: Any) -> None:
+    """The very events of all others, from the bytes with the row and without it."""
+    settings = small_configuration(VARIANTS)
+    without = Run(settings, Scene(), None)._read(tmp_path / "without.csv")
+    with_row = Run(settings, Scene(), victim)._read(tmp_path / "with.csv")
+
+    def events(log: Any) -> list[tuple[Any, ...]]:
+        cases = [log.case_ids[case] for case in log.case_of_event.tolist()]
+        rows = zip(cases, log.activity.decode(), log.time.tolist(), strict=True)
+        return sorted(row for row in rows if row[0] != "victim-0")
+
+    assert events(with_row) == events(without)
+    assert without.n_events == 2 * Scene().common
+
+
+def _guessing(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Planted bug: what is declared does not reach the reader, which finds it out from all rows, as it did."""
+    monkeypatch.setattr(Settings, "promises_epsilon", property(lambda _: False))
+    return small_configuration(VARIANTS).model_copy(update={"file": LogFile()})
+
+
+@pytest.mark.parametrize("victim", BYTE_VICTIMS[:2], ids=lambda victim: victim.name)
+def test_a_reader_that_guesses_the_order_of_dates_is_caught(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without her row nothing tells day and month apart, and there is no release; with it there are, or others."""
+    finding = _flagged(_guessing(monkeypatch), victim)
+    assert finding is not None
+
+
+@pytest.mark.parametrize("victim", BYTE_VICTIMS[1:], ids=lambda victim: victim.name)
+def test_a_reader_that_refuses_a_log_for_one_row_is_caught(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bug: the format is declared, and one row that cannot be read refuses the log."""
+    monkeypatch.setattr(Settings, "promises_epsilon", property(lambda _: False))
+    finding = _flagged(small_configuration(VARIANTS), victim)
+    assert finding is not None

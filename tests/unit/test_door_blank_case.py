@@ -1,0 +1,55 @@
+"""A case id of blanks alone is missing at every door: it would make one case of all rows that have no id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from connectors.kafka.event_batches import batch_decoder
+from connectors.kafka.events import Event, Message, Poison, Schema, decoder
+from connectors.kafka.formats import formats
+from connectors.kafka.mapping import EventMapping
+from stream.commands import execute
+
+
+def record(case: str) -> bytes:
+    """A source record of this case."""
+    return json.dumps(
+        {"case:concept:name": case, "concept:name": "A", "time:timestamp": "2024-01-01T00:00:00Z"}
+    ).encode()
+
+
+def of_mapping(value: bytes) -> list[Event]:
+    """The events of a record through a mapping."""
+    one = EventMapping(activity="{concept:name}", case="case:concept:name", time="time:timestamp")
+    made = formats(Schema(format="json"), mappings=(one,))
+    assert made is not None
+    return made.events(Message(value=value, key=None, headers=None, topic="t", timestamp_ms=None))
+
+
+@pytest.mark.parametrize("read", [lambda value: decoder(Schema())(value, None), of_mapping], ids=["columns", "mapping"])
+def test_a_record_with_a_blank_case_goes_to_the_dead_letters(read: Callable[[bytes], object]) -> None:
+    """By its columns and by a mapping; a case with a name is read."""
+    assert read(record("7"))
+    with pytest.raises(Poison, match="schema"):
+        read(record("  "))
+
+
+def test_the_batch_form_leaves_a_blank_case_to_the_decoder() -> None:
+    """Which alone says what is wrong with a record."""
+    decode = batch_decoder(Schema())
+    assert decode is not None
+    assert decode([record("7")], [None]) is not None
+    assert decode([record("7"), record(" ")], [None, None]) is None
+
+
+def test_an_engine_refuses_a_blank_case(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the row, as for an empty field."""
+    rows = [f"{case},A,2024-01-01T00:00:00Z" for case in ("1", "   ")]
+    (tmp_path / "log.csv").write_text("\n".join(["case:concept:name,concept:name,time:timestamp", *rows]) + "\n")
+    words = ["anonymize", str(tmp_path / "log.csv"), "-o", str(tmp_path / "out"), "--K", "1", "--engine", "duckdb"]
+    assert execute(words) == 2
+    assert "row 2: no case:concept:name" in " ".join(capsys.readouterr().err.split())

@@ -30,6 +30,10 @@ class UnavailableError(VeilstreamError):
     """What the program needs does not answer: nothing is wrong here, try again later (a service manager does)."""
 
 
+class TakenOverError(VeilstreamError):
+    """Another coordinator is active in the place of this process, which ends and is started again as a standby."""
+
+
 class BoundError(VeilstreamError):
     """A privacy bound that was asked for does not hold, or cannot."""
 

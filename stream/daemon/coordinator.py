@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.kafka.topics import topic
-from models.errors import UnavailableError, VeilstreamError
+from models.errors import TakenOverError, UnavailableError
 from stream.daemon.delta_records import DeltaRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import TP, App, leader_epoch
@@ -65,7 +65,7 @@ class Coordinator:
         mine = self.partition in partitions
         if not mine and self.engine is not None:
             self.state = "lost"
-            raise VeilstreamError("another coordinator is active now: this process ends, start it again as a standby")
+            raise TakenOverError("another coordinator is active now: this process ends, start it again as a standby")
         if self.engine is None:
             self.state = "starting" if mine else "standby"
             log.info("coordinator is %s", "active" if mine else "standing by")

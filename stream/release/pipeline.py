@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-from connectors.store.base import Prepared, Store
+from connectors.store.base import Prepared, Store, check_unfinished
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError
 from stream.release import audit_document as documents
@@ -332,6 +332,7 @@ class Pipeline:
         faults += final_bytes.accumulated_faults(prepared.tmp, self.spec.formats, build)
         self.stages["read_back"] = time.monotonic() - started - self.stages["files"]
         if faults:
+            check_unfinished(prepared.tmp)  # a folder that was taken away is no fault of the mechanism
             self.store.quarantine(prepared)
             audit["gate"] = {"decision": "withheld", "reasons": faults}
             raise _WithheldError([Reason("mechanism", fault) for fault in faults], audit)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.source import Source
-from models.errors import RefusedError, TakenOverError
+from models.errors import TakenOverError
 from stream.daemon.kafka_ledger import TopicLedger
 from tests.entries import entry
 from tests.kafka import scenario

@@ -21,7 +21,6 @@ from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.replay.log_source import log_facts, records_from_log
 from stream.runtime.service import ReleaseService
-from stream.testing import verifier
 from tests.replay.crashing import configuration, sample
 
 KEY, STORAGE = "aa" * 32, "bb" * 32

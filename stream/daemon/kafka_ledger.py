@@ -27,7 +27,7 @@ from connectors.kafka.topics import topic
 from models.errors import RefusedError, TakenOverError, UnavailableError
 from stream.daemon.broker_clock import BrokerClock
 from stream.storage.entries import Entry, key_of, read_entry, write_entry
-from stream.storage.ledger import Kind, SqliteLedger, unreadable
+from stream.storage.ledger import Kind, SqliteLedger, unreadable, unwritable
 
 log = logging.getLogger("veilstream")
 
@@ -225,10 +225,13 @@ class TopicLedger(SqliteLedger):
             self._told.setdefault(key_of(entry) or offset, entry)
         if copied:
             return
-        with _transaction(self._db):
-            super().append(entry)
-            self._db.execute("DELETE FROM topic")
-            self._db.execute("INSERT INTO topic VALUES(?, ?)", (self._next, self._digest))
+        try:
+            with _transaction(self._db):
+                super().append(entry)
+                self._db.execute("DELETE FROM topic")
+                self._db.execute("INSERT INTO topic VALUES(?, ?)", (self._next, self._digest))
+        except sqlite3.Error as error:
+            raise unwritable(self.path, error) from error
 
     def _entry(self, offset: int, value: bytes | None) -> Entry:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -330,6 +330,15 @@ class Metrics:
     def heard(self, moment: float) -> None:
         """Broker's time of the last delta record that was folded."""
         self._set("delta_timestamp_seconds", moment)
+
+    def free_space(self, place: str, ask: Callable[[], float]) -> None:
+        """Export the free bytes of a place. `ask` is called at each scrape, so a process that only stands by, or that
+        ends before each release, exports them too."""
+        self._metrics[PREFIX + "free_bytes"].labels(self.process, place).set_function(ask)
+
+    def free_bound(self, least: int) -> None:
+        """Export how many bytes a release needs (`min_free_bytes`)."""
+        self._set("free_bound_bytes", least)
 
     def active(self, yes: bool) -> None:
         """Whether this process decides releases."""

@@ -12,7 +12,7 @@ import msgspec
 
 from connectors import write_log
 from connectors.files import Writer
-from models.errors import RefusedError
+from models.errors import RefusedError, shortage
 from models.eventlog import EventLog
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Resources
@@ -119,7 +119,9 @@ def read(path: Path, kind: Any = Any) -> Any:
     where it is gone or damaged."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except OSError as error:
+        raise shortage(error) or RefusedError(f"{path}: cannot be read; restore it from a backup") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
         raise RefusedError(f"{path}: cannot be read; restore it from a backup") from None
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol, cast
 
 from connectors.store.base import Prepared, Store, check_unfinished
 from models.dp.budget import Charge
-from models.errors import BoundError, InputError, RefusedError
+from models.errors import BoundError, InputError, RefusedError, UnavailableError
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
 from stream.release.audience import Audience
@@ -171,7 +171,7 @@ class Pipeline:
     def _check_space(self) -> None:
         free = self.store.free_bytes()
         if free is not None and free < self.spec.min_free_bytes:
-            raise RefusedError(
+            raise UnavailableError(
                 f"{self.folder.output}: {free} bytes are free, a release needs min_free_bytes = "
                 f"{self.spec.min_free_bytes}; free some space and start again"
             )

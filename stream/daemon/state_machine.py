@@ -319,6 +319,7 @@ class Engine:
         self._keeper.save(self.fold, state, whole=whole)
         if self.service.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
             self.service.mirror.save(self.position, replace(state, fold=self.fold.snapshot()).encode())
+            self.service.check_mirror()
             self._mirrored_at = time.monotonic()
         self.host.at(Failpoint.CHECKPOINT)
         self.covered, self.saved = self.saved, self.position

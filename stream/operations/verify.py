@@ -26,13 +26,10 @@ from models.dp.budget import Charge, exact, parallel, shown
 from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
 from stream.storage.entries import CASES, charge_of
-from stream.storage.folder import BUILDING, ledger_in
+from stream.storage.folder import BUILDING, OPERATOR_FILES, ledger_in
 from stream.storage.ledger import NewerLedgerError, open_readonly, owner_of
 
 Kind = Literal["ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator"]
-OWN = ("audit.json", "memory.json", "variants.parquet")
-"""The operator's files of a release."""
-
 BESIDE = {
     *("ledger.sqlite", "key", "lock", "checkpoints", "quarantine", "status.json", "status.tmp", ".faust"),
     ".configuration.json",
@@ -354,12 +351,12 @@ class _Publication:
     def _own(self, number: int, manifest: Mapping[str, Any]) -> None:
         """The operator's files are there, and the audit is of this release."""
         folder = self.operator / self.name / f"{number:06d}"
-        lacking = [name for name in OWN if not (folder / name).is_file()]
+        lacking = [name for name in OPERATOR_FILES if not (folder / name).is_file()]
         if lacking:
             self._wrong("operator", f"the operator's {', '.join(lacking)} are not in {folder.name}/", number)
-        if OWN[0] in lacking:
+        if OPERATOR_FILES[0] in lacking:
             return
-        audit = _json((folder / OWN[0]).read_bytes()) or {}
+        audit = _json((folder / OPERATOR_FILES[0]).read_bytes()) or {}
         if any(audit.get(key) != manifest.get(key) for key in ("publication", "sequence", "files", "chain", "budget")):
             self._wrong("operator", "audit.json is not of this manifest", number)
 

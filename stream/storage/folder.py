@@ -23,6 +23,9 @@ from models.errors import InputError, RefusedError, kind_of
 
 KEY_BYTES = 32
 
+OPERATOR_FILES = ("audit.json", "memory.json", "variants.parquet")
+"""The operator's files of a release."""
+
 BUILDING = ".cut-"
 """Begins the name of a folder with the cases of a cut, while an engine builds it."""
 

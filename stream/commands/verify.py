@@ -21,12 +21,18 @@ def command(
     store: Annotated[
         str, typer.Option("--store", metavar="URL", help="fsspec URL of the releases, if not in DIR.")
     ] = "",
+    config: Annotated[
+        Path | None,
+        typer.Option("-c", "--config", help="Configuration with the checkpoint_key, to check encrypted checkpoints."),
+    ] = None,
     json: options.Json = False,
 ) -> int:
-    """Check releases, manifests, operator's files and budgets against the ledger. Reads only."""
+    """Check releases, manifests, operator's files, checkpoints and budgets against the ledger. Reads only."""
+    from stream.config.sources import load
     from stream.operations.verify import verify
 
-    result = verify(folder, store or None)
+    keys = None if config is None else load(config).storage_keys
+    result = verify(folder, store or None, keys)
     if json:
         emit_json({"folder": str(folder), **result.document()})
         return 0 if result.holds else 3

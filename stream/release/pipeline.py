@@ -50,7 +50,7 @@ from stream.storage.entries import (
     WithheldBody,
     WithheldEntry,
 )
-from stream.storage.folder import OperatorFolder, replace_with, write_json
+from stream.storage.folder import OperatorFolder, rewrite, write_json
 from stream.storage.ledger import Account, Ledger
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
@@ -439,7 +439,7 @@ class Pipeline:
             log.warning("an old audit is not shortened: %s", error)
             return
         if shorter is not None:
-            replace_with(self.folder.ops, path, write_json(shorter))
+            rewrite(self.folder.ops, path, write_json(shorter))
 
     # withheld
 

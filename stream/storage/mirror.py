@@ -26,7 +26,7 @@ from stream.fold.snapshot import STATE_VERSION
 from stream.storage.checkpoints import FORMAT as CHECKPOINT
 from stream.storage.checkpoints import opened
 from stream.storage.envelope import Damaged, Keys, seal, unseal
-from stream.storage.folder import OPERATOR_FILES, OperatorFolder, replace_with
+from stream.storage.folder import OPERATOR_FILES, OperatorFolder, rewrite
 from stream.storage.ledger import Account
 
 log = logging.getLogger("veilstream")
@@ -171,7 +171,7 @@ class Mirror:
         kept = {} if sealed is None else self._read(name, number, sealed)
         lost = sorted(kept.keys() - _files(folder).keys())
         for file in lost:
-            replace_with(self._ops, folder / file, _writer(kept[file]))
+            rewrite(self._ops, folder / file, _writer(kept[file]))
         if lost:
             log.error(
                 "release %d of %s: this host had lost %s; taken from the mirror %s",

@@ -46,6 +46,10 @@ class RefusedError(VeilstreamError):
     exit_code = 4
 
 
+class UnreadableError(RefusedError):
+    """A file of the operator that later releases need is gone or damaged: what needs it rests until it is back."""
+
+
 _SHORT: Final = {
     errno.ENOSPC,
     errno.EDQUOT,

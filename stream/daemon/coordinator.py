@@ -111,6 +111,8 @@ class Coordinator:
             if self.host.watch is not None:
                 self.host.watch.opened(self.engine.service)
             log.info("coordinator: state at delta offset %d", self.engine.position)
+            # Before the first batch: the source may be silent for hours, and operators ask at once.
+            self.status.write(self.engine.standing, "gap" if self.engine.fold.gap else "active")
         self.state = "gap" if self.engine.fold.gap else "active"
         return self.engine
 

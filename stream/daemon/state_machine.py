@@ -265,7 +265,11 @@ class Engine:
             self.fold.decided(cut, released=False)
             return
         started = time.monotonic()
+        before = self.service.pipelines[cut.publication].decided(cut.id)
         decision = self.service.decide(self.fold, cut)
+        if before is not None:  # folded again after a crash: nothing new has left
+            log.info("cut %s: was decided before (%s)", cut.id, decision.status)
+            return
         log.info(
             "cut %s: %s%s in %.2f s",
             cut.id,

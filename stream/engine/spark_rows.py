@@ -6,7 +6,6 @@ from connectors.times import SECOND
 from models.errors import InputError
 from stream.engine.source import CSV, Source
 
-
 LAST = 2**63 - 1
 """The largest number of 64 bits; nanoseconds reach it in the year 2262."""
 

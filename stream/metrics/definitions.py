@@ -83,6 +83,7 @@ def _stream() -> Iterator[Definition]:
     yield row("gauge", "checkpoint_bytes", "bytes", "Size of the newest checkpoint, with the changes behind it.")
     yield row("gauge", "free_bytes", "bytes", "Space left where the coordinator writes.", ("process", "place"))
     yield row("gauge", "free_bound_bytes", "bytes", "Space that a release needs (`min_free_bytes`).")
+    yield row("gauge", "last_event_timestamp_seconds", "seconds", "When an event was accepted last, since 1970.")
     yield row("gauge", "coordinator_active", "", "1 where this process decides releases, 0 where it stands by.")
     yield row("gauge", "build_info", "", "1, with the version of the program.", ("process", "version"))
 

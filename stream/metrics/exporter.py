@@ -278,7 +278,13 @@ class Metrics:
         self._set("pending_events", accounting["pending"], publication=publication)
         self._set("late_events", accounting["late"], publication=publication)
         self._set("open_cases", accounting["cases"])
-        self._reach("events_total", accounting["seen"] + accounting["removed_events"])
+        accepted = accounting["seen"] + accounting["removed_events"]
+        known = self._counted.get(("events_total",))
+        # At its first look a daemon sees the events of the state that it restored: none of them came now.
+        came = accepted > (accepted if known is None and self.live else known or 0)
+        if came:
+            self._set("last_event_timestamp_seconds", time.time())
+        self._reach("events_total", accepted)
         self._reach("duplicate_events_total", accounting["duplicates"])
         self._reach("foreign_events_total", accounting["foreign"])
         self._reach("refused_events_total", accounting["refused"])

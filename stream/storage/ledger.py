@@ -164,7 +164,10 @@ def unreadable(path: Path, why: object) -> VeilstreamError:
         return UnavailableError(
             f"{path}: the ledger cannot be opened ({why}); look at free space, permissions and limits, and start again"
         )
-    return RefusedError(f"{path}: the ledger cannot be read ({why}); restore it from a backup")
+    return RefusedError(
+        f"{path}: the ledger cannot be read ({why}); restore it from a backup. A daemon's is a copy of its topic: move "
+        "it away, and the next start makes it again"
+    )
 
 
 def _check(db: sqlite3.Connection, path: Path, process: str | None = None) -> str:

@@ -58,7 +58,7 @@ def test_a_gap_that_opens_beside_another_one_is_logged_too(caplog: pytest.LogCap
 def test_a_decision_that_stands_already_is_not_logged_as_a_new_one(
     again: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After a crash the deltas behind the checkpoint are folded again: who counts "sealed" in the log counts releases."""
+    """After a crash the deltas behind the checkpoint are folded again: no release is new."""
     engine: Any = Engine.__new__(Engine)
     sealed = Decision("p@1", "sealed", 7)
     pipeline = SimpleNamespace(decided=lambda _cut: sealed if again else None)

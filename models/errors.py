@@ -30,6 +30,10 @@ class UnavailableError(VeilstreamError):
     """What the program needs does not answer: nothing is wrong here, try again later (a service manager does)."""
 
 
+class TakenOverError(VeilstreamError):
+    """Another coordinator is active in the place of this process, which ends and is started again as a standby."""
+
+
 class BoundError(VeilstreamError):
     """A privacy bound that was asked for does not hold, or cannot."""
 
@@ -44,6 +48,10 @@ class RefusedError(VeilstreamError):
     """The program refuses to release: ledger, gap, fence, foreign state."""
 
     exit_code = 4
+
+
+class UnreadableError(RefusedError):
+    """A file of the operator that later releases need is gone or damaged: what needs it rests until it is back."""
 
 
 _SHORT: Final = {
@@ -61,3 +69,21 @@ def kind_of(error: OSError) -> type[VeilstreamError]:
     """What an error of the system is to the user: a wrong path is input (2); where a disk, the memory or a limit is
     used up the path is right and a later try may go well (1: a service manager starts again)."""
     return VeilstreamError if error.errno in _SHORT else InputError
+
+
+def shortage(error: OSError) -> UnavailableError | None:
+    """Return what to raise where a disk, the memory or a limit is used up.
+
+    Nothing that was written is lost then, and a later try goes on from there, so a service manager shall make one.
+
+    Returns
+    -------
+    UnavailableError or None
+        None for every other error of the system.
+    """
+    if error.errno not in _SHORT:
+        return None
+    where = error.filename or "the disk"
+    return UnavailableError(
+        f"{where}: {error.strerror}; free some space (or raise the limit) and start again, nothing is lost"
+    )

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypedDict
 
 from connectors.files import FileOps, Writer
-from models.errors import InputError, RefusedError
+from models.errors import InputError, RefusedError, TakenOverError
 
 MANIFEST = "manifest.json"
 HELD = "held"
@@ -119,7 +119,8 @@ def write_release(
 ) -> Prepared:
     """Write files and manifest into a new `.<candidate>.<uuid>.tmp` inside `folder`, and make everything durable.
 
-    On any error nothing of them stays; OSError of the disk passes through.
+    On any error nothing of them stays; OSError of the disk passes through. TakenOverError if the temporary folder was
+    taken away meanwhile.
     """
     make_durable_folder(folder, ops)
     tmp = folder / f".{candidate:06d}.{uuid.uuid4().hex}.tmp"
@@ -130,10 +131,32 @@ def write_release(
         own = _write_durably(tmp / MANIFEST, lambda path: _write_bytes(path, body), ops)
         ops.fsync(tmp)
         ops.fsync(folder)
+    except (OSError, InputError):
+        check_unfinished(tmp)  # first: without its folder, every step fails in its own words
+        shutil.rmtree(tmp, ignore_errors=True)
+        raise
     except BaseException:
         shutil.rmtree(tmp, ignore_errors=True)
         raise
     return Prepared(publication, candidate, tmp, listed, own["sha256"])
+
+
+def check_unfinished(tmp: Path) -> None:
+    """Check that the folder of an unfinished release is still where it was made.
+
+    A coordinator that takes over sets the unfinished releases of a shared store aside, or finishes those that are
+    sealed. The process that made the folder was stopped meanwhile (SIGSTOP, a paused machine), and may not know it yet.
+
+    Raises
+    ------
+    TakenOverError
+        If the folder is gone.
+    """
+    if not tmp.exists():
+        raise TakenOverError(
+            f"{tmp}: the unfinished release is gone: another coordinator has taken over this process and its store; "
+            "this one ends, start it again as a standby"
+        )
 
 
 def make_durable_folder(folder: Path, ops: FileOps) -> None:

@@ -12,6 +12,7 @@ from connectors.store.base import (
     MANIFEST,
     Prepared,
     check_name,
+    check_unfinished,
     folder_names,
     names_only,
     refused,
@@ -50,15 +51,19 @@ class LocalStore(UnsealedReleases):
         return self.location(prepared.publication, sequence)
 
     def _rename(self, source: Path, target: Path, moment: int | None) -> None:
-        source.chmod(stat.S_IMODE(target.parent.stat().st_mode))
-        if moment is not None:
-            for path in (*source.iterdir(), source):
-                self.ops.stamp(path, moment)
-                self.ops.fsync(path)
         try:
+            source.chmod(stat.S_IMODE(target.parent.stat().st_mode))
+            if moment is not None:
+                for path in (*source.iterdir(), source):
+                    self.ops.stamp(path, moment)
+                    self.ops.fsync(path)
             self.ops.rename_noreplace(source, target)
         except FileExistsError as error:
+            check_unfinished(source)  # a successor has published these very bytes
             raise refused(str(target)) from error
+        except FileNotFoundError:
+            check_unfinished(source)
+            raise
         self.ops.fsync(target.parent)
 
     def resume(

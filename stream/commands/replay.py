@@ -146,7 +146,7 @@ def command(
         source = events if compare else None
         handed = [events]  # the replay lets go of the log once its events are folded
         del events
-        with _watched(loaded, figures.metrics_port, figures.metrics_textfile) as watch:
+        with _watched(loaded, output, figures.metrics_port, figures.metrics_textfile) as watch:
             built_by = built.built_by(loaded, output)
             replay = Replay(
                 loaded,
@@ -190,19 +190,22 @@ def _rows_file(reading: Reading, output: Path) -> options.RowsFile:
 
 
 @contextmanager
-def _watched(settings: Settings, port: int | None, textfile: Path | None) -> Iterator[MetricsObserver | None]:
+def _watched(
+    settings: Settings, output: Path, port: int | None, textfile: Path | None
+) -> Iterator[MetricsObserver | None]:
     """Metrics while the replay runs, where they are asked for; the textfile is written whatever happens."""
     if port is None and textfile is None:
         yield None
         return
     from stream.metrics.exporter import Metrics
-    from stream.metrics.observer import MetricsObserver
+    from stream.metrics.observer import MetricsObserver, watch_space
 
     if textfile is not None and not textfile.parent.is_dir():
         raise InputError(f"{textfile}: its folder does not exist")  # said now, and not after hours
     metrics = Metrics(settings.process.name)
     bound, server = (0, None) if port is None else metrics.serve(port)
     if server is not None:
+        watch_space(metrics, settings, output)  # not for a textfile: what is free changes after the end
         typer.echo(f"metrics: http://127.0.0.1:{bound}/metrics", err=True)
     try:
         yield MetricsObserver(settings, metrics)

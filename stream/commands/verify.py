@@ -25,13 +25,19 @@ def command(
     store: Annotated[
         str, typer.Option("--store", metavar="URL", help="fsspec URL of the releases, if not in DIR.")
     ] = "",
+    config: Annotated[
+        Path | None,
+        typer.Option("-c", "--config", help="Configuration with the checkpoint_key, to check encrypted checkpoints."),
+    ] = None,
     json: options.Json = False,
 ) -> int:
-    """Check releases, manifests, operator's files and budgets against the ledger. Reads only; exit 3 if something does
-    not hold, or if no release was ever sealed."""
+    """Check releases, manifests, operator's files, checkpoints and budgets against the ledger. Reads only; exit 3 if
+    something does not hold, or if no release was ever sealed."""
+    from stream.config.sources import load
     from stream.operations.verify import verify
 
-    result = verify(folder, store or None)
+    keys = None if config is None else load(config).storage_keys
+    result = verify(folder, store or None, keys)
     nothing = _nothing_sealed(folder, result)
     if json:
         emit_json({"folder": str(folder), **result.document(), "verdicts": [one.as_json() for one in nothing]})

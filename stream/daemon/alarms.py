@@ -18,13 +18,17 @@ class Alarms:
     """Remembers which alarms were logged."""
 
     def __init__(self) -> None:
-        self._gap = self._behind = self._foreign = False
+        self._behind = self._foreign = False
+        # Source and partition of each gap that was logged: one may open beside another.
+        self._gaps: set[tuple[str, int]] = set()
 
     def look(self, fold: Fold) -> None:
         """Log new gaps and foreign keys. Called after each record."""
-        if fold.gap and not self._gap:
-            log.error("gap: %s; nothing is released until `veilstream gap rewind|accept`", "; ".join(gaps(fold)))
-        self._gap = fold.gap
+        open_gaps = {key for key, partition in fold.state.partitions.items() if partition.gap} if fold.gap else set()
+        new_gaps = [text for key in sorted(open_gaps - self._gaps) for text in gaps(fold, *key)]
+        if new_gaps:
+            log.error("gap: %s; nothing is released until `veilstream gap rewind|accept`", "; ".join(new_gaps))
+        self._gaps = open_gaps
         if fold.state.foreign and not self._foreign:
             log.error("events under another pseudonym key come, and are rejected: give every worker the same key")
             self._foreign = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import threading
 import time
 from collections import deque
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.kafka.topics import topic
-from models.errors import UnavailableError, VeilstreamError
+from models.errors import TakenOverError, UnavailableError, shortage
 from stream.daemon.broker_contact import BrokerContact, no_contact
 from stream.daemon.delta_records import DeltaRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
@@ -29,6 +30,7 @@ from stream.daemon.state_machine import CoordinatorContext, Engine
 from stream.daemon.status import StatusFile
 from stream.daemon.unreadable import unreadable_partitions
 from stream.storage.folder import FolderLockedError
+from stream.storage.ledger import unreadable
 
 log = logging.getLogger("veilstream")
 
@@ -70,7 +72,7 @@ class Coordinator:
         mine = self.partition in partitions
         if not mine and self.engine is not None:
             self.state = "lost"
-            raise VeilstreamError("another coordinator is active now: this process ends, start it again as a standby")
+            raise TakenOverError("another coordinator is active now: this process ends, start it again as a standby")
         if self.engine is None:
             self.state = "starting" if mine else "standby"
             log.info("coordinator is %s", "active" if mine else "standing by")
@@ -114,6 +116,8 @@ class Coordinator:
             if self.host.watch is not None:
                 self.host.watch.opened(self.engine.service)
             log.info("coordinator: state at delta offset %d", self.engine.position)
+            # Before the first batch: the source may be silent for hours, and operators ask at once.
+            self.status.write(self.engine.standing, "gap" if self.engine.fold.gap else "active")
         self.state = "gap" if self.engine.fold.gap else "active"
         return self.engine
 
@@ -131,6 +135,11 @@ class Coordinator:
             self._since = time.monotonic()
             try:
                 work(*arguments)
+            except OSError as error:
+                # A full disk is an expected end in one line; Faust logs every other error with its stack.
+                raise shortage(error) or error from error
+            except sqlite3.Error as error:
+                raise unreadable(self.host.output / "operator" / "ledger.sqlite", error) from error
             finally:
                 self._since = 0.0
 
@@ -203,14 +212,24 @@ class Coordinator:
 
 def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> Engine:
     """Open the state. The process that this one replaces may hold the lock of the folder for a short time: wait for
-    it."""
+    it.
+
+    Raises
+    ------
+    UnavailableError
+        If the lock stays held: that process hangs, or is stopped. The service manager then starts this one again, which
+        waits again, until somebody ends the other one. A refusal would be final, and nobody would take over.
+    """
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
             return Engine(host)
-        except FolderLockedError:
+        except FolderLockedError as locked:
             if stopped() or time.monotonic() > deadline:
-                raise
+                raise UnavailableError(
+                    f"{locked}; it hangs, or does not end: this process ends, to be started again; end the one that "
+                    f"has {host.output}/operator/lock open"
+                ) from None
             time.sleep(0.5)
 
 

@@ -24,11 +24,11 @@ import msgspec
 
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
-from models.errors import RefusedError, UnavailableError
+from models.errors import RefusedError, TakenOverError, UnavailableError
 from stream.daemon.broker_clock import BrokerClock
 from stream.daemon.delta_reader import poll_records
 from stream.storage.entries import Entry, key_of, read_entry, write_entry
-from stream.storage.ledger import Kind, SqliteLedger, unreadable
+from stream.storage.ledger import Kind, SqliteLedger, unreadable, unwritable
 
 log = logging.getLogger("veilstream")
 
@@ -92,18 +92,18 @@ class TopicLedger(SqliteLedger):
         return self._next
 
     def append(self, entry: Kind) -> Kind:
-        """Commit `entry` to the topic, read it back, and return the one that stands. RefusedError when fenced."""
+        """Commit `entry` to the topic, read it back, and return the one that stands. TakenOverError when fenced."""
         (offset,) = self.send([(self._partition.topic, None, write_entry(entry))])
         self._read_until(offset + 1)
         return self._standing(entry)
 
     def send(self, records: Sequence[tuple[str, bytes | None, bytes]]) -> list[int]:
-        """(topic, key, value) records as one transaction; their offsets. RefusedError when fenced."""
+        """(topic, key, value) records as one transaction; their offsets. TakenOverError when fenced."""
         from kafka import errors
 
         fences = (errors.ProducerFencedError, errors.InvalidProducerEpochError)
         if self._fenced:
-            raise RefusedError(FENCED)
+            raise TakenOverError(FENCED)
         try:
             self._begin()
             futures = [self._producer.send(name, value, key=key, partition=0) for name, key, value in records]
@@ -111,7 +111,7 @@ class TopicLedger(SqliteLedger):
             self._producer.commit_transaction()
         except fences:
             self._fenced = True
-            raise RefusedError(FENCED) from None
+            raise TakenOverError(FENCED) from None
         except errors.KafkaError:
             self._abort(fences)
             raise
@@ -226,10 +226,13 @@ class TopicLedger(SqliteLedger):
             self._told.setdefault(key_of(entry) or offset, entry)
         if copied:
             return
-        with _transaction(self._db):
-            super().append(entry)
-            self._db.execute("DELETE FROM topic")
-            self._db.execute("INSERT INTO topic VALUES(?, ?)", (self._next, self._digest))
+        try:
+            with _transaction(self._db):
+                super().append(entry)
+                self._db.execute("DELETE FROM topic")
+                self._db.execute("INSERT INTO topic VALUES(?, ?)", (self._next, self._digest))
+        except sqlite3.Error as error:
+            raise unwritable(self.path, error) from error
 
     def _entry(self, offset: int, value: bytes | None) -> Entry:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.errors import InputError, VeilstreamError
+from models.errors import InputError, VeilstreamError, shortage
 from stream.release.failpoints import Hook, nothing
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     from stream.daemon.coordinator import coordinator_app
     from stream.daemon.faust_app import run
     from stream.daemon.state_machine import CoordinatorContext
-    from stream.metrics.observer import MetricsObserver, serve
+    from stream.metrics.observer import MetricsObserver, serve, watch_space
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
@@ -59,6 +59,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     metrics = serve(settings)  # as in `run_ingest`
     if metrics is not None:
         metrics.active(False)
+        watch_space(metrics, settings, output)
     start.check_topics(settings, source)
     start.pseudonym_key(settings, output)
     watch = None if metrics is None else MetricsObserver(settings, metrics)
@@ -84,6 +85,13 @@ def ending(work: Any) -> int:
     except VeilstreamError as error:
         log.error("stops: %s", error)
         return error.exit_code
+    except OSError as error:
+        short = shortage(error)
+        if short is None:
+            log.error("crashed: %s", type(error).__name__, exc_info=error)
+        else:
+            log.error("stops: %s", short)  # no stack: nothing is wrong with the program
+        return 1
     except Exception as error:  # the last place: the process ends, and the service manager restarts it
         log.error("crashed: %s", type(error).__name__, exc_info=error)
         return 1

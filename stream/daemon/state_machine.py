@@ -266,7 +266,11 @@ class Engine:
             self.fold.decided(cut, released=False)
             return
         started = time.monotonic()
+        before = self.service.pipelines[cut.publication].decided(cut.id)
         decision = self.service.decide(self.fold, cut)
+        if before is not None:  # folded again after a crash: nothing new has left
+            log.info("cut %s: was decided before (%s)", cut.id, decision.status)
+            return
         log.info(
             "cut %s: %s%s in %.2f s",
             cut.id,
@@ -320,6 +324,7 @@ class Engine:
         self._keeper.save(self.fold, state, whole=whole)
         if self.service.mirror is not None and (mirror or time.monotonic() - self._mirrored_at > MIRROR_SECONDS):
             self.service.mirror.save(self.position, replace(state, fold=self.fold.snapshot()).encode())
+            self.service.check_mirror()
             self._mirrored_at = time.monotonic()
         self.host.at(Failpoint.CHECKPOINT)
         self.covered, self.saved = self.saved, self.position

@@ -6,6 +6,7 @@ what a reader makes of it.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -22,6 +23,8 @@ from stream.daemon.broker_contact import SILENT_SECONDS, BrokerContact
 from stream.daemon.delta_log import Anchor, LostDeltasError
 from stream.daemon.unreadable import unreadable_partitions
 from stream.fold.fold import Fold
+
+log = logging.getLogger("veilstream")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,7 @@ class StatusFile:
         self._told = Status()
         self._lock = threading.Lock()
         self.contact: BrokerContact | None = None
+        self._failing = False
 
     def write(self, one: Standing, state: str) -> None:
         """Write the whole status. Called after records were folded."""
@@ -137,8 +141,16 @@ class StatusFile:
         with self._lock:
             self._told = told
             temporary = self._path.with_suffix(".tmp")
-            temporary.write_bytes(msgspec.json.encode(told))
-            os.replace(temporary, self._path)
+            try:
+                temporary.write_bytes(msgspec.json.encode(told))
+                os.replace(temporary, self._path)
+            except OSError as error:
+                # Readers take the age of the file for what it is. To end here would hide why the process is ending.
+                if not self._failing:
+                    log.warning("%s: cannot be written (%s); it stays as it was", self._path, error.strerror)
+                self._failing = True
+            else:
+                self._failing = False
 
 
 def write_status(output: Path, one: Standing, state: str) -> None:

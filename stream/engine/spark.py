@@ -172,15 +172,22 @@ class Spark:
         """The rows with all times in UTC. Keeps the first and the last."""
         counts = self._checked(rows)
         begin, end = counts["begin"], counts["end"]
+        self._refuse_outside(rows, begin, end)  # first: the clocks of zones know no such years
         if counts["local"]:
             rows = self._in_utc(rows)
             begin, end = rows.selectExpr("min(t)", "max(t)").collect()[0]
-        years = [int(np.datetime64(moment, "ns").astype("datetime64[Y]").astype(int)) + 1970 for moment in (begin, end)]
-        if years[0] < FIRST_YEAR or years[1] > LAST_YEAR:
-            name = self._source.names.time
-            raise InputError(f"{self._source.name}: {name} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
+            self._refuse_outside(rows, begin, end)
         self._span = begin, end
         return rows
+
+    def _refuse_outside(self, rows: DataFrame, begin: int, end: int) -> None:
+        """InputError with the first row whose time is outside the years that are read; `begin`, `end` (ns): of all."""
+        first, behind = (
+            int(np.datetime64(f"{year}-01-01", "ns").astype(np.int64)) for year in (FIRST_YEAR, LAST_YEAR + 1)
+        )
+        if begin < first or end >= behind:
+            where, name = self._first(rows, f"t < {first}L OR t >= {behind}L"), self._source.names.time
+            raise InputError(f"{where}: {name} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
 
     def _in_utc(self, rows: DataFrame) -> DataFrame:
         local = rows.where("NOT z").selectExpr(f"t div {MINUTE} AS m").distinct().toArrow()["m"].to_numpy()

@@ -6,6 +6,9 @@ from connectors.times import SECOND
 from models.errors import InputError
 from stream.engine.source import CSV, Source
 
+LAST = 2**63 - 1
+"""The largest number of 64 bits; nanoseconds reach it in the year 2262."""
+
 
 def readable(source: Source) -> Source:
     """The data set, or InputError with the engine that reads it."""
@@ -58,8 +61,15 @@ def time_of(source: Source) -> tuple[str, str]:
     """Nanoseconds since 1970, and whether they are in UTC."""
     kind, name = source.types[source.names.time], _name(source.names.time)
     if source.unit is not None:
-        return f"{name} * {source.unit}L", "true"
+        return _times(name, source.unit), "true"
     zoned = "true" if kind.tz is not None else "false"
     if kind.unit == "ns":  # read as a number (nanosAsLong): Spark's own times end at the microsecond
         return name, zoned
-    return f"unix_micros(CAST({name} AS TIMESTAMP)) * {SECOND // 1_000_000}L", zoned
+    return _times(f"unix_micros(CAST({name} AS TIMESTAMP))", SECOND // 1_000_000), zoned
+
+
+def _times(number: str, unit: int) -> str:
+    """The product, or the end of the range where 64 bits do not hold it: Spark would end with an exception of its own,
+    and the check of the years could not name the row."""
+    end = f"IF({number} IS NULL, NULL, IF({number} < 0, -{LAST}L, {LAST}L))"
+    return f"coalesce(try_multiply({number}, {unit}L), {end})"

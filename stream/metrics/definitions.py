@@ -26,6 +26,7 @@ LABELS = {
     "n": "`audit.n` of the publication (a handful)",
     "version": "of the program, as in manifests",
     "verdict": "SAFE, LIMITED, DP VOID, WAITING, WITHHELD, NOTHING RELEASED",
+    "place": "operator: state, ledger and audits; store: releases, where they are in a folder elsewhere",
     "stage": "build, the name of each audit, files, read_back",
 }
 
@@ -92,6 +93,9 @@ def _stream() -> Iterator[Definition]:
     yield row("gauge", "delta_timestamp_seconds", "seconds", "Broker's time of the last folded delta, since 1970.")
     yield row("gauge", "checkpoint_timestamp_seconds", "seconds", "When the state was last saved, since 1970.")
     yield row("gauge", "checkpoint_bytes", "bytes", "Size of the newest checkpoint, with the changes behind it.")
+    yield row("gauge", "free_bytes", "bytes", "Space left where the coordinator writes.", ("process", "place"))
+    yield row("gauge", "free_bound_bytes", "bytes", "Space that a release needs (`min_free_bytes`).")
+    yield row("gauge", "last_event_timestamp_seconds", "seconds", "When an event was accepted last, since 1970.")
     yield row("gauge", "coordinator_active", "", "1 where this process decides releases, 0 where it stands by.")
     yield row("gauge", "build_info", "", "1, with the version of the program.", ("process", "version"))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -280,7 +280,13 @@ class Metrics:
         self._set("pending_events", accounting["pending"], publication=publication)
         self._set("late_events", accounting["late"], publication=publication)
         self._set("open_cases", accounting["cases"])
-        self._reach("events_total", accounting["seen"] + accounting["removed_events"])
+        accepted = accounting["seen"] + accounting["removed_events"]
+        known = self._counted.get(("events_total",))
+        # At its first look a daemon sees the events of the state that it restored: none of them came now.
+        came = accepted > (accepted if known is None and self.live else known or 0)
+        if came:
+            self._set("last_event_timestamp_seconds", time.time())
+        self._reach("events_total", accepted)
         self._reach("duplicate_events_total", accounting["duplicates"])
         self._reach("foreign_events_total", accounting["foreign"])
         self._reach("refused_events_total", accounting["refused"])
@@ -344,6 +350,15 @@ class Metrics:
     def heard(self, moment: float) -> None:
         """Broker's time of the last delta record that was folded."""
         self._set("delta_timestamp_seconds", moment)
+
+    def free_space(self, place: str, ask: Callable[[], float]) -> None:
+        """Export the free bytes of a place. `ask` is called at each scrape, so a process that only stands by, or that
+        ends before each release, exports them too."""
+        self._metrics[PREFIX + "free_bytes"].labels(self.process, place).set_function(ask)
+
+    def free_bound(self, least: int) -> None:
+        """Export how many bytes a release needs (`min_free_bytes`)."""
+        self._set("free_bound_bytes", least)
 
     def active(self, yes: bool) -> None:
         """Whether this process decides releases."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shutil
 import time
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from models.dp.budget import Charge
@@ -166,6 +169,28 @@ class MetricsObserver:
         saved = self._service.checkpoints.newest()
         if saved is not None:
             self.metrics.checkpoint(saved.size)
+
+
+def watch_space(metrics: Metrics, settings: Settings, output: Path) -> None:
+    """Export the free space of the output folder and, where releases go to another folder, of that one.
+
+    Called before anything is written, so that a process that cannot begin on a full disk says why.
+    """
+    metrics.free_bound(settings.min_free_bytes)
+    places = {"operator": output}
+    if settings.store is not None and "://" not in settings.store.removeprefix("file://"):
+        places["store"] = Path(settings.store.removeprefix("file://"))
+    for place, folder in places.items():
+        metrics.free_space(place, partial(_free_bytes, folder))
+
+
+def _free_bytes(folder: Path) -> float:
+    """Free bytes of the file system of a folder that may not have been made yet; NaN if it does not answer."""
+    existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), Path("/"))
+    try:
+        return float(shutil.disk_usage(existing).free)
+    except OSError:
+        return math.nan
 
 
 def _last_audits(pipeline: Pipeline, most: int) -> list[AuditDocument]:

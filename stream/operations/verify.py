@@ -25,14 +25,16 @@ from connectors.store.reached import ReachedFileSystem, reaching
 from models.dp.budget import Charge, exact, parallel, shown
 from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
+from stream.storage.checkpoints import CURRENT, PREVIOUS, generation_at
+from stream.storage.checkpoints import FORMAT as CHECKPOINT
 from stream.storage.entries import CASES, charge_of
-from stream.storage.folder import BUILDING, ledger_in
+from stream.storage.envelope import Damaged, Keys, header_of
+from stream.storage.folder import BUILDING, OPERATOR_FILES, ledger_in, read_digests
 from stream.storage.ledger import NewerLedgerError, open_readonly, owner_of
 
-Kind = Literal["ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator"]
-OWN = ("audit.json", "memory.json", "variants.parquet")
-"""The operator's files of a release."""
-
+Kind = Literal[
+    "ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator", "checkpoint"
+]
 BESIDE = {
     *("ledger.sqlite", "key", "lock", "checkpoints", "quarantine", "status.json", "status.tmp", ".faust"),
     ".configuration.json",
@@ -119,9 +121,10 @@ class _Series:
         return self.adding + parallel(self.apart)
 
 
-def verify(output: Path, store: str | None = None) -> Result:
+def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> Result:
     """Check everything under `output`, and the releases in `store` where they do not lie in the folder.
 
+    `keys`: the storage keys; without them encrypted checkpoints are not looked at, and a note says so.
     InputError where there is no ledger, NewerLedgerError for one of a later program. A damaged one is a problem.
     """
     ledger = ledger_in(output)
@@ -141,7 +144,31 @@ def verify(output: Path, store: str | None = None) -> Result:
     for name, one in series.items():
         _Publication(result, tree, output / "operator", name, one).check()
     _unknown(result, tree, listed, output / "operator", series)
+    _checkpoints(result, output / "operator" / "checkpoints", keys or Keys())
     return result
+
+
+def _checkpoints(result: Result, folder: Path, keys: Keys) -> None:
+    """Read both generations of the state, with what changed behind each of them."""
+    unread = []
+    for name in (CURRENT, PREVIOUS):
+        path = folder / name
+        try:
+            encrypted = header_of(path.read_bytes(), CHECKPOINT).nonce is not None
+            if encrypted and keys.current is None:
+                unread.append(name)
+                continue
+            fault = generation_at(path, keys, plain_too=True).fault
+        except FileNotFoundError:
+            continue  # none yet, or a running process is just renaming it
+        except (Damaged, RefusedError) as damage:
+            fault = f"{path}: {damage}"
+        if fault:
+            result.problems.append(Problem("checkpoint", f"{fault}; a start falls back to the other generation"))
+    if unread:
+        result.notes.append(
+            f"operator/checkpoints: {' and '.join(unread)} encrypted, and not checked; give the configuration with -c"
+        )
 
 
 def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
@@ -245,6 +272,7 @@ class _Publication:
     def _held(self, number: int, seal: Mapping[str, Any]) -> None:
         """A release that waits for a person: its bytes are with the operator, as they were sealed."""
         self.checked.held += 1
+        self._own_bytes(number)
         folder = self.operator / self.name / HELD / seal["temporary"]
         for name, right in [
             (MANIFEST, seal["manifest"]),
@@ -352,15 +380,33 @@ class _Publication:
             return self.series.accounting
         return Accounting("zcdp", exact(stated))
 
-    def _own(self, number: int, manifest: Mapping[str, Any]) -> None:
-        """The operator's files are there, and the audit is of this release."""
+    def _own_bytes(self, number: int) -> list[str]:
+        """Check that the operator's files are as they were written last; return the names of those that are gone."""
         folder = self.operator / self.name / f"{number:06d}"
-        lacking = [name for name in OWN if not (folder / name).is_file()]
+        digests = read_digests(folder)
+        lacking = []
+        for name in OPERATOR_FILES:
+            path = folder / name
+            if not path.is_file():
+                lacking.append(name)
+            elif name in digests:
+                if digest(path) not in digests[name]:
+                    self._wrong("operator", f"the operator's {name} is not what was written last", number)
+            elif not _readable(path):  # of an earlier program, which left no digests
+                self._wrong("operator", f"the operator's {name} cannot be read", number)
         if lacking:
             self._wrong("operator", f"the operator's {', '.join(lacking)} are not in {folder.name}/", number)
-        if OWN[0] in lacking:
+        return lacking
+
+    def _own(self, number: int, manifest: Mapping[str, Any]) -> None:
+        """The operator's files are there and undamaged, and the audit is of this release."""
+        folder = self.operator / self.name / f"{number:06d}"
+        lacking = self._own_bytes(number)
+        if OPERATOR_FILES[0] in lacking:
             return
-        audit = _json((folder / OWN[0]).read_bytes()) or {}
+        audit = _json((folder / OPERATOR_FILES[0]).read_bytes())
+        if audit is None:
+            return  # damaged, which was said
         if any(audit.get(key) != manifest.get(key) for key in ("publication", "sequence", "files", "chain", "budget")):
             self._wrong("operator", "audit.json is not of this manifest", number)
 
@@ -470,6 +516,23 @@ class _Tree:
 def _blocks(stream: Any) -> Iterator[bytes]:
     while block := stream.read(1 << 20):
         yield block
+
+
+def _readable(path: Path) -> bool:
+    """Whether one of the operator's files can be read as what it is."""
+    if path.suffix != ".parquet":
+        try:
+            msgspec.json.decode(path.read_bytes())
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        return True
+    from stream.storage import variants
+
+    try:
+        variants.read(path)
+    except RefusedError:
+        return False
+    return True
 
 
 def _json(body: bytes) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ from stream.release.reason import Reason, texts
 from stream.release.recovery import Holder, finish, let_go, reject
 from stream.storage import variants
 from stream.storage.entries import ApprovalBody, ApprovalEntry, ErasedEntry, Ruling, SealEntry
-from stream.storage.folder import json_bytes, replace_with, write_json
+from stream.storage.folder import json_bytes, rewrite, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,7 +179,7 @@ def review(pipeline: Pipeline, number: int) -> tuple[list[Reason], list[Reason]]
 
 def _rewrite(pipeline: Pipeline, number: int, audit: AuditDocument) -> None:
     path = pipeline.folder.release(pipeline.name, number) / "audit.json"
-    replace_with(pipeline.folder.ops, path, write_json(audit))
+    rewrite(pipeline.folder.ops, path, write_json(audit))
     if pipeline.mirror is not None:
         operator = pipeline.account.seals[number].body.operator
         pipeline.mirror.put_release(pipeline.name, operator, path.parent)

@@ -21,7 +21,7 @@ from stream.release.mechanisms import kinds
 from stream.release.prior_releases import Earlier, Key
 from stream.storage import variants
 from stream.storage.entries import ApprovalEntry, BurnedEntry, Entry, SealEntry
-from stream.storage.folder import OperatorFolder, replace_with, write_json
+from stream.storage.folder import OperatorFolder, rewrite, write_json
 from stream.storage.ledger import Ledger
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
@@ -79,7 +79,7 @@ class Audience:
         rest = kinds()[self.made_by(key)].forget(memory, cases)
         self._memory = None
         if rest != memory:
-            replace_with(self.folder.ops, folder / "memory.json", write_json(rest))
+            rewrite(self.folder.ops, folder / "memory.json", write_json(rest))
 
     def _read(self, key: Key) -> Record:
         return self.record(key, self.seals[key])

@@ -12,7 +12,7 @@ import msgspec
 
 from connectors import write_log
 from connectors.files import Writer
-from models.errors import RefusedError
+from models.errors import UnreadableError, shortage
 from models.eventlog import EventLog
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Resources
@@ -115,12 +115,18 @@ class AuditPart(TypedDict, total=False):
 
 
 def read(path: Path, kind: Any = Any) -> Any:
-    """A document of a sealed release on the operator's side, or the keys of it that a TypedDict names; RefusedError
+    """A document of a sealed release on the operator's side, or the keys of it that a TypedDict names; UnreadableError
     where it is gone or damaged."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        raise RefusedError(f"{path}: cannot be read; restore it from a backup") from None
+    except OSError as error:
+        raise shortage(error) or _unreadable(path) from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _unreadable(path) from None
+
+
+def _unreadable(path: Path) -> UnreadableError:
+    return UnreadableError(f"{path}: cannot be read; restore it from a backup")
 
 
 def read_audit(folder: Path, kind: Any = Any) -> AuditDocument:

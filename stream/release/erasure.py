@@ -22,7 +22,7 @@ from stream.release.recovery import bring_own, clear, shows_cases
 from stream.release.schedule import ReleaseClock
 from stream.storage import variants
 from stream.storage.entries import Entry, ErasedBody, ErasedEntry, SealEntry
-from stream.storage.folder import OperatorFolder, replace_with
+from stream.storage.folder import OperatorFolder, rewrite
 from stream.storage.ledger import Account, Ledger
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
@@ -150,6 +150,6 @@ def _reject_former(former: _Former) -> None:
 def _rewritten(service: Releases, record: Record, cases: set[str]) -> Record:
     rest = variants.without_cases(record, cases)
     path = service.folder.release(*record.key) / "variants.parquet"
-    replace_with(service.folder.ops, path, partial(variants.write, record=rest))
+    rewrite(service.folder.ops, path, partial(variants.write, record=rest))
     rest.stands(record.audit, variants.VariantsFile(path))
     return rest

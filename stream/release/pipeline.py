@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast
 
-from connectors.store.base import Prepared, Store
+from connectors.store.base import Prepared, Store, check_unfinished
 from models.dp.budget import Charge
-from models.errors import BoundError, InputError, RefusedError, TooFewCasesError
+from models.errors import BoundError, InputError, RefusedError, TooFewCasesError, UnavailableError, UnreadableError
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
 from stream.release.audience import Audience
@@ -50,7 +50,7 @@ from stream.storage.entries import (
     WithheldBody,
     WithheldEntry,
 )
-from stream.storage.folder import OperatorFolder, replace_with, write_json
+from stream.storage.folder import OperatorFolder, rewrite, write_json
 from stream.storage.ledger import Account, Ledger
 from stream.storage.mirror import Mirror
 from stream.storage.release_record import Record
@@ -144,6 +144,7 @@ class Pipeline:
         self._check_space()
         self.at(Failpoint.OPENED)
         try:
+            self._check_memory()
             self._budget(attempt)
             self._charge(attempt.cut)
             slot = self._slot(attempt)  # after the charge: its record has just told the broker's time
@@ -153,6 +154,8 @@ class Pipeline:
             written = self._files(attempt, judged, slot)
         except _WithheldError as refusal:
             return self._withhold(attempt, refusal.reasons, refusal.audit)
+        except UnreadableError as lost:
+            return self._rest(attempt, lost)
         seal = self._seal(attempt, written)
         if self.spec.approval:
             return self._hold(attempt, written, found.reasons)
@@ -171,10 +174,21 @@ class Pipeline:
     def _check_space(self) -> None:
         free = self.store.free_bytes()
         if free is not None and free < self.spec.min_free_bytes:
-            raise RefusedError(
+            raise UnavailableError(
                 f"{self.folder.output}: {free} bytes are free, a release needs min_free_bytes = "
                 f"{self.spec.min_free_bytes}; free some space and start again"
             )
+
+    def _check_memory(self) -> None:
+        """Read what the last release left before anything is charged. UnreadableError where it is lost."""
+        self.audience.memory(None if self.spec.mechanism.shares_memory else self.name)
+
+    def _rest(self, attempt: Attempt, lost: UnreadableError) -> Decision:
+        """Refuse the cut of a publication that lost a file of an earlier release. Other publications go on."""
+        log.error("%s is paused: %s, and put it back; its cuts are refused until then, others go on", self.name, lost)
+        return self._withhold(
+            attempt, [Reason("mechanism", f"{lost}, and put it back: the next cut goes on")], AuditDocument()
+        )
 
     def _slot(self, attempt: Attempt) -> Slot | None:
         delay = self.spec.delay
@@ -269,7 +283,10 @@ class Pipeline:
     @property
     def roles_shown(self) -> tuple[str, ...]:
         """The roles that the last release showed in the place of resources."""
-        return tuple(self._last_audit().get("resources", {}).get("roles", ()))
+        try:
+            return tuple(self._last_audit().get("resources", {}).get("roles", ()))
+        except UnreadableError:
+            return ()  # the attempt reads the audit too, and refuses the cut
 
     # gate
 
@@ -334,6 +351,7 @@ class Pipeline:
         faults += final_bytes.accumulated_faults(prepared.tmp, self.spec.formats, build)
         self.stages["read_back"] = time.monotonic() - started - self.stages["files"]
         if faults:
+            check_unfinished(prepared.tmp)  # a folder that was taken away is no fault of the mechanism
             self.store.quarantine(prepared)
             audit["gate"] = {"decision": "withheld", "reasons": faults}
             raise _WithheldError([Reason("mechanism", fault) for fault in faults], audit)
@@ -440,7 +458,7 @@ class Pipeline:
             log.warning("an old audit is not shortened: %s", error)
             return
         if shorter is not None:
-            replace_with(self.folder.ops, path, write_json(shorter))
+            rewrite(self.folder.ops, path, write_json(shorter))
 
     # withheld
 
@@ -479,7 +497,11 @@ class Pipeline:
             there = self.folder.release(self.name, seal.sequence).exists()  # on the host that held it
             kept = self.audit_of(seal.sequence) if there else AuditDocument()
             return Decision(cut, "rejected", seal.sequence, [Reason("held", ruled(ruling))], kept)
-        audit = self.audit_of(seal.sequence)
+        try:
+            audit = self.audit_of(seal.sequence)
+        except UnreadableError as lost:  # the decision stands in the ledger, and a figure changes nothing of it
+            log.error("release %d of %s: %s", seal.sequence, self.name, lost)
+            audit = AuditDocument()
         told = audit.get("gate", {}).get("reasons", ())
         status: Literal["held", "sealed"] = "held" if seal.sequence in self.account.held else "sealed"
         return Decision(cut, status, seal.sequence, [of_record(text) for text in told], audit)

@@ -122,6 +122,8 @@ class ReleaseService:
             }
             for pipeline in self.pipelines.values():
                 recover(pipeline)
+            self.former = self._former()
+            self.check_mirror(contents=True)  # before anything is read of earlier releases
             self.audiences = self._audiences()
             finish(self)
             asked = any(publication.approval == "required" for publication in settings.publication)
@@ -132,6 +134,25 @@ class ReleaseService:
     def close(self) -> None:
         """Close the ledger and give the folder free."""
         self._opened.close()
+
+    def check_mirror(self, *, contents: bool = False) -> None:
+        """Compare the mirror with the ledger, and restore what it has lost (`stream.storage.mirror.Mirror.restore`).
+
+        Called at each start and with each checkpoint that is mirrored: a host that takes over in months needs it whole.
+
+        Parameters
+        ----------
+        contents : bool
+            Whether to compare the files of this host with what was mirrored of them, too. It reads all of them.
+        """
+        if self.mirror is None:
+            return
+        for account in self.former:
+            self.mirror.restore(account.publication, account, self.folder, required=False)
+        for name, pipeline in self.pipelines.items():
+            self.mirror.restore(name, pipeline.account, self.folder, required=True)
+            if contents:
+                self.mirror.renew(name, pipeline.account, self.folder)
 
     def rules(self, *, embedded: bool) -> FoldRules:
         """What the fold goes by, from the configuration. InputError where a daemon's needs the whole log."""

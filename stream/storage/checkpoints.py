@@ -199,7 +199,11 @@ class Checkpoints:
             faults += [found.fault] if found.fault else []
             return Loaded(found.state, generation, "; ".join(faults))
         if faults:
-            raise RefusedError(f"no checkpoint can be read ({'; '.join(faults)}): restore a backup of the folder")
+            raise RefusedError(
+                f"no checkpoint can be read ({'; '.join(faults)}): move these files away and start again, everything "
+                "is then folded from the begin (a daemon: from its mirror or its delta topic); else restore a backup "
+                "of the folder"
+            )
         return None
 
 

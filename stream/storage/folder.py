@@ -7,6 +7,7 @@ DIR/operator/ledger.sqlite, key, checkpoints/, <publication>/000012/{audit.json,
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import secrets
 import shutil
@@ -22,6 +23,12 @@ from connectors.files import FileOps
 from models.errors import InputError, RefusedError, kind_of
 
 KEY_BYTES = 32
+
+OPERATOR_FILES = ("audit.json", "memory.json", "variants.parquet")
+"""The operator's files of a release."""
+
+DIGESTS = "digests.json"
+"""Beside them: {file name: [sha256]}. While a file is rewritten it names the digest before and the one after."""
 
 BUILDING = ".cut-"
 """Begins the name of a folder with the cases of a cut, while an engine builds it."""
@@ -110,6 +117,10 @@ class OperatorFolder:
         for name, write in files.items():
             self.ops.write(folder / name, write)
             self.ops.fsync(folder / name)
+        if DIGESTS not in files:  # a copy from the mirror brings those of the host that wrote the files
+            digests = {name: [_sha256(folder / name)] for name in files}
+            self.ops.write(folder / DIGESTS, write_json(digests))
+            self.ops.fsync(folder / DIGESTS)
         self.ops.fsync(folder)
         self.ops.fsync(folder.parent)
         self.ops.fsync(self.path)
@@ -139,6 +150,40 @@ def replace_with(ops: FileOps, path: Path, write: Callable[[Path], None]) -> Non
     ops.fsync(temporary)
     ops.replace(temporary, path)
     ops.fsync(path.parent)
+
+
+def rewrite(ops: FileOps, path: Path, write: Callable[[Path], None]) -> None:
+    """Put new content in the place of one of the operator's files of a release, and keep its digest with it.
+
+    Both digests are valid until the new file is there: a crash between two steps leaves nothing that looks damaged.
+    """
+    temporary = path.with_name(path.name + UNFINISHED)
+    ops.write(temporary, write)
+    ops.fsync(temporary)
+    after = _sha256(temporary)
+    digests = read_digests(path.parent)
+    before = digests.get(path.name, [])
+    _keep_digests(ops, path.parent, {**digests, path.name: [*before, after]})
+    ops.replace(temporary, path)
+    ops.fsync(path.parent)
+    _keep_digests(ops, path.parent, {**digests, path.name: [after]})
+
+
+def _keep_digests(ops: FileOps, folder: Path, digests: dict[str, list[str]]) -> None:
+    replace_with(ops, folder / DIGESTS, write_json(digests))
+
+
+def read_digests(folder: Path) -> dict[str, list[str]]:
+    """Return the digests of the operator's files of a release; empty for one of an earlier program."""
+    try:
+        return msgspec.json.decode((folder / DIGESTS).read_bytes(), type=dict[str, list[str]])
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _refuse_foreign(output: Path) -> None:

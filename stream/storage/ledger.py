@@ -118,7 +118,7 @@ class SqliteLedger:
                 (key, entry.publication, write_entry(entry)),
             )
         except sqlite3.Error as error:
-            raise RefusedError(f"{self.path}: the ledger cannot be written ({error}); nothing is released") from error
+            raise unwritable(self.path, error) from error
         if key is None:
             return entry
         (body,) = self._db.execute("SELECT body FROM entries WHERE key = ?", (key,)).fetchone()
@@ -143,13 +143,31 @@ _SHORT = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sq
 """What SQLite says where the disk, the memory or the file descriptors are used up: nothing is wrong with the ledger."""
 
 
+def is_short(error: sqlite3.Error) -> bool:
+    """Return whether SQLite failed for want of space, memory or file descriptors."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF in _SHORT  # the low byte is the primary code, what is above it says more of it
+
+
+def unwritable(path: Path, error: sqlite3.Error) -> VeilstreamError:
+    """Return what to raise where a ledger takes no entry; nothing is released before it does."""
+    if is_short(error):
+        return UnavailableError(
+            f"{path}: the ledger cannot be written ({error}); nothing is released; free some space and start again"
+        )
+    return RefusedError(f"{path}: the ledger cannot be written ({error}); nothing is released")
+
+
 def unreadable(path: Path, why: object) -> VeilstreamError:
     """What to raise where a ledger's file cannot be opened or read."""
-    if isinstance(why, sqlite3.Error) and getattr(why, "sqlite_errorcode", 0) & 0xFF in _SHORT:
+    if isinstance(why, sqlite3.Error) and is_short(why):
         return UnavailableError(
             f"{path}: the ledger cannot be opened ({why}); look at free space, permissions and limits, and start again"
         )
-    return RefusedError(f"{path}: the ledger cannot be read ({why}); restore it from a backup")
+    return RefusedError(
+        f"{path}: the ledger cannot be read ({why}); restore it from a backup. A daemon's is a copy of its topic: move "
+        "it away, and the next start makes it again"
+    )
 
 
 def _check(db: sqlite3.Connection, path: Path, process: str | None = None) -> str:

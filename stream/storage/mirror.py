@@ -19,13 +19,14 @@ from pathlib import Path
 import msgspec
 
 from connectors.files import FileOps, Writer
+from connectors.store.base import HELD
 from connectors.store.blobs import Blobs, open_blobs
 from models.errors import RefusedError
 from stream.fold.snapshot import STATE_VERSION
 from stream.storage.checkpoints import FORMAT as CHECKPOINT
 from stream.storage.checkpoints import opened
 from stream.storage.envelope import Damaged, Keys, seal, unseal
-from stream.storage.folder import OperatorFolder
+from stream.storage.folder import OPERATOR_FILES, OperatorFolder, rewrite
 from stream.storage.ledger import Account
 
 log = logging.getLogger("veilstream")
@@ -51,7 +52,7 @@ def open_mirror(store: str | None, process: str, keys: Keys, output: Path, ops: 
             store,
         )
         return None
-    return Mirror(blobs, keys)
+    return Mirror(blobs, keys, ops)
 
 
 class Slot(msgspec.Struct, array_like=True):
@@ -64,8 +65,9 @@ class Slot(msgspec.Struct, array_like=True):
 class Mirror:
     """The mirror of one process. Used by the active coordinator only, after it has fenced the one before."""
 
-    def __init__(self, blobs: Blobs, keys: Keys) -> None:
+    def __init__(self, blobs: Blobs, keys: Keys, ops: FileOps | None = None) -> None:
         self.blobs, self.keys = blobs, keys
+        self._ops = ops or FileOps()
         self._next = 0
 
     # releases
@@ -116,12 +118,76 @@ class Mirror:
             raise Damaged(f"has version {found.version}, not {VERSION}")
         return found.body
 
+    def restore(self, name: str, account: Account, operator: OperatorFolder, *, required: bool) -> None:
+        """Compare the mirror of one publication with its ledger, and put back what either side has lost.
+
+        The marks of `renew` say what this host has mirrored once. Only the names in the mirror say what is still there.
+
+        Parameters
+        ----------
+        required : bool
+            Whether every release that stands must be here or there: a publication that releases no more may lack one,
+            as long as nothing reads it.
+
+        Raises
+        ------
+        RefusedError
+            If neither this host nor the mirror has the files of a release. It is named.
+        """
+        present = set(self.blobs.names(name))
+        restored = []
+        for number in [*account.standing, *account.held]:
+            body = account.seals[number].body
+            here = operator.release(name, number).exists()
+            there = _name(name, body.operator) in present
+            if not here and there:
+                self.bring(name, number, body.operator, operator)
+            elif here and not there:
+                self.put_release(name, body.operator, operator.release(name, number))
+                restored.append(number)
+            elif not here and required:
+                raise RefusedError(
+                    f"release {number} of {name}: its files for the operator (audit, variants, memory) are neither in "
+                    f"{operator.path} nor in the mirror {self.blobs.where}; restore a backup of the output folder of "
+                    "the host that made it, or give the mirror back its file"
+                )
+        for number in account.held:
+            temporary = account.seals[number].body.temporary
+            folder = operator.path / name / HELD / temporary
+            if folder.exists() and _name(name, temporary) not in present:
+                self.put_held(name, temporary, folder)
+                restored.append(number)
+        if restored:
+            log.error(
+                "the mirror %s had lost the files of %s of %s: they were put there again; find out who removed them",
+                *(self.blobs.where, _releases(sorted(set(restored))), name),
+            )
+
+    def _bring_lost_files(self, name: str, number: int, temporary: str, folder: Path) -> None:
+        """Put files back that this host has lost from the folder of a release, and the mirror has."""
+        if all((folder / file).is_file() for file in OPERATOR_FILES):
+            return
+        sealed = self.blobs.get(_name(name, temporary))
+        kept = {} if sealed is None else self._read(name, number, sealed)
+        lost = sorted(kept.keys() - _files(folder).keys())
+        for file in lost:
+            rewrite(self._ops, folder / file, _writer(kept[file]))
+        if lost:
+            log.error(
+                "release %d of %s: this host had lost %s; taken from the mirror %s",
+                *(number, name, ", ".join(lost), self.blobs.where),
+            )
+
     def renew(self, name: str, account: Account, operator: OperatorFolder) -> None:
         """Bring the mirror of one publication to what this host has: put what is new, rewritten or under another
         storage key; remove what no seal speaks of."""
         for number in [*account.standing, *account.held]:
             folder = operator.release(name, number)
+            if not folder.exists():
+                continue  # `restore` has said what that means
             if _text(folder / MARK) != self._mark(_files(folder)):
+                # First: a loss here must not become one there.
+                self._bring_lost_files(name, number, account.seals[number].body.operator, folder)
                 self.put_release(name, account.seals[number].body.operator, folder)
         self.prune(name, account)
 
@@ -174,6 +240,12 @@ class Mirror:
 def _name(publication: str, temporary: str) -> str:
     """Folder names of the operator begin with a dot and end in .tmp while they are unfinished; the mirror's do not."""
     return f"{publication}/{temporary.lstrip('.').removesuffix('.tmp')}"
+
+
+def _releases(numbers: list[int]) -> str:
+    """Return "release 1" or "releases 1, 2"."""
+    word = "release" if len(numbers) == 1 else "releases"
+    return f"{word} {', '.join(map(str, numbers))}"
 
 
 def _files(folder: Path) -> dict[str, bytes]:

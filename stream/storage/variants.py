@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.errors import RefusedError
+from models.errors import RefusedError, UnreadableError, shortage
 from models.eventlog import Column, EventLog
 from stream.storage import arrow
 from stream.storage.release_record import Record
@@ -89,7 +89,9 @@ def _table(path: Path, columns: list[str] | None = None) -> pa.Table:
     try:
         table = pq.read_table(path, columns=columns)
     except (OSError, pa.ArrowInvalid) as error:
-        raise RefusedError(f"{path}: cannot be read ({type(error).__name__}); restore it from a backup") from None
+        if isinstance(error, OSError) and (short := shortage(error)) is not None:
+            raise short from None
+        raise UnreadableError(f"{path}: cannot be read ({type(error).__name__}); restore it from a backup") from None
     if (table.schema.metadata or {}).get(b"veilstream") != VERSION:
         raise RefusedError(f"{path}: not a variants file of this version")
     return table

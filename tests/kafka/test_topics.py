@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connectors.kafka.source import Source
-from models.errors import RefusedError
+from models.errors import TakenOverError
 from stream.daemon.kafka_ledger import TopicLedger
 from tests.entries import entry
 from tests.kafka import scenario
@@ -97,7 +97,7 @@ def test_a_ledger_that_was_taken_over_takes_nothing_more(
                 lambda: first.append(entry("note", publication="", body={"missing": ["the sleeper"]})),
                 lambda: first.send([(f"veilstream.{name}.releases", None, b"{}")]),
             ):
-                with pytest.raises(RefusedError, match="another coordinator has taken over"):
+                with pytest.raises(TakenOverError, match="another coordinator has taken over"):
                     attempt()
             second.append(entry("note", publication="", body={"missing": ["second"]}))
         finally:

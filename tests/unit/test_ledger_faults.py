@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import RefusedError
+from models.errors import RefusedError, UnavailableError
 from stream.storage.ledger import SqliteLedger
 from tests.entries import entry
 
@@ -43,10 +43,10 @@ def _die(*_arguments: object) -> None:
 
 
 def test_a_ledger_that_cannot_be_written_refuses_in_one_line(tmp_path: Path) -> None:
-    """A full disk under the ledger is an expected error with exit code 4, not a traceback."""
+    """A full disk under the ledger is an expected error with exit code 1: a later start may go well."""
     with closing(SqliteLedger(tmp_path / "ledger.sqlite", "p")) as ledger:
         ledger._db.execute("PRAGMA max_page_count = 1")  # SQLite's own "database or disk is full"
         large = entry("note", publication="", body={"missing": ["x" * 1_000_000]})
-        with pytest.raises(RefusedError, match="cannot be written") as error:
+        with pytest.raises(UnavailableError, match="cannot be written") as error:
             ledger.append(large)
-        assert error.value.exit_code == 4
+        assert error.value.exit_code == 1

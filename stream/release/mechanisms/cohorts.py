@@ -88,7 +88,8 @@ class TlkcCohorts(TlkcMechanism):
                 common = published.alphabet if published.alphabet is not None else fresh.items.values
             times, pending = None, published.pending
             if micro:
-                drawn, pending = microaggregated_after(fresh.log, self.K, self.T, Chance().below, pending)
+                below, latest = Chance().below, exposure.time_ns
+                drawn, pending = microaggregated_after(fresh.log, self.K, self.T, below, pending, latest=latest)
                 times = drawn.tolist()
             registry = published.joined(exposure, fresh, common, checked, times, pending).held_back(exposure, queue)
         known = registry.of_publication(exposure.publication)

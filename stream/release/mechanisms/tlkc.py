@@ -100,4 +100,4 @@ class Tlkc(TlkcMechanism):
         except InfeasibleError as error:
             raise BoundError(str(error)) from None
         build = removed(result, exposure.linked)
-        return build if self.times == "ordinal" else timed(build, self.K, self.T)
+        return build if self.times == "ordinal" else timed(build, self.K, self.T, exposure.time_ns)

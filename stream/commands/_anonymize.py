@@ -22,7 +22,7 @@ from models.variants import total
 from stream.release.attributes import with_attributes
 from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.release.manifest import promise
+from stream.release.manifest import promise, reading_notes
 from stream.release.mechanisms import mechanism
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.release.public_view import pseudonymous_resources, public_log
@@ -113,7 +113,12 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
     if durations and build.time_basis != "relative":
         raise InputError(f"--format duration is for relative times; those of this release are {build.time_basis}")
     parameters = mechanism_.model_dump(mode="json", exclude={"kind"})
-    privacy = {"mechanism": mechanism_.kind, "parameters": parameters, "time_basis": build.time_basis}
+    privacy = {
+        "mechanism": mechanism_.kind,
+        "parameters": parameters,
+        "time_basis": build.time_basis,
+        "reading": reading_notes(build),
+    }
     write_log(public_log(build), path, privacy=privacy, time_basis=build.time_basis, durations=durations)
 
 

@@ -83,6 +83,7 @@ class Manifest(TypedDict, total=False):
     promise: Mapping[str, Any]
     budget: Budget | None
     time_basis: str
+    reading: list[str]
     carries: list[str]
     config_digest: str
     software: Mapping[str, str]

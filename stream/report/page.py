@@ -82,6 +82,7 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
         "uniqueness": figures.uniqueness(publication),
         "utility": _one(figures.utility(publication)),
         "mining": _mining(publication["utility"]),
+        "reading": (publication["manifest"] or {}).get("reading") or [],
         "graphs": [(graph, drawing.draw(graph, max(counts, default=None))) for graph in publication["graphs"]],
         "why_not": {name: why_not(publication[name]) for name in ("anonymity", "risk", "utility")},
     }

@@ -130,6 +130,7 @@ def statement(series: Sequence[Released], *, alone: bool) -> Statement:
     told = (
         _released(series),
         _contents(last),
+        *_reading(last),
         *_promises(series),
         *_budget(last),
         _method(last),
@@ -205,6 +206,13 @@ def _contents(manifest: Mapping[str, Any]) -> Section:
             ("Case ids", "New and random in every release. A person has another id in each."),
         ),
     )
+
+
+def _reading(manifest: Mapping[str, Any]) -> Iterator[Section]:
+    """What somebody who mines the log has to know; manifests of earlier versions do not say it."""
+    notes = manifest.get("reading")
+    if notes:
+        yield Section("How to read the log", points=tuple(notes))
 
 
 def _method(manifest: Mapping[str, Any]) -> Section:

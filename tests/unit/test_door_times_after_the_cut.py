@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -129,3 +131,41 @@ def test_every_release_of_a_replay_ends_by_its_cut(tmp_path: Path, kind: str) ->
         released = read_log(tmp_path / "public" / "p" / f"release-{decision.sequence:06d}" / "log.xes.gz")
         cut = np.datetime64(decision.audit["cut"]["time"].removesuffix("+00:00"), "ns").astype(np.int64)
         assert released.time.max() <= cut
+
+
+def manifest_and_header(folder: Path, mechanism: dict[str, Any]) -> tuple[list[str], str]:
+    """What the last release of a replay says in its manifest, and the head of its XES file."""
+    publication = {"name": "p", "window": {"every": "30d", "time": "event"}, "mechanism": mechanism}
+    publication |= {"start": "1970-01-01T00:00:00Z"}
+    process = {"completion": {"log_end": True}}
+    settings = Settings.model_validate({"process": process, "publication": [publication]})
+    Replay(settings, folder).run(recent_log(11, 160), final=True)
+    release = sorted((folder / "public" / "p").iterdir())[-1]
+    header = gzip.decompress((release / "log.xes.gz").read_bytes()).decode().partition("<trace>")[0]
+    reading: list[str] = json.loads((release / "manifest.json").read_text())["reading"]
+    return reading, header
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "expected"),
+    [
+        ({"kind": "tlkc-cohorts", "K": 5, "C": 1, "suppression": "local"}, ["Events were removed"]),
+        ({"kind": "tlkc", "K": 20, "L": 4, "C": 1, "suppression": "local"}, ["Events were removed", "Cases that were not over"]),
+        ({"kind": "identity"}, ["Cases that were not over"]),
+        (
+            {"kind": "dp-log", "epsilon": 5, "delta_dp": 1e-6, "max_events": 8, "max_duration": "60d",
+             "start": ["1970-01-01T00:00:00Z", "1970-03-01T00:00:00Z"]},
+            ["Cases that were not over", "Times carry noise"],
+        ),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)  # fmt: skip
+def test_a_release_says_how_its_ends_and_times_are_to_be_read(
+    tmp_path: Path, mechanism: dict[str, Any], expected: list[str]
+) -> None:
+    """In the manifest and in the header of the file, which people get who see no other page."""
+    reading, header = manifest_and_header(tmp_path, mechanism)
+    assert len(reading) == len(expected)
+    for note, beginning in zip(reading, expected, strict=True):
+        assert note.startswith(beginning)
+        assert note in header

@@ -85,8 +85,8 @@ def command(
 
 
 ARTIFICIAL = {
-    "microaggregated": "A: the times of this release are artificial (means that are dealt out at random). This counts them "
-    "as if an attacker knew them; nobody does. Read it as an upper limit; B to F count what can be known.",
+    "microaggregated": "A: the times of this release are artificial (means that are dealt out at random). This counts "
+    "them as if an attacker knew them; nobody does. Read it as an upper limit; B to F count what can be known.",
     "noised": "A: the times of this release carry noise. This counts them as if an attacker knew them as they were "
     "released. Read it as an upper limit.",
 }

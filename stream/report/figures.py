@@ -147,9 +147,15 @@ def cases(publication: Data) -> Figure | None:
     shown = [row for row in publication["attempts"] if row["cases"] is not None]
     series = [
         Series("released cases", [row["cases"] for row in shown], 0),
-        Series("suppressed cases", [row["suppressed_cases"] for row in shown], 3),
+        Series("cases left out whole", [row["suppressed_cases"] for row in shown], 3),
     ]
-    return _figure(plots.bars, "Cases by release", "release", [row["label"] for row in shown], series, "cases")
+    cost = publication["cost"] or {}
+    intact = cost.get("cases_as_they_were")
+    note = ""
+    if intact is not None and intact < 1:
+        note = f"In release {cost['label']}, {100 * intact:.3g} % of the released cases kept all their events."
+    labels = [row["label"] for row in shown]
+    return _figure(plots.bars, "Cases by release", "release", labels, series, "cases", note=note)
 
 
 def anonymity(publication: Data) -> Figure | None:

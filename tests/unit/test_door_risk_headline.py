@@ -1,4 +1,4 @@
-"""Risk as what an attacker can know: artificial times are no knowledge, and true times are tried against the release."""
+"""Risk as what an attacker can know: artificial times are no knowledge, and true times are tried."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_artificial_times_single_out_nobody() -> None:
 
 
 def test_true_times_find_nobody_among_artificial_ones() -> None:
-    """Somebody who knows all true events to the minute, or to the day, finds hardly anybody. By chance one of 200 records
-    is right."""
+    """Somebody who knows all true events to the minute, or to the day, finds hardly anybody. By chance one of 200
+    records is right."""
     log = one_variant()
     for row in measured(log, microaggregated(log))["true_times"]:
         assert row["right"] <= 0.05
@@ -127,9 +127,7 @@ def test_the_command_marks_artificial_times(
     assert notes["E"] == []
 
 
-def test_a_log_that_says_nothing_of_its_times_gets_no_note(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_that_says_nothing_of_its_times_gets_no_note(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "log.csv"
     write_log(one_variant(10), path)
     assert execute(["risk", str(path), "--projection", "A", "--points", "all", "--json"]) == 0

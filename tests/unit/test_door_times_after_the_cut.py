@@ -150,7 +150,10 @@ def manifest_and_header(folder: Path, mechanism: dict[str, Any]) -> tuple[list[s
     ("mechanism", "expected"),
     [
         ({"kind": "tlkc-cohorts", "K": 5, "C": 1, "suppression": "local"}, ["Events were removed"]),
-        ({"kind": "tlkc", "K": 20, "L": 4, "C": 1, "suppression": "local"}, ["Events were removed", "Cases that were not over"]),
+        (
+            {"kind": "tlkc", "K": 20, "L": 4, "C": 1, "suppression": "local"},
+            ["Events were removed", "Cases that were not over"],
+        ),
         ({"kind": "identity"}, ["Cases that were not over"]),
         (
             {"kind": "dp-log", "epsilon": 5, "delta_dp": 1e-6, "max_events": 8, "max_duration": "60d",

@@ -97,22 +97,22 @@ class Risk(Audit):
         """The attack by true events: activities alone, then with times at the resolution and by day."""
         rng = np.random.default_rng(self.seed)
         true, released, origin = context.exposure.log, context.candidate.log, context.build.origin
-        rows: list[TrueTimesRow] = []
-        accuracies: tuple[Unit | None, ...] = tuple(dict.fromkeys((None, self.resolution, "days")))  # type: ignore[arg-type]
-        for unit in accuracies:
-            for one in looked_for(true, released, origin, self.points, unit, rng):
-                rows.append(
-                    {
-                        "times": unit,
-                        "m": one.m,
-                        "persons": one.persons,
-                        "right": one.right,
-                        "wrong": one.wrong,
-                        "several": one.several,
-                        "none": one.none,
-                    }
-                )
-        return rows
+        accuracies: tuple[Unit | None, ...] = (None, self.resolution)
+        if self.resolution != "days":
+            accuracies = (*accuracies, "days")
+        return [
+            {
+                "times": unit,
+                "m": found.m,
+                "persons": found.persons,
+                "right": found.right,
+                "wrong": found.wrong,
+                "several": found.several,
+                "none": found.none,
+            }
+            for unit in accuracies
+            for found in looked_for(true, released, origin, self.points, unit, rng)
+        ]
 
     def _rows(self, index: TraceIndex, **more: str) -> list[RiskRow]:
         rng = np.random.default_rng(self.seed)

@@ -14,7 +14,9 @@ from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from stream.release.contract import Applicability, Build
 
-UNTIMED = "times: somebody who knows how many cases took so long, or the times of all others that a mean is made of"
+UNTIMED = (
+    "times, against somebody who knows how many cases took so long, or the times of everybody else in the same mean"
+)
 
 
 def in_knowledge(

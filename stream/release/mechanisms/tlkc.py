@@ -21,7 +21,7 @@ from stream.release.mechanisms.tlkc_parameters import TlkcMechanism, values_word
 HIDDEN = (
     "adversaries who know the rules of repair by events: a case that an earlier release does not hold lacks what "
     "fewer than the bound of such cases share",
-    "that a case is among those that match what is known of it (its own events may be hidden)",
+    "that a person's own case is among those that match what is known of it, since events were removed",
 )
 
 

@@ -157,7 +157,7 @@ class TlkcMechanism(Mechanism):
         values = ("that a shortened case does not tell its sensitive value (value_aware)",) if self.value_aware else ()
         return (
             "adversaries who know the rules of local suppression",
-            "that a case is among those that match what is known of it (its own events may be missing)",
+            "that a person's own case is among those that match what is known of it, since events were removed",
             *values,
         )
 

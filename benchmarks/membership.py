@@ -119,6 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs", nargs="*", default=["sepsis"])
     parser.add_argument("--splits", type=int, default=5, help="at least 2")
+    parser.add_argument("--json", action="store_true", help="as always: nothing else is printed")
     asked = parser.parse_args()
     folder = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
     found: dict[str, Any] = {}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -141,6 +144,31 @@ def read_back(path: Path) -> EventLog:
         found = xes.quickly(path, Names.of(None))
         return found or xes.read_generally(path, Names.of(None))
     return read_log(path)
+
+
+_HEAD = 1 << 16
+"""Bytes of an XES file in which the header of a release ends: it lists parameters and a few sentences."""
+
+
+def declared_times(path: Path) -> str | None:
+    """Return what a release says of its times (`time_basis` of `write_log`); None where the file says nothing.
+
+    CSV has no place for it, and a log that is no release of this program does not say it.
+    """
+    if not path.is_file():
+        return None
+    suffix = _suffix(path, READ)
+    if suffix == ".xes":
+        opened = gzip.open if path.name.lower().endswith(".gz") else open
+        with opened(path, "rb") as stream:
+            found = re.search(rb'key="privacy:time_basis" value="([a-z]+)"', stream.read(_HEAD))
+        return found[1].decode() if found else None
+    if suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        about = (pq.read_schema(path).metadata or {}).get(b"privacy")
+        return json.loads(about).get("time_basis") if about else None
+    return None
 
 
 def write_log(

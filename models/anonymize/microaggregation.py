@@ -8,9 +8,15 @@ pooled by their second activity, and what is left of them together; a pool of fe
 that are published anyway. (A mean over rare and frequent pairs together would tell the rare times: the sums of the
 frequent ones are public.)
 
+No published time is after `latest`, the moment of the cut. Elapsed times are dealt out first. The starts are then dealt
+out so that each case ends by `latest`: uniformly among all arrangements that do so. A case for which no start is left
+that is early enough ends at the latest of the published starts instead. Both steps read nothing but `latest` and what
+is published anyway (traces, and the means in sorted order), so they add nothing about the times of a single case.
+
 Promise: each published start and each published elapsed time is made of means over at least K released cases, no two of
-which share a case's time, and which case shows it is drawn at random. Sums per pair of at least K cases are kept but
-for rounding, and so are performance maps. Cohorts: see `microaggregated_after`.
+which share a case's time, and which case shows it is drawn at random. (The start of a case that was moved back is one
+such start less the elapsed times that the case shows.) Sums per pair of at least K cases are kept but for rounding, and
+so are performance maps. Cohorts: see `microaggregated_after`.
 Relation: linkage of one case by a time of its own; unit: one case. Not guaranteed: against who knows how many cases had
 such a time, or the times of all the others of a run; what a time tells of the whole group.
 """
@@ -50,14 +56,32 @@ class Pending:
 Pair = tuple[Any, Any]
 
 
-def microaggregated(log: EventLog, K: int, T: Unit, below: Below) -> Ints:
-    """Published time of each event, int64[E] nanoseconds. `log`: the released cases and events, with their true times;
-    starts are means in whole T. A log of fewer than K cases gives ValueError: it has nothing to hide among."""
-    return _clocks(log, _elapsed(log, K, below), K, T, below)
+def microaggregated(log: EventLog, K: int, T: Unit, below: Below, *, latest: int | None = None) -> Ints:
+    """Return the published time of each event, int64[E] nanoseconds.
+
+    Parameters
+    ----------
+    log : EventLog
+        The released cases and events, with their true times.
+    K : int
+        Least number of cases in a mean.
+    T : Unit
+        Unit of the published starts.
+    below : Below
+        Source of uniformly random numbers.
+    latest : int, optional
+        Moment of the cut (ns). No published time is after it. The newest event of the log if not given.
+
+    Raises
+    ------
+    ValueError
+        If the log has fewer than K cases: there is nothing to hide among.
+    """
+    return _clocks(log, _elapsed(log, K, below), K, T, below, latest)
 
 
 def microaggregated_after(
-    log: EventLog, K: int, T: Unit, below: Below, before: Mapping[Pair, Pending]
+    log: EventLog, K: int, T: Unit, below: Below, before: Mapping[Pair, Pending], *, latest: int | None = None
 ) -> tuple[Ints, dict[Pair, Pending]]:
     """The same for a cohort that joins others, and what is then not yet disclosed. `before`: what it was.
 
@@ -67,24 +91,60 @@ def microaggregated_after(
     the truth. So every case is counted in one mean only, and no two means differ by fewer than K cases.
     """
     passed, pending = _after(log, K, below, before)
-    return _clocks(log, passed, K, T, below), pending
+    return _clocks(log, passed, K, T, below, latest), pending
 
 
-def _clocks(log: EventLog, elapsed: Ints, K: int, T: Unit, below: Below) -> Ints:
-    """Times of events, from starts that are drawn here and elapsed times."""
+def _clocks(log: EventLog, elapsed: Ints, K: int, T: Unit, below: Below, latest: int | None) -> Ints:
+    """Times of events, from starts that are dealt out here and elapsed times (0 for the first event of a case)."""
     if log.n_cases < K:
         raise ValueError(f"{log.n_cases} cases cannot stand for K = {K}")
+    lengths = log.lengths[log.lengths > 0]
     first = log.starts[:-1][log.lengths > 0]
-    elapsed[first] = _starts(log.time[first], K, NANOSECONDS[T], below)
+    if not len(first):
+        return elapsed
     total = np.cumsum(elapsed)
-    before = np.repeat(total[first] - elapsed[first], log.lengths[log.lengths > 0])
-    return np.asarray(total - before, dtype=np.int64)
+    since_start = total - np.repeat(total[first], lengths)
+    durations = since_start[first + lengths - 1]
+    starts = _starts(log.time[first], K, NANOSECONDS[T])
+    if latest is None:
+        latest = int(log.time.max())
+    dealt = _dealt_in_time(starts, durations, latest, NANOSECONDS[T], below)
+    return np.asarray(since_start + np.repeat(dealt, lengths), dtype=np.int64)
 
 
-def _starts(time: Ints, K: int, unit: int, below: Below) -> Ints:
-    """Starts of cases in another order, each the mean of its run."""
+def _starts(time: Ints, K: int, unit: int) -> Ints:
+    """Starts of cases, ascending, each the mean of its run."""
     ticks = time // unit
-    return _dealt(_means(ticks, np.arange(len(ticks)), K, 1) * unit, below)
+    return _means(ticks, np.arange(len(ticks)), K, 1) * unit
+
+
+def _dealt_in_time(starts: Ints, durations: Ints, latest: int, unit: int, below: Below) -> Ints:
+    """Deal ascending `starts` out so that each start plus the duration of its case is at most `latest`.
+
+    The longest case chooses first. Every start that it can have is also early enough for all cases after it, so a
+    uniform choice at each step gives a uniform choice among all arrangements that fit.
+    """
+    cases = _dealt(np.arange(len(durations)), below)  # the order of cases of equal duration must say nothing
+    longest_first = cases[np.argsort(-durations[cases], kind="stable")]
+    dealt = np.empty(len(durations), dtype=np.int64)
+    open_starts: list[int] = []
+    offered = 0
+    without: list[int] = []
+    for case in longest_first.tolist():
+        while offered < len(starts) and starts[offered] + durations[case] <= latest:
+            open_starts.append(int(starts[offered]))
+            offered += 1
+        if not open_starts:
+            without.append(case)
+            continue
+        chosen = below(len(open_starts))
+        dealt[case] = open_starts[chosen]
+        open_starts[chosen] = open_starts[-1]
+        open_starts.pop()
+    # Ending exactly at `latest` would publish the moment of the cut, which can be the time of one event.
+    last_start = min(int(starts[-1]), latest // unit * unit)
+    dealt[without] = last_start - durations[without]
+    return dealt
 
 
 @dataclass(frozen=True, slots=True)

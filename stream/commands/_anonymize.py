@@ -7,7 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict
+from types import UnionType
+from typing import Any, Literal, TypedDict, Union, get_args, get_origin
 
 import numpy as np
 
@@ -23,8 +24,8 @@ from stream.release.attributes import with_attributes
 from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.intake import STATEMENTS, Intake
-from stream.release.manifest import promise
-from stream.release.mechanisms import mechanism
+from stream.release.manifest import promise, reading_notes
+from stream.release.mechanisms import kinds, mechanism
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.release.public_view import pseudonymous_resources, public_log
 from stream.values.pseudonym import Pseudonyms
@@ -39,8 +40,9 @@ def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
     """The mechanism of the given flags; None means not given. InputError names a flag that it does not know."""
     from pydantic import ValidationError
 
+    table = {key: _typed(kind, key, value) for key, value in given.items() if value is not None}
     try:
-        return mechanism({"kind": kind, **{key: value for key, value in given.items() if value is not None}})
+        return mechanism({"kind": kind, **table})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in first["loc"]) or "the mechanism"
@@ -49,6 +51,26 @@ def chosen(kind: str, given: Mapping[str, Any]) -> Mechanism:
         if first["type"] == "missing":
             raise InputError(f"--mechanism {kind} needs {_flag(name)}") from None
         raise InputError(f"--mechanism {kind}: {name}: {first['msg'].removeprefix('Value error, ')}") from None
+
+
+def _typed(kind: str, key: str, value: Any) -> Any:
+    """The value of a flag as a configuration file would have it: `--set` gives text, which pydantic reads as a number
+    or a boolean by itself, but not as one of some numbers (algorithm=2), nor as a list (also=set,mult)."""
+    found = kinds().get(kind)
+    field = found.model_fields.get(key) if found is not None else None
+    if field is None or not isinstance(value, str):
+        return value
+    annotations = [field.annotation]
+    if get_origin(field.annotation) in (Union, UnionType):
+        annotations = list(get_args(field.annotation))
+    for annotation in annotations:
+        if get_origin(annotation) is Literal:
+            named = {str(one): one for one in get_args(annotation)}
+            if value in named:
+                return named[value]
+        if get_origin(annotation) is tuple:
+            return [part.strip() for part in value.split(",") if part.strip()]
+    return value
 
 
 def _flag(name: str) -> str:
@@ -114,7 +136,12 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
     if durations and build.time_basis != "relative":
         raise InputError(f"--format duration is for relative times; those of this release are {build.time_basis}")
     parameters = mechanism_.model_dump(mode="json", exclude={"kind"})
-    privacy = {"mechanism": mechanism_.kind, "parameters": parameters, "time_basis": build.time_basis}
+    privacy = {
+        "mechanism": mechanism_.kind,
+        "parameters": parameters,
+        "time_basis": build.time_basis,
+        "reading": reading_notes(build),
+    }
     write_log(public_log(build), path, privacy=privacy, time_basis=build.time_basis, durations=durations)
 
 

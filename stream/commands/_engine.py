@@ -207,6 +207,7 @@ class _Run:
         from stream.engine.contract import ID_DIGITS, Draws
         from stream.engine.values import common_values
         from stream.release.attributes import GROUP
+        from stream.release.manifest import reading_notes
         from stream.release.public_view import carried
 
         mechanism = self._asked.mechanism
@@ -226,7 +227,12 @@ class _Run:
             {name: common_values(classes[name], leave, least) for name in held},
         )
         parameters = mechanism.model_dump(mode="json", exclude={"kind"})
-        privacy = {"mechanism": mechanism.kind, "parameters": parameters, "time_basis": build.time_basis}
+        privacy = {
+            "mechanism": mechanism.kind,
+            "parameters": parameters,
+            "time_basis": build.time_basis,
+            "reading": reading_notes(build),
+        }
         self._bar.update(self._task, total=plan.cases)
         dataset.write(
             target, self._work, plan, leaving, shown,
@@ -240,7 +246,7 @@ def _manifest(
     mechanism: Mechanism, exposure: Exposure, build: Build, plan: Any, released: Sequence[str], files: list[FileEntry]
 ) -> Mapping[str, Any]:
     """The public manifest of a data set: for a dp release nothing in it is read off the data."""
-    from stream.release.manifest import VERSION, software
+    from stream.release.manifest import VERSION, reading_notes, software
 
     parameters = mechanism.model_dump(mode="json", exclude={"kind"})
     body: dict[str, Any] = {
@@ -249,6 +255,7 @@ def _manifest(
         "mechanism": {"kind": mechanism.kind, "parameters": parameters, **build.public},
         "promise": _promised(mechanism, build, sensitive=bool(exposure.sensitive)),
         "time_basis": build.time_basis,
+        "reading": reading_notes(build),
         "carries": [*build.carries, *released],
         "software": software(),
     }

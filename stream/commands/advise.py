@@ -12,6 +12,7 @@ from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import _options as options
 from stream.commands._output import emit_json, fitted, grid, progress, tables
+from stream.release import membership
 
 if TYPE_CHECKING:
     from stream.replay.advise import Trial
@@ -101,7 +102,14 @@ def _row(trial: Trial) -> Mapping[str, Any]:
         "holds": trial.holds,
         "verdict": trial.verdict,
         "reasons": [trial.refused] if trial.refused else list(trial.reasons),
+        "whole_trace_auc": _whole_trace_auc(publication.mechanism),
     }
+
+
+def _whole_trace_auc(mechanism: Mapping[str, Any]) -> Mapping[str, float] | None:
+    """Membership by somebody who knows a whole trace, as measured on a public log; None for kinds that were not."""
+    found = membership.measured({"suppression": "exact", **mechanism})
+    return None if found is None else {"auc": found.auc, "low": found.low, "high": found.high}
 
 
 def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, near: Trial | None) -> None:
@@ -124,6 +132,17 @@ def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, n
         why = trial.refused or "; ".join(trial.reasons)
         if why:
             console.print(f"{trial.candidate.publication.name}: {why}", markup=False)
+    known = {
+        f"{trial.candidate.publication.name} {found.words()}": None
+        for trial in trials
+        if (found := membership.measured({"suppression": "exact", **trial.candidate.publication.mechanism})) is not None
+    }
+    if known:
+        console.print(
+            "who knows a person's whole trace, and guesses whether the person is in the log (AUC, .5 is guessing; 95 % "
+            f"interval over {membership.SPLITS} halves of {membership.LOG}, not of this log): " + ", ".join(known),
+            markup=False,
+        )
     if best:
         points = ", ".join(f"{t.candidate.publication.name} ({t.kept:.3f}, {t.wait_days:.1f} d)" for t in best)
         console.print(f"most kept for each wait: {points}", markup=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,6 +72,7 @@ def command(
         _refuse_beyond_variants(known, wanted, population, engine)
         found, seconds = _on_variants(log, known, wanted, amounts, options.split(sensitive), reading, engine, seed)
         estimate = None
+    found = _with_notes(found, log)
     rows = [as_json(each) | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
     if plot is not None:
         from stream.commands._risk_plot import draw
@@ -81,6 +82,27 @@ def command(
         emit_json(_document(rows, known.resolution, estimate))
     else:
         _print(log.name, found, estimate)
+
+
+ARTIFICIAL = {
+    "microaggregated": "A: the times of this release are artificial (means that are dealt out at random). This counts "
+    "them as if an attacker knew them; nobody does. Read it as an upper limit; B to F count what can be known.",
+    "noised": "A: the times of this release carry noise. This counts them as if an attacker knew them as they were "
+    "released. Read it as an upper limit.",
+}
+"""By what a release says of its times."""
+
+
+def _with_notes(found: Sequence[Uniqueness], log: Path) -> list[Uniqueness]:
+    """Say of projection A, the one that knows times, where the times of a release are nobody's."""
+    if not any(each.projection == "A" and each.status == "ok" for each in found):
+        return list(found)
+    from connectors.logs import declared_times
+
+    note = ARTIFICIAL.get(declared_times(log) or "")
+    if note is None:
+        return list(found)
+    return [replace(each, notes=(*each.notes, note)) if each.projection == "A" else each for each in found]
 
 
 def _in_memory(

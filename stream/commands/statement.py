@@ -34,11 +34,12 @@ def command(
     """Write one page on a release or series for recipients and records: contents, promise, limits, sums.
 
     It is made from the public manifests alone, so that it may go wherever the release goes."""
-    from stream.report.statement import html, markdown, releases_of, statement
+    from stream.report.statement import html, markdown, other_publications, releases_of, statement
 
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: the statement is written as .html or .md")
-    page = statement(releases_of(folder, publication, number), alone=number is not None)
+    series = releases_of(folder, publication, number)
+    page = statement(series, alone=number is not None, others=other_publications(folder, series))
     if output is not None:
         try:
             output.write_text(html(page) if output.suffix == ".html" else markdown(page), encoding="utf-8")

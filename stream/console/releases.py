@@ -15,7 +15,7 @@ from stream.operations.history import audit as audit_of
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, worst_anonymity
 from stream.release.verdict import Verdict, Word
-from stream.report.statement import Released, Statement, statement
+from stream.report.statement import Released, Statement, other_publications, statement
 from stream.storage.entries import ApprovalEntry
 
 NANOSECONDS = 1_000_000_000
@@ -109,7 +109,10 @@ def _shown(output: Path, one: HeldRelease, known: History, now: Mapping[str, Wor
     audit = audit_of(output, *key)
     path = one.files / MANIFEST
     digest = hashlib.sha256(path.read_bytes()).hexdigest() if one.manifest else ""
-    paper = statement([Released(one.number, one.manifest, digest)], alone=True) if one.manifest else None
+    paper = None
+    if one.manifest:
+        held = [Released(one.number, one.manifest, digest)]
+        paper = statement(held, alone=True, others=other_publications(output, held))
     then = known.verdicts(leaving=key) if one.manifest and audit else []
     own = next((told for told in then if told.publication == one.publication), None)
     others = (told for told in then if told.publication != one.publication)

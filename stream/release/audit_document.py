@@ -16,6 +16,7 @@ from models.errors import UnreadableError, shortage
 from models.eventlog import EventLog
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Resources
+from stream.release.manifest import reading_notes
 from stream.release.public_view import shuffled
 from stream.storage.entries import CutSection
 
@@ -74,6 +75,7 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
         "mechanism": mechanism.kind,
         "parameters": {key: value for key, value in mechanism.model_dump(mode="json").items() if key != "kind"},
         "time_basis": build.time_basis,
+        "reading": reading_notes(build),
     }
 
     def write(path: Path) -> None:

@@ -83,6 +83,7 @@ class Manifest(TypedDict, total=False):
     promise: Mapping[str, Any]
     budget: Budget | None
     time_basis: str
+    reading: list[str]
     carries: list[str]
     config_digest: str
     software: Mapping[str, str]
@@ -221,10 +222,27 @@ class RiskRow(TypedDict, total=False):
     unique_sd: float
 
 
+class TrueTimesRow(TypedDict):
+    """Shares of persons who were looked for by m true events (see `models.risk.true_points.Found`); `times`: accuracy
+    of the known times, None: activities alone."""
+
+    times: str | None
+    m: int | str
+    persons: int
+    right: float
+    wrong: float
+    several: float
+    none: float
+
+
 class RiskSection(Measured, total=False):
-    """Uniqueness in the release (`worst` over m) and in the source."""
+    """Uniqueness in the release (`worst` over m) and in the source. `basis`: whether `release` counts what somebody can
+    know, or all times as released; `as_released`: {worst, rows} with artificial times counted as known."""
 
     worst: float
+    basis: str
+    as_released: Mapping[str, Any]
+    true_times: list[TrueTimesRow]
     carries: list[str]
     adversary: str
     release: list[RiskRow]

@@ -76,6 +76,7 @@ def manifest(
         "promise": promised,
         "budget": _budget(mechanism.charge(), spent, spec, process_budget),
         "time_basis": build.time_basis,
+        "reading": reading_notes(build),
         "carries": [*build.carries, *build.attributes],
         "config_digest": spec.config_digest,
         "software": software(),
@@ -89,6 +90,28 @@ def manifest(
     if mechanism.reads_data_in_gate:
         body["counts"] = public_counts(build)
     return body
+
+
+CUT_OFF = (
+    "Events were removed from single cases, their last events among them: a case that looks unfinished may have ended. "
+    "Do not count unfinished cases, and do not take the last activity of a case for its outcome."
+)
+NOT_OVER = "Cases that were not over when the release was made may be in it; they look unfinished."
+AFTER_THE_CUT = "Times carry noise: some lie after the moment of the release."
+
+
+def reading_notes(build: Build) -> list[str]:
+    """Return what somebody who mines the release has to know, as sentences.
+
+    They leave with the release (manifest, log header): the files go to people who see no other page. Only `n_actual` is
+    read off the data, which the manifest of a kind that removes events names anyway; kinds with noise have none.
+    """
+    notes = [CUT_OFF] if build.n_actual else []
+    if not build.immutable:
+        notes.append(NOT_OVER)
+    if build.time_basis == "noised":
+        notes.append(AFTER_THE_CUT)
+    return notes
 
 
 def employees(spec: PublicationSpec) -> str:

@@ -30,7 +30,7 @@ from stream.report.knowledge import Names
 from stream.storage.entries import ApprovalEntry, Entry, ErasedEntry, NoteEntry, SealEntry, WithheldEntry
 
 MEANING: Mapping[Word, str] = {
-    "SAFE": "Bounds on all four attacks (with noise: on epsilon) were set, and all releases together hold them.",
+    "SAFE": "Bounds on all four attacks were set, and all releases together hold them.",
     "LIMITED": "Something was not bounded, not measured, or only warned about, or holds only against somebody who does "
     "not know the public rules. Read what it is before you rely on it.",
     "WAITING": "Nothing of this publication is released yet: a person decides, or too few cases have come.",
@@ -38,6 +38,9 @@ MEANING: Mapping[Word, str] = {
     "NOTHING RELEASED": "Nothing of this publication is released, and nothing waits to be.",
     "DP VOID": "The noise protects only people who never see another publication of the same cases.",
 }
+SAFE_BY_NOISE = "A limit of epsilon was set, and all releases together stay within it. No record is a person."
+SAFE_ONCE = "Each case is in one release, and every release keeps its epsilon. No record is a person."
+"""SAFE where noise protects: there are no groups, so there is no bound on the attacks that count them."""
 ADVERSARY: Mapping[Measure, str] = {
     "ka": "holds release {release} alone",
     "fa": "holds releases {against} and {release} and looks in release {against} for a person who is in both",
@@ -47,8 +50,15 @@ ADVERSARY: Mapping[Measure, str] = {
 """correspondence-attacks-2021: the forward, cross and backward attack differ in where the person is looked for."""
 
 
-def safe(verdict: Verdict, rows: Sequence[AnonymityRow], bounds: Mapping[str, float], series: Any) -> SafeAnswer:
-    """The verdict with the worst number of each attack: at which release, against which, and by whom."""
+def safe(
+    verdict: Verdict,
+    rows: Sequence[AnonymityRow],
+    bounds: Mapping[str, float],
+    series: Any,
+    budget: Budget | None = None,
+) -> SafeAnswer:
+    """The verdict with the worst number of each attack: at which release, against which, and by whom. `budget`: of the
+    last release, where noise protects."""
     standing = [row for row in rows if row["label"].isdigit()]
     worst = [row for measure in MEASURES if (row := _worst(standing, measure, bounds)) is not None]
     together = [row["value"] for row in worst]
@@ -56,12 +66,18 @@ def safe(verdict: Verdict, rows: Sequence[AnonymityRow], bounds: Mapping[str, fl
         together.append(series["worst"])
     return {
         "verdict": verdict.verdict,
-        "meaning": MEANING[verdict.verdict],
+        "meaning": _meaning(verdict.verdict, budget),
         "sentence": verdict.sentence,
         "rules": verdict.rules,
         "worst": worst,
         "together": min(together, default=None),
     }
+
+
+def _meaning(word: Word, budget: Budget | None) -> str:
+    if word == "SAFE" and budget:
+        return SAFE_ONCE if budget.get("scope") == "cases" else SAFE_BY_NOISE
+    return MEANING[word]
 
 
 def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, float]) -> WorstRow | None:

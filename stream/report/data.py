@@ -117,7 +117,7 @@ def _publication(
         "graphs": _graphs(flows, labels),
         "graphs_of": "source" if source is not None else "releases",
         "manifest": manifest,
-        "safe": answers.safe(verdict, anonymity, bounds, series),
+        "safe": answers.safe(verdict, anonymity, bounds, series, last.get("budget")),
         "left": answers.budget(told, last),
         "cost": answers.cost(audits, labels),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def render(data: Report, *, home: str | None = None) -> str:
         timeline=_one(figures.timeline(data["happened"])),
         quiet=_quiet(data["happened"]),
         words=every(),
+        today=datetime.now(UTC).date().isoformat(),
     )
 
 
@@ -80,12 +82,26 @@ def _shown(publication: PublicationReport) -> Mapping[str, Any]:
         "worst": _worst(measured[-1:]),
         "leakage": _one(figures.leakage(publication)),
         "budget": _one(figures.budget(publication)),
-        "uniqueness": figures.uniqueness(publication),
+        "new_variants": _new_variants(publication),
+        "last_cut": next((row["time"][:10] for row in reversed(publication["attempts"]) if row["time"]), ""),
+        "uniqueness": [*figures.uniqueness(publication), *figures.true_times(publication)],
+        "upper_limit": figures.upper_limit(publication),
         "utility": _one(figures.utility(publication)),
         "mining": _mining(publication["utility"]),
+        "reading": (publication["manifest"] or {}).get("reading") or [],
         "graphs": [(graph, drawing.draw(graph, max(counts, default=None))) for graph in publication["graphs"]],
         "why_not": {name: why_not(publication[name]) for name in ("anonymity", "risk", "utility")},
     }
+
+
+def _new_variants(publication: PublicationReport) -> int | None:
+    """Variants of the last release that no source case has; None where that was not counted."""
+    manifest, cost = publication["manifest"], publication["cost"]
+    shown = ((manifest or {}).get("counts") or {}).get("variants")
+    kept = cost["variants_kept"] if cost else None
+    if shown is None or kept is None or manifest is None or cost is None:
+        return None
+    return shown - kept if str(manifest["sequence"]) == cost["label"] else None
 
 
 def _mining(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

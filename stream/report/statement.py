@@ -19,6 +19,7 @@ from models.dp.budget import told
 from models.errors import BoundError, InputError
 from stream.operations import approval
 from stream.operations.history import read_json, verdicts_of
+from stream.release import membership
 from stream.release.manifest import VERSION, software
 from stream.report.words import explained
 
@@ -26,7 +27,8 @@ TIMES = {
     "ordinal": "No times. The time column holds the place of an event in its case, counted in seconds from 1970-01-01.",
     "relative": "Times since the start of the case, cut off to the unit T of the table below. No dates.",
     "microaggregated": "Dates and times made of means over groups of cases; which case bears which is drawn at random. "
-    "A mean over a frequent step is near the truth; a single time says nothing of its case.",
+    "A mean over a frequent step is near the truth; a single time says nothing of its case. The manifest names these "
+    "times relative_time.",
     "noised": "Times with random noise.",
 }
 
@@ -102,6 +104,20 @@ def _nothing_released(folder: Path, publication: str) -> str:
     return "; ".join(one.line() for one in named)
 
 
+def other_publications(folder: Path, series: Sequence[Released]) -> list[Released]:
+    """The last release of each other publication of the process in the same folder, if one of its releases shows exact
+    counts: no budget protects them."""
+    root = folder / "public" if (folder / "public").is_dir() else folder
+    process, own = series[-1].manifest["process"], series[-1].manifest["publication"]
+    found = []
+    for place in sorted(path for path in root.iterdir() if path.is_dir()):
+        releases = [_read(path) for path in sorted(place.glob("release-*/manifest.json"))]
+        others = [one for one in releases if one.manifest["process"] == process]
+        others = [one for one in others if one.manifest["publication"] != own and one.manifest.get("budget") is None]
+        found += others[-1:]
+    return found
+
+
 def _held(folder: Path) -> Mapping[str, list[int]]:
     """The numbers of releases that wait for a person, by publication; none where this is no operator's folder."""
     found: dict[str, list[int]] = {}
@@ -129,8 +145,9 @@ def _read(path: Path) -> Released:
     return Released(int(manifest["sequence"]), manifest, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def statement(series: Sequence[Released], *, alone: bool) -> Statement:
-    """The page on these releases of one publication, in order. `alone`: on one of a series, not on the whole."""
+def statement(series: Sequence[Released], *, alone: bool, others: Sequence[Released] = ()) -> Statement:
+    """The page on these releases of one publication, in order. `alone`: on one of a series, not on the whole; `others`:
+    see `other_publications`."""
     last = series[-1].manifest
     named = f"publication “{last['publication']}” of process “{last['process']}”"
     subject = f"Release {series[-1].number} of {named}" if alone else f"The releases of {named}"
@@ -143,7 +160,9 @@ def statement(series: Sequence[Released], *, alone: bool) -> Statement:
     told = (
         _released(series),
         _contents(last),
+        *_reading(last),
         *_promises(series),
+        *_together(last, others),
         *_budget(last),
         _method(last),
         _checks(series, alone=alone),
@@ -161,6 +180,7 @@ def statement(series: Sequence[Released], *, alone: bool) -> Statement:
         "mechanism": last["mechanism"],
         "promise": last["promise"],
         "budget": last.get("budget"),
+        "subtracted_by": [one.manifest["publication"] for one in others] if last.get("budget") is not None else [],
         "missing": _missing(series) if not alone else [],
         "chain_holds": _chain(series) if not alone else None,
         "released_by": program,
@@ -220,6 +240,31 @@ def _contents(manifest: Mapping[str, Any]) -> Section:
     )
 
 
+def _reading(manifest: Mapping[str, Any]) -> Iterator[Section]:
+    """What somebody who mines the log has to know; manifests of earlier versions do not say it."""
+    notes = manifest.get("reading")
+    if notes:
+        yield Section("How to read the log", points=tuple(notes))
+
+
+def _together(manifest: Mapping[str, Any], others: Sequence[Released]) -> Iterator[Section]:
+    """What other publications of the process make of a promise by noise. A promise by groups names them already."""
+    if manifest.get("budget") is None or not others:
+        return
+    same = [one for one in others if one.manifest.get("audience") == manifest.get("audience")]
+    points = []
+    for one in others:
+        name, audience = one.manifest["publication"], one.manifest.get("audience")
+        whose = "the same audience" if one in same else f"audience “{audience}”"
+        points.append(f"Publication “{name}” for {whose} shows exact counts of cases of this process, without noise.")
+    points.append("Who sees both can subtract: the noise then protects nobody any more.")
+    if same:
+        points.append("The verdict is therefore DP VOID: the promise holds only for who never sees the other one.")
+    else:
+        points.append("The promise above holds for recipients who never see the other one.")
+    yield Section("Together with other publications", points=tuple(points))
+
+
 def _method(manifest: Mapping[str, Any]) -> Section:
     mechanism = manifest["mechanism"]
     rows = [(name, _short(value)) for name, value in mechanism["parameters"].items()]
@@ -268,7 +313,18 @@ def _promises(series: Sequence[Released]) -> Iterator[Section]:
             facts.append(("Moments", promise["public_cut"]))
         yield Section(f"What is promised{where}", facts=tuple((name, _sentence(text)) for name, text in facts))
         points = [_sentence(point) for point in promise["not_guaranteed"].split("; ") if point.strip()]
+        if numbers[-1] == series[-1].number and (whole_trace := _whole_trace(series[-1].manifest)):
+            points.append(whole_trace)
         yield Section(f"What is not promised{where}", points=tuple(points))
+
+
+def _whole_trace(manifest: Mapping[str, Any]) -> str | None:
+    """What was measured of an adversary whom no promise of groups covers; noise covers that one too."""
+    mechanism = manifest["mechanism"]
+    if manifest.get("budget"):
+        return None
+    found = membership.sentence({**mechanism["parameters"], "kind": mechanism["kind"]})
+    return None if found is None else _sentence(found)
 
 
 def _sentence(text: str) -> str:

@@ -270,10 +270,10 @@ def test_the_performance_map_of_cohorts_holds_where_nothing_is_pending(
     tenths of all steps of pairs of K released cases. What is pending is of fewer than K cases, so nothing tells it."""
     true: Passed = defaultdict(list)
 
-    def watched(log: EventLog, *rest: Any) -> Any:
+    def watched(log: EventLog, *rest: Any, **more: Any) -> Any:
         for pair, values in timed(log, log.time).items():
             true[pair] += values
-        return microaggregated_after(log, *rest)
+        return microaggregated_after(log, *rest, **more)
 
     monkeypatch.setattr(cohorts, "microaggregated_after", watched)
     log = read_log(logs / "sepsis.xes.gz")

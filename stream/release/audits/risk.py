@@ -26,9 +26,10 @@ from models.risk.points import (
     default_event_attributes,
     view,
 )
+from models.risk.true_points import looked_for
 from models.risk.uniqueness import checked, measure, singleton_variants
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
-from stream.release.documents import RiskRow
+from stream.release.documents import RiskRow, TrueTimesRow
 from stream.storage.release_record import Record
 
 _COLUMNS = {"activity": ACTIVITY, "resource": RESOURCE, "relative_time": TIME}
@@ -42,6 +43,11 @@ class Risk(Audit):
 
     `projections`: of the source (reidentification-risk-2020, Table 3), its times floored to `resolution`; the release
     is measured on what it carries. `worst` is the release's highest mean: what the gate `max_uniqueness` reads.
+
+    Microaggregated times are means that are dealt out at random: nobody knows which of them a record shows, so they are
+    no points (`basis` "knowable"). What they would single out if they were known is an upper limit (`as_released`), and
+    `true_times` is the attack with true times, carried out. Noised times are a record's own times with noise: they stay
+    points (`basis` "as_released").
     """
 
     name: ClassVar[str] = "risk"
@@ -60,24 +66,53 @@ class Risk(Audit):
         return 1
 
     def measure(self, context: AuditContext, results: Mapping[str, Any]) -> Mapping[str, Any]:
-        """{status, reason, worst, release: [{m, unique_mean, unique_sd}], source: [{projection, ...}], singletons}"""
+        """{status, reason, worst, basis, release: [{m, unique_mean, unique_sd}], source: [{projection, ...}],
+        singletons}; with artificial times also {as_released: {worst, rows}, true_times: [{m, right, ...}]}"""
         applies = context.build.applies.get(self.name, Applicability())
         if applies.status != "ok":
             return {"status": applies.status, "reason": applies.reason}
         released = context.candidate.log
         if not released.n_cases:
             return {"status": "not_measured", "reason": "the release has no cases"}
-        release = self._rows(self._release_index(context))
-        return {
+        artificial = context.build.time_basis == "microaggregated"
+        release = self._rows(self._release_index(context, artificial_times=not artificial))
+        found = {
             "status": "ok",
             "reason": "",
-            "worst": max(row["unique_mean"] for row in release),
+            "worst": _worst(release),
+            "basis": "as_released" if context.build.time_basis == "noised" else "knowable",
             "carries": [*context.candidate.carries, *context.build.attributes],
             "adversary": self.adversary,
             "release": release,
             "source": self._source(context) if self.source else [],
             "singletons": _singletons(context.exposure.log, released, context.candidate.carries),
         }
+        if artificial:
+            rows = self._rows(self._release_index(context, artificial_times=True))
+            found["as_released"] = {"worst": _worst(rows), "rows": rows}
+            found["true_times"] = self._true_times(context)
+        return found
+
+    def _true_times(self, context: AuditContext) -> list[TrueTimesRow]:
+        """The attack by true events: activities alone, then with times at the resolution and by day."""
+        rng = np.random.default_rng(self.seed)
+        true, released, origin = context.exposure.log, context.candidate.log, context.build.origin
+        accuracies: tuple[Unit | None, ...] = (None, self.resolution)
+        if self.resolution != "days":
+            accuracies = (*accuracies, "days")
+        return [
+            {
+                "times": unit,
+                "m": found.m,
+                "persons": found.persons,
+                "right": found.right,
+                "wrong": found.wrong,
+                "several": found.several,
+                "none": found.none,
+            }
+            for unit in accuracies
+            for found in looked_for(true, released, origin, self.points, unit, rng)
+        ]
 
     def _rows(self, index: TraceIndex, **more: str) -> list[RiskRow]:
         rng = np.random.default_rng(self.seed)
@@ -85,12 +120,14 @@ class Risk(Audit):
         rows = ({**more, "m": p.m, "unique_mean": p.unique_mean, "unique_sd": p.unique_sd} for p in found)
         return [cast(RiskRow, row) for row in rows]
 
-    def _release_index(self, context: AuditContext) -> TraceIndex:
+    def _release_index(self, context: AuditContext, *, artificial_times: bool) -> TraceIndex:
         """Points of the release are what it carries, and every released attribute must match; a time is a point only
-        where the release's times say something."""
+        where the release's times say something (of the case: without `artificial_times`)."""
         record = context.candidate
         timed = context.build.time_basis == "noised"
         columns = tuple(_COLUMNS[name] for name in record.carries) + ((TIME,) if timed else ())
+        if not artificial_times:
+            columns = tuple(name for name in columns if name != TIME)
         resolution = record.T if "relative_time" in record.carries else self.resolution
         shown = context.build.attributes
         seen = View(tuple(dict.fromkeys(columns)), tuple(shown), resolution)  # type: ignore[arg-type]
@@ -112,6 +149,10 @@ class Risk(Audit):
                 rows += self._rows(index, projection=projection, resolution=self.resolution)
                 index.postings = None  # made anew at each cut, and as large as the log
         return rows
+
+
+def _worst(rows: Sequence[RiskRow]) -> float:
+    return max(row["unique_mean"] for row in rows)
 
 
 def _followed(log: EventLog, seen: View, earlier: Sequence[Record], candidate: Record) -> TraceIndex:

@@ -50,22 +50,22 @@ class TlkcCohorts(TlkcMechanism):
     as many for an activity of 4 % of the cases that no cohort has shown; 0: none waits."""
 
     def promise(self) -> Mapping[str, Any]:
-        combined = "" if self.alphabet == "common" else " attacks that combine the alphabets of cohorts;"
+        combined = "" if self.alphabet == "common" else " conclusions from which activities each cohort shows or lacks;"
         return {
             "guaranteed": f"whatever somebody knows of a case, up to {self.L} items ({self.known_words}): in "
-            f"every release to this audience, and between any two of them, none or at least {self.K} cases match it "
-            "that no correspondence attack (F, C, B) can exclude"
+            f"every release to this audience none or at least {self.K} cases match it, and as many remain possible "
+            "for somebody who compares any two of these releases (attacks F, C, B)"
             f"{values_words(self.C, 'the matching cases of a release')}",
             "to_whom": "released cases",
             "against_whom": f"a recipient of all releases to this audience who knows at most {self.L} items of a "
             "case and when it was first published",
             "relation": None,
             "unit": "case",
-            "not_guaranteed": f"anything against somebody who knows more than that;{self.left_words} what releases to "
-            "other audiences, or of kinds whose records are no persons, add; anything against somebody who knows when "
-            "a case started;"
-            f"{combined} what the moment of publication tells (a class that is too frequent waits, and cases that too "
-            "few resemble); cohorts that erasure or retention made smaller",
+            "not_guaranteed": f"anything against somebody who knows more than that;{self.left_words} what "
+            "somebody learns by combining this with releases given to others, or with noisy ones; anything against "
+            "somebody who knows when a case started;"
+            f"{combined} conclusions from when a case first appeared (rare cases, and those of a class that is too "
+            "frequent, are published later); cohorts that erasure or retention made smaller",
         }
 
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
@@ -88,7 +88,8 @@ class TlkcCohorts(TlkcMechanism):
                 common = published.alphabet if published.alphabet is not None else fresh.items.values
             times, pending = None, published.pending
             if micro:
-                drawn, pending = microaggregated_after(fresh.log, self.K, self.T, Chance().below, pending)
+                below, latest = Chance().below, exposure.time_ns
+                drawn, pending = microaggregated_after(fresh.log, self.K, self.T, below, pending, latest=latest)
                 times = drawn.tolist()
             registry = published.joined(exposure, fresh, common, checked, times, pending).held_back(exposure, queue)
         known = registry.of_publication(exposure.publication)

@@ -14,7 +14,9 @@ from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from stream.release.contract import Applicability, Build
 
-UNTIMED = "times: somebody who knows how many cases took so long, or the times of all others that a mean is made of"
+UNTIMED = (
+    "times, against somebody who knows how many cases took so long, or the times of everybody else in the same mean"
+)
 
 
 def in_knowledge(
@@ -50,12 +52,12 @@ def in_knowledge(
     )
 
 
-def timed(build: Build, K: int, unit: Unit) -> Build:
-    """The build with microaggregated times; its log still has the true times of its events. Which case shows which is
-    drawn from the system's cryptographic source, and drawn anew with every build."""
+def timed(build: Build, K: int, unit: Unit, latest: int) -> Build:
+    """The build with microaggregated times, none after `latest`; its log still has the true times of its events. Which
+    case shows which is drawn from the system's cryptographic source, and drawn anew with every build."""
     if build.log.n_cases < K:
         raise BoundError(f"times: {build.log.n_cases} released cases are fewer than K = {K}")
-    times = microaggregated(build.log, K, unit, Chance().below)
+    times = microaggregated(build.log, K, unit, Chance().below, latest=latest)
     return replace(
         build,
         log=replace(build.log, time=times),

@@ -21,7 +21,7 @@ from stream.release.mechanisms.tlkc_parameters import TlkcMechanism, values_word
 HIDDEN = (
     "adversaries who know the rules of repair by events: a case that an earlier release does not hold lacks what "
     "fewer than the bound of such cases share",
-    "that a case is among those that match what is known of it (its own events may be hidden)",
+    "that a person's own case is among those that match what is known of it, since events were removed",
 )
 
 
@@ -102,4 +102,4 @@ class Tlkc(TlkcMechanism):
         except InfeasibleError as error:
             raise BoundError(str(error)) from None
         build = removed(result, exposure.linked)
-        return build if self.times == "ordinal" else timed(build, self.K, self.T)
+        return build if self.times == "ordinal" else timed(build, self.K, self.T, exposure.time_ns)

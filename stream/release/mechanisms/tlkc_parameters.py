@@ -164,7 +164,7 @@ class TlkcMechanism(Mechanism):
             known += f", beyond the sets of items that are measured ({sets} may leave them fewer than {self.K} cases)"
         return (
             known,
-            "that a case is among those that match what is known of it (its own events may be missing)",
+            "that a person's own case is among those that match what is known of it, since events were removed",
             *values,
         )
 

@@ -15,9 +15,10 @@ from connectors import dates
 from connectors.columns import CASE_PREFIX, Names, as_text, constant_per_case
 from connectors.reading import Reading
 from connectors.shapes import shape
-from connectors.times import FIRST_YEAR, LAST_YEAR, UNITS, ZonelessError, parser, zone
+from connectors.times import SECOND, ZonelessError, parser, zone
 from models.errors import InputError, NoEventsError
 from models.eventlog import MISSING, Column, EventLog, Ints
+from models.instants import INSTANTS, NO_ZONE, OUTSIDE, UNITS, TimeColumnError, of_datetimes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,7 +162,7 @@ def times(series: pd.Series[Any], name: str, reading: Reading, where: Where) -> 
     if isinstance(series.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(series):
         return _from_datetimes(series, name, reading.timezone, where)
     if pd.api.types.is_timedelta64_dtype(series):
-        return np.asarray(series.astype("timedelta64[ns]").astype(np.int64))
+        return _from_durations(series, name, where)
     if unit is not None:
         return _counted(series, name, UNITS[unit], where)
     return _Texts(series, name, reading, where).instants(form)
@@ -182,38 +183,44 @@ def _unit(reading: Reading) -> tuple[str | None, str | None]:
 
 
 def _from_datetimes(series: pd.Series[Any], name: str, timezone: str | None, where: Where) -> Ints:
-    if series.dt.tz is None:
-        if timezone is None:
-            raise zoneless(where(0), name)
-        # fold as in the text parser: the first of two equal local times; a skipped local time moves forward
-        series = series.dt.tz_localize(
-            zone(timezone), ambiguous=np.ones(len(series), dtype=bool), nonexistent="shift_forward"
-        )
-    moments = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
-    first, end = np.datetime64(f"{FIRST_YEAR:04}", "Y"), np.datetime64(f"{LAST_YEAR + 1:04}", "Y")
-    bad = np.flatnonzero((moments < first) | (moments >= end))
+    try:
+        return of_datetimes(series, zone(timezone))
+    except TimeColumnError as error:
+        if error.reason == NO_ZONE:
+            raise zoneless(where(error.row), name) from None
+        raise InputError(f"{where(error.row)}: {name} {error.reason}") from None
+
+
+def _from_durations(series: pd.Series[Any], name: str, where: Where) -> Ints:
+    """Durations since 1970 in nanoseconds, which hold 292 years either way."""
+    lengths = np.asarray(series.to_numpy())
+    limit = np.timedelta64(np.iinfo(np.int64).max // SECOND, "s")
+    bad = np.flatnonzero((lengths > limit) | (lengths < -limit))
     if len(bad):
-        raise InputError(f"{where(int(bad[0]))}: {name} is outside the years {FIRST_YEAR} to {LAST_YEAR}")
-    return np.asarray(moments.astype("datetime64[ns]").view(np.int64))
+        raise InputError(f"{where(int(bad[0]))}: {name} is a duration beyond 292 years")
+    return np.asarray(lengths.astype("timedelta64[ns]").view(np.int64))
 
 
 def _counted(series: pd.Series[Any], name: str, factor: int, where: Where) -> Ints:
     result = np.empty(len(series), dtype=np.int64)
     for row, value in enumerate(series.tolist()):
         try:
-            result[row] = int(value) * factor if isinstance(value, int) else _decimal(str(value), factor)
+            counted = int(value) * factor if isinstance(value, int) else _decimal(str(value), factor)
         except (ValueError, ArithmeticError):
             raise InputError(
                 f"{where(row)}: {name} is not a number of the unit given (--time-format); its shape is "
                 f"{shape(str(value))!r}"
             ) from None
+        if counted not in INSTANTS:
+            raise InputError(f"{where(row)}: {name} {OUTSIDE} if it counts the unit given; look at the unit")
+        result[row] = counted
     return result
 
 
 def _decimal(text: str, factor: int) -> int:
     from decimal import Decimal
 
-    return int(Decimal(text) * factor)
+    return int(Decimal(text.strip().replace(",", ".")) * factor)
 
 
 class _Texts:
@@ -264,19 +271,17 @@ class _Texts:
             if misfit:  # the texts before it are ISO 8601, and so should it be
                 raise self._refused(misfit, dates.NO_TIME) from None
             raise self._refused(error.place, error.reason) from None
-        if plan.unit is not None:
-            result = self._counted(stripped, plan.unit)
-        elif plan.excel is not None:
-            result = self._excel(stripped, plan.excel)
-        else:
-            result = self._by_formats(stripped, plan.formats)
+        if plan.unit is not None or plan.excel is not None:
+            # A number says nothing of its unit, and one row more could change what it looks like.
+            raise self._refused(
+                0,
+                f"is a number, which needs its unit; all rows together look like --time-format {plan.flag}: give this "
+                "if it is right (veilstream inspect shows what it makes of the file)",
+            )
+        result = self._by_formats(stripped, plan.formats)
         if plan.said is not None:
             self.reading.say(f"{self.name}: {plan.said}")
         return result
-
-    def _counted(self, stripped: list[str], unit: str) -> Ints:
-        counted = [_decimal(text.replace(",", "."), UNITS[unit]) for text in stripped]
-        return np.asarray(np.asarray(counted, dtype=np.int64)[self.codes])
 
     def _excel(self, stripped: list[str], kind: str) -> Ints:
         moments = np.empty(len(stripped), dtype="datetime64[ns]")

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _SAMPLES = 3
 _NAMED = 4
 """Columns of a note."""
+COUNTS = {**dict.fromkeys(("s", "ms", "us", "ns"), "1970-01-01 UTC"), "excel": "1899-12-30 (Excel's days)"}
+"""What numbers may count as times, and since when."""
 PARTS = ("case", "activity", "time", "resource")
 
 
@@ -220,6 +222,14 @@ def _times(series: pd.Series[Any], reading: Reading, found: Inspection) -> Readi
         reading = replace(reading, timezone="UTC")
     if found.time.get("readings") and reading.time_format is None:
         reading = replace(reading, time_format=found.time["readings"][0])
+    counts = found.time["format"] in COUNTS
+    if counts and reading.time_format is None and reading.unit is None:
+        # Readers refuse numbers without a unit; a person confirms this one.
+        found.flags.append(f"--time-format {found.time['format']}")
+        found.notes.append(
+            f"the times are numbers and look like {found.time['format']} since {COUNTS[found.time['format']]}"
+        )
+        reading = replace(reading, time_format=found.time["format"])
     return reading
 
 

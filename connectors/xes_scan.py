@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from connectors.times import FIRST_YEAR, LAST_YEAR
 from models.compiled import kernel, part
 from models.eventlog import Codes, Ints
+from models.instants import FIRST_YEAR, LAST_YEAR
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from connectors.times import SECOND
 from models.errors import InputError
-from stream.engine.source import CSV, Source
+from stream.engine.source import CSV, Source, clamp_microseconds, without_unit
 
 
 def readable(source: Source) -> Source:
@@ -18,6 +18,8 @@ def readable(source: Source) -> Source:
         raise InputError(
             f"{source.name}: spark needs the name '_metadata' itself; rename this column, or use --engine duckdb"
         )
+    if source.unit is None and pa.types.is_integer(kind):
+        raise InputError(without_unit(source))
     if source.unit is None and not pa.types.is_timestamp(kind):
         raise InputError(f"{source.name}: times of type {kind} are read by --engine duckdb or embedded")
     return source
@@ -62,4 +64,8 @@ def time_of(source: Source) -> tuple[str, str]:
     zoned = "true" if kind.tz is not None else "false"
     if kind.unit == "ns":  # read as a number (nanosAsLong): Spark's own times end at the microsecond
         return name, zoned
-    return f"unix_micros(CAST({name} AS TIMESTAMP)) * {SECOND // 1_000_000}L", zoned
+    # Moments beyond the years that nanoseconds hold become the nearest of them, which is refused with a clear line; the
+    # product alone would overflow.
+    first, last = clamp_microseconds()
+    microseconds = f"greatest(least(unix_micros(CAST({name} AS TIMESTAMP)), {last}L), {first}L)"
+    return f"{microseconds} * {SECOND // 1_000_000}L", zoned

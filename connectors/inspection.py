@@ -222,14 +222,13 @@ def _times(series: pd.Series[Any], reading: Reading, found: Inspection) -> Readi
         reading = replace(reading, timezone="UTC")
     if found.time.get("readings") and reading.time_format is None:
         reading = replace(reading, time_format=found.time["readings"][0])
-    counts = found.time["format"] in COUNTS
+    unit = found.time["format"]
+    counts = isinstance(unit, str) and unit in COUNTS
     if counts and reading.time_format is None and reading.unit is None:
         # Readers refuse numbers without a unit; a person confirms this one.
-        found.flags.append(f"--time-format {found.time['format']}")
-        found.notes.append(
-            f"the times are numbers and look like {found.time['format']} since {COUNTS[found.time['format']]}"
-        )
-        reading = replace(reading, time_format=found.time["format"])
+        found.flags.append(f"--time-format {unit}")
+        found.notes.append(f"the times are numbers and look like {unit} since {COUNTS[unit]}")
+        reading = replace(reading, time_format=unit)
     return reading
 
 

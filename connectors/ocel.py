@@ -25,16 +25,19 @@ from connectors.frame import from_frame, times
 from connectors.headers import resolved
 from connectors.reading import Reading
 from connectors.xes_stream import elements
+from models.content_free import content_free
 from models.errors import InputError, NoEventsError
 from models.eventlog import EventLog
 
 JSON, XML, SQLITE = (".json", ".jsonocel"), (".xml", ".xmlocel"), (".sqlite",)
 
 
+@content_free()
 class _Relation(msgspec.Struct, rename={"object": "objectId"}):
     object: str
 
 
+@content_free()
 class _Event(msgspec.Struct):
     id: str
     type: str
@@ -42,11 +45,13 @@ class _Event(msgspec.Struct):
     relationships: list[_Relation] = []
 
 
+@content_free()
 class _Object(msgspec.Struct):
     id: str
     type: str
 
 
+@content_free()
 class _Document(msgspec.Struct):
     """What of the JSON is needed here; pm4py reads the rest."""
 
@@ -54,6 +59,7 @@ class _Document(msgspec.Struct):
     objects: list[_Object]
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Objects:
     """The parts of an object-centric log that flattening goes by, as the file has them."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import InputError
 from models.instants import instants
 
@@ -50,6 +51,9 @@ class Column:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def __repr__(self) -> str:
+        return f"Column(entries={len(self.codes)}, distinct={len(self.values)})"
+
     def decode(self) -> list[Any]:
         """The values, None where missing."""
         table = (*self.values, None)
@@ -66,6 +70,7 @@ class Column:
         return Column(recode[codes], tuple(self.values[code] for code in used))
 
 
+@content_free("n_cases", "n_events")
 @dataclass(frozen=True, slots=True)
 class EventLog:
     """Cases and their events.
@@ -315,6 +320,7 @@ def _reorder(column: Column, order: npt.NDArray[Any]) -> Column:
     return Column(column.codes[order], column.values)
 
 
+@content_free("n_cases")
 @dataclass(frozen=True, slots=True)
 class SimpleLog:
     """The simple event log (correspondence-attacks-2021, Def. 5) as a bag: variant x sensitive value -> count.

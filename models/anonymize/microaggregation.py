@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from models.content_free import content_free
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Unit
 
@@ -87,6 +88,7 @@ def _starts(time: Ints, K: int, unit: int, below: Below) -> Ints:
     return _dealt(_means(ticks, np.arange(len(ticks)), K, 1) * unit, below)
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class _Steps:
     """The directly-follows steps of a log: `event` that ends each, time `passed`, `case`, code of the `target`;

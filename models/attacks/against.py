@@ -25,10 +25,12 @@ from models.attacks.matching import CELLS, LONGEST, Part, Walk, tables
 from models.attacks.numbering import Numbered, Numbering
 from models.attacks.pairs import Pair, Rows, Sequences
 from models.attacks.real_partners import Lookup
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Known:
     """A release, counted and numbered."""
@@ -263,6 +265,7 @@ def _slices(begins: Ints, rows: Ints) -> tuple[Ints, Ints]:
     return start, np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
 
 
+@content_free()
 class _Classified(NamedTuple):
     """Record classes: variant, what is known of it, number of the sensitive value."""
 
@@ -271,6 +274,7 @@ class _Classified(NamedTuple):
     value: Ints
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Together:
     """Record classes of several earlier releases and of the candidate: `keys` of the earlier ones, ascending; their
@@ -283,6 +287,7 @@ class Together:
     count: Ints
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """Variants as background knowledge sees them: `symbols`, `symbol` of each item, distinct sequences `known`, which

@@ -14,6 +14,7 @@ from models.attacks.linkability import CLOSED_FORM, THEOREM_2, THEOREM_2_EMPTY_P
 from models.attacks.linker import BaseLinker, Flags
 from models.attacks.matching import Walk, unmatched
 from models.attacks.pairs import Pair, Rows
+from models.content_free import content_free
 from models.eventlog import Ints
 
 RELATION = {
@@ -25,6 +26,7 @@ RELATION = {
 }
 
 
+@content_free("method", "n")
 @dataclass(slots=True)
 class Judge:
     """All that one method needs to value candidates at one n. `cracked`: what `worst_group` found; the worst

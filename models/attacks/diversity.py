@@ -14,10 +14,12 @@ from typing import Any, Literal
 
 from models.attacks.candidates import Judge, by_value, matching, sizes
 from models.attacks.pairs import encode
+from models.content_free import content_free
 
 Attack = Literal["f", "c", "b"]
 
 
+@content_free("k", "l", "confidence")
 @dataclass(frozen=True, slots=True)
 class Diversity:
     """A matching set after an attack.

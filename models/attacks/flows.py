@@ -14,11 +14,13 @@ import numpy.typing as npt
 from models.attacks.linkability import LEAST, SUBSEQUENCE
 from models.attacks.links import LOGGED, NEXT1, NEXT2, RECORDS, ROW1, ROW2, Linker, held, shift
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.eventlog import Ints
 
 FAR = 1 << 30
 
 
+@content_free()
 class Scratch(NamedTuple):
     """Where a search for paths came from at each row, its queue, what each earlier row has still to place, how far
     each row is from those, and the first link of each earlier row that was not yet tried."""

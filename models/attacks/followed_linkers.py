@@ -30,6 +30,7 @@ from models.attacks.links import LOGGED, RECORDS, ROW1, ROW2, Linker, copied, no
 from models.attacks.outcome import Minimum, Result, unlinkable
 from models.attacks.pairs import Pair
 from models.compiled import kernel
+from models.content_free import content_free
 from models.eventlog import Codes, Ints
 
 Forward = tuple[Ints, Codes, Bytes]
@@ -40,6 +41,7 @@ BLOCK = 16
 Between 8 and 32 the cuts of BPIC 2012 cost the same."""
 
 
+@content_free("n")
 @dataclass
 class FollowedLinker:
     """A linker for one n. `count`: records of each earlier row that it places; `excess`: those that find no place;

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.attacks.linkability import MOST_LINKS, Bytes
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints
 
@@ -29,6 +30,7 @@ def _none() -> Ints:
     return np.empty(0, dtype=np.int64)
 
 
+@content_free()
 @dataclass
 class KeptLinks:
     """Links up to one n. `earlier`, `later`: keys of the classes that were compared; `one`, `two`: int32, the places of

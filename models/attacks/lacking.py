@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from models.attacks.matching import Walk, advance
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.eventlog import Ints
 
 Table = npt.NDArray[np.uint8]
@@ -29,6 +30,7 @@ MOST_CELLS = 1 << 27
 """Cells of one table, a byte each; there are two while one takes over from the other."""
 
 
+@content_free()
 class Totals(NamedTuple):
     """One kind of weights, added up: `all_in` over the variants with at most n symbols unmatched, for each background
     knowledge; `core` over those that no further symbol can lose, for each that is not the longest; `often` over those
@@ -46,6 +48,7 @@ def columns_of(symbols: int, length: int) -> Ints:
     return np.cumsum([0, *(symbols**long for long in range(1, length + 1))], dtype=np.int64)
 
 
+@content_free("symbols")
 class Kept(NamedTuple):
     """A table, over how many symbols it is, and the number of the variant of each row: a number stands for the same
     variant, and a symbol keeps its place, from one candidate to the next."""
@@ -55,6 +58,7 @@ class Kept(NamedTuple):
     numbers: Ints
 
 
+@content_free()
 @dataclass
 class Lacking:
     """Over the variants and symbols of `walk`. Everything is made when it is asked for. `numbers`: of the variants;

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from models.attacks.pairs import Pair, Sequences
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints
 
@@ -49,6 +50,7 @@ def least_n(s1: Sequence[Any], s2: Sequence[Any]) -> int:
     return best
 
 
+@content_free("rows")
 @dataclass(frozen=True)
 class Edges:
     """Linkable pairs of record classes, by rows of the earlier release and by `rows` later ones.

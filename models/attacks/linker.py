@@ -16,6 +16,7 @@ from models.attacks.flows import Scratch
 from models.attacks.linkability import LEAST, Edges, edges
 from models.attacks.links import LOGGED, RECORDS, ROW1, ROW2, Linker, no_links, undo
 from models.attacks.pairs import Pair, Rows
+from models.content_free import content_free
 from models.eventlog import Ints
 
 Flags = npt.NDArray[np.bool_]
@@ -24,6 +25,7 @@ FEW = 5
 """Where the search of the least n begins to grow: to list the links of 1, 2 and 3 as well costs more than it saves."""
 
 
+@content_free("earlier", "later", "least_n")
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """A Hall witness: `earlier` records of one sensitive value that can only be `later` < `earlier` later records.
@@ -39,6 +41,7 @@ class Obstacle:
     least_n: int | None
 
 
+@content_free("n", "left")
 @dataclass(frozen=True)
 class BaseLinker:
     """One linker for one n (as a flow over record classes), from which every candidate starts.

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.eventlog import Ints
 
 NEXT1, NEXT2, ROW1, ROW2, RECORDS = 0, 1, 2, 3, 4
@@ -31,6 +32,7 @@ MOST_CHANGES = 1 << 21
 """Changes that one candidate may make; the system gives memory for touched pages only."""
 
 
+@content_free()
 class Linker(NamedTuple):
     """The arrays of one linker, in the order that the kernels take."""
 

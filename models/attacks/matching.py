@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from models.attacks.pairs import Pair, Sequences
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints
 
@@ -26,6 +27,7 @@ CELLS = 1 << 30
 """Most cells of `Walk.after` (2 GiB): beyond it the audit would be ended by the system instead of by a clear line."""
 
 
+@content_free("symbols")
 @dataclass(frozen=True)
 class Walk:
     """`after[first[v] + p, a]`: position after the next a at or after position p of known variant v, -1 for none.
@@ -46,6 +48,7 @@ class Walk:
         return self.make()
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Part:
     """Which variants and symbols of `walk` a part of it has; `shared`: what searches of all parts share."""

@@ -16,9 +16,11 @@ import numpy as np
 from models.attacks.kept_links import KeptLinks
 from models.attacks.lacking import Kept
 from models.attacks.pairs import Sequences
+from models.content_free import content_free
 from models.eventlog import Codes, Ints, SimpleLog
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Numbered:
     """A release under the numbering.
@@ -37,6 +39,7 @@ class Numbered:
     case: Ints
 
 
+@content_free()
 @dataclass
 class Numbering:
     """What the releases of a series have shown so far; it only grows."""
@@ -81,6 +84,7 @@ class Numbering:
         return found
 
 
+@content_free()
 @dataclass
 class Projection:
     """Items and variants as background knowledge sees them, for those that a numbering held when it was last asked.

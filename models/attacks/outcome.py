@@ -13,6 +13,7 @@ from models.attacks.linker import Obstacle
 from models.attacks.matching import Walk, unmatched
 from models.attacks.pairs import Pair, Rows
 from models.attacks.search import MEASURES
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Ints
 
@@ -31,6 +32,7 @@ LONGEST_BK = 32
 MOST_N = 127
 
 
+@content_free("n", "linker", "values")
 @dataclass(frozen=True, slots=True)
 class Result:
     """One n. Values are None where `linker` is "none", or where no background knowledge gives one.
@@ -79,6 +81,7 @@ class Result:
         return body
 
 
+@content_free("bk_length", "method", "minimum", "cases", "results")
 @dataclass(frozen=True, slots=True)
 class Anonymity:
     """Answer of `anonymity`: one `Result` for each n, ascending, and the named candidates."""

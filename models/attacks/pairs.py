@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.attacks.taxonomy import leaves, related, specializations
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 
@@ -26,6 +27,7 @@ KEY = np.dtype(">i4")
 """How a sequence is written as bytes: big-endian, so that bytes sort as the item codes do."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Sequences:
     """Distinct sequences end to end: sequence v is `items[start[v]:start[v + 1]]`."""
@@ -54,6 +56,7 @@ class Sequences:
         return len(self.start) - 1
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Record classes of one release, by sensitive value and then variant: records with one linked variant and value.
@@ -76,6 +79,7 @@ class Rows:
         return np.bincount(self.known, weights=self.count, minlength=variants).astype(np.int64)
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Pair:
     """An earlier and a later release.

@@ -22,6 +22,7 @@ from models.attacks.search import MEASURES
 from models.attacks.search_kernels import C1, C2, CELLS, LENGTH, LIMIT, NEW, SURPLUS, N
 from models.attacks.shared_search import SharedRoom, SharedTables, walk_shared
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.eventlog import Codes, Ints
 
 GONE = -1
@@ -32,6 +33,7 @@ SURVIVORS, WITHOUT, CHANGED = 0, 1, 2
 another sensitive value."""
 
 
+@content_free()
 class ByCase(NamedTuple):
     """A release by number of case: int32 variant (GONE: not in it) and sensitive value."""
 
@@ -39,6 +41,7 @@ class ByCase(NamedTuple):
     value: Codes
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Step:
     """From a release to the one before it: the cases that differ, with their variant and value in the one before."""
@@ -67,6 +70,7 @@ def step_between(later: Numbered, earlier: Numbered, cases: int) -> Step | None:
     return Step(case, one.variant[case], one.value[case])
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Found:
     """By earlier release: `cases` int64[R, 3] (columns SURVIVORS, WITHOUT, CHANGED); least value of each measure,
@@ -78,6 +82,7 @@ class Found:
     worst: Codes
 
 
+@content_free("survivors", "gone", "changed")
 @dataclass(frozen=True, slots=True)
 class RealPartners:
     """A pair: cases of the earlier release that are in the later one (`survivors`), that are not (`gone`), and that are
@@ -114,6 +119,7 @@ def by_release(found: Found, alphabets: Sequence[Codes], symbols: Sequence[Any])
     ]
 
 
+@content_free()
 class Steps(NamedTuple):
     """All steps end to end: those of release r are `start[r]` to `start[r + 1]`."""
 
@@ -123,6 +129,7 @@ class Steps(NamedTuple):
     value: Codes
 
 
+@content_free()
 class Alphabets(NamedTuple):
     """Symbols of each pair: pair r has `symbol[start[r]:start[r + 1]]`."""
 
@@ -130,6 +137,7 @@ class Alphabets(NamedTuple):
     symbol: Ints
 
 
+@content_free("symbols")
 class Lookup(NamedTuple):
     """What the totals are read off: `table` of models.attacks.lacking with its `columns`, over `symbols` symbols; `row`
     of the table for each variant given (-1: in no release)."""
@@ -140,6 +148,7 @@ class Lookup(NamedTuple):
     row: Codes
 
 
+@content_free()
 class Sums(NamedTuple):
     """Totals by n, and by kind of weights; what links send out, by n."""
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from models.attacks.matching import advance, is_in
 from models.compiled import kernel, part
+from models.content_free import content_free
 
 C1, C2, NEW, OPEN = 0, 1, 2, 3
 """Columns of `weights`, per known variant: records of the earlier and of the later release; records that the base
@@ -32,6 +33,7 @@ ORDER, KEY = 8, 9
 """Columns of `nodes` behind the statistics c1, c2, core1, core2, M, core M, most BA, core BA."""
 
 
+@content_free()
 class SearchTables(NamedTuple):
     """What the walk reads: symbol tables; `weights` by known variant (columns C1 to OPEN); `loose` links of the base
     linker (known variant, known variant or -1, records)."""
@@ -42,6 +44,7 @@ class SearchTables(NamedTuple):
     loose: Any
 
 
+@content_free()
 class SearchRoom(NamedTuple):
     """What it writes (see above); `seen`: hashes of states; `inside`: whom it asks about; `best`, `worst`:
     incumbents."""

@@ -31,8 +31,10 @@ from models.attacks.search_kernels import (
     promising,
 )
 from models.compiled import kernel, part
+from models.content_free import content_free
 
 
+@content_free()
 class SharedTables(NamedTuple):
     """What the walk reads: `table` by variant and background knowledge of all releases; `variants`, `symbols`: which of
     theirs those of this pair are; `columns`: where each length begins; totals by column of `weights` and background
@@ -49,6 +51,7 @@ class SharedTables(NamedTuple):
     core_leaving: Any
 
 
+@content_free()
 class SharedRoom(NamedTuple):
     """What it writes: as `search_kernels.SearchRoom`; `path` = (symbols, number of the symbols so far among all of
     their length, next child to enter) by depth."""

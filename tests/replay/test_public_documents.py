@@ -32,7 +32,7 @@ PUBLICATIONS = {
     "baseline-1": '{ kind = "baseline-1", K = 2 }',
     "baseline-2": '{ kind = "baseline-2", K = 2 }',
     "pretsa": '{ kind = "pretsa", K = 2 }',
-    "amun": f'{{ kind = "amun", variant = "sampling", delta = 0.2 }}\ngate = {{ public_cut = true }}',
+    "amun": '{ kind = "amun", variant = "sampling", delta = 0.2 }\ngate = { public_cut = true }',
     "dp-log": f'{{ kind = "dp-log", epsilon = 9.0, delta_dp = 0.1, max_duration = "1d" }}\n{PRIVATE}',
     "dp-synthetic": f'{{ kind = "dp-synthetic", epsilon = 30.0, delta_dp = 0.1, max_labels = 3 }}\n{PRIVATE}',
     "dp-variants": f'{{ kind = "dp-variants", epsilon = 9.0, delta_dp = 0.1 }}\n{PRIVATE}',

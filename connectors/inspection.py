@@ -22,6 +22,7 @@ from connectors.frame import encode
 from connectors.headers import resolved
 from connectors.logs import STDIN, kind_of_log, read_log
 from connectors.reading import SEPARATORS, Reading
+from connectors.role_words import Patterns, extended
 from connectors.shapes import shape
 from connectors.times import ZonelessError, parser
 from models.errors import InputError
@@ -87,33 +88,34 @@ class Inspection:
         return [one.name.removeprefix(CASE_PREFIX) for one in self.columns if one.role == role]
 
 
-def inspect(path: Path, reading: Reading) -> Inspection:
-    """Look at a file; InputError where it is no log at all."""
+def inspect(path: Path, reading: Reading, words: Path | None = None) -> Inspection:
+    """Look at a file; `words`: a file of further words of column names. InputError where it is no log at all."""
     if str(path) == STDIN:
         from connectors.stdin import spooled
 
         with spooled() as file:
-            return inspect_named(file, STDIN, reading)
-    return inspect_named(path, str(path), reading)
+            return inspect_named(file, STDIN, reading, words)
+    return inspect_named(path, str(path), reading, words)
 
 
-def inspect_named(path: Path, name: str, reading: Reading) -> Inspection:
+def inspect_named(path: Path, name: str, reading: Reading, words: Path | None = None) -> Inspection:
     """Look at a file that the user knows by `name`."""
+    patterns = extended(words)
     kind = kind_of_log(path)
     size = sum(one.stat().st_size for one in (path.iterdir() if path.is_dir() else [path]) if one.is_file())
     found = Inspection(name, kind.removeprefix("."), size)
     how = replace(reading, say=found.notes.append)
     if kind in (".csv", ".parquet"):
-        how = _flat(path, kind, how, found)
+        how = _flat(path, kind, how, found, patterns)
     elif kind == ".ocel" and _ocel(path, how, found):
         return found
-    _tried(path, how, found, flat=kind in (".csv", ".parquet"))
+    _tried(path, how, found, flat=kind in (".csv", ".parquet"), patterns=patterns)
     _commands(found)
     found.notes = [note.replace(str(path), name) for note in dict.fromkeys(found.notes)]
     return found
 
 
-def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading:
+def _flat(path: Path, kind: str, reading: Reading, found: Inspection, patterns: Patterns) -> Reading:
     """Columns, parts and times of a table; how to read it with what was guessed."""
     if kind == ".csv":
         from connectors import csv
@@ -133,8 +135,9 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading
     parts = guessing.parts(columns, reading.columns or {})
     part_of = {guess.column: (role, guess.reason) for role, guess in parts.items()}
     case = columns[parts["case"].column] if "case" in parts else None
+    activity = columns[parts["activity"].column] if "activity" in parts else None
     for name, column in columns.items():
-        found.columns.append(_attribute(name, column, part_of.get(name), case))
+        found.columns.append(_attribute(name, column, part_of.get(name), case, activity, patterns))
     for role in ("case", "activity", "time"):
         if role not in parts:
             found.decisions.append(Decision("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
@@ -158,10 +161,17 @@ def shapes_of(column: Column) -> str:
     return " ".join(shape(str(value)) for value in column.values[:50])
 
 
-def _attribute(name: str, column: Column, part: tuple[str, str] | None, case: Column | None) -> Attribute:
+def _attribute(
+    name: str,
+    column: Column,
+    part: tuple[str, str] | None,
+    case: Column | None,
+    activity: Column | None,
+    patterns: Patterns,
+) -> Attribute:
     from connectors.csv import typed
 
-    role, reason = (None, part[1]) if part else guessing.role(name, column, case)
+    role, reason = (None, part[1]) if part else guessing.role(name, column, case, activity, patterns)
     texts = all(isinstance(value, str) for value in column.values)
     values = typed(column, decimal_comma=True).values if texts else column.values
     kinds = {type(value).__name__ for value in values}
@@ -277,7 +287,7 @@ def _ocel(path: Path, reading: Reading, found: Inspection) -> bool:
     return True
 
 
-def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool) -> None:
+def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool, patterns: Patterns) -> None:
     """Read the file as proposed: what comes out, or why nothing does."""
     open_ = any(decision.flag == "--time-format" for decision in found.decisions)
     try:
@@ -289,11 +299,11 @@ def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool) -> No
                 Decision("--timezone", ("ZONE",), "the times carry no zone; name that of their clock")
             )
             found.problems.clear()
-            _tried(path, replace(reading, timezone="UTC"), found, flat=flat)
+            _tried(path, replace(reading, timezone="UTC"), found, flat=flat, patterns=patterns)
         return
     found.log = {"cases": log.n_cases, "events": log.n_events, "variants": len(set(log.traces()))}
     if not flat:
-        _of_log(log, reading, found)
+        _of_log(log, reading, found, patterns)
     _lifecycle(log, found)
 
 
@@ -301,7 +311,7 @@ def _unsaid(_: str) -> None:
     """Of a try by one of several readings nothing is told."""
 
 
-def _of_log(log: EventLog, reading: Reading, found: Inspection) -> None:
+def _of_log(log: EventLog, reading: Reading, found: Inspection, patterns: Patterns) -> None:
     """Columns of a log that is no table."""
     names = Names.of(reading.columns)
     case = Column(log.case_of_event.astype(np.int32), log.case_ids)
@@ -314,14 +324,14 @@ def _of_log(log: EventLog, reading: Reading, found: Inspection) -> None:
     ]
     for name, column, part in shown:
         if column.values:
-            one = _attribute(name, column, (part, ordinary), case)
+            one = _attribute(name, column, (part, ordinary), case, None, patterns)
             found.columns.append(replace(one, type="time", samples=()) if part == "time" else one)
     own = Column(np.arange(log.n_cases, dtype=np.int32), log.case_ids)
     for name, column in log.case_attributes.items():
-        found.columns.append(_attribute(f"{CASE_PREFIX}{name}", column, None, own))
+        found.columns.append(_attribute(f"{CASE_PREFIX}{name}", column, None, own, None, patterns))
     for name, column in log.event_attributes.items():
         known = ("lifecycle", "its name") if name == "lifecycle:transition" else None
-        found.columns.append(_attribute(name, column, known, case))
+        found.columns.append(_attribute(name, column, known, case, log.activity, patterns))
     found.time = {"format": "ISO 8601"}
 
 

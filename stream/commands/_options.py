@@ -163,6 +163,11 @@ def tell(note: str) -> None:
     typer.echo(f"veilstream: {visible(note)}", err=True)
 
 
+def split_attributes(text: str) -> list[str]:
+    """Split names of attributes; `case:x`, the name of its column in flat files, means x."""
+    return [name.removeprefix("case:") for name in split(text)]
+
+
 def split(text: str) -> list[str]:
     """`A,B` -> ["A", "B"]; empty text gives an empty list."""
     return [part.strip() for part in text.split(",") if part.strip()]

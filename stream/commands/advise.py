@@ -51,7 +51,7 @@ def command(
         check(plot)
     settings = Settings(
         process=Process(
-            sensitive=tuple(options.split(sensitive)),
+            sensitive=tuple(options.split_attributes(sensitive)),
             columns=Columns(**(reading.columns or {})),
             timezone=reading.timezone,
             lifecycle=reading.lifecycle,

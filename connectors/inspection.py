@@ -73,6 +73,7 @@ class Inspection:
     separator: str | None = None
     header_line: int | None = None
     rows: int | None = None
+    duplicates: int | None = None
     time: dict[str, Any] = field(default_factory=dict)
     columns: list[Attribute] = field(default_factory=list)
     object_types: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -129,6 +130,13 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection, patterns: 
 
         frame, _ = parquet.whole(path, reading, check=False)
     found.rows = len(frame)
+    found.duplicates = _duplicates(frame)
+    if found.duplicates:
+        found.notes.append(
+            f"{found.duplicates} rows are exact copies of an earlier row, and each counts as an event: if an export "
+            "repeats rows, remove them first (pandas: drop_duplicates); if an activity can happen twice at one moment, "
+            "keep them"
+        )
     if not len(frame.columns):
         raise InputError(f"{path}: no column has a name")
     columns = {str(name): encode(frame[name]) for name in frame.columns}
@@ -154,6 +162,14 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection, patterns: 
         how = _times(frame[parts["time"].column], how, found)
     _flags_told(reading, found)
     return how
+
+
+def _duplicates(frame: pd.DataFrame) -> int:
+    """Rows that are the same as an earlier one in all columns."""
+    codes = {name: encode(frame[name]).codes for name in frame.columns}  # also for values that have no hash
+    import pandas as pd
+
+    return int(pd.DataFrame(codes).duplicated().sum())
 
 
 def shapes_of(column: Column) -> str:
@@ -359,3 +375,10 @@ def _commands(found: Inspection) -> None:
     flags = [*found.flags, *([f"--sensitive {shlex.quote(','.join(sensitive))}"] if sensitive else [])]
     words = " ".join([shlex.quote(found.file), *flags])
     found.commands = [f"veilstream replay {words} -o first", f"veilstream advise {words} -o proposed.toml"]
+    types = [decision.choices for decision in found.decisions if decision.flag == "--object-type"]
+    if types and len(types[0]) > 0:
+        others = [flag for flag in flags if not flag.startswith("--object-type")]
+        found.commands = []
+        for kind in types[0]:
+            line = " ".join([shlex.quote(found.file), f"--object-type {shlex.quote(kind)}", *others])
+            found.commands.append(f"veilstream replay {line} -o first-{shlex.quote(kind)}")

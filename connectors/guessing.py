@@ -237,7 +237,7 @@ def _same_parts(column: Column, other: Column) -> bool:
     if len(column.values) != len(other.values) or (column.codes < 0).any() or (other.codes < 0).any():
         return False
     pairs = np.unique(np.stack([column.codes, other.codes]), axis=1)
-    return pairs.shape[1] == len(column.values)
+    return bool(pairs.shape[1] == len(column.values))
 
 
 def _cases_with(column: Column, case: Column) -> Ints:

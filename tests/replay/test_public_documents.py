@@ -1,8 +1,8 @@
 """Public documents over neighbours: what a manifest, a header, a statement or metadata of a file says of one case.
 
 Two logs differ in one case. Every field of every public document of every kind of mechanism is either the same for
-both, or listed in `DECLARED` with the reason why it may differ. Contents of the released logs themselves are what a mechanism
-promises about, and are not looked at here.
+both, or listed in `DECLARED` with the reason why it may differ. Contents of the released logs themselves are what a
+mechanism promises about, and are not looked at here.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def test_ocel_1_is_named_and_its_conversion_works(base: Path, kind: str, suffix:
     old = base.with_name(f"old{suffix}")
     with quiet_pm4py() as pm4py:
         getattr(pm4py, f"write_ocel_{kind}")(pm4py.read_ocel2_sqlite(str(base)), str(old))
-    with pytest.raises(InputError, match="OCEL 1.0") as error:
+    with pytest.raises(InputError, match=r"OCEL 1\.0") as error:
         read_log(old, reading=HOW)
     _, program, code = shlex.split(str(error.value).partition("convert it with pm4py: ")[2])
     assert program == "-c"

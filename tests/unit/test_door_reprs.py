@@ -32,7 +32,7 @@ def canary() -> EventLog:
     """Sixty cases whose ids, activities, resources, values and times can be found in a text."""
     cases = [f"CANARYCASE{number // 2}" for number in range(120)]
     start = np.datetime64("2031-07-13", "ns").astype(np.int64)
-    log = EventLog.from_events(
+    return EventLog.from_events(
         cases,
         ["CANARYIN", "CANARYOUT"] * 60,
         start + np.arange(120) * 10**9,
@@ -40,7 +40,6 @@ def canary() -> EventLog:
         {"diagnosis": {case: f"CANARY{place % 3}" for place, case in enumerate(cases)}},
         unit="ns",
     )
-    return log
 
 
 def results(tmp_path: Path) -> list[Any]:

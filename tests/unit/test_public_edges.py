@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from decimal import Decimal
 
 import numpy as np
@@ -55,7 +56,7 @@ def test_outer_classes_hold_a_quarter_each(drawn: list[Decimal]) -> None:
     amounts = [float(amount) for amount in drawn]
     log = log_of(amounts)
     edges = grid_edges(log, ["amount"])["amount"]
-    assert all(low < high for low, high in zip(edges, edges[1:], strict=False))
+    assert all(low < high for low, high in itertools.pairwise(edges))
     low, high = np.quantile(amounts, [0.25, 0.75])
     assert all(on_grid(edge) or low == high for edge in edges)
     if low < high:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from connectors.times import FIRST_YEAR, LAST_YEAR, UNITS
 from models.errors import InputError
+from models.instants import FIRST_YEAR, LAST_YEAR, UNITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

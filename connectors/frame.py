@@ -17,9 +17,11 @@ from connectors.bad_rows import BadRows, fields_as_text
 from connectors.columns import CASE_PREFIX, Names, as_text, constant_per_case
 from connectors.reading import Reading, UndeclaredError
 from connectors.shapes import shape
-from connectors.times import FIRST_YEAR, LAST_YEAR, UNITS, ZonelessError, parser, zone
+from connectors.times import SECOND, ZonelessError, parser, zone
+from models.content_free import content_free
 from models.errors import InputError, NoEventsError
 from models.eventlog import MISSING, Column, EventLog, Ints
+from models.instants import FIRST_YEAR, INSTANTS, LAST_YEAR, OUTSIDE, UNITS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,6 +168,7 @@ def plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class _Fault:
     """Rows that cannot be read for one cause; `reason` goes on from the place of the first of them."""
@@ -237,7 +240,7 @@ def _instants(series: pd.Series[Any], name: str, reading: Reading, where: Where)
     if isinstance(series.dtype, pd.DatetimeTZDtype) or pd.api.types.is_datetime64_any_dtype(series):
         found, others = _from_datetimes(series, name, reading.timezone, where)
     elif pd.api.types.is_timedelta64_dtype(series):
-        found, others = np.asarray(series.astype("timedelta64[ns]").astype(np.int64)), []
+        found, others = _from_durations(series, name)
     elif unit is not None:
         found, others = _counted(series, name, UNITS[unit])
     else:
@@ -260,43 +263,62 @@ def _unit(reading: Reading) -> tuple[str | None, str | None]:
 
 
 def _from_datetimes(series: pd.Series[Any], name: str, timezone: str | None, where: Where) -> tuple[Ints, list[_Fault]]:
+    """As `models.instants.of_datetimes`, with the rows that cannot be read."""
     if series.dt.tz is None:
         if timezone is None:
             raise zoneless(where(0), name)
+        # Arrow's own tz_localize cannot choose between two equal local times.
+        series = series.astype(getattr(series.dtype, "numpy_dtype", series.dtype))
         # fold as in the text parser: the first of two equal local times; a skipped local time moves forward
         series = series.dt.tz_localize(
             zone(timezone), ambiguous=np.ones(len(series), dtype=bool), nonexistent="shift_forward"
         )
-    moments = series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+    moments = np.asarray(series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
     first, end = np.datetime64(f"{FIRST_YEAR:04}", "Y"), np.datetime64(f"{LAST_YEAR + 1:04}", "Y")
     outside = (moments < first) | (moments >= end)
-    reason = f": {name} is outside the years {FIRST_YEAR} to {LAST_YEAR}"
     held = np.where(outside | np.isnat(moments), np.datetime64(0, "s"), moments)
     found = np.asarray(held.astype("datetime64[ns]").view(np.int64))
-    return found, _fault(np.flatnonzero(outside), bad_rows.YEAR, reason)
+    return found, _fault(np.flatnonzero(outside), bad_rows.YEAR, f": {name} {OUTSIDE}")
+
+
+def _from_durations(series: pd.Series[Any], name: str) -> tuple[Ints, list[_Fault]]:
+    """Durations since 1970 in nanoseconds, which hold 292 years either way."""
+    lengths = np.asarray(series.to_numpy())
+    limit = np.timedelta64(np.iinfo(np.int64).max // SECOND, "s")
+    outside = (lengths > limit) | (lengths < -limit)
+    held = np.where(outside | np.isnat(lengths), np.timedelta64(0, "s"), lengths)
+    found = np.asarray(held.astype("timedelta64[ns]").view(np.int64))
+    return found, _fault(np.flatnonzero(outside), bad_rows.YEAR, f": {name} is a duration beyond 292 years")
 
 
 def _counted(series: pd.Series[Any], name: str, factor: int) -> tuple[Ints, list[_Fault]]:
     result = np.zeros(len(series), dtype=np.int64)
     missing = series.isna().to_numpy()
     unread: list[int] = []
+    outside: list[int] = []
     shown = ""
     for row, value in enumerate(series.tolist()):
         if missing[row]:
             continue
         try:
-            result[row] = int(value) * factor if isinstance(value, int) else _decimal(str(value), factor)
+            counted = int(value) * factor if isinstance(value, int) else _decimal(str(value), factor)
         except (ValueError, ArithmeticError):
             shown = shown or shape(str(value))
             unread.append(row)
-    reason = f": {name} is not a number of the unit given (--time-format); its shape is {shown!r}"
-    return result, _fault(unread, bad_rows.TIME, reason)
+            continue
+        if counted not in INSTANTS:
+            outside.append(row)
+            continue
+        result[row] = counted
+    no_number = f": {name} is not a number of the unit given (--time-format); its shape is {shown!r}"
+    beyond = f": {name} {OUTSIDE} if it counts the unit given; look at the unit"
+    return result, _fault(unread, bad_rows.TIME, no_number) + _fault(outside, bad_rows.YEAR, beyond)
 
 
 def _decimal(text: str, factor: int) -> int:
     from decimal import Decimal
 
-    return int(Decimal(text) * factor)
+    return int(Decimal(text.strip().replace(",", ".")) * factor)
 
 
 class _Texts:
@@ -392,16 +414,17 @@ class _Texts:
 
     def _by_plan(self, plan: dates.Plan, misfits: Sequence[int]) -> None:
         """By a plan that holds for all texts but some."""
+        if plan.unit is not None or plan.excel is not None:
+            # A number says nothing of its unit, and one row more could change what it looks like.
+            first_number = min(set(range(len(self.texts))) - set(misfits))
+            raise self._refused(
+                first_number,
+                f"is a number, which needs its unit; all rows together look like --time-format {plan.flag}: give this "
+                "if it is right (veilstream inspect shows what it makes of the file)",
+            )
         self._begin_again()
         self.unread = dict.fromkeys(misfits, (bad_rows.TIME, dates.NO_TIME))
-        if plan.unit is not None:
-            for code, text in enumerate(self.stripped):
-                if code not in self.unread:
-                    self.result[code] = _decimal(text.replace(",", "."), UNITS[plan.unit])
-        elif plan.excel is not None:
-            self._excel(self.stripped, plan.excel)
-        else:
-            self._by_formats(plan.formats)
+        self._by_formats(plan.formats)
         if plan.said is not None:
             self.reading.say(f"{self.name}: {plan.said}")
 

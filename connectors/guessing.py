@@ -1,7 +1,7 @@
 """Which column of an unknown table is the case, the activity, the time; what role each attribute may need, and why.
 
 Guesses are for a person to confirm: nothing is read by them unless their names are in the flags. Words of names count
-first (English, and the commonest of German, Dutch, French and Spanish), then what the values look like.
+first (`words.toml`, which users extend), then what the values look like.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from connectors.headers import candidates
+from connectors.role_words import Patterns, role_of, shipped
 from connectors.times import parser
 from models.anonymize.sensitive import ENOUGH_CASES, NEARLY_UNIQUE
 from models.eventlog import Column, Ints
@@ -39,37 +40,11 @@ _STATES = frozenset(
     ["start", "complete", "schedule", "assign", "reassign", "suspend", "resume", "withdraw", "ate_abort", "pi_abort"]
 )
 
-_ROLES: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    (
-        "identifier",
-        re.compile(
-            r"(^|[^a-z])(name|surname|(first|last|full|sur).?name|vorname|nachname|ssn|bsn|iban|e?.?mail|phone|mobile|"
-            r"telefon|telephone|passport|address|adresse|insurance.?(no|number|id)|social.?security|citizen|licen[cs]e"
-            r".?plate|ip)([^a-z]|$)|(patient|customer|client|person|employee|citizen|member).?(id|no|nr|number|name)",
-            re.IGNORECASE,
-        ),
-        "its name is that of something that names a person",
-    ),
-    (
-        "sensitive",
-        re.compile(
-            r"diagnos|disease|illness|icd|symptom|medicat|drug|treatment|salary|income|gehalt|wage|amount|betrag|"
-            r"credit|debt|loan|score|religion|ethnic|race$|orientation|politic|union|crime|offen[cs]e|verdict|outcome|"
-            r"result|lactic|leuco|crp|blood|health|disabilit|handicap|behinder|krank|ziekte|gezondheid|inkomen|einkommen",
-            re.IGNORECASE,
-        ),
-        "its name is that of something nobody may learn of a person",
-    ),
-    (
-        "quasi",
-        re.compile(
-            r"(^|[^a-z])age([^a-z]|$)|alter$|gender|sex$|geschlecht|zip|post.?(al|code)|plz|city|town|region|country|"
-            r"nationalit|birth|geburt|dob|marital|occupation|job|profession|language|education",
-            re.IGNORECASE,
-        ),
-        "its name is that of something many know of a person",
-    ),
-)
+_REASONS = {
+    "identifier": "its name is that of something that names a person",
+    "sensitive": "its name is that of something nobody may learn of a person",
+    "quasi": "its name is that of something many know of a person",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,23 +172,72 @@ def constant_in(column: Column, case: Column) -> bool:
     return len(np.unique(pairs[0])) == pairs.shape[1] if pairs.size else True
 
 
-def role(name: str, column: Column, case: Column | None) -> tuple[str | None, str]:
-    """(role in `[process.attributes]`, reason); None where nothing speaks for one, and it is dropped."""
-    bare = name.removeprefix("case:")
-    for word, pattern, reason in _ROLES:
-        if pattern.search(bare):
-            return word, reason
+def role(
+    name: str,
+    column: Column,
+    case: Column | None,
+    activity: Column | None = None,
+    patterns: Patterns | None = None,
+) -> tuple[str | None, str]:
+    """Return the role in `[process.attributes]` that a column may need, and why.
+
+    None is the safe side: an attribute without a role is not stored and not released. It is the answer wherever the
+    values speak against what the name suggests, and wherever nothing suggests a role.
+
+    Parameters
+    ----------
+    name
+        The column's name in the file.
+    column, case, activity
+        The column, and those of the case and of the activity, where they are known.
+    patterns
+        Words of names (`connectors.role_words`); those of the package by default.
+    """
     if not column.values:
         return None, "empty"
     if len(column.values) == 1:
         return None, "one value in the whole log"
+    if activity is not None and _same_parts(column, activity):
+        return None, "a copy of the activity"
+    word = role_of(name.removeprefix("case:"), shipped() if patterns is None else patterns)
+    kind = _kind_of_values(column)
+    if word == "identifier" and kind is not None:
+        return None, f"its values are {kind}, which name nobody: sensitive, quasi or public, if you want to keep it"
+    if word is not None:
+        return word, _REASONS[word]
     if case is not None:
         cases = _cases_with(column, case)
         if len(cases) >= ENOUGH_CASES and len(column.values) >= NEARLY_UNIQUE * len(cases):
+            if kind is not None:
+                return None, f"{kind}, nearly every case has its own: sensitive, with classes, if you want to keep it"
             return "identifier", f"{len(column.values)} values in {len(cases)} cases: nearly every case has its own"
         if constant_in(column, case):
             return None, "the same in all rows of a case: sensitive, quasi or public, if you want to keep it"
     return None, "changes in a case: of no use to a release, unless you give it a role"
+
+
+_BOOLEANS = frozenset(["true", "false", "yes", "no", "ja", "nein", "nee", "oui", "non", "si", "0", "1", "y", "n", "j"])
+_MEASURE = re.compile(r"[-+]?\d+[.,]\d+", re.ASCII)
+"""A number with a fraction: no identifier is written so, a price and a weight are."""
+
+
+def _kind_of_values(column: Column) -> str | None:
+    """ "true or false" or "measurements"; None where the values may name something."""
+    texts = [str(value).strip().lower() for value in column.values]
+    if len(texts) <= 2 and set(texts) <= _BOOLEANS:
+        return "true or false"
+    numbers = [text for text in texts if re.fullmatch(r"[-+]?\d+([.,]\d+)?", text, re.ASCII)]
+    if len(numbers) == len(texts) and any(_MEASURE.fullmatch(text) for text in texts):
+        return "measurements"
+    return None
+
+
+def _same_parts(column: Column, other: Column) -> bool:
+    """Whether two columns differ in the names of their values alone."""
+    if len(column.values) != len(other.values) or (column.codes < 0).any() or (other.codes < 0).any():
+        return False
+    pairs = np.unique(np.stack([column.codes, other.codes]), axis=1)
+    return bool(pairs.shape[1] == len(column.values))
 
 
 def _cases_with(column: Column, case: Column) -> Ints:

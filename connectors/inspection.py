@@ -23,6 +23,7 @@ from connectors.frame import encode
 from connectors.headers import resolved
 from connectors.logs import STDIN, kind_of_log, read_log
 from connectors.reading import SEPARATORS, Reading
+from connectors.role_words import Patterns, extended
 from connectors.shapes import shape
 from connectors.times import ZonelessError, parser
 from models.errors import InputError
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _SAMPLES = 3
 _NAMED = 4
 """Columns of a note."""
+COUNTS = {**dict.fromkeys(("s", "ms", "us", "ns"), "1970-01-01 UTC"), "excel": "1899-12-30 (Excel's days)"}
+"""What numbers may count as times, and since when."""
 PARTS = ("case", "activity", "time", "resource")
 
 
@@ -71,6 +74,7 @@ class Inspection:
     separator: str | None = None
     header_line: int | None = None
     rows: int | None = None
+    duplicates: int | None = None
     time: dict[str, Any] = field(default_factory=dict)
     columns: list[Attribute] = field(default_factory=list)
     object_types: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -90,27 +94,28 @@ class Inspection:
         return [one.name.removeprefix(CASE_PREFIX) for one in self.columns if one.role == role]
 
 
-def inspect(path: Path, reading: Reading) -> Inspection:
-    """Look at a file; InputError where it is no log at all."""
+def inspect(path: Path, reading: Reading, words: Path | None = None) -> Inspection:
+    """Look at a file; `words`: a file of further words of column names. InputError where it is no log at all."""
     if str(path) == STDIN:
         from connectors.stdin import spooled
 
         with spooled() as file:
-            return inspect_named(file, STDIN, reading)
-    return inspect_named(path, str(path), reading)
+            return inspect_named(file, STDIN, reading, words)
+    return inspect_named(path, str(path), reading, words)
 
 
-def inspect_named(path: Path, name: str, reading: Reading) -> Inspection:
+def inspect_named(path: Path, name: str, reading: Reading, words: Path | None = None) -> Inspection:
     """Look at a file that the user knows by `name`."""
+    patterns = extended(words)
     kind = kind_of_log(path)
     size = sum(one.stat().st_size for one in (path.iterdir() if path.is_dir() else [path]) if one.is_file())
     found = Inspection(name, kind.removeprefix("."), size)
     how = replace(reading, say=found.notes.append)
     if kind in (".csv", ".parquet"):
-        how = _flat(path, kind, how, found)
+        how = _flat(path, kind, how, found, patterns)
     elif kind == ".ocel" and _ocel(path, how, found):
         return found
-    _tried(path, how, found, flat=kind in (".csv", ".parquet"))
+    _tried(path, how, found, flat=kind in (".csv", ".parquet"), patterns=patterns)
     if found.problems:
         found.commands = []  # they would fail, or read the log otherwise than meant
     else:
@@ -119,7 +124,7 @@ def inspect_named(path: Path, name: str, reading: Reading) -> Inspection:
     return found
 
 
-def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading:
+def _flat(path: Path, kind: str, reading: Reading, found: Inspection, patterns: Patterns) -> Reading:
     """Columns, parts and times of a table; how to read it with what was guessed."""
     if kind == ".csv":
         from connectors import csv
@@ -134,14 +139,22 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection) -> Reading
 
         frame, _ = parquet.whole(path, reading, check=False)
     found.rows = len(frame)
+    found.duplicates = _duplicates(frame)
+    if found.duplicates:
+        found.notes.append(
+            f"{found.duplicates} rows are exact copies of an earlier row, and each counts as an event: if an export "
+            "repeats rows, remove them first (pandas: drop_duplicates); if an activity can happen twice at one moment, "
+            "keep them"
+        )
     if not len(frame.columns):
         raise InputError(f"{path}: no column has a name")
     columns = {str(name): encode(frame[name]) for name in frame.columns}
     parts = guessing.parts(columns, reading.columns or {})
     part_of = {guess.column: (role, guess.reason) for role, guess in parts.items()}
     case = columns[parts["case"].column] if "case" in parts else None
+    activity = columns[parts["activity"].column] if "activity" in parts else None
     for name, column in columns.items():
-        found.columns.append(_attribute(name, column, part_of.get(name), case))
+        found.columns.append(_attribute(name, column, part_of.get(name), case, activity, patterns))
     for role in ("case", "activity", "time"):
         if role not in parts:
             found.decisions.append(Decision("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
@@ -175,15 +188,30 @@ def _declaration(found: Inspection, reading: Reading) -> list[str]:
     return [f"--{name} {shlex.quote(value)}" for name, value in told.items() if value]
 
 
+def _duplicates(frame: pd.DataFrame) -> int:
+    """Rows that are the same as an earlier one in all columns."""
+    codes = {name: encode(frame[name]).codes for name in frame.columns}  # also for values that have no hash
+    import pandas as pd
+
+    return int(pd.DataFrame(codes).duplicated().sum())
+
+
 def shapes_of(column: Column) -> str:
     """The shapes of the first values, one after another."""
     return " ".join(shape(str(value)) for value in column.values[:50])
 
 
-def _attribute(name: str, column: Column, part: tuple[str, str] | None, case: Column | None) -> Attribute:
+def _attribute(
+    name: str,
+    column: Column,
+    part: tuple[str, str] | None,
+    case: Column | None,
+    activity: Column | None,
+    patterns: Patterns,
+) -> Attribute:
     from connectors.csv import typed
 
-    role, reason = (None, part[1]) if part else guessing.role(name, column, case)
+    role, reason = (None, part[1]) if part else guessing.role(name, column, case, activity, patterns)
     texts = all(isinstance(value, str) for value in column.values)
     values = typed(column, decimal_comma=True).values if texts else column.values
     kinds = {type(value).__name__ for value in values}
@@ -246,6 +274,13 @@ def _times(series: pd.Series[Any], reading: Reading, found: Inspection) -> Readi
         reading = replace(reading, timezone="UTC")
     if found.time.get("readings") and reading.time_format is None:
         reading = replace(reading, time_format=found.time["readings"][0])
+    unit = found.time["format"]
+    counts = isinstance(unit, str) and unit in COUNTS
+    if counts and reading.time_format is None and reading.unit is None:
+        # Readers refuse numbers without a unit; a person confirms this one.
+        found.flags.append(f"--time-format {unit}")
+        found.notes.append(f"the times are numbers and look like {unit} since {COUNTS[unit]}")
+        reading = replace(reading, time_format=unit)
     return reading
 
 
@@ -326,7 +361,7 @@ def _ocel(path: Path, reading: Reading, found: Inspection) -> bool:
     return True
 
 
-def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool) -> None:
+def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool, patterns: Patterns) -> None:
     """Read the file as proposed: what comes out, or why nothing does."""
     open_ = any(decision.flag == "--time-format" for decision in found.decisions)
     # What --skip-bad-rows would leave out is counted here, whether the flag is given or not.
@@ -341,7 +376,7 @@ def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool) -> No
                 Decision("--timezone", ("ZONE",), "the times carry no zone; name that of their clock")
             )
             found.problems.clear()
-            _tried(path, replace(reading, timezone="UTC"), found, flat=flat)
+            _tried(path, replace(reading, timezone="UTC"), found, flat=flat, patterns=patterns)
         return
     bad.renamed(str(path), found.file)
     found.bad_rows = bad.by_cause()
@@ -353,7 +388,7 @@ def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool) -> No
         return
     found.log = {"cases": log.n_cases, "events": log.n_events, "variants": len(set(log.traces()))}
     if not flat:
-        _of_log(log, reading, found)
+        _of_log(log, reading, found, patterns)
     _lifecycle(log, found)
 
 
@@ -365,7 +400,7 @@ def _unsaid(_: str) -> None:
     """Of a try by one of several readings nothing is told."""
 
 
-def _of_log(log: EventLog, reading: Reading, found: Inspection) -> None:
+def _of_log(log: EventLog, reading: Reading, found: Inspection, patterns: Patterns) -> None:
     """Columns of a log that is no table."""
     names = Names.of(reading.columns)
     case = Column(log.case_of_event.astype(np.int32), log.case_ids)
@@ -378,14 +413,14 @@ def _of_log(log: EventLog, reading: Reading, found: Inspection) -> None:
     ]
     for name, column, part in shown:
         if column.values:
-            one = _attribute(name, column, (part, ordinary), case)
+            one = _attribute(name, column, (part, ordinary), case, None, patterns)
             found.columns.append(replace(one, type="time", samples=()) if part == "time" else one)
     own = Column(np.arange(log.n_cases, dtype=np.int32), log.case_ids)
     for name, column in log.case_attributes.items():
-        found.columns.append(_attribute(f"{CASE_PREFIX}{name}", column, None, own))
+        found.columns.append(_attribute(f"{CASE_PREFIX}{name}", column, None, own, None, patterns))
     for name, column in log.event_attributes.items():
         known = ("lifecycle", "its name") if name == "lifecycle:transition" else None
-        found.columns.append(_attribute(name, column, known, case))
+        found.columns.append(_attribute(name, column, known, case, log.activity, patterns))
     found.time = {"format": "ISO 8601"}
 
 
@@ -413,3 +448,10 @@ def _commands(found: Inspection) -> None:
     flags = [*found.flags, *([f"--sensitive {shlex.quote(','.join(sensitive))}"] if sensitive else [])]
     words = " ".join([shlex.quote(found.file), *flags])
     found.commands = [f"veilstream replay {words} -o first", f"veilstream advise {words} -o proposed.toml"]
+    types = [decision.choices for decision in found.decisions if decision.flag == "--object-type"]
+    if types and len(types[0]) > 0:
+        others = [flag for flag in flags if not flag.startswith("--object-type")]
+        found.commands = []
+        for kind in types[0]:
+            line = " ".join([shlex.quote(found.file), f"--object-type {shlex.quote(kind)}", *others])
+            found.commands.append(f"veilstream replay {line} -o first-{shlex.quote(kind)}")

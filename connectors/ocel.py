@@ -11,7 +11,7 @@ those of every other log.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,16 +25,19 @@ from connectors.frame import from_frame, times
 from connectors.headers import resolved
 from connectors.reading import Reading
 from connectors.xes_stream import elements
+from models.content_free import content_free
 from models.errors import InputError, NoEventsError
 from models.eventlog import EventLog
 
 JSON, XML, SQLITE = (".json", ".jsonocel"), (".xml", ".xmlocel"), (".sqlite",)
 
 
+@content_free()
 class _Relation(msgspec.Struct, rename={"object": "objectId"}):
     object: str
 
 
+@content_free()
 class _Event(msgspec.Struct):
     id: str
     type: str
@@ -42,11 +45,13 @@ class _Event(msgspec.Struct):
     relationships: list[_Relation] = []
 
 
+@content_free()
 class _Object(msgspec.Struct):
     id: str
     type: str
 
 
+@content_free()
 class _Document(msgspec.Struct):
     """What of the JSON is needed here; pm4py reads the rest."""
 
@@ -54,6 +59,7 @@ class _Document(msgspec.Struct):
     objects: list[_Object]
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Objects:
     """The parts of an object-centric log that flattening goes by, as the file has them."""
@@ -206,11 +212,31 @@ def _checked(
     )
 
 
+def version_1(path: Path, kind: str) -> str:
+    """Return the message for a log of OCEL 1.0, with the command that converts it."""
+    new = f"{path.stem}-ocel2.{kind}"
+    return (
+        f'{path}: OCEL 1.0, and OCEL 2.0 is read; convert it with pm4py: python -c "import pm4py; '
+        f"pm4py.write_ocel2_{kind}(pm4py.read_ocel_{kind}('{path.name}'), '{new}')\""
+    )
+
+
+def _names_version_1(data: bytes) -> bool:
+    """Whether a JSON document has the keys of OCEL 1.0."""
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return isinstance(document, dict) and bool({"ocel:global-log", "ocel:events", "ocel:objects"} & document.keys())
+
+
 def _of_json(path: Path) -> Objects:
     data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     try:
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if _names_version_1(data):
+            raise InputError(version_1(path, "json")) from None
         reason = str(error) if isinstance(error, msgspec.ValidationError) else "not well-formed JSON"
         raise InputError(f"{path}: no OCEL 2.0 in JSON: {reason}") from None
     return _checked(
@@ -226,9 +252,15 @@ def _of_xml(path: Path) -> Objects:
     things: list[tuple[str, str]] = []
     pairs: list[tuple[str, str]] = []
     places: list[str] = []
+    version_1_seen: list[str] = []
 
     def start(tag: str, attributes: list[str]) -> None:
         own = dict(zip(attributes[::2], attributes[1::2], strict=True))
+        # OCEL 1.0 begins with globals, and writes ids and times as elements of their own.
+        version_1_seen.extend(["global"] if tag == "global" and places == ["log"] else [])
+        if version_1_seen:
+            places.append(tag)
+            return
         if places == ["log", "events"] and tag == "event":
             events.append((_needed(own, "id"), _needed(own, "type"), _needed(own, "time")))
         elif places == ["log", "objects"] and tag == "object":
@@ -240,6 +272,8 @@ def _of_xml(path: Path) -> Objects:
     for _ in elements(path, start, lambda _: places.__delitem__(-1)):
         pass
     if not events and not things:
+        if version_1_seen:
+            raise InputError(version_1(path, "xml"))
         raise InputError(f"{path}: XML, but no OCEL 2.0: it has neither events nor objects")
     return _checked(path, events, things, pairs)
 
@@ -250,18 +284,45 @@ def _needed(own: Mapping[str, str], name: str) -> str:
     return own[name]
 
 
+MOST_ROWS = 20_000_000
+"""Rows of a table of SQLite: pm4py holds all tables in memory, in several copies."""
+LONGEST_FIELD = 64 << 20
+"""Bytes of a field of SQLite."""
+STEPS_PER_BYTE, LEAST_STEPS = 100, 100_000_000
+"""Steps of SQLite's machine that reading may take. A row takes some five bytes and ten steps, so a file that only holds
+data stays far below; what its schema computes on the way is stopped."""
+_HEARTBEAT = 100_000
+"""Steps between two looks at their number."""
+
+_TABLES = ("event", "object", "event_object", "event_map_type", "object_map_type")
+
+
 def _of_sqlite(path: Path) -> Objects:
+    # A log of SQLite beside the file holds rows that an immutable file would be read without.
+    fixed = "" if Path(f"{path}-wal").exists() else "&immutable=1"
+    uri = f"{path.absolute().as_uri()}?mode=ro{fixed}"
     try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as base:
+        with closing(sqlite3.connect(uri, uri=True)) as base:
+            _bound(base, path)
+            _check_tables(base, path, _TABLES)
             kinds = base.execute("SELECT ocel_type, ocel_type_map FROM event_map_type").fetchall()
+            others = base.execute("SELECT ocel_type, ocel_type_map FROM object_map_type").fetchall()
+            # pm4py reads these tables later, without bounds of its own
+            _check_tables(base, path, [f"event_{table}" for _, table in kinds])
+            _check_tables(base, path, [f"object_{table}" for _, table in others])
+            _check_tables(base, path, ["object_object"], needed=False)
             activities = dict(base.execute("SELECT ocel_id, ocel_type FROM event").fetchall())
             times: dict[str, Any] = {}
             for _, table in kinds:
-                quoted = f"event_{table}".replace('"', '""')
-                times.update(base.execute(f'SELECT ocel_id, ocel_time FROM "{quoted}"').fetchall())  # noqa: S608 - quoted
+                name = _quoted(f"event_{table}")
+                times.update(base.execute(f"SELECT ocel_id, ocel_time FROM {name}").fetchall())  # noqa: S608 - quoted
             things = base.execute("SELECT ocel_id, ocel_type FROM object").fetchall()
             pairs = base.execute("SELECT ocel_event_id, ocel_object_id FROM event_object").fetchall()
+    except sqlite3.DataError:
+        raise InputError(f"{path}: a field has more than {LONGEST_FIELD >> 20} MB; leave such attributes out") from None
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+            raise InputError(f"{path}: reading it takes far longer than its size explains; export it again") from None
         raise InputError(f"{path}: no OCEL 2.0 in SQLite ({error})") from None
     for place, event in enumerate(activities):
         if times.get(event) is None:
@@ -273,3 +334,49 @@ def _of_sqlite(path: Path) -> Objects:
         [(str(thing), str(kind)) for thing, kind in things],
         [(str(event), str(thing)) for event, thing in pairs],
     )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _bound(base: sqlite3.Connection, path: Path) -> None:
+    """Let a foreign file run nothing of its own, and no statement run for ever."""
+    base.execute("PRAGMA trusted_schema=OFF")
+    base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_FIELD)
+    left = [(LEAST_STEPS + STEPS_PER_BYTE * path.stat().st_size) // _HEARTBEAT]
+
+    def beat() -> int:
+        left[0] -= 1
+        return int(left[0] < 0)  # other than 0 ends the statement
+
+    base.set_progress_handler(beat, _HEARTBEAT)
+
+
+def _check_tables(base: sqlite3.Connection, path: Path, names: Sequence[str], *, needed: bool = True) -> None:
+    """InputError unless each name is that of a table of stored values, with bounded rows and fields.
+
+    A view could compute its rows for ever, a virtual table or a generated column run code of the schema.
+    """
+    for name in names:
+        found = base.execute("SELECT type, sql FROM sqlite_master WHERE lower(name) = lower(?)", (name,)).fetchone()
+        if found is None:
+            if needed:
+                raise InputError(f"{path}: no OCEL 2.0 in SQLite (no such table: {name})")
+            continue
+        columns = base.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+        virtual = found[0] != "table" or str(found[1]).upper().startswith("CREATE VIRTUAL")
+        if virtual or any(column[6] for column in columns):
+            raise InputError(
+                f"{path}: {name!r} is no plain table of stored values; write its rows to a table of that name"
+            )
+        rows = base.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchone()[0]  # noqa: S608 - quoted
+        if rows > MOST_ROWS:
+            raise InputError(
+                f"{path}: {name!r} has {rows} rows, and at most {MOST_ROWS} are read; write events with one kind of "
+                "object as Parquet, and use --engine duckdb"
+            )
+        for column in columns:
+            # Reads each value once, so that one that is too long is found before pm4py reads it.
+            length = f"max(length({_quoted(column[1])}))"
+            base.execute(f"SELECT {length} FROM {_quoted(name)}").fetchone()  # noqa: S608 - quoted

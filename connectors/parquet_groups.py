@@ -14,9 +14,9 @@ import numpy as np
 from connectors.frame import log_of
 from connectors.headers import resolved, said
 from connectors.reading import Reading
-from connectors.times import FIRST_YEAR, LAST_YEAR
 from models.errors import InputError
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints
+from models.instants import FIRST_YEAR, LAST_YEAR
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,15 +15,10 @@ import numpy as np
 
 from models.errors import InputError
 from models.eventlog import Codes, Ints
+from models.instants import FIRST_YEAR, LAST_YEAR
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000_000
-FIRST_YEAR, LAST_YEAR = 1678, 2261
-"""Whole years that int64 nanoseconds hold; beyond them a column would wrap around silently."""
-
-UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": SECOND}
-"""Nanoseconds of the units in which a column may count time since 1970."""
-
 # Beyond ISO 8601: one-digit fields (`10:20:0.000`), slashes, a comma or nine digits in the fraction.
 _LENIENT = re.compile(
     r"(\d{4})([-/])(\d{1,2})\2(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.,](\d{1,9})\d*)?)?)?"

@@ -21,6 +21,7 @@ from connectors.times import parser
 from connectors.xes_columns import CONVERT, Collector, converted, lacking
 from connectors.xes_stream import check_shape, elements, key_value, line_of, local, refusal, tags
 from connectors.xes_tags import taker
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import EventLog
 
@@ -28,6 +29,7 @@ _LARGE = 1 << 18
 """Bytes of a packed file, a sixteenth of a plain one, from which on compiled code is worth its import."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event of `iter_traces`: its activity, time in nanoseconds, resource, and all further attributes."""
@@ -38,6 +40,7 @@ class Event:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Trace:
     """One trace of `iter_traces`, events in file order."""

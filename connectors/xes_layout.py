@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from models.compiled import kernel
+from models.content_free import content_free
 from models.eventlog import Ints
 
 Bytes = npt.NDArray[np.uint8]
 
 
+@content_free()
 class Texts(NamedTuple):
     """Texts one after the other: text k is `flat[begin[k]:begin[k + 1]]`."""
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from connectors.times import FIRST_YEAR, LAST_YEAR
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.eventlog import Codes, Ints
+from models.instants import FIRST_YEAR, LAST_YEAR
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -29,6 +30,7 @@ UNREAD = 1 << 14
 """In the place of minutes: a time in another form, to be read from its text."""
 
 
+@content_free()
 class Bodies(NamedTuple):
     """Distinct bodies: `slots` int32, a hash table of their numbers (-1: free) under `hashes`; body b is
     `store[begin[b]:begin[b + 1]]`; `known` int64[1], how many there are."""
@@ -40,6 +42,7 @@ class Bodies(NamedTuple):
     known: Ints
 
 
+@content_free()
 class Found(NamedTuple):
     """By event: `body`; `time` in nanoseconds and `minutes` by which its clock is ahead of UTC (UNREAD: neither), its
     line `time_line` int64[E, 2]; `head` int64[E, 2], the bytes since the event before."""

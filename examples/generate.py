@@ -127,7 +127,7 @@ def hospital(seed: int = SEED) -> EventLog:
             rows.append((case, activity, int(moment.timestamp()), staff[int(rng.random() * len(staff))]))
     cases, activities, seconds, staff_names = zip(*rows, strict=True)
     times = np.asarray(seconds, dtype=np.int64) * 1_000_000_000
-    return EventLog.from_events(cases, activities, times, staff_names, people)
+    return EventLog.from_events(cases, activities, times, staff_names, people, unit="ns")
 
 
 CLOCK = ZoneInfo("Europe/Berlin")

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import InputError
+from models.instants import instants
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +51,9 @@ class Column:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def __repr__(self) -> str:
+        return f"Column(entries={len(self.codes)}, distinct={len(self.values)})"
+
     def decode(self) -> list[Any]:
         """The values, None where missing."""
         table = (*self.values, None)
@@ -65,6 +70,7 @@ class Column:
         return Column(recode[codes], tuple(self.values[code] for code in used))
 
 
+@content_free("n_cases", "n_events")
 @dataclass(frozen=True, slots=True)
 class EventLog:
     """Cases and their events.
@@ -230,17 +236,44 @@ class EventLog:
         cls,
         case: Sequence[str],
         activity: Sequence[str],
-        time: npt.NDArray[Any],
+        time: Any,
         resource: Sequence[str | None] | None = None,
         case_attributes: Mapping[str, Mapping[str, Any]] | None = None,
         event_attributes: Mapping[str, Sequence[Any]] | None = None,
+        *,
+        unit: str | None = None,
+        timezone: str | None = None,
     ) -> EventLog:
-        """Group flat events (one entry each, in file order) into cases in order of first appearance.
+        """Group flat events (one entry each, in file order) into cases.
 
-        `case_attributes` maps attribute -> case id -> value.
+        Cases appear in the order of their first event, and the events of a case in time order.
+
+        Parameters
+        ----------
+        case, activity, resource
+            One name per event.
+        time
+            One datetime per event, of any unit and zone: a pandas series, an Arrow column, a numpy array
+            ``datetime64`` or a sequence of ``datetime`` (`models.instants.instants`).
+        case_attributes
+            Attribute to case id to value.
+        event_attributes
+            Attribute to one value per event.
+        unit
+            ns, us, ms or s: the unit of times that are integers, since 1970-01-01 UTC.
+        timezone
+            IANA name of the zone of datetimes that carry none.
+
+        Raises
+        ------
+        InputError
+            An event without a case, integers without a unit, a missing time, one without a zone, or one outside the
+            years 1678 to 2261.
         """
-        stamps = np.asarray(time, dtype=np.int64)
+        stamps = instants(time, unit=unit, timezone=timezone)
         owner = Column.encode(case)
+        if len(owner) != len(stamps):
+            raise InputError(f"{len(owner)} case ids for {len(stamps)} times; give one of each per event")
         if np.any(owner.codes < 0):
             raise InputError(f"event {int(np.argmin(owner.codes)) + 1} has no case id")
         order = np.lexsort((np.arange(len(stamps)), stamps, owner.codes))
@@ -287,6 +320,7 @@ def _reorder(column: Column, order: npt.NDArray[Any]) -> Column:
     return Column(column.codes[order], column.values)
 
 
+@content_free("n_cases")
 @dataclass(frozen=True, slots=True)
 class SimpleLog:
     """The simple event log (correspondence-attacks-2021, Def. 5) as a bag: variant x sensitive value -> count.

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.eventlog import MISSING, Codes, Column, EventLog, Ints
 from models.knowledge import NANOSECONDS, Knowledge, items
 
@@ -43,6 +44,7 @@ def total(each: npt.NDArray[Any], cases: Ints | None) -> int:
     return int(each.sum() if cases is None else (each * cases).sum())
 
 
+@content_free("knowledge")
 @dataclass(frozen=True)
 class VariantTable:
     """`log`: one case for each row, with its classes as case attributes; `count`: int64[rows], cases of each row;
@@ -123,6 +125,7 @@ def variant_table(log: EventLog, knowledge: Knowledge, classes: Mapping[str, Col
     return table_of(knowledge, column.values, starts, codes, held, count), row_of_case
 
 
+@content_free()
 @dataclass(frozen=True)
 class Plan:
     """Which released traces the cases of each row of a table get.

@@ -226,6 +226,14 @@ ZONED: dict[str, Callable[[datetime], str]] = {
     "microseconds": lambda t: f"{seconds(t)}000000",
     "nanoseconds": lambda t: f"{seconds(t)}000000000",
 }
+COUNTED = {
+    "seconds": "s",
+    "seconds with a fraction": "s",
+    "milliseconds": "ms",
+    "microseconds": "us",
+    "nanoseconds": "ns",
+}
+"""Numbers need the unit in which they count."""
 TOLD: dict[str, tuple[str, Callable[[datetime], str]]] = {
     "strptime": ("%H:%M:%S on %d %m %Y", lambda t: f"{t:%H:%M:%S on %d %m %Y}"),
     "strptime, year last": ("%d%m%Y %H%M%S", lambda t: f"{t:%d%m%Y %H%M%S}"),
@@ -248,11 +256,14 @@ def dates() -> Iterator[Entry]:
     for title, write in ZONELESS.items():
         yield good(f"times {title}", table(write=write), options=utc)
     for title, write in ZONED.items():
-        yield good(f"zoned times: {title}", table(write=write))
+        unit = COUNTED.get(title)
+        told = {} if unit is None else {"time_format": unit}
+        yield good(f"zoned times: {title}", table(write=write), options=told)
     for title, (form, write) in TOLD.items():
         yield good(f"--time-format: {title}", table(write=write), options={**utc, "time_format": form})
-    yield good("Excel's days", table(write=days), options=utc)
-    yield good("Excel's days with a comma", table(";", write=lambda t: days(t).replace(".", ",")), options=utc)
+    excel = {**utc, "time_format": "excel"}
+    yield good("Excel's days", table(write=days), options=excel)
+    yield good("Excel's days with a comma", table(";", write=lambda t: days(t).replace(".", ",")), options=excel)
     yield good(
         "days of an old Mac",
         table(write=lambda t: f"{float(days(t)) - 1462:.10f}"),
@@ -406,7 +417,16 @@ def broken_times() -> Iterator[Entry]:
     yield times("no zone", ["2020-01-01 10:00"], "line 2: Timestamp has no time zone", "--timezone")
     yield times("no zone, day first", ["31/12/2020"], "line 2: Timestamp has no time zone", "--timezone")
     yield times("no zone in one", ["2020-01-01T00:00:00Z", "2020-01-01 10:00"], "line 3", "no time zone", "--timezone")
-    yield times("Excel without a zone", ["44196.5"], "line 2", "no time zone", "--timezone")
+    yield times(
+        "Excel without a zone",
+        ["44196.5"],
+        "line 2",
+        "no time zone",
+        "--timezone",
+        reading={"time_format": "excel"},
+    )
+    yield times("Excel without its name", ["44196.5"], "line 2", "needs its unit", "--time-format excel", reading=zone)
+    yield times("seconds without their name", ["1600000000"], "line 2", "needs its unit", "--time-format s")
     yield times("an unknown zone", ["31/12/2020"], "not known", reading={"timezone": "Mars/Base"})
     yield times("a zone by letters", ["31/12/2020 10:00 CEST"], "line 2: Timestamp is not a time", reading=zone)
     yield times("numbers of no unit", ["17", "18"], "line 2: Timestamp", "unit cannot be told", "--time-format", "'99'")
@@ -578,7 +598,12 @@ def arrow() -> Iterator[Entry]:
     moments = [when for _, _, when in EVENTS]
     naive = pd.to_datetime([when.replace(tzinfo=None) for when in moments])
     yield good("Parquet", packed(moments), name="log.parquet")
-    yield good("Parquet with seconds", packed([seconds(when) for when in moments]), name="log.parquet")
+    yield good(
+        "Parquet with seconds",
+        packed([seconds(when) for when in moments]),
+        name="log.parquet",
+        options={"time_format": "s"},
+    )
     yield good("Parquet of Disco's names", packed(moments, HEADERS["Disco"]), name="log.parquet")
     yield good("Parquet without zone", packed(naive), name="log.parquet", options={"timezone": "UTC"})
     yield good(

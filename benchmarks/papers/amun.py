@@ -113,7 +113,7 @@ def _annotated() -> AnnotatedLog:
     midnight = 1_596_844_800  # 2020-08-08 00:00 UTC, the day of Table 1
     rows = EXAMPLE["rows"]
     stamps = np.asarray([(midnight + 60 * row["day0_minutes"]) * 1_000_000_000 for row in rows])
-    return annotate(EventLog.from_events([r["case"] for r in rows], [r["activity"] for r in rows], stamps))
+    return annotate(EventLog.from_events([r["case"] for r in rows], [r["activity"] for r in rows], stamps, unit="ns"))
 
 
 def _example() -> list[Table]:

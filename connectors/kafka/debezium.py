@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from connectors.kafka.events import Poison
+from models.content_free import content_free
 
 OPERATIONS: Final = {"c": "create", "u": "update", "d": "delete", "r": "read", "t": "truncate", "m": "message"}
 
@@ -26,6 +27,7 @@ _POSITION: Final = (
 _PLACES: Final = ("lsn", "pos", "change_lsn", "commit_lsn", "scn", "ord")
 
 
+@content_free("op")
 class Change(NamedTuple):
     """One change of a row. `body` is the whole envelope; `row` the row after the change, or before a delete."""
 

@@ -15,6 +15,7 @@ import msgspec
 
 from connectors.kafka.events import Headers, Schema, _struct
 from connectors.times import parser
+from models.content_free import content_free
 
 Value = bytes | None
 
@@ -37,6 +38,7 @@ FITS = frozenset({str, float, bool, type(None)})
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Events by column, in the order of their records."""

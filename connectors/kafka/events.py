@@ -14,6 +14,7 @@ import msgspec
 from connectors.columns import CASE_PREFIX, Names
 from connectors.lifecycle import Lifecycle, activity_of
 from connectors.times import ZonelessError, parser
+from models.content_free import content_free
 from models.errors import InputError
 
 SPEC_MAJOR: Final = "1"
@@ -26,6 +27,7 @@ Headers = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None
 """As the client gives them. Kafka allows a header without a value; it counts as absent here."""
 
 
+@content_free("end")
 class Event(NamedTuple):
     """One event, as decoded: nothing pseudonymized yet. `attributes` as in a delta row."""
 
@@ -80,6 +82,7 @@ class LeftOut(Exception):  # noqa: N818 - no failure either: the configuration s
 LEFT_OUT: Final = ("lifecycle", "tombstone", "snapshot", "no_mapping", "unchanged")
 
 
+@content_free("topic")
 class Message(NamedTuple):
     """A record of a source topic as the client gives it."""
 
@@ -90,6 +93,7 @@ class Message(NamedTuple):
     timestamp_ms: int | None = None
 
 
+@content_free("specversion")
 class _Envelope(msgspec.Struct):
     specversion: str
     id: str

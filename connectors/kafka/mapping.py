@@ -17,6 +17,7 @@ from connectors.kafka import debezium
 from connectors.kafka.events import Event, LeftOut, Message, Poison, check_value
 from connectors.kafka.paths import ABSENT, Template, as_text, find, getter, nanoseconds, plain, unit_of
 from connectors.times import ZonelessError
+from models.content_free import content_free
 from models.errors import InputError
 
 Op = Literal["c", "u", "d", "r", "t", "m"]
@@ -92,6 +93,7 @@ class EventMapping(BaseModel):
         return tuple(name.removeprefix(CASE_PREFIX) for name in self.attributes)
 
 
+@content_free()
 class Found(NamedTuple):
     """A record as mappings see it: what the paths reach, and the change where it is one."""
 

@@ -17,8 +17,8 @@ from uuid import UUID
 import msgspec
 
 from connectors import times
-from connectors.times import UNITS
 from models.errors import InputError
+from models.instants import INSTANTS, UNITS
 
 ABSENT: Final = object()
 """What a path finds where nothing is; a value that is null is None."""
@@ -160,10 +160,6 @@ def nanoseconds(value: Any, parse: Callable[[str], int], unit: str | None) -> in
     if unit is None or not isinstance(value, int | float):
         raise ValueError("no time")
     moment = value * UNITS[unit] if isinstance(value, int) else round(value * UNITS[unit])
-    if moment not in _MOMENTS:
+    if moment not in INSTANTS:
         raise ValueError("a time outside the years 1678 to 2261")
     return moment
-
-
-_MOMENTS = range(-9_214_560_000_000_000_000, 9_214_646_400_000_000_001)
-"""1678-01-01 to 2262-01-01: the years that `connectors.times` takes."""

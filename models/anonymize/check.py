@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Column, Ints
 from models.keys import distinct
@@ -21,6 +22,7 @@ from models.keys import distinct
 Array = Any
 
 
+@content_free("support", "worst")
 @dataclass(frozen=True, slots=True)
 class Violation:
     """A candidate that breaks the promise: its items (empty for the whole log), support and worst class count."""

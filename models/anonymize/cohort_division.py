@@ -30,6 +30,7 @@ from models.anonymize.local_model import Bans, Projection, Reach, close
 from models.anonymize.tlkc import Problem
 from models.anonymize.view import View
 from models.anonymize.violations import Bounds
+from models.content_free import content_free
 from models.errors import BoundError, TooFewCasesError
 from models.eventlog import Column, EventLog, Ints
 from models.keys import distinct
@@ -79,6 +80,7 @@ class Patience:
     seed: int = 0
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """`value` of an event by item, `PLAIN` where it is not named; `owed`: items that no cohort has shown yet and enough
@@ -88,6 +90,7 @@ class Wanted:
     owed: frozenset[Any] = frozenset()
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Division:
     """Who leaves: cases of the queue, int64. Of these, one that loses every event waits too. `first`: items that enter
@@ -97,6 +100,7 @@ class Division:
     choice: Choice
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One division: the cases that were tried, bool[C]; items that entered first; the cases that leave (the others lost

@@ -29,6 +29,7 @@ from models.anonymize.local import Choice
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import InfeasibleError
 from models.anonymize.tlkc import Options, Problem
+from models.content_free import content_free
 from models.errors import BoundError, InputError, TooFewCasesError
 from models.eventlog import Column, Ints
 
@@ -40,6 +41,7 @@ PROPOSALS, WORK = 100, 500_000
 that they may cost: at Sepsis .003 to .008 more events stay for a tenth of a second, a thousand bring .002 more."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class CohortRules:
     """When a queue may leave: `min_share` of its events must stay. `alphabet`: items that any cohort may show, None

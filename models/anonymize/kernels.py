@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from models.compiled import kernel
+from models.content_free import content_free
 
 Codes = Any
 """int32 array; numba's own types would refuse numpy's generic ones."""
@@ -131,6 +132,7 @@ def _shared(paths: Codes, parent: int, at: int, known: int) -> int:
     return known
 
 
+@content_free()
 class Parents(NamedTuple):
     """`paths`: int32[N, k] items of each parent, in lexicographic order; `deletions`: int32[N, k] nodes of the level
     above without one item each; `child_start`, `child_item`: children (items) of those nodes."""
@@ -141,6 +143,7 @@ class Parents(NamedTuple):
     child_item: Codes
 
 
+@content_free()
 class Cases(NamedTuple):
     """The distinct rows: `occurrences` (see `first_occurrences`), where each starts, how many cases have it, and the
     class of each sensitive attribute."""
@@ -151,6 +154,7 @@ class Cases(NamedTuple):
     values: Codes
 
 
+@content_free()
 class Extended(NamedTuple):
     """Candidates found. `bad`: 0 survives, 1 below K, 2 (not below K and) a value above C."""
 

@@ -22,6 +22,7 @@ from models.anonymize.local_model import Bans, Kept, Projection, Reach, close, p
 from models.anonymize.suppression import losses
 from models.anonymize.view import View
 from models.anonymize.violations import Bounds
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints
 from models.variants import amounts, of_events
@@ -41,6 +42,7 @@ PLAIN = 10
 """Value of an event where nothing says otherwise: values are whole numbers, so that no sum depends on its order."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What local suppression prefers, instead of what global suppression keeps: frequent items enter first, `first`

@@ -10,12 +10,14 @@ import numpy.typing as npt
 
 from models.anonymize.view import View
 from models.anonymize.violations import ABOVE_C, Bounds, Violations, minimal_violations
+from models.content_free import content_free
 from models.eventlog import Codes, Ints
 
 Kept = npt.NDArray[np.bool_]
 """bool[P]: which positions of the rows' traces stay."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Bans:
     """Candidates that no released case may contain; with holders, only the listed rows may not contain it."""
@@ -73,6 +75,7 @@ def flat(candidates: Sequence[tuple[int, ...]]) -> tuple[Ints, Codes]:
     return starts, np.asarray([code for candidate in candidates for code in candidate], dtype=np.int32)
 
 
+@content_free("events", "rounds")
 @dataclass(frozen=True, slots=True)
 class Projection:
     """A safe state: priorities and bans (both public), and what stays. `events`: events kept."""

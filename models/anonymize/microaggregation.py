@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from models.content_free import content_free
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, Unit
 
@@ -147,6 +148,7 @@ def _dealt_in_time(starts: Ints, durations: Ints, latest: int, unit: int, below:
     return dealt
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class _Steps:
     """The directly-follows steps of a log: `event` that ends each, time `passed`, `case`, code of the `target`;

@@ -41,12 +41,14 @@ from models.anonymize.suppression import Candidates, losses
 from models.anonymize.tlkc import Options, Problem
 from models.anonymize.view import View, view, view_of_items
 from models.anonymize.violations import Bounds, minimal_violations
+from models.content_free import content_free
 from models.knowledge import items
 
 Banned = tuple[Any, ...]
 """Items of which at least one has to go."""
 
 
+@content_free()
 @dataclass(frozen=True)
 class Repaired(Problem):
     """A TLKC problem with further candidates that must lose an item."""

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import BoundError
 from models.eventlog import Column, EventLog, Ints
 from models.knowledge import NANOSECONDS, Knowledge, items, relative_times
 from models.variants import total
 
 
+@content_free("satisfied", "events")
 @dataclass(frozen=True, slots=True)
 class Anonymized:
     """A log after removal of events.

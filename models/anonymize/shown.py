@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.eventlog import Column, Ints
 
 Mask = npt.NDArray[np.bool_]
@@ -28,6 +29,7 @@ def _empty() -> Ints:
     return np.empty(0, dtype=np.int64)
 
 
+@content_free()
 @dataclass
 class Shown:
     """The state after some releases.

@@ -35,6 +35,7 @@ from models.anonymize.suppression import (
 )
 from models.anonymize.view import View, view
 from models.anonymize.violations import BELOW_K, Bounds, Violations, minimal_violations
+from models.content_free import content_free
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
 from models.knowledge import Attribute, Clock, Knowledge, Structure, Unit
@@ -126,6 +127,7 @@ def anonymize(
     return problem.solve(Options(**options))
 
 
+@content_free("bounds")
 @dataclass(frozen=True)
 class Problem:
     """A log, what is known of it, the bounds, and the class of each case by sensitive attribute.

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from models.content_free import content_free
 from models.eventlog import Codes, Column, EventLog, Ints
 from models.keys import case_blocks
 from models.knowledge import Knowledge, Structure, items
 from models.variants import amounts
 
 
+@content_free("structure")
 @dataclass(frozen=True)
 class View:
     """Rows are the distinct (trace, sensitive classes) pairs of a log.

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.anonymize.view import View
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints
 
@@ -67,6 +68,7 @@ def _most(C: Fraction, cases: int) -> Ints:
     return np.asarray([C.numerator * n // C.denominator for n in range(cases + 1)], dtype=np.int64)
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Level:
     """Candidates of one size in lexicographic order: int32[N, size], their support and what is wrong.
@@ -85,6 +87,7 @@ class Level:
         return Level(self.candidates[chosen], self.support[chosen], self.reason[chosen])
 
 
+@content_free("counted")
 @dataclass(frozen=True, slots=True)
 class Violations:
     """Minimal violating candidates by size, and how many candidates survived and were counted."""

@@ -22,6 +22,7 @@ from models.attacks.linker import BaseLinker, Flags
 from models.attacks.matching import NextOccurrences, unmatched
 from models.attacks.pairs import RecordClasses, ReleasePair, encode
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints
 
@@ -45,6 +46,7 @@ Symbols = Sequence[int] | npt.NDArray[Any]
 """Symbol codes of one background knowledge."""
 
 
+@content_free("method", "n")
 @dataclass(slots=True)
 class CandidateValuer:
     """Values candidates by one method at one n.

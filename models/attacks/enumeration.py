@@ -17,6 +17,7 @@ from models.attacks.candidates import METHODS, CandidateValuer, group_cracks
 from models.attacks.flows import UNREACHED, fewest_leaving, most_free, undo
 from models.attacks.matching import advance, is_in
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Ints
 
@@ -55,6 +56,7 @@ def enumerate_all(valuer: CandidateValuer, bk_length: int) -> Iterator[Block]:
         yield codes, found
 
 
+@content_free()
 class GroupTables(NamedTuple):
     """What the walk by group formulas reads: symbol tables, and the rows of both releases (1: earlier, 2: later) with
     the known variant, count and start by sensitive value of each, and which of them link."""
@@ -71,6 +73,7 @@ class GroupTables(NamedTuple):
     backward: Any
 
 
+@content_free()
 class GroupRoom(NamedTuple):
     """What it writes: positions by depth, known variants and rows that match, rows of G1, cracks by value."""
 
@@ -82,6 +85,7 @@ class GroupRoom(NamedTuple):
     by_value: Any
 
 
+@content_free()
 class ExactTables(NamedTuple):
     """What the exact walk reads: symbol tables, rows of both releases, `counts` by known variant; `part`, `order`,
     `row_start`: later rows by what BA adds up over; `keys`: what hashes are made of; `ranges`: rows of each part;
@@ -104,6 +108,7 @@ class ExactTables(NamedTuple):
     linker: Any
 
 
+@content_free()
 class ExactRoom(NamedTuple):
     """What it writes: positions, missing symbols and active variants (`sizes` of them) by depth; by child `hashes` of
     what its flows depend on and `totals` that match; rows that match; flows known by hash; scratch of the flows."""

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from models.attacks.linkability import LEAST, SUBSEQUENCE
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.eventlog import Ints
 
 # --- One linker ---
@@ -41,6 +42,7 @@ MOST_CHANGES = 1 << 21
 """Changes that one candidate may make. The system gives memory for touched pages only."""
 
 
+@content_free()
 class Linker(NamedTuple):
     """The arrays of one linker, in the order that the kernels take.
 
@@ -165,6 +167,7 @@ ANY_PAIR, SUBSEQUENCE_PAIRS, STAYING_PAIRS = 0, 1, 2
 the later one; those that do not leave the matching sets."""
 
 
+@content_free()
 class Scratch(NamedTuple):
     """The arrays of a search for paths, int64.
 

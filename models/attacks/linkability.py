@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from models.attacks.pairs import ReleasePair, Sequences
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints
 
@@ -56,6 +57,7 @@ def least_n(s1: Sequence[Any], s2: Sequence[Any]) -> int:
     return best
 
 
+@content_free("rows")
 @dataclass(frozen=True)
 class Edges:
     """All linkable pairs of record classes with least n <= `cap`.
@@ -365,6 +367,7 @@ def _none() -> Ints:
     return np.empty(0, dtype=np.int64)
 
 
+@content_free()
 @dataclass
 class KeptLinks:
     """Links up to one n.

@@ -31,6 +31,7 @@ from models.attacks.flows import (
 from models.attacks.linkability import LEAST, SUBSEQUENCE, Edges, Listed, edges
 from models.attacks.numbering import SharedClasses
 from models.attacks.pairs import RecordClasses, ReleasePair
+from models.content_free import content_free
 from models.eventlog import Ints
 
 Flags = npt.NDArray[np.bool_]
@@ -39,6 +40,7 @@ FEW = 5
 """Where the search of the least n begins to grow: to list the links of 1, 2 and 3 as well costs more than it saves."""
 
 
+@content_free("earlier", "later", "least_n")
 @dataclass(frozen=True, slots=True)
 class Obstacle:
     """A Hall witness: records of one sensitive value that link to fewer later records than they are.
@@ -60,6 +62,7 @@ class Obstacle:
     least_n: int | None
 
 
+@content_free("n", "left")
 @dataclass(frozen=True)
 class BaseLinker:
     """One linker for one n, as a flow over record classes, from which every candidate starts.
@@ -155,6 +158,7 @@ def base_linkers(pair: ReleasePair, linkable: Edges, ns: Sequence[int], records:
         yield BaseLinker(n, linkable, linker, scratch, left, excess)
 
 
+@content_free("n")
 @dataclass
 class FollowedLinker:
     """The base linker of one n, which moves from one earlier release of a series to the next.

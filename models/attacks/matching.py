@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from models.attacks.pairs import ReleasePair, Sequences
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints
 
@@ -27,6 +28,7 @@ CELLS = 1 << 30
 instead of a clear line."""
 
 
+@content_free("symbols")
 @dataclass(frozen=True)
 class NextOccurrences:
     """Where each symbol occurs next in each known variant.
@@ -64,6 +66,7 @@ class NextOccurrences:
         return self.make()
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class PartOfTables:
     """Which variants and symbols of `occurrences` a part has; `shared`: totals that the searches of all parts share."""

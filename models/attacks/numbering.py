@@ -16,9 +16,11 @@ import numpy as np
 from models.attacks.linkability import Edges, KeptLinks
 from models.attacks.pairs import Sequences
 from models.attacks.totals import KeptTable
+from models.content_free import content_free
 from models.eventlog import Codes, Ints, SimpleLog
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Numbered:
     """A release under the numbering.
@@ -37,6 +39,7 @@ class Numbered:
     case: Ints
 
 
+@content_free()
 @dataclass
 class Numbering:
     """What the releases of a series have shown so far; it only grows."""
@@ -81,6 +84,7 @@ class Numbering:
         return found
 
 
+@content_free()
 @dataclass
 class KnowledgeProjection:
     """Items and variants as background knowledge sees them, for those that a numbering held when it was last asked.
@@ -118,6 +122,7 @@ def partners(earlier: Numbered, later: Numbered, cases: int) -> Ints:
     return place[earlier.case]
 
 
+@content_free()
 class ClassColumns(NamedTuple):
     """Record classes of one side of a comparison.
 
@@ -131,6 +136,7 @@ class ClassColumns(NamedTuple):
     value: Ints
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class SharedClasses:
     """Record classes of several earlier releases and of the candidate, under one numbering.

@@ -12,6 +12,7 @@ from models.attacks.linker import Obstacle
 from models.attacks.matching import NextOccurrences, unmatched
 from models.attacks.pairs import RecordClasses, ReleasePair
 from models.attacks.search import MEASURES, NO_VALUE
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Ints
 
@@ -30,6 +31,7 @@ LONGEST_BK = 32
 MOST_N = 127
 
 
+@content_free("n", "linker", "values")
 @dataclass(frozen=True, slots=True)
 class AttackResult:
     """The minima of a pair at one n.
@@ -92,6 +94,7 @@ class AttackResult:
         return body
 
 
+@content_free("bk_length", "method", "minimum", "cases", "results")
 @dataclass(frozen=True, slots=True)
 class Anonymity:
     """Answer of `anonymity`: one `AttackResult` for each n, ascending, and the named candidates."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 
@@ -77,6 +78,7 @@ KEY = np.dtype(">i4")
 """How a sequence is written as bytes: big-endian, so that bytes sort as the item codes do."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Sequences:
     """Distinct sequences end to end: sequence v is `items[start[v]:start[v + 1]]`."""
@@ -105,6 +107,7 @@ class Sequences:
         return len(self.start) - 1
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class RecordClasses:
     """Record classes of one release, by sensitive value and then variant: records with one linked variant and value.
@@ -127,6 +130,7 @@ class RecordClasses:
         return np.bincount(self.known, weights=self.count, minlength=variants).astype(np.int64)
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class ReleasePair:
     """An earlier and a later release.

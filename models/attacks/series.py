@@ -19,6 +19,7 @@ from models.attacks.correspondence import PairAttack
 from models.attacks.linker import base_linkers
 from models.attacks.outcome import check_parameters
 from models.attacks.pairs import encode, join_releases
+from models.content_free import content_free
 from models.eventlog import SimpleLog
 
 FEW = 400
@@ -31,6 +32,7 @@ Groups = dict[Any, int]
 """Records by sensitive value."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class PairCracks:
     """One candidate between two releases: group sizes in both matching sets, and the cracks of each group."""
@@ -149,6 +151,7 @@ def _cells(audit: PairAttack) -> int:
     return len(audit.linkable.later) + len(audit.pair.linked.items)
 
 
+@content_free("n", "values", "complete")
 @dataclass(frozen=True, slots=True)
 class SeriesResult:
     """Least numbers left over the series at one n, each with the releases and background knowledge that attain it.
@@ -164,6 +167,7 @@ class SeriesResult:
     complete: bool = False
 
 
+@content_free("releases", "results")
 @dataclass(frozen=True, slots=True)
 class SeriesAnonymity:
     """Answer of `series`."""

@@ -28,10 +28,12 @@ from models.attacks.outcome import AttackResult, Minimum, result_without_linker
 from models.attacks.pairs import RecordClasses, ReleasePair, Sequences
 from models.attacks.totals import SharedTotals, column_starts
 from models.attacks.true_linker import Lookup
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class NumberedRelease:
     """A release, counted and numbered."""
@@ -277,6 +279,7 @@ def _slices(begins: Ints, rows: Ints) -> tuple[Ints, Ints]:
     return start, np.repeat(begin - start[:-1], counts) + np.arange(start[-1])
 
 
+@content_free("itself")
 @dataclass(frozen=True, slots=True)
 class _KnowledgeView:
     """Variants as background knowledge sees them: `symbols`, `symbol` of each item, distinct sequences `known`, which
@@ -336,6 +339,7 @@ def _recoding(size: int, chosen: Codes) -> Codes:
     return recode
 
 
+@content_free()
 class _PartOfSequences(Sequences):
     """Some of the sequences, their items under other codes. They are made when they are read: what pairs share is
     known by number, and most pairs never read a sequence."""

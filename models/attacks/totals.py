@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from models.attacks.matching import NextOccurrences, advance
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.eventlog import Ints
 
 Table = npt.NDArray[np.uint8]
@@ -38,6 +39,7 @@ MOST_CELLS = 1 << 27
 """Cells of one table at most, a byte each. Two exist while one replaces the other."""
 
 
+@content_free()
 class Totals(NamedTuple):
     """Totals of one kind of weights.
 
@@ -63,6 +65,7 @@ def column_starts(symbols: int, length: int) -> Ints:
     return np.cumsum([0, *(symbols**long for long in range(1, length + 1))], dtype=np.int64)
 
 
+@content_free("symbols")
 class KeptTable(NamedTuple):
     """A table of the candidate before.
 
@@ -76,6 +79,7 @@ class KeptTable(NamedTuple):
     numbers: Ints
 
 
+@content_free()
 @dataclass
 class SharedTotals:
     """Tables and totals over the variants and symbols of `occurrences`, each made at its first use.

@@ -49,6 +49,7 @@ from models.attacks.search import (
 )
 from models.attacks.totals import add_link, add_records
 from models.compiled import kernel, part
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
 
@@ -180,6 +181,7 @@ SURVIVORS, WITHOUT, CHANGED = 0, 1, 2
 holds with another sensitive value."""
 
 
+@content_free()
 class ByCase(NamedTuple):
     """A release by number of case.
 
@@ -191,6 +193,7 @@ class ByCase(NamedTuple):
     value: Codes
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class CaseChanges:
     """The cases in which a release differs from the one before it, with their variant and value in the one before."""
@@ -228,6 +231,7 @@ def changes_between(later: Numbered, earlier: Numbered, cases: int) -> CaseChang
     return CaseChanges(case, one.variant[case], one.value[case])
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class FoundMinima:
     """The minima of R earlier releases.
@@ -289,6 +293,7 @@ def by_release(found: FoundMinima, alphabets: Sequence[Codes], symbols: Sequence
     return answers
 
 
+@content_free()
 class JoinedChanges(NamedTuple):
     """All changes end to end: those of release r are `start[r]` to `start[r + 1]`."""
 
@@ -298,6 +303,7 @@ class JoinedChanges(NamedTuple):
     value: Codes
 
 
+@content_free()
 class Alphabets(NamedTuple):
     """Symbols of each pair: pair r has `symbol[start[r]:start[r + 1]]`."""
 
@@ -305,6 +311,7 @@ class Alphabets(NamedTuple):
     symbol: Ints
 
 
+@content_free("symbols")
 class Lookup(NamedTuple):
     """The table that the totals are read off.
 
@@ -320,6 +327,7 @@ class Lookup(NamedTuple):
     row: Codes
 
 
+@content_free()
 class FollowedTotals(NamedTuple):
     """Totals of the current pair, by n.
 

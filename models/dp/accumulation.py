@@ -32,6 +32,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.dp.noise import Source
 from models.errors import InputError
 from models.eventlog import Ints
@@ -105,6 +106,7 @@ def _best(horizon: int) -> Shape:
     return min([Shape(horizon=horizon), *trees], key=variance)
 
 
+@content_free("shape", "scale", "last", "since")
 @dataclass(slots=True)
 class Counts:
     """Noisy counts of `keys` over the releases up to number `last`.

@@ -22,6 +22,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.dp.annotation import AnnotatedLog, annotate, sorted_alphabet
 from models.dp.guessing import (
     Floats,
@@ -87,6 +88,7 @@ class Settings:
         return whole / (self.releases * self.cases_per_person)
 
 
+@content_free("log", "settings", "private")
 @dataclass(frozen=True, slots=True)
 class AmunRelease:
     """* `log`: released cases, fresh random ids, no attributes, no resources, in order of time;

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.dp.dafsa import Dafsa, minimal_dafsa
 from models.errors import InputError
 from models.eventlog import Codes, EventLog, Ints, SimpleLog
@@ -28,6 +29,7 @@ LONGEST_MS = 1 << 43
 """278 years: ranges of times below it, on a lattice of 2^20 steps (models.dp.timestamps), fit 64 bits."""
 
 
+@content_free("log")
 @dataclass(frozen=True, slots=True)
 class AnnotatedLog:
     """A log (no case empty) with its automaton.

@@ -22,6 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from models.content_free import content_free
 from models.dp import truncated
 from models.dp.noise import Source, scale_for
 from models.dp.truncated import DIGITS
@@ -29,6 +30,7 @@ from models.errors import InputError
 from models.eventlog import Ints
 
 
+@content_free("threshold")
 @dataclass(frozen=True, slots=True)
 class NoisyCounts:
     """`variants`: int64[R], indices of released variants; `counts`: int64[R], noisy counts, each >= threshold."""

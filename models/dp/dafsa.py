@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from models.compiled import kernel
+from models.content_free import content_free
 from models.eventlog import Codes, Ints
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Dafsa:
     """* `source`, `label`, `target`: int32[T], one row per transition; state 0 is the initial one;

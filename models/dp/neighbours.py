@@ -48,7 +48,7 @@ class Stage:
                 case.append(str(number))
                 activity.append(name)
                 time.append((number * HOUR + position * step) * MILLISECOND)
-        return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64))
+        return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
 def pairs(run: Run, stage: Stage | None = None, *, times: bool = True, rule: bool = False) -> list[Pair]:

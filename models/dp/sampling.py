@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.compiled import kernel
+from models.content_free import content_free
 from models.dp.dafsa import Dafsa
 from models.dp.entropy import Words
 from models.dp.noise import Source
@@ -25,6 +26,7 @@ SPARE_WORDS = 64
 """Words beyond one a move: a word is drawn again with chance below 2^-32, so these are never used up."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Sampled:
     """`copies`: int64[C], instances of each source case in the released log (0: deleted, 1: as it was, 2: ...);

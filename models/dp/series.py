@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape, delta_of, threshold
 from models.dp.counts import NoisyCounts
 from models.dp.noise import Source, scale_for, secure
@@ -27,6 +28,7 @@ from models.errors import BoundError
 from models.eventlog import EventLog, Ints, SimpleLog
 
 
+@content_free("release", "log")
 @dataclass(frozen=True, slots=True)
 class Accumulated:
     """A release and the log over everything so far (None: there is none, `public` says why). `state`: what the next one
@@ -73,6 +75,7 @@ def release_variants(
     return Accumulated(release, whole, kept.state(), public)
 
 
+@content_free()
 @dataclass(slots=True)
 class _Variants:
     """Variants by their labels, places in `alphabet`, in the order in which they were found, and their counts."""

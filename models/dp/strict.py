@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from models.content_free import content_free
 from models.dp import zcdp
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND, sorted_alphabet
 from models.dp.budget import exact, positive, probability
@@ -91,6 +92,7 @@ class Terms:
         return cls(positive(epsilon), probability(delta_dp), cases_per_person)
 
 
+@content_free("log", "terms", "private")
 @dataclass(frozen=True, slots=True)
 class StrictRelease:
     """`log`: released cases with fresh random ids (may be empty: no variant reached the threshold); `terms`: what it

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.compiled import kernel
+from models.content_free import content_free
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND
 from models.dp.guessing import Floats
 from models.dp.noise import Source, grid_down
@@ -30,6 +31,7 @@ FURTHEST_MS = 1 << 60
 """Noise that would carry a relative time further is cut there: the multiplication by the range must fit 64 bits."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class NoisyTimes:
     """`relative`: int64[E] milliseconds, noised, before clamping; `silent`: bool[E], True where a group has no range

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.eventlog import Ints
 from models.leakage.states import END, START, State, StateFunction, StateSpace, plain
 
 
+@content_free("cases")
 @dataclass(frozen=True, slots=True)
 class TransitionSystem:
     """Counted transitions: `count[k]` cases moved from `source[k]` to `target[k]` (int64 each, pairs distinct).
@@ -72,6 +74,7 @@ class TransitionSystem:
         return hashlib.sha256(b"".join([self.cases.to_bytes(8, "big"), *sorted(rows)])).hexdigest()
 
 
+@content_free("function")
 @dataclass(slots=True)
 class Automaton:
     """The automaton of all cases seen so far, extended event by event.

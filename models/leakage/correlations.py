@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Ints
 from models.leakage.automaton import TransitionSystem
@@ -37,6 +38,7 @@ MOST_EVENTS = 10_000
 """Largest window. An uncertain one over coarse states costs a product of matrices for each of its events."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Correlation:
     """Pr(column state | row state): `rows` csr[len(states), len(columns)]; both name states of the space."""

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.leakage.accumulation import TemporalLeakage, batch, reference
@@ -68,6 +69,7 @@ class Settings:
         return list(self.epsilon[:n]) if len(self.epsilon) > 1 else [self.epsilon[0]] * n
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Chain:
     """Curves of one chain, one entry a release. `states`: of each release's automaton; `extreme`: (backward, forward)
@@ -81,6 +83,7 @@ class Chain:
     last: tuple[Step, Step]
 
 
+@content_free("epsilon")
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Curves by chain (`activity` first), and what each release showed: complete and incomplete cases, events."""

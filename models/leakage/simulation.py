@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.leakage.automaton import TransitionSystem, from_moves
@@ -22,6 +23,7 @@ from models.leakage.correlations import Scenario, check
 from models.leakage.states import END, START, StateFunction, StateSpace, plain
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Paths:
     """The states that each case passes: state[offsets[c] + p] after position p of case c, int64.

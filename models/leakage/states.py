@@ -16,6 +16,7 @@ import re
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from models.content_free import content_free
 from models.errors import InputError
 
 START = "▶"
@@ -88,6 +89,7 @@ class StateFunction:
         return tuple(sorted((*key, activity)))
 
 
+@content_free("function")
 @dataclass(slots=True)
 class StateSpace:
     """Numbers for states, given as they are met; state 0 is where every case begins.

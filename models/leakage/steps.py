@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Point:
 EXTREME = Point(1.0, 0.0)
 
 
+@content_free("evaluations")
 @dataclass(slots=True)
 class Step:
     """AL as a function, remembering the maximising points it has met.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, EventLog, Ints
 from models.risk.points import PointCoder, View, Whole
@@ -31,6 +32,7 @@ DRAWN = 1 << 20
 _EMPTY = np.zeros(0, dtype=np.int64)
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Postings:
     """Cases by item. `base[p]`: item of point p at rank 1; cases of item i are `cases[offsets[i]:offsets[i+1]]`,
@@ -45,6 +47,7 @@ class Postings:
     alone: Flags
 
 
+@content_free()
 @dataclass(slots=True)
 class TraceIndex:
     """Traces of a log as an adversary with a given view sees them, kept up to date by `update`.

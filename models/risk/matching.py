@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.compiled import kernel
+from models.content_free import content_free
 from models.eventlog import Ints
 from models.risk.points import Whole
 
@@ -111,6 +112,7 @@ def contained_elsewhere(
     return another_listed(own, items, size, offsets, postings, row, bits)
 
 
+@content_free()
 class Revealed(NamedTuple):
     """What cases may reveal: points by event; where each case begins among these; its group item (-1: none); how many
     events it reveals; whether another case equals it; by event, whether no other case has a point of it."""

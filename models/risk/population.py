@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 
@@ -63,6 +64,7 @@ class Population:
     information_error: float
 
 
+@content_free("information_error")
 @dataclass(frozen=True, slots=True)
 class Copula:
     """Marginals and the correlation matrix of a fitted model; `cuts[k]` are the normal quantiles between the values

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from models.content_free import content_free
 from models.eventlog import EventLog, Ints
 from models.knowledge import Unit
 from models.risk.points import ACTIVITY, TIME, PointCoder, View
@@ -87,6 +88,7 @@ def _points(coder: PointCoder, log: EventLog) -> Ints:
     return np.asarray(coder.points(raw, log.n_events)[:, 0], dtype=np.int64)
 
 
+@content_free("width")
 @dataclass(frozen=True, slots=True)
 class _Index:
     """Released cases by (point, how often): a case that has a point three times is listed for 1, 2 and 3."""

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.keys import BLOCK, Sums
@@ -26,6 +27,7 @@ HOURS_PER_MONTH = 720.0
 NANOSECONDS_PER_HOUR = 3_600_000_000_000
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Graph:
     """A directly-follows graph: nodes in use, and by edge how often it was taken and the hours it took in all."""

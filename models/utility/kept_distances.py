@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.errors import InputError
 
 Floats = npt.NDArray[np.float64]
@@ -20,6 +21,7 @@ Distances = Callable[[Sequence[str], Sequence[str]], Floats]
 """float64[rows, columns]: the distance of each row's text to each column's."""
 
 
+@content_free()
 @dataclass
 class KeptDistances:
     """The distances of the last cut: `cost[rows[one], columns[other]]`. Texts are spelt in `letters`, which take in new

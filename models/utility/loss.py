@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from models.content_free import content_free
 from models.eventlog import EventLog, Ints
 from models.keys import distinct
 from models.variants import amounts, of_events, total
@@ -20,6 +21,7 @@ FREQUENT = 0.05
 """Share of the cases from which on an activity should still be in a release."""
 
 
+@content_free("cases", "events", "released")
 @dataclass(frozen=True, slots=True)
 class ActivityLoss:
     """One activity of the source: cases that show it, events of it, and events of it in the release."""
@@ -35,6 +37,7 @@ class ActivityLoss:
         return self.released / self.events
 
 
+@content_free("kept", "frequent", "variants_in", "variants_kept", "cases_as_they_were")
 @dataclass(frozen=True, slots=True)
 class Loss:
     """`kept`: events of the release / events of the source. `lost`: activities that at least `FREQUENT` of the source's

@@ -20,7 +20,7 @@ from models.errors import InputError
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, perspective
 from models.variants import total
-from stream.release.attributes import with_attributes
+from stream.release.attributes import public_parameters, with_attributes
 from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.intake import STATEMENTS, Intake
@@ -135,7 +135,7 @@ def write(path: Path, mechanism_: Mechanism, build: Build, *, durations: bool = 
     for that are not relative."""
     if durations and build.time_basis != "relative":
         raise InputError(f"--format duration is for relative times; those of this release are {build.time_basis}")
-    parameters = mechanism_.model_dump(mode="json", exclude={"kind"})
+    parameters = public_parameters(mechanism_, tuple(build.attributes))
     privacy = {
         "mechanism": mechanism_.kind,
         "parameters": parameters,

@@ -206,7 +206,7 @@ class _Run:
         from stream.engine import dataset
         from stream.engine.contract import ID_DIGITS, Draws
         from stream.engine.values import common_values
-        from stream.release.attributes import GROUP
+        from stream.release.attributes import GROUP, public_parameters
         from stream.release.manifest import reading_notes
         from stream.release.public_view import carried
 
@@ -226,7 +226,7 @@ class _Run:
             {name: self._engine.values(name).values for name in self._asked.released if name not in held},
             {name: common_values(classes[name], leave, least) for name in held},
         )
-        parameters = mechanism.model_dump(mode="json", exclude={"kind"})
+        parameters = public_parameters(mechanism, self._asked.released)
         privacy = {
             "mechanism": mechanism.kind,
             "parameters": parameters,
@@ -246,9 +246,10 @@ def _manifest(
     mechanism: Mechanism, exposure: Exposure, build: Build, plan: Any, released: Sequence[str], files: list[FileEntry]
 ) -> Mapping[str, Any]:
     """The public manifest of a data set: for a dp release nothing in it is read off the data."""
+    from stream.release.attributes import public_parameters
     from stream.release.manifest import VERSION, reading_notes, software
 
-    parameters = mechanism.model_dump(mode="json", exclude={"kind"})
+    parameters = public_parameters(mechanism, released)
     body: dict[str, Any] = {
         "version": VERSION,
         "published": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -215,6 +215,11 @@ def read_as_declared(log: Path, reading: Reading) -> EventLog:
         raise InputError(f"{error}; an inspection of the file finds: {' '.join(flags)}") from None
 
 
+def split_attributes(text: str) -> list[str]:
+    """Split names of attributes; `case:x`, the name of its column in flat files, means x."""
+    return [name.removeprefix("case:") for name in split(text)]
+
+
 def split(text: str) -> list[str]:
     """`A,B` -> ["A", "B"]; empty text gives an empty list."""
     return [part.strip() for part in text.split(",") if part.strip()]

@@ -42,6 +42,7 @@ def command(
     from stream.config.settings import Columns, Completion, LogFile, Process, Settings
     from stream.replay import advise as proposal
     from stream.replay.replay import check_against
+    from stream.storage.folder import ignored_by_git
 
     if output is not None and not output.absolute().parent.is_dir():
         raise InputError(f"{output}: its folder does not exist")
@@ -51,7 +52,7 @@ def command(
         check(plot)
     settings = Settings(
         process=Process(
-            sensitive=tuple(options.split(sensitive)),
+            sensitive=tuple(options.split_attributes(sensitive)),
             columns=Columns(**(reading.columns or {})),
             timezone=reading.timezone,
             lifecycle=reading.lifecycle,
@@ -73,6 +74,7 @@ def command(
         draw(plot, log.name, trials, best_left)
     text = "" if best is None else proposal.as_toml(settings, best.candidate.publication)
     if output is not None and text:
+        ignored_by_git(output.absolute().parent, output.name)
         output.write_text(text, encoding="utf-8")
     name = None if best is None else best.candidate.publication.name
     if json:

@@ -130,7 +130,10 @@ def command(
     if output.output is None and not list_violations:
         raise InputError("name the released log with -o OUT")
     given = {**asdict(tlkc), "bins": _bins(tlkc.bins), **asdict(dp), "seed": seed, **_further(option)}
-    sensitive, released = options.split(attributes.sensitive), options.split(attributes.release_attributes)
+    sensitive, released = (
+        options.split_attributes(attributes.sensitive),
+        options.split_attributes(attributes.release_attributes),
+    )
 
     from stream.commands import _anonymize as once
 

@@ -72,7 +72,7 @@ def command(
     if enumerate_to is not None:
         _check_target(enumerate_to, len(releases))
     question = _Question(asked)
-    held = options.split(sensitive)
+    held = options.split_attributes(sensitive)
     logs = question.counted(releases, reading, engine, held)
     simple = question.simple(logs, releases, held)
     pairs = []

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from connectors.reading import Reading
 from stream.commands import _options as options
@@ -19,13 +22,17 @@ PANEL = "Publish"
 def command(
     log: options.Log,
     reading: Reading = Reading(),  # noqa: B008 - frozen
+    words: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Further words of column names (TOML, as connectors/words.toml)."),
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Show what a log file holds, guess columns and roles with reasons, and print the flags that confirm them; values
     appear as shapes alone (9 for a digit, A for a letter). Exit 2 where the file has a problem."""
     from connectors.inspection import inspect
 
-    found = inspect(log, reading)
+    found = inspect(log, reading, words)
     emit_json(asdict(found)) if json else _show(found)
     return 2 if found.problems else 0
 

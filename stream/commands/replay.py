@@ -222,7 +222,7 @@ def _flags(sensitive: str, reading: Reading) -> Mapping[str, Any]:
 
     process: dict[str, Any] = {}
     if sensitive:
-        process["sensitive"] = options.split(sensitive)
+        process["sensitive"] = options.split_attributes(sensitive)
     if reading.columns:
         process["columns"] = dict(reading.columns)
     if reading.timezone:

@@ -70,7 +70,9 @@ def command(
         found, seconds, estimate = _in_memory(log, known, wanted, amounts, population, sensitive, reading, seed)
     else:
         _refuse_beyond_variants(known, wanted, population, engine)
-        found, seconds = _on_variants(log, known, wanted, amounts, options.split(sensitive), reading, engine, seed)
+        found, seconds = _on_variants(
+            log, known, wanted, amounts, options.split_attributes(sensitive), reading, engine, seed
+        )
         estimate = None
     found = _with_notes(found, log)
     rows = [as_json(each) | {"seconds": spent} for each, spent in zip(found, seconds, strict=True)]
@@ -128,7 +130,7 @@ def _in_memory(
         semantics=known.semantics,  # type: ignore[arg-type]
         unit=known.unit,  # type: ignore[arg-type]
         adversary=known.adversary,  # type: ignore[arg-type]
-        sensitive=options.split(sensitive),
+        sensitive=options.split_attributes(sensitive),
         case_attributes=options.split(known.case_attributes) or None,
         event_attributes=_by_role(options.split(known.event_attributes), reading.columns or {}) or None,
     )

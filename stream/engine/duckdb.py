@@ -16,9 +16,9 @@ import numpy as np
 from connectors.csv import typed
 from connectors.formulas import unguarded
 from connectors.frame import plain, zoneless
-from connectors.times import FIRST_YEAR, LAST_YEAR
 from models.errors import InputError, NoEventsError, VeilstreamError
 from models.eventlog import MISSING, Column
+from models.instants import FIRST_YEAR, LAST_YEAR
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from models.variants import GONE, Plan, table_of
 from stream.engine import values

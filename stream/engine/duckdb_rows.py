@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from models.errors import InputError
 from stream.engine.contract import sql_name, sql_text
 from stream.engine.moments import ISO
-from stream.engine.source import CSV, Source
+from stream.engine.source import CSV, Source, clamp_microseconds, without_unit
 
 _GUARDED = "^'+[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 
@@ -96,7 +96,15 @@ def time_of(source: Source) -> tuple[str, str]:
     if source.unit is not None:
         return f"{name}::BIGINT * {source.unit}", "true"
     if pa.types.is_timestamp(kind):
-        return f"epoch_ns({name})", "true" if kind.tz is not None else "false"
+        moment = f"epoch_ns({name})"
+        if kind.unit != "ns":
+            # Moments beyond the years that nanoseconds hold become the nearest of them, which is refused with a clear
+            # line; epoch_ns alone would fail without one.
+            first, last = clamp_microseconds()
+            moment = f"greatest(least(epoch_us({name}), {last}), {first}) * 1000"
+        return moment, "true" if kind.tz is not None else "false"
+    if pa.types.is_integer(kind):
+        raise InputError(without_unit(source))
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise InputError(f"{source.name}: times of type {kind} are read by --engine embedded only")
     text = f"trim({name})"

@@ -12,8 +12,9 @@ from connectors.columns import CASE_PREFIX, Names
 from connectors.frame import check_columns
 from connectors.headers import resolved, said
 from connectors.reading import Reading
-from connectors.times import UNITS, zone
+from connectors.times import zone
 from models.errors import InputError
+from models.instants import INSTANTS, UNITS
 
 PARQUET, CSV = ".parquet", ".csv"
 _SUFFIXES = {".parquet": PARQUET, ".csv": CSV, ".csv.gz": CSV, ".tsv": CSV, ".tsv.gz": CSV}
@@ -112,6 +113,20 @@ class Source:
             known = sorted({name.removeprefix(CASE_PREFIX) for name in self.header if name not in taken})
             raise InputError(f"attribute {attribute!r} is not in the log; it has {', '.join(known) or 'none'}")
         return found[0], found[1]
+
+
+def clamp_microseconds() -> tuple[int, int]:
+    """Return a first and a last microsecond that are outside the years held, and whose nanoseconds are int64.
+
+    Two days outside: a local time keeps its distance when its zone is taken into account.
+    """
+    two_days = 2 * 86_400 * 1_000_000
+    return INSTANTS.start // 1000 - two_days, INSTANTS.stop // 1000 + two_days
+
+
+def without_unit(source: Source) -> str:
+    """The message for times that are integers where no unit is given."""
+    return f"{source.name}: {source.names.time} is a number, which needs its unit: --time-format s, ms, us or ns"
 
 
 def opened(path: Path | str, reading: Reading) -> Source:

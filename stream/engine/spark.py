@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.frame import plain, zoneless
-from connectors.times import FIRST_YEAR, LAST_YEAR
 from models.errors import InputError, NoEventsError, VeilstreamError
 from models.eventlog import MISSING, Column
+from models.instants import FIRST_YEAR, LAST_YEAR
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from models.variants import GONE, Plan, VariantTable, table_of
 from stream.engine import values

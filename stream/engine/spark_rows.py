@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from connectors.times import SECOND
 from models.errors import InputError
-from stream.engine.source import CSV, Source
+from stream.engine.source import CSV, Source, without_unit
 
 LAST = 2**63 - 1
 """The largest number of 64 bits; nanoseconds reach it in the year 2262."""
@@ -21,6 +21,8 @@ def readable(source: Source) -> Source:
         raise InputError(
             f"{source.name}: spark needs the name '_metadata' itself; rename this column, or use --engine duckdb"
         )
+    if source.unit is None and pa.types.is_integer(kind):
+        raise InputError(without_unit(source))
     if source.unit is None and not pa.types.is_timestamp(kind):
         raise InputError(f"{source.name}: times of type {kind} are read by --engine duckdb or embedded")
     return source

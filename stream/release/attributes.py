@@ -11,8 +11,9 @@ audits link on every released attribute, and the audit of uniqueness counts it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,25 @@ def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Seq
     if name in bins or build.cohort is not None:
         return class_columns(build.log, [name], {name: bins[name]} if name in bins else None)[name]
     return class_columns(exposure.log, [name])[name].take(build.origin)
+
+
+def public_parameters(mechanism: Mechanism, shown: Collection[str]) -> dict[str, Any]:
+    """Return the parameters of a mechanism as public documents may show them.
+
+    Edges of classes (`bins`) of an attribute that does not leave are left out: recipients cannot use them, and they may
+    have been chosen by looking at the data (`stream.replay.presets`).
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism with all its parameters.
+    shown
+        The attributes that leave with the cases.
+    """
+    parameters = mechanism.model_dump(mode="json", exclude={"kind"})
+    if "bins" in parameters:
+        parameters["bins"] = {name: edges for name, edges in parameters["bins"].items() if name in shown}
+    return parameters
 
 
 def beside(names: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from connectors import write_log
 from connectors.files import Writer
 from models.errors import UnreadableError, shortage
 from models.eventlog import EventLog
+from stream.release.attributes import public_parameters
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Resources
 from stream.release.manifest import reading_notes
@@ -73,7 +74,7 @@ def writers(formats: Sequence[str], released: EventLog, build: Build, mechanism:
     """A writer for each file of the release, by file name."""
     privacy = {
         "mechanism": mechanism.kind,
-        "parameters": {key: value for key, value in mechanism.model_dump(mode="json").items() if key != "kind"},
+        "parameters": public_parameters(mechanism, tuple(build.attributes)),
         "time_basis": build.time_basis,
         "reading": reading_notes(build),
     }

@@ -9,7 +9,7 @@ from typing import cast
 
 from models.dp.budget import Charge, shown
 from models.dp.zcdp import Accounting
-from stream.release.attributes import GROUP
+from stream.release.attributes import GROUP, public_parameters
 from stream.release.contract import Build, Mechanism
 from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessBudget
 from stream.release.intake import STATEMENTS
@@ -53,7 +53,7 @@ def manifest(
     For dp mechanisms it holds nothing that was computed from the data: no counts, no suppressed items.
     """
     mechanism, audience = spec.mechanism, spec.audience
-    parameters = {key: value for key, value in mechanism.model_dump(mode="json").items() if key != "kind"}
+    parameters = public_parameters(mechanism, tuple(build.attributes))
     promised = {**promise(mechanism, build, sensitive=spec.sensitive, once=spec.once), "audience": audience}
     if "resource" in build.carries:
         promised["employees"] = employees(spec)

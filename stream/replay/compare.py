@@ -18,7 +18,7 @@ from stream.release.contract import Decision
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, least_of_series
 from stream.release.pipeline import Pipeline
-from stream.replay.presets import default_publication, quartile_edges, series_gate, with_completion
+from stream.replay.presets import default_publication, grid_edges, series_gate, with_completion
 from stream.replay.replay import Outcome, Replay
 from stream.storage.release_record import Record, first_shown
 
@@ -53,7 +53,7 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
     mechanism = {key: value for key, value in base.mechanism.items() if key in BOUNDED}
     least = int(mechanism.get("K", 20))
     bounds = series_gate(least)
-    edges = {**quartile_edges(log, settings.process.sensitive), **mechanism.get("bins", {})}
+    edges = {**grid_edges(log, settings.process.sensitive), **mechanism.get("bins", {})}
 
     def one(name: str, table: Mapping[str, Any], gate: Mapping[str, Any]) -> Publication:
         return Publication.model_validate(

@@ -7,6 +7,7 @@ The default is the one that is safe over a series of releases: cohorts of comple
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def bounds(log: EventLog, sensitive: Sequence[str], least: int = K, share: float
     table: dict[str, Any] = {"knowledge": "seq", "attribute": "ac", "L": L, "K": least, "C": highest}
     if log.n_events and log.time.min() < log.time.max():
         table["times"] = "microaggregated"
-    edges = quartile_edges(log, sensitive)
+    edges = grid_edges(log, sensitive)
     return {**table, "bins": edges} if edges else table
 
 
@@ -76,16 +77,44 @@ def with_default(settings: Settings, log: EventLog) -> Settings:
     )
 
 
-def quartile_edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
-    """Inclusive quartile classes of numeric sensitive attributes, fixed over the whole replay: cohorts need bins that
-    do not move from release to release."""
+def grid_edges(log: EventLog, names: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """Return class edges of numeric sensitive attributes, near their quartiles, on a public grid.
+
+    Cohorts need edges that do not move from release to release. The grid points are the multiples of 1, 2 or 5 times a
+    power of ten; its step is the largest of these that a quarter of the distance between the quartiles holds. So no
+    edge is a value or a mean of values of the log: which grid point is taken tells between which two points a quartile
+    of all cases lies, and nothing finer (docs/decisions/030-public-edges.md).
+
+    Parameters
+    ----------
+    log
+        The whole log of a replay.
+    names
+        The sensitive attributes; those that are not numeric, or not in the log, are left out.
+    """
     found = {}
     for name in names:
         if name not in log.case_attributes and name not in log.event_attributes:
-            continue  # said with more words by whoever checks the configuration against the log
+            continue  # reported by the check of the configuration against the log
         column = log.case_values(name)
         if column.values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in column.values):
             numbers = np.asarray(column.values, dtype=np.float64)
             low, high = np.quantile(numbers[column.codes[column.codes >= 0]], [0.25, 0.75])
-            found[name] = tuple(sorted({float(low), float(np.nextafter(high, -np.inf))}))
+            found[name] = _on_grid(float(low), float(high))
     return found
+
+
+def _on_grid(low: float, high: float) -> tuple[float, ...]:
+    """Grid points at or above the first quartile and below the third, so that outer classes hold a quarter each."""
+    lower, upper = Decimal(repr(low)), Decimal(repr(high))
+    # Where the quartiles are equal, their size says how fine the grid is.
+    step = _grid_step((upper - lower) / 4 or abs(lower) / 4 or Decimal(4) / 4)
+    first = (lower / step).to_integral_value(ROUND_CEILING)
+    last = (upper / step).to_integral_value(ROUND_CEILING) - 1
+    return tuple(float(place * step) for place in sorted({first, last}))
+
+
+def _grid_step(length: Decimal) -> Decimal:
+    """Return the largest of 1, 2 and 5 times a power of ten that is not longer than `length`."""
+    decade = Decimal(1).scaleb(length.adjusted())
+    return max(decade * factor for factor in (1, 2, 5) if decade * factor <= length)

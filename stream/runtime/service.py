@@ -46,7 +46,7 @@ from stream.release.verdict import Series
 from stream.runtime.keeper import StateKeeper
 from stream.storage.checkpoints import Checkpoints, FileOperations
 from stream.storage.entries import ClaimEntry, NoteBody, NoteEntry
-from stream.storage.folder import OperatorFolder
+from stream.storage.folder import OperatorFolder, make_private
 from stream.storage.ledger import Account, Ledger, SqliteLedger, refuse_other_accounting
 from stream.storage.mirror import Mirror, open_mirror
 from stream.storage.saved_state import SavedState
@@ -482,6 +482,7 @@ def refuse_without_start(publication: Publication) -> None:
 
 def _checkpoints(folder: OperatorFolder, settings: Settings) -> Checkpoints:
     folder.checkpoints.mkdir(exist_ok=True)
+    make_private(folder.checkpoints)
     ops = folder.ops
     operations = FileOperations(
         write=lambda path, data: ops.write(path, lambda target: _write(target, data)),
@@ -494,11 +495,13 @@ def _checkpoints(folder: OperatorFolder, settings: Settings) -> Checkpoints:
 
 def _write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
+    make_private(path)
 
 
 def _append(path: Path, data: bytes) -> None:
     with path.open("ab") as file:
         file.write(data)
+    make_private(path)
 
 
 def _with_attributes(log: EventLog, names: tuple[str, ...]) -> EventLog:

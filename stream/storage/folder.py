@@ -6,6 +6,7 @@ DIR/operator/ledger.sqlite, key, checkpoints/, <publication>/000012/{audit.json,
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -66,6 +67,7 @@ class OperatorFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             os.chmod(self.path, 0o700)
+            ignored_by_git(output)
             self._lock: IO[str] = (self.path / "lock").open("a")
         except OSError as error:
             raise kind_of(error)(f"{output}: cannot be written ({error.strerror})") from None
@@ -80,6 +82,20 @@ class OperatorFolder:
             shutil.rmtree(cases)
         for lock in self.path.glob(f"{BUILDING}*.lock"):
             lock.unlink()
+        self._restrict()
+
+    def _restrict(self) -> None:
+        """Give files and folders of earlier versions, or of a copy, the modes of new ones.
+
+        The folder itself keeps others out. A file that is copied or moved out of it takes its own mode along.
+        """
+        for parent, folders, files in os.walk(self.path):
+            for name in folders:
+                make_private(Path(parent) / name)
+            for name in files:
+                # The key may be a secret that the host mounts for a group.
+                if name != "key":
+                    make_private(Path(parent) / name)
 
     def close(self) -> None:
         """Give the folder free."""
@@ -114,8 +130,11 @@ class OperatorFolder:
         """Write the operator's files of a candidate into a fresh temporary folder and make them durable."""
         folder = self.path / publication / f".{uuid.uuid4().hex}.tmp"
         folder.mkdir(parents=True)
+        make_private(folder.parent)
+        make_private(folder)
         for name, write in files.items():
             self.ops.write(folder / name, write)
+            make_private(folder / name)
             self.ops.fsync(folder / name)
         if DIGESTS not in files:  # a copy from the mirror brings those of the host that wrote the files
             digests = {name: [_sha256(folder / name)] for name in files}
@@ -143,10 +162,43 @@ class OperatorFolder:
             shutil.rmtree(folder)
 
 
+def make_private(path: Path) -> None:
+    """Let only the owner read a file (0600) or enter a folder (0700), whatever the umask is.
+
+    Links, and files of another owner (a mounted secret), stay as they are.
+    """
+    if path.is_symlink() or not path.exists():
+        return
+    mode = 0o700 if path.is_dir() else 0o600
+    with contextlib.suppress(PermissionError):
+        if stat.S_IMODE(path.stat().st_mode) != mode:
+            path.chmod(mode)
+
+
+def ignored_by_git(folder: Path, name: str | None = None) -> None:
+    """Keep what is written to a folder out of a checkout that the folder is in.
+
+    A `.gitignore` that exists stays as it is. A folder that cannot be written gets none.
+
+    Parameters
+    ----------
+    folder
+        The folder that gets a `.gitignore`.
+    name
+        The file that will be written. A folder that holds other files has that file ignored alone: they are the
+        user's. Without a name the folder is ours, and all of it is ignored.
+    """
+    with contextlib.suppress(OSError):
+        rule = f"/{name}" if name is not None and any(folder.iterdir()) else "*"
+        with (folder / ".gitignore").open("x", encoding="utf-8") as file:
+            file.write(f"{rule}\n")
+
+
 def replace_with(ops: FileOps, path: Path, write: Callable[[Path], None]) -> None:
     """Put new content in the place of a file, durably and at once."""
     temporary = path.with_name(path.name + UNFINISHED)
     ops.write(temporary, write)
+    make_private(temporary)
     ops.fsync(temporary)
     ops.replace(temporary, path)
     ops.fsync(path.parent)
@@ -189,7 +241,9 @@ def _sha256(path: Path) -> str:
 def _refuse_foreign(output: Path) -> None:
     if output.exists() and not output.is_dir():
         raise InputError(f"{output}: is a file, not a folder; choose another with -o")
-    strangers = {entry.name for entry in output.iterdir()} - {"public", "operator"} if output.exists() else set()
+    strangers = (
+        {entry.name for entry in output.iterdir()} - {"public", "operator", ".gitignore"} if output.exists() else set()
+    )
     if strangers and not (output / "operator" / "ledger.sqlite").exists():
         raise InputError(f"{output}: holds files that are not veilstream's; choose an empty folder with -o")
 

@@ -8,6 +8,8 @@ ledger topic and this file is its copy, entry for entry.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +36,7 @@ from stream.storage.entries import (
     read_entry,
     write_entry,
 )
+from stream.storage.folder import make_private
 
 VERSION = 1
 
@@ -79,6 +82,11 @@ class SqliteLedger:
 
     def __init__(self, path: Path, process: str) -> None:
         self.path = path
+        # SQLite gives its -wal and -shm files the mode of the database.
+        with contextlib.suppress(OSError):
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+                make_private(file)
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:

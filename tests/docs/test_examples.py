@@ -19,6 +19,7 @@ LOG = EventLog.from_events(
     np.array([0, 60_000_000_000, 120_000_000_000]),
     ["x", "y", "x"],
     {},
+    unit="ns",
 )
 
 

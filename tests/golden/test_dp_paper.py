@@ -25,7 +25,7 @@ SETTINGS = Settings(0.3, "filtering", prior="paper-tables")
 def _table_1() -> EventLog:
     midnight = 1_596_844_800  # 2020-08-08 00:00 UTC
     stamps = [(midnight + 60 * row["day0_minutes"]) * 1_000_000_000 for row in ROWS]
-    return EventLog.from_events([r["case"] for r in ROWS], [r["activity"] for r in ROWS], np.asarray(stamps))
+    return EventLog.from_events([r["case"] for r in ROWS], [r["activity"] for r in ROWS], np.asarray(stamps), unit="ns")
 
 
 def _annotated() -> AnnotatedLog:

@@ -25,7 +25,7 @@ def stream(generator: np.random.Generator, cases: int, letters: str, cuts: int) 
             times.append(clock)
             clock += int(generator.integers(1, 12))
     values = {"S": {f"c{case}": "pqr"[int(generator.integers(3))] for case in range(cases)}}
-    log = EventLog.from_events(owner, names, np.asarray(times), case_attributes=values)
+    log = EventLog.from_events(owner, names, np.asarray(times), case_attributes=values, unit="ns")
     ends = dict(zip(log.case_ids, log.time[log.starts[1:] - 1].tolist(), strict=True))
     return [_exposure(log, ends, int(moment)) for moment in np.linspace(25, 160, cuts)]
 

@@ -55,6 +55,7 @@ def logs(draw, resolution: int = 1) -> EventLog:
         draw(st.lists(st.none() | NAMES, **many)),
         {f"c{name}": {case: draw(values) for case in set(cases)} for name, values in optional.items()},
         {f"e{name}": draw(st.lists(values, **many)) for name, values in optional.items()},
+        unit="ns",
     )
 
 
@@ -163,6 +164,7 @@ def test_pm4py_reads_our_xes(tmp_path, variant):
         ["R", None, "S"],
         {"age": {"1": 40, "2": 50}},
         {"ok": [True, None, False]},
+        unit="ns",
     )
     privacy = {"mechanism": "tlkc", "parameters": {"K": 20}}
     write_log(log, tmp_path / "log.xes.gz", privacy=privacy, time_basis="ordinal")

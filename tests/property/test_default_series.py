@@ -40,7 +40,7 @@ def stream(seed: int) -> EventLog:
             times.append(clock * SECOND)
             clock += int(generator.integers(0, 12))
     values = {"S": {f"c{case}": "pqrs"[int(generator.integers(4))] for case in range(cases)}}
-    return EventLog.from_events(owner, names, np.asarray(times), case_attributes=values)
+    return EventLog.from_events(owner, names, np.asarray(times), case_attributes=values, unit="ns")
 
 
 def defaults(log: EventLog, *sensitive: str) -> Settings:

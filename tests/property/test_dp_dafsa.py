@@ -46,7 +46,7 @@ def _log(cases: list[tuple[str, list[int]]]) -> EventLog:
             case.append(str(number))
             activity.append(name)
             time.append(moment * 1_000_000)
-    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64))
+    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
 @settings(deadline=None)  # the first call compiles

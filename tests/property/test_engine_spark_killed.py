@@ -65,7 +65,9 @@ def log(tmp_path: Path) -> Path:
         missing("spark", 'pyspark or Java is not installed (extra "spark", Java 17)')
     names = [str(case) for case in range(100) for _ in range(3)]
     activities = [label for case in range(100) for label in ("a", "bcdef"[case % 5], "z")]
-    write_log(EventLog.from_events(names, activities, np.arange(300) * 60_000_000_000), tmp_path / "log.parquet")
+    write_log(
+        EventLog.from_events(names, activities, np.arange(300) * 60_000_000_000, unit="ns"), tmp_path / "log.parquet"
+    )
     return tmp_path / "log.parquet"
 
 

@@ -45,7 +45,7 @@ def _random_problem(generator: np.random.Generator, structure: Any) -> Problem:
     for case in range(cases):
         values["disease"][str(case)] = [None, "p", "q", "r"][int(generator.integers(4))]
         values["age"][str(case)] = ["low", "high", "middle"][int(generator.integers(3))]
-    log = EventLog.from_events(owner, names, np.asarray(times), actors, values)
+    log = EventLog.from_events(owner, names, np.asarray(times), actors, values, unit="ns")
     attributes = [("disease",), ("disease", "age")][int(generator.integers(2))]
     bounds = Bounds.of(
         int(generator.integers(1, 5)),

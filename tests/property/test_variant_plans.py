@@ -54,7 +54,7 @@ def random_log(generator: np.random.Generator) -> EventLog:
         "age": {str(case): int(generator.integers(20, 60)) for case in range(cases)},
     }
     actors[0] = "x"
-    return EventLog.from_events(owner, names, np.asarray(times), actors, values)
+    return EventLog.from_events(owner, names, np.asarray(times), actors, values, unit="ns")
 
 
 def tabled(log: EventLog, mechanism: Mechanism, sensitive: tuple[str, ...]) -> tuple[VariantTable, Exposure, Any]:

@@ -36,7 +36,7 @@ def source(cases: int = 100, seed: int = 0) -> EventLog:
         labels += list(trace)
         times += [case * HOUR + place * 60_000_000_000 for place in range(len(trace))]
     values = {"S": {f"c{case}": "pq"[case % 2] for case in range(cases)}}
-    return EventLog.from_events(names, labels, np.asarray(times), case_attributes=values)
+    return EventLog.from_events(names, labels, np.asarray(times), case_attributes=values, unit="ns")
 
 
 def configuration(windows: tuple[int, int], kind: str = "tlkc-cohorts", more: str = "") -> str:

@@ -33,7 +33,7 @@ def log() -> EventLog:
             names.append(name)
             times.append((case * 20 + step * 15) * 60_000_000_000)
     values = {"S": {f"c{case}": "pqr"[case % 3] for case in range(80)}}
-    return EventLog.from_events(owner, names, np.asarray(times), case_attributes=values)
+    return EventLog.from_events(owner, names, np.asarray(times), case_attributes=values, unit="ns")
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,7 @@ def test_a_sensitive_value_that_json_cannot_carry_is_the_same_in_every_release(
     state, variants and memory, also where the run was broken off."""
     cases = [f"c{number}" for number in range(30) for _ in "abc"]
     ill = {f"c{number}": values[number % 2] for number in range(30)}
-    log = EventLog.from_events(cases, list("abc" * 30), np.arange(90) * HOUR, case_attributes={"ill": ill})
+    log = EventLog.from_events(cases, list("abc" * 30), np.arange(90) * HOUR, case_attributes={"ill": ill}, unit="ns")
     mechanism = {"kind": "tlkc-cohorts", "K": 3, "L": 2, "C": 1.0}
     audit = {"risk": False, "utility": False, "series": False}
     publication = {"name": "p", "window": {"new_cases": 10}, "mechanism": mechanism, "audit": audit}

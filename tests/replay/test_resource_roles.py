@@ -36,6 +36,7 @@ def clinic(cases: int = 120) -> EventLog:
     return EventLog.from_events(
         owner, ["register", "visit"] * cases, np.arange(2 * cases) * HOUR, who,
         event_attributes={"org:role": [ROLE_OF[name] for name in who]},
+        unit="ns",
     )  # fmt: skip
 
 
@@ -175,7 +176,7 @@ def test_a_taxonomy_of_another_log_is_told_before_the_replay(
 
 def test_too_few_resources_show_no_role_at_all() -> None:
     """Three employees of two roles cannot hide among four, not even as `other`."""
-    log = EventLog.from_events(["c1"] * 3, ["a"] * 3, np.arange(3), ["x", "y", "z"])
+    log = EventLog.from_events(["c1"] * 3, ["a"] * 3, np.arange(3), ["x", "y", "z"], unit="ns")
     shown, roles = with_roles(log, {"x": "nurse", "y": "nurse", "z": "doctor"}, K)
     assert roles == ()
     assert shown.resource.decode() == [None] * 3
@@ -198,7 +199,9 @@ def test_what_a_series_says_of_an_event_stands_for_k_resources(events: list[tupl
     names: list[dict[str, str]] = []
     for end in itertools.accumulate(cuts):
         exposed = done[:end]
-        log = EventLog.from_events(["c"] * len(exposed), ["a"] * len(exposed), np.arange(len(exposed)), exposed)
+        log = EventLog.from_events(
+            ["c"] * len(exposed), ["a"] * len(exposed), np.arange(len(exposed)), exposed, unit="ns"
+        )
         shown, before = with_roles(log, role_of, K, before)
         for event, name in enumerate(shown.resource.decode()):
             history[event] += (str(name),)

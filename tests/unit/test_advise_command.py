@@ -30,7 +30,10 @@ def log(tmp_path: Path) -> Path:
     owner = np.repeat(np.arange(40), 3)
     times = owner * HOUR + np.tile([0, 1, 2], 40) * 60_000_000_000
     path = tmp_path / "log.csv"
-    write_log(EventLog.from_events([f"c{case}" for case in owner], ["register", "test", "release"] * 40, times), path)
+    write_log(
+        EventLog.from_events([f"c{case}" for case in owner], ["register", "test", "release"] * 40, times, unit="ns"),
+        path,
+    )
     return path
 
 

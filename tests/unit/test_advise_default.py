@@ -19,7 +19,7 @@ def _log(cases: int) -> EventLog:
         "age": {name: 20 + place % 50 for place, name in enumerate(ids)},
     }
     names, times = ["register", "leave"] * cases, np.arange(2 * cases) * 1_000_000_000
-    return EventLog.from_events([f"c{case}" for case in owner], names, times, case_attributes=values)
+    return EventLog.from_events([f"c{case}" for case in owner], names, times, case_attributes=values, unit="ns")
 
 
 @pytest.mark.parametrize("cases", [40, 1000])
@@ -38,5 +38,5 @@ def test_times_leave_as_means_where_the_log_has_any() -> None:
     assert default_publication(log).mechanism["times"] == "microaggregated"
     kinds = [one.publication.mechanism for one in candidates(log, 20, ()) if one.least]
     assert {table["times"] for table in kinds} == {"microaggregated"}
-    still = EventLog.from_events(["a", "b"], ["x", "x"], np.zeros(2, dtype=np.int64))
+    still = EventLog.from_events(["a", "b"], ["x", "x"], np.zeros(2, dtype=np.int64), unit="ns")
     assert "times" not in default_publication(still).mechanism

@@ -22,7 +22,7 @@ WORDS = ["0.31 of the events are in the release", "4 activities of at least 5 % 
 def source(tmp_path: Path) -> Path:
     cases = [f"p{n}" for n, trace in enumerate(TRACES) for _ in trace]
     names = [name for trace in TRACES for name in trace]
-    log = EventLog.from_events(cases, names, np.arange(len(names)) * 10**9)
+    log = EventLog.from_events(cases, names, np.arange(len(names)) * 10**9, unit="ns")
     write_log(log, tmp_path / "source.xes")
     return tmp_path / "source.xes"
 

@@ -165,8 +165,8 @@ def test_linking_on_what_the_releases_carry_besides(tmp_path: Path, capfdbinary:
     """By activities either record of the later release can be the new one; by resources or times only the one that
     lacks x: so that activities alone, the default, leave one case where nobody is left."""
     minutes = np.asarray([0, 1, 2, 0, 5]) * 60_000_000_000
-    first = EventLog.from_events(["1", "1"], [*"ab"], minutes[:2], [*"rr"])
-    both = EventLog.from_events([*"11122"], [*"abxab"], minutes, [*"rrrss"])
+    first = EventLog.from_events(["1", "1"], [*"ab"], minutes[:2], [*"rr"], unit="ns")
+    both = EventLog.from_events([*"11122"], [*"abxab"], minutes, [*"rrrss"], unit="ns")
     names = [str(tmp_path / "L1.csv"), str(tmp_path / "L2.csv")]
     for name, log in zip(names, (first, both), strict=True):
         write_log(log, Path(name))

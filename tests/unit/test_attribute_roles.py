@@ -43,7 +43,7 @@ def hospital(folder: Path, cases: int = 240) -> Path:
         "citizen": {name: f"CITIZEN-{int(name[1:]) * 7919 + 10_000_000}" for name in names},
     }
     path = folder / "hospital.xes"
-    write_log(EventLog.from_events(case, activity, np.asarray(time), case_attributes=attributes), path)
+    write_log(EventLog.from_events(case, activity, np.asarray(time), case_attributes=attributes, unit="ns"), path)
     return path
 
 

@@ -27,7 +27,10 @@ def test_rare_variants_leave_with_all_their_events() -> None:
 def test_knowledge_decides_what_a_variant_is() -> None:
     """With relative times equal activities are not yet equal variants."""
     log = EventLog.from_events(
-        ["1", "1", "2", "2", "3", "3"], ["a", "b"] * 3, [0, 60_000_000_000, 5, 60_000_000_005, 0, 180_000_000_000]
+        ["1", "1", "2", "2", "3", "3"],
+        ["a", "b"] * 3,
+        [0, 60_000_000_000, 5, 60_000_000_005, 0, 180_000_000_000],
+        unit="ns",
     )
     assert baseline_1(log, 2, knowledge=Knowledge("rel", "ac", "minutes")).origin.tolist() == [0, 1]
 

@@ -69,7 +69,7 @@ def test_a_publication_of_cohorts_does_not_change_its_kind(tmp_path: Path, first
     names = [f"c{case}" for case in range(40) for _ in "ab"]
     times = np.arange(80) * 1_000_000_000
     values = {"S": {f"c{case}": "pq"[case % 2] for case in range(40)}}
-    log = EventLog.from_events(names, list("ab") * 40, times, case_attributes=values)
+    log = EventLog.from_events(names, list("ab") * 40, times, case_attributes=values, unit="ns")
 
     def change(boundary: str) -> None:
         pipeline = replay.service.pipelines["p"]

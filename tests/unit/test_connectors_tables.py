@@ -216,7 +216,7 @@ def test_parquet_nulls_and_types(tmp_path):
 @pytest.mark.parametrize("suffix", ["xes", "csv", "parquet"])
 def test_a_name_that_the_format_needs_is_refused_and_nothing_is_written(tmp_path, suffix):
     """An event attribute called concept:name would be read back as the activity."""
-    log = EventLog.from_events(["1"], ["A"], pd.array([0]), event_attributes={"concept:name": ["other"]})
+    log = EventLog.from_events(["1"], ["A"], pd.array([0]), event_attributes={"concept:name": ["other"]}, unit="ns")
     with pytest.raises(InputError, match="cannot be written"):
         write_log(log, tmp_path / f"log.{suffix}")
     assert list(tmp_path.iterdir()) == []
@@ -224,6 +224,6 @@ def test_a_name_that_the_format_needs_is_refused_and_nothing_is_written(tmp_path
 
 def test_an_unwritable_target_is_one_clear_line(tmp_path):
     """A folder that does not exist: InputError, no draft left."""
-    log = EventLog.from_events(["1"], ["A"], pd.array([0]))
+    log = EventLog.from_events(["1"], ["A"], pd.array([0]), unit="ns")
     with pytest.raises(InputError, match="cannot be written"):
         write_log(log, tmp_path / "absent" / "log.csv")

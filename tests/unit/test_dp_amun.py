@@ -42,7 +42,7 @@ def _log(cases: int = 60, seed: int = 1) -> EventLog:
             activity.append(name)
             time.append(moment)
             moment += int(random.integers(1, 3000)) * MINUTE
-    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64))
+    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -83,7 +83,9 @@ def test_filter_drops_risky_cases_whole() -> None:
     """With nearly all times alike the filter drops exactly the cases whose P_k + delta reaches 1."""
     step = [MINUTE] * 9 + [90 * MINUTE]
     stamps = [number * 1440 * MINUTE + extra for number, last in enumerate(step) for extra in (0, last)]
-    log = EventLog.from_events(np.repeat([str(n) for n in range(10)], 2), ["a", "b"] * 10, np.asarray(stamps))
+    log = EventLog.from_events(
+        np.repeat([str(n) for n in range(10)], 2), ["a", "b"] * 10, np.asarray(stamps), unit="ns"
+    )
     kept, mask = amun.filtered(annotate(log), amun.Settings(0.2, "filtering"))
     assert np.flatnonzero(mask).tolist() == [9]  # nine of ten take one minute: P_k = 0.9
     assert kept.log.n_cases == 1
@@ -93,7 +95,7 @@ def test_filter_drops_risky_cases_whole() -> None:
 def test_a_filter_that_leaves_nothing_says_so() -> None:
     """The paper's exception: all cases filtered is a bound that cannot hold, with the numbers."""
     stamps = np.asarray([day * 86_400_000_000_000 for day in (0, 0, 0, 0, 1, 1)])
-    log = EventLog.from_events([str(n) for n in range(6)], ["a"] * 6, stamps)
+    log = EventLog.from_events([str(n) for n in range(6)], ["a"] * 6, stamps, unit="ns")
     with pytest.raises(BoundError, match="all 6 cases"):
         amun.release(log, delta=0.3, variant="filtering")
 
@@ -299,7 +301,7 @@ def test_noise_beyond_the_calendar_is_cut_and_never_wraps_around() -> None:
 
 def test_ranges_that_the_lattice_cannot_hold_are_refused() -> None:
     """A date that stands for "unknown" (1700) beside real ones is bad input, not an overflow."""
-    log = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([-(85 * 10**17), 17 * 10**17]))
+    log = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([-(85 * 10**17), 17 * 10**17]), unit="ns")
     with pytest.raises(InputError, match="spans more than 278 years"):
         amun.release(log, delta=0.3, variant="sampling")
 
@@ -337,6 +339,8 @@ def test_counts_are_noised_at_eps_d(design: amun.Design, epsilon: float) -> None
 
 def test_ties_are_answered() -> None:
     """Events at one moment, and a log of one moment, come out with zero durations and no error."""
-    log = EventLog.from_events([str(n // 2) for n in range(40)], ["a", "b"] * 20, np.zeros(40))
+    log = EventLog.from_events(
+        [str(n // 2) for n in range(40)], ["a", "b"] * 20, np.zeros(40, dtype=np.int64), unit="ns"
+    )
     released = amun.release(log, delta=0.3, variant="oversampling").log
     assert Counter(released.time.tolist()) == {0: released.n_events}

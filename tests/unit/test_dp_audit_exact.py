@@ -347,7 +347,7 @@ def _events(*cases: tuple[str, int]) -> set[Hashable]:
         case += [str(number)] * len(trace)
         activity += list(trace)
         time += [(number + step * place) * HOUR * 1_000_000 for place in range(len(trace))]
-    return set(observed(EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64)), 20))
+    return set(observed(EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns"), 20))
 
 
 BOUNDS = (2, 3, 5, 14, 17, 19, 20, 21, 22, 23, 26, 29)

@@ -57,7 +57,7 @@ def _log(*cases: tuple[str, Sequence[int]]) -> EventLog:
         case += [str(number)] * len(trace)
         activity += list(trace)
         time += [moment * 1_000_000 for moment in moments]
-    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64))
+    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
 def _released(log: EventLog, draw: noise.Source, bounds: TimeBounds | None = None) -> list[tuple[str, list[int]]]:

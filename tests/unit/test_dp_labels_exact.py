@@ -134,15 +134,18 @@ def test_a_table_has_every_case_once() -> None:
 def test_labels_of_a_log_are_in_order() -> None:
     """However many."""
     names = [f"label {number}" for number in range(50)]
-    log = EventLog.from_events(["1"] * 50, names, np.arange(50, dtype=np.int64))
+    log = EventLog.from_events(["1"] * 50, names, np.arange(50, dtype=np.int64), unit="ns")
     assert Table.of(log).alphabet == tuple(sorted(names))
 
 
 def test_only_wanted_labels_stay() -> None:
     """Events without an activity go too; every case stays."""
     log = EventLog.from_events(
-        ["1", "1", "2", "2", "3"], ["a", "x", None, "b", "x"], np.arange(5, dtype=np.int64)  # type: ignore[list-item]
-    )  # fmt: skip
+        ["1", "1", "2", "2", "3"],
+        ["a", "x", None, "b", "x"],  # type: ignore[list-item]
+        np.arange(5, dtype=np.int64),
+        unit="ns",
+    )
     kept = only(log, iter(["b", "a", "never"]))
     assert kept.n_cases == 3
     assert sorted(kept.traces()) == [(), ("a",), ("b",)]

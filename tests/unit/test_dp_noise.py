@@ -185,7 +185,7 @@ def test_mechanisms_of_publications_draw_from_private_sources_only(
 
         monkeypatch.setattr(noise.Source, name, recorded)
     times = np.arange(600) * 3_600_000_000_000
-    log = EventLog.from_events([str(number // 2) for number in range(600)], ["a", "b"] * 300, times)
+    log = EventLog.from_events([str(number // 2) for number in range(600)], ["a", "b"] * 300, times, unit="ns")
     build = mechanism(table).build(Exposure(log, np.ones(300, dtype=np.bool_), (), 0))
     assert build.log.n_events
     assert len(asked) >= 3

@@ -93,7 +93,7 @@ def _log(cases: int = 40) -> EventLog:
             case.append(f"patient-{number}")
             activity.append(name)
             time.append((number * DAY + position * 3_600_000) * 1_000_000)
-    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64))
+    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
 def test_only_frequent_variants_leave() -> None:

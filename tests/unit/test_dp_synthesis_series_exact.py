@@ -322,6 +322,7 @@ def test_times_leave_with_the_release() -> None:
     log = EventLog.from_events(
         [str(n // 2) for n in range(2_000)], ["a", "b"] * 1_000,
         np.asarray([n % 2 * 1_500 for n in range(2_000)], dtype=np.int64) * 10**6,
+        unit="ns",
     )  # fmt: skip
     source = Known()
     found = release_synthetic(log, terms=Terms.of(8, "0.1", 2), design=design, shape=Shape(), number=1, draw=source)

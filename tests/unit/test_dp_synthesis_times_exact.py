@@ -52,6 +52,7 @@ def _log(*cases: tuple[str, Sequence[int]]) -> EventLog:
         [str(number) for number, (trace, _) in enumerate(cases) for _ in trace or "x"],
         [label for trace, _ in cases for label in trace or "x"],
         np.asarray([moment * MS for trace, moments in cases for moment in (moments if trace else [0])], dtype=np.int64),
+        unit="ns",
     )
     return log.select_events(np.asarray([value != "x" for value in log.activity.values])[log.activity.codes])
 

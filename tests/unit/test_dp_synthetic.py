@@ -57,7 +57,7 @@ def _log(traces: list[str], step: int = HOUR) -> EventLog:
             case.append(str(number))
             activity.append(name)
             time.append((number * HOUR + place * step) * 1_000_000)
-    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64))
+    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
 @pytest.mark.parametrize(("q", "c"), [(1, 1), (4, 1), (3, 2), (8, 3)])

@@ -577,6 +577,7 @@ def test_times_with_bounds_are_drawn() -> None:
     log = EventLog.from_events(
         [str(n // 2) for n in range(800)], ["a", "b"] * 400,
         np.asarray([n // 2 * DAY + n % 2 * 7_200_000 for n in range(800)], dtype=np.int64) * 1_000_000,
+        unit="ns",
     )  # fmt: skip
     found = synthetic.release_synthetic(
         log, epsilon=100, delta_dp="0.1", design=plan, cases_per_person=2, draw=source

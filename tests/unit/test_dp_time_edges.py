@@ -33,7 +33,7 @@ def _log(*cases: tuple[str, tuple[int, ...]]) -> EventLog:
         case += [str(number)] * len(trace)
         activity += list(trace)
         time += list(moments)
-    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64))
+    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
 def test_relative_times_are_whole_milliseconds_since_the_predecessor() -> None:

@@ -20,7 +20,7 @@ WRITTEN = ["P0DT0H0M0S", "P0DT0H0M0.000000001S", "P0DT1H2M3S", "P400DT0H0M0.005S
 @pytest.fixture
 def log() -> EventLog:
     """One case of four events."""
-    return EventLog.from_events(["1"] * 4, list("ABCD"), np.asarray(TIMES))
+    return EventLog.from_events(["1"] * 4, list("ABCD"), np.asarray(TIMES), unit="ns")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
@@ -42,7 +42,7 @@ def test_what_has_no_durations_is_refused(log: EventLog, tmp_path: Path, capsys:
     """XES has no such type, an ordinal time is no duration, and nothing is written."""
     with pytest.raises(InputError, match="XES knows no durations"):
         write_log(log, tmp_path / "log.xes", durations=True)
-    early = EventLog.from_events(["1"], ["A"], np.asarray([-1]))
+    early = EventLog.from_events(["1"], ["A"], np.asarray([-1]), unit="ns")
     with pytest.raises(InputError, match="before the start"):
         write_log(early, tmp_path / "log.csv", durations=True)
     rows = "".join(f"c{n},{name},2025-01-0{day}T00:0{n}:00Z\n" for n in range(4) for day, name in ((1, "a"), (3, "b")))

@@ -42,7 +42,12 @@ def _log(events: int, size: int) -> EventLog:
     """One case an event, each with an attribute of so many bytes."""
     values = tuple(f"{case:0{size}d}" for case in range(events))
     log = EventLog.from_events(
-        [f"c{case}" for case in range(events)], ["a"] * events, np.arange(events) * 10**9, [None] * events, {}
+        [f"c{case}" for case in range(events)],
+        ["a"] * events,
+        np.arange(events) * 10**9,
+        [None] * events,
+        {},
+        unit="ns",
     )
     return replace(log, case_attributes={"Diagnose": Column(np.arange(events, dtype=np.int32), values)})
 

@@ -17,7 +17,9 @@ from stream.commands import execute
 def log_of(traces: list[str]) -> EventLog:
     case = [f"c{k}" for k, trace in enumerate(traces) for _ in trace]
     time = [k * 1000 + place for k, trace in enumerate(traces) for place in range(len(trace))]
-    return EventLog.from_events(case, [a for trace in traces for a in trace], np.asarray(time, dtype=np.int64) * 10**9)
+    return EventLog.from_events(
+        case, [a for trace in traces for a in trace], np.asarray(time, dtype=np.int64) * 10**9, unit="ns"
+    )
 
 
 def test_each_activity_is_counted_in_the_source_and_in_the_release() -> None:

@@ -55,7 +55,7 @@ def random_log(seed: int, cases: int = 60) -> EventLog:
             names.append("abc"[int(generator.integers(3))])
             times.append(clock)
             clock += int(generator.exponential(1e13))
-    return EventLog.from_events(owner, names, np.asarray(times))
+    return EventLog.from_events(owner, names, np.asarray(times), unit="ns")
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -110,7 +110,7 @@ def one_beside_twenty(hours: int) -> EventLog:
     """Twenty cases go a -> b in one hour, one goes c -> b in so many."""
     owner = [f"c{case}" for case in range(21) for _ in "ab"]
     times = [0, 1] * 20 + [0, hours]
-    return EventLog.from_events(owner, list("ab") * 20 + list("cb"), np.asarray(times) * 60 * MINUTE)
+    return EventLog.from_events(owner, list("ab") * 20 + list("cb"), np.asarray(times) * 60 * MINUTE, unit="ns")
 
 
 def test_a_rare_pair_tells_nothing_of_its_own() -> None:
@@ -125,7 +125,7 @@ def test_a_rare_pair_tells_nothing_of_its_own() -> None:
 def test_a_single_step_tells_nothing() -> None:
     """Twenty-five cases, one of which has a second event: no mean is of K cases, so its time is none."""
     owner, hours = [f"c{case}" for case in range(25)], [0] * 25
-    log = EventLog.from_events([*owner, "c0"], ["a"] * 25 + ["b"], np.asarray([*hours, 7]) * 60 * MINUTE)
+    log = EventLog.from_events([*owner, "c0"], ["a"] * 25 + ["b"], np.asarray([*hours, 7]) * 60 * MINUTE, unit="ns")
     assert [value for _, value in timed(log, microaggregated(log, 20, "hours", below()))["a", "b"]] == [0]
 
 
@@ -133,7 +133,7 @@ def test_rare_pairs_to_one_activity_stand_for_one_another() -> None:
     """Ten cases go a -> b in 1 h, ten c -> b in 3 h: together they are K cases, and their mean is told."""
     owner = [f"c{case}" for case in range(20) for _ in "ab"]
     hours = [hour for case in range(20) for hour in (0, 1 if case < 10 else 3)]
-    log = EventLog.from_events(owner, list("ab") * 10 + list("cb") * 10, np.asarray(hours) * 60 * MINUTE)
+    log = EventLog.from_events(owner, list("ab") * 10 + list("cb") * 10, np.asarray(hours) * 60 * MINUTE, unit="ns")
     published = timed(log, microaggregated(log, 20, "hours", below()))
     assert {value for pair in published.values() for _, value in pair} == {2 * 60 * MINUTE}
 
@@ -201,7 +201,7 @@ def test_a_rare_pair_of_cohorts_is_told_once_k_cases_have_it() -> None:
     for part in range(3):
         owner = [f"{part}-{case}" for case in range(20) for _ in "ab"]
         hours = [hour for case in range(20) for hour in (0, 1 if case < 8 else 5)]
-        log = EventLog.from_events(owner, list("ab") * 8 + list("cd") * 12, np.asarray(hours) * 60 * MINUTE)
+        log = EventLog.from_events(owner, list("ab") * 8 + list("cd") * 12, np.asarray(hours) * 60 * MINUTE, unit="ns")
         time, pending = microaggregated_after(log, 20, "minutes", below(), pending)
         found += [value / (60 * MINUTE) for _, value in timed(log, time)["a", "b"]]
     assert found == [0] * 16 + [3] * 8
@@ -224,7 +224,7 @@ def test_times_are_dealt_out_whoever_they_are_from() -> None:
     """Forty cases, half quick: over 400 deals each case shows the slow mean half of the time, within 5 sigma."""
     owner = [f"c{case}" for case in range(40) for _ in "ab"]
     hours = [hour for case in range(40) for hour in (0, 1 if case < 20 else 9)]
-    log = EventLog.from_events(owner, list("ab") * 40, np.asarray(hours) * 60 * MINUTE)
+    log = EventLog.from_events(owner, list("ab") * 40, np.asarray(hours) * 60 * MINUTE, unit="ns")
     draw, slow = below(3), np.zeros(40)
     for _ in range(400):
         slow += np.diff(microaggregated(log, 20, "minutes", draw).reshape(40, 2))[:, 0] == 9 * 60 * MINUTE

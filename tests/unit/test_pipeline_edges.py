@@ -128,7 +128,7 @@ def test_each_stage_has_its_own_seconds(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_pseudonym_of_the_fold_is_the_name_that_is_hidden(tmp_path: Path) -> None:
     """A release shows a pseudonym of the fold's one; what the fold holds as a name is named so first."""
     inner = "r-0123456789abcdef"
-    log = EventLog.from_events(["1", "2"], ["a", "a"], np.asarray([0, 0]), resource=[inner, "Anna"])
+    log = EventLog.from_events(["1", "2"], ["a", "a"], np.asarray([0, 0]), resource=[inner, "Anna"], unit="ns")
     table = {"mechanism": {"kind": "identity", "knowledge": "set", "attribute": "re"}, "formats": ["csv"]}
     with _service(tmp_path, _settings(table, process={"name": "ward"})) as service:
         exposure = Exposure(log, np.ones(2, dtype=np.bool_), (), 0)

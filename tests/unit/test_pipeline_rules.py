@@ -311,7 +311,7 @@ def test_accepted_gaps_are_said(tmp_path: Path) -> None:
 
 def test_resources_are_named_as_the_process_says(tmp_path: Path) -> None:
     """As pseudonyms by default, as they are where the operator asks for it."""
-    log = EventLog.from_events(["1", "2"], ["a", "a"], np.asarray([0, 0]), resource=["Anna", "Anna"])
+    log = EventLog.from_events(["1", "2"], ["a", "a"], np.asarray([0, 0]), resource=["Anna", "Anna"], unit="ns")
     exposure = Exposure(log, np.ones(2, dtype=np.bool_), (), 0)
     mechanism = {"kind": "identity", "knowledge": "set", "attribute": "re"}
     for raw in (False, True):

@@ -26,7 +26,7 @@ def _log(cases: int = 40) -> EventLog:
     names = ["register", "test", "release"] * cases
     diagnosis = Column.encode(["flu", "cold"] * (cases // 2))
     ids = [f"c{case}" for case in owner]
-    return replace(EventLog.from_events(ids, names, times), case_attributes={"diagnosis": diagnosis})
+    return replace(EventLog.from_events(ids, names, times, unit="ns"), case_attributes={"diagnosis": diagnosis})
 
 
 def test_a_proposal_holds_over_the_series_and_reads_back(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def configured(folder: Path, process: str) -> Path:
 def release(folder: Path, process: str, cut: int = 1) -> tuple[set[str], dict[str, Any]]:
     """The resources of one more release, and its audit."""
     cases = [f"c{number}" for number in range(8) for _ in range(2)]
-    log = EventLog.from_events(cases, ["a", "b"] * 8, np.arange(16), resource=["Ann", "Bob"] * 8)
+    log = EventLog.from_events(cases, ["a", "b"] * 8, np.arange(16), resource=["Ann", "Bob"] * 8, unit="ns")
     service = ReleaseService(sources.load(configured(folder, process)), folder / "out")
     try:
         exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0)

@@ -55,7 +55,7 @@ def test_worst_is_the_highest_of_all_amounts() -> None:
 
 def test_relative_times_are_points_where_they_are_carried() -> None:
     """Two equal traces of different pace are alike by activity and unique once the release carries times."""
-    source = EventLog.from_events(["1", "1", "2", "2"], list("abab"), np.asarray([0, HOUR, 0, 3 * HOUR]))
+    source = EventLog.from_events(["1", "1", "2", "2"], list("abab"), np.asarray([0, HOUR, 0, 3 * HOUR]), unit="ns")
     exposure = Exposure(source, np.ones(2, dtype=bool), (), 0)
     for knowledge, expected in (("seq", 0.0), ("rel", 1.0)):
         build = Identity(knowledge=knowledge).build(exposure)  # type: ignore[arg-type]

@@ -32,6 +32,7 @@ def _log() -> EventLog:
         resource=["r", "s", "r", "r", "t", "t", "t"],
         case_attributes={"age": {"1": 26, "2": 78, "3": 26}, "sex": {"1": "m", "2": "f", "3": "f"}},
         event_attributes={"ward": ["x", "x", "y", "y", "x", "x", "y"], "lab": [1, None, None, None, None, None, None]},
+        unit="ns",
     )
 
 
@@ -63,7 +64,7 @@ def test_projections_see_their_columns(projection: str, expected: float) -> None
 
 def test_resolution_floors_on_the_clock_of_the_file() -> None:
     """23:30 and 00:30 UTC are two days in UTC and one day two hours further east."""
-    log = EventLog.from_events(["1", "2"], ["a", "a"], np.asarray([DAY - HOUR // 2, DAY + HOUR // 2]))
+    log = EventLog.from_events(["1", "2"], ["a", "a"], np.asarray([DAY - HOUR // 2, DAY + HOUR // 2]), unit="ns")
     assert trace_uniqueness(log, "A", 1, resolution="days").points[0].unique_mean == 1.0
     east = replace(log, offset=np.asarray([120, 120], dtype=np.int32))
     assert trace_uniqueness(east, "A", 1, resolution="days").points[0].unique_mean == 0.0
@@ -71,7 +72,7 @@ def test_resolution_floors_on_the_clock_of_the_file() -> None:
 
 def test_per_column_drops_the_last_event_and_case_na() -> None:
     """What only the last event tells is lost, and the case named NA is not counted."""
-    log = EventLog.from_events(["NA", "2", "2", "3", "3"], ["z", "a", "b", "a", "c"], np.arange(5))
+    log = EventLog.from_events(["NA", "2", "2", "3", "3"], ["z", "a", "b", "a", "c"], np.arange(5), unit="ns")
     found = trace_uniqueness(log, "E", "all", semantics="per-column")
     assert (found.cases, found.points[0].unique_mean) == (2, 0.0)
     assert trace_uniqueness(log, "E", "all").points[0].unique_mean == 1.0
@@ -80,7 +81,11 @@ def test_per_column_drops_the_last_event_and_case_na() -> None:
 def test_per_column_forgets_which_values_stood_together() -> None:
     """(a, x), (b, y) against (a, y), (b, x): told apart by joint points, not column by column."""
     log = EventLog.from_events(
-        ["1", "1", "2", "2"], ["a", "b", "a", "b"], np.arange(4), event_attributes={"w": ["x", "y", "y", "x"]}
+        ["1", "1", "2", "2"],
+        ["a", "b", "a", "b"],
+        np.arange(4),
+        event_attributes={"w": ["x", "y", "y", "x"]},
+        unit="ns",
     )
     seen = View(("activity", "w"))
     shares = [TraceIndex.build(log, seen, joint=j).unique(log.lengths, np.random.default_rng(0)) for j in (True, False)]
@@ -89,7 +94,7 @@ def test_per_column_forgets_which_values_stood_together() -> None:
 
 def test_missing_attributes_are_marked_not_raised() -> None:
     """A projection that the log cannot give is not available, with the reason, and has no numbers."""
-    log = EventLog.from_events(["1", "2"], ["a", "b"], np.asarray([0, 1]))
+    log = EventLog.from_events(["1", "2"], ["a", "b"], np.asarray([0, 1]), unit="ns")
     for projection in "BCDF":
         found = trace_uniqueness(log, projection, 1)  # type: ignore[arg-type]
         assert (found.status, found.points, found.case_uniqueness) == ("not available", (), None)
@@ -113,6 +118,7 @@ def test_case_attributes_recorded_once_in_each_case_count_without_yes_and_no() -
             "flag": [True, None, False, None],
             "part": [1, None, None, None],
         },
+        unit="ns",
     )
     assert default_case_attributes(log) == ("age",)
 

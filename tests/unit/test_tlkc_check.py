@@ -102,6 +102,7 @@ def test_relative_times_keep_the_source_anchor() -> None:
         ["1", "1", "2", "2", "3", "3", "3"],
         ["a", "b", "a", "b", "z", "a", "b"],
         np.asarray([0, 5, 0, 5, 0, 1, 6]) * minute,
+        unit="ns",
     )
     result = tlkc.anonymize(log, L=1, K=2, C=1, knowledge="rel", T="minutes")
     assert result.log.traces() == [("a", "b"), ("a", "b")]

@@ -29,7 +29,7 @@ def source(tmp_path: Path) -> Path:
     times = np.asarray([MINUTE * place + 1_700_000_000_000_000_000 for trace in traces for place in range(len(trace))])
     staff = [{"a": "ann", "b": "bob", "c": "cy"}[name] for name in names]
     values = {"disease": {f"patient-{n}": "xy"[n % 2] for n in range(len(traces))}}
-    log = EventLog.from_events(cases, names, times, staff, values, {"secret": ["s"] * len(names)})
+    log = EventLog.from_events(cases, names, times, staff, values, {"secret": ["s"] * len(names)}, unit="ns")
     path = tmp_path / "source.xes"
     write_log(log, path)
     return path

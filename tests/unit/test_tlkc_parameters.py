@@ -146,10 +146,10 @@ def test_a_unit_finer_than_the_log_is_seen() -> None:
     """Times whole hours apart are too coarse for minutes, not for hours; one odd minute changes that."""
     hour = 3_600_000_000_000
     times = np.asarray([0, hour, 5 * hour])
-    log = EventLog.from_events(["1", "1", "2"], ["a", "b", "a"], times)
+    log = EventLog.from_events(["1", "1", "2"], ["a", "b", "a"], times, unit="ns")
     assert coarser_unit(log, "minutes") == "hours"
     assert coarser_unit(log, "hours") is None
-    odd = EventLog.from_events(["1", "1", "2"], ["a", "b", "a"], times + np.asarray([0, hour // 60, 0]))
+    odd = EventLog.from_events(["1", "1", "2"], ["a", "b", "a"], times + np.asarray([0, hour // 60, 0]), unit="ns")
     assert coarser_unit(odd, "minutes") is None
     assert coarser_unit(odd, "seconds") == "minutes"
 

@@ -127,7 +127,7 @@ def nights() -> EventLog:
     from dataclasses import replace
 
     times = np.asarray([21 * HOUR + HOUR // 2, 22 * HOUR + HOUR // 2])
-    log = EventLog.from_events(["c", "c"], ["a", "b"], times)
+    log = EventLog.from_events(["c", "c"], ["a", "b"], times, unit="ns")
     return replace(log, offset=np.asarray([120, 120], dtype=np.int32))
 
 

@@ -21,7 +21,9 @@ def _log(*traces: str) -> EventLog:
     cases = [f"c{number}" for number, trace in enumerate(traces) for _ in trace]
     names = [name for trace in traces for name in trace]
     times = np.asarray([place * MINUTE for trace in traces for place in range(len(trace))]) + 10**18
-    return EventLog.from_events(cases, names, times, [{"a": "ann", "b": "bob", "c": "cy"}[name] for name in names])
+    return EventLog.from_events(
+        cases, names, times, [{"a": "ann", "b": "bob", "c": "cy"}[name] for name in names], unit="ns"
+    )
 
 
 @pytest.fixture

@@ -43,8 +43,8 @@ def test_distance_divides_by_the_longer() -> None:
 
 def test_perspectives() -> None:
     """Resources alone may agree where activities do not; relative times may differ where both agree."""
-    one = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([0, 0]), ["r", "r"])
-    two = EventLog.from_events(["1", "1"], ["a", "c"], np.asarray([0, 60_000_000_000]), ["r", "r"])
+    one = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([0, 0]), ["r", "r"], unit="ns")
+    two = EventLog.from_events(["1", "1"], ["a", "c"], np.asarray([0, 60_000_000_000]), ["r", "r"], unit="ns")
     assert data_utility(one, two, ("resource",)) == 1.0
     assert data_utility(one, two) == 0.5
     assert data_utility(one, two, ("resource", "relative_time")) == 0.5

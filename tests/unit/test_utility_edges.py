@@ -18,7 +18,9 @@ TRACES = st.lists(st.text("abc", max_size=5), min_size=1, max_size=8)
 def _log(traces: list[str], step: int = HOUR) -> EventLog:
     case = [str(number) for number, trace in enumerate(traces) for _ in trace]
     time = [position * step for trace in traces for position in range(len(trace))]
-    return EventLog.from_events(case, [name for trace in traces for name in trace], np.asarray(time, dtype=np.int64))
+    return EventLog.from_events(
+        case, [name for trace in traces for name in trace], np.asarray(time, dtype=np.int64), unit="ns"
+    )
 
 
 def test_edges_by_hand() -> None:

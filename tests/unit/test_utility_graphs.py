@@ -56,7 +56,7 @@ def test_a_complete_graph_has_nothing_to_invent() -> None:
 
 def test_handover_breaks_where_the_resource_is_missing() -> None:
     """r - nobody - s is no handover from r to s."""
-    log = EventLog.from_events(["1"] * 4, list("abcd"), np.arange(4), ["r", None, "s", "r"])
+    log = EventLog.from_events(["1"] * 4, list("abcd"), np.arange(4), ["r", None, "s", "r"], unit="ns")
     assert dict(directly_follows(log, "resource").count) == {("s", "r"): 1}
     assert handover(log, log) == Agreement(1.0, 1.0)
     assert handover(log, _log("ab")) is None
@@ -66,9 +66,9 @@ def test_handover_breaks_where_the_resource_is_missing() -> None:
 
 def test_pseudonyms_are_no_handovers_that_were_lost() -> None:
     """Renamed resources cannot be compared: no figure. A resource that is missing is one."""
-    here = EventLog.from_events(["1"] * 3, list("abc"), np.arange(3), ["r", "s", "r"])
-    renamed = EventLog.from_events(["1"] * 3, list("abc"), np.arange(3), ["r-1", "r-2", "r-1"])
-    fewer = EventLog.from_events(["1"] * 2, list("ab"), np.arange(2), ["r", None])
+    here = EventLog.from_events(["1"] * 3, list("abc"), np.arange(3), ["r", "s", "r"], unit="ns")
+    renamed = EventLog.from_events(["1"] * 3, list("abc"), np.arange(3), ["r-1", "r-2", "r-1"], unit="ns")
+    fewer = EventLog.from_events(["1"] * 2, list("ab"), np.arange(2), ["r", None], unit="ns")
     assert handover(here, renamed) is None
     assert handover(here, fewer) == Agreement(0.0, 1.0)
 
@@ -82,8 +82,8 @@ def test_edge_distances_by_hand() -> None:
 
 def test_time_of_edges_is_in_months_of_720_hours() -> None:
     """One edge of 1,440 hours in all against one of 720: one month apart, and of hours, not of counts."""
-    one = EventLog.from_events(["1", "1", "2", "2"], list("abab"), np.asarray([0, 720, 0, 720]) * HOUR)
-    two = EventLog.from_events(["1", "1"], list("ab"), np.asarray([0, 720]) * HOUR)
+    one = EventLog.from_events(["1", "1", "2", "2"], list("abab"), np.asarray([0, 720, 0, 720]) * HOUR, unit="ns")
+    two = EventLog.from_events(["1", "1"], list("ab"), np.asarray([0, 720]) * HOUR, unit="ns")
     found = edge_distance(directly_follows(one), directly_follows(two))
     assert (found.emd_time_months, found.mae_time_months) == (pytest.approx(1.0), pytest.approx(1.0))
     assert found.emd_frequency == pytest.approx(1.0)
@@ -102,7 +102,7 @@ def test_wasserstein_equals_scipys() -> None:
 def test_bottlenecks_compare_on_the_activities_that_are_left() -> None:
     """b is suppressed: the original is projected on a, c, d first, so its edge ac takes both halves."""
     times = np.asarray([0, 1, 9, 10]) * HOUR
-    original = EventLog.from_events(["1"] * 4, list("abcd"), times)
+    original = EventLog.from_events(["1"] * 4, list("abcd"), times, unit="ns")
     released = original.select_events(np.asarray([True, False, True, True]))
     found = bottlenecks(original, released)
     assert (found.edges_original, found.edges_released, found.edges_shared) == (2, 2, 2)
@@ -111,7 +111,7 @@ def test_bottlenecks_compare_on_the_activities_that_are_left() -> None:
 
 def test_bottlenecks_turned_around() -> None:
     """The slowest edge of three becomes the fastest and the reverse: rank correlation -1, none of the top 1 shared."""
-    here = EventLog.from_events(["1"] * 4, list("abcd"), np.asarray([0, 1, 3, 6]) * HOUR)
-    there = EventLog.from_events(["1"] * 4, list("abcd"), np.asarray([0, 3, 5, 6]) * HOUR)
+    here = EventLog.from_events(["1"] * 4, list("abcd"), np.asarray([0, 1, 3, 6]) * HOUR, unit="ns")
+    there = EventLog.from_events(["1"] * 4, list("abcd"), np.asarray([0, 3, 5, 6]) * HOUR, unit="ns")
     found = bottlenecks(here, there, of=1)
     assert (found.rank_correlation, found.top, found.of) == (pytest.approx(-1.0), 0, 1)

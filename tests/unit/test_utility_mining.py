@@ -14,7 +14,7 @@ HOUR = 3_600_000_000_000
 def log(traces: list[str], hours: list[list[float]]) -> EventLog:
     owner = [f"c{case}" for case, trace in enumerate(traces) for _ in trace]
     times = np.asarray([int(hour * HOUR) for one in hours for hour in one])
-    return EventLog.from_events(owner, list("".join(traces)), times)
+    return EventLog.from_events(owner, list("".join(traces)), times, unit="ns")
 
 
 SOURCE = log(["abc", "abc", "ac"], [[0, 1, 30], [0, 2, 48], [0, 96]])

@@ -21,6 +21,7 @@ def _log() -> EventLog:
         np.asarray([0, 60_000_000_000, 0, 0, 1_500_000_000]),
         ["ann", None, "bob", None, "ann"],
         {"S": {"1": "x", "3": "y"}, "age": {"1": 3, "2": 4}, "ok": {"2": True}},
+        unit="ns",
     )
 
 
@@ -108,7 +109,7 @@ def test_times_of_our_own_form_are_read_to_the_nanosecond(tmp_path: Path, precis
     path = tmp_path / "log.xes"
     rng = np.random.default_rng(7)
     time = rng.integers(-(9 * 10**18) // precision, 9 * 10**18 // precision, 500) * precision
-    log = EventLog.from_events([str(number % 9) for number in range(500)], ["a"] * 500, time)
+    log = EventLog.from_events([str(number % 9) for number in range(500)], ["a"] * 500, time, unit="ns")
     write_log(log, path)
     found = _quickly(path)
     assert found is not None

@@ -27,6 +27,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.dp.noise import Source
 from models.dp.synthesis.table import Variant
 from models.dp.zcdp import scale_of
@@ -52,6 +53,7 @@ MOST_CELLS = 30_000_000
 Floats = npt.NDArray[np.float64]
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Level:
     """`contexts`: int64[C], sorted keys of the opened contexts; `cells`: int64[C, A + 1], noisy counts in units of
@@ -62,6 +64,7 @@ class Level:
     scale: Floats
 
 
+@content_free("labels")
 @dataclass(frozen=True, slots=True)
 class Steps:
     """All steps of some variants: `before`: int64[S], label before the step (A: the start); `after`: int64[S], label of
@@ -187,6 +190,7 @@ def _next_contexts(levels: list[Level], labels: int) -> Ints:
     return np.sort(keys[known])
 
 
+@content_free("labels")
 @dataclass(frozen=True, slots=True)
 class Model:
     """What follows each context: `contexts[j - 1]` sorted keys of level j, `rows[j - 1]` where its first row stands in

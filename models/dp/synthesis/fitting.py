@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.dp.noise import Source
 from models.dp.synthesis.contexts import LAPLACE, UNIT, Level, Steps, step_weights
 from models.dp.synthesis.spreading import Spread
@@ -45,6 +46,7 @@ LARGEST = 3.0
 Floats = npt.NDArray[np.float64]
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Cells:
     """Noisy counts that cases give: `of` (cells x traces) what a case of each trace adds; `noisy`: float64[cells];

@@ -98,7 +98,7 @@ def _log(victim: str | None = None, took: int = HOUR, common: int = COMMON) -> E
             case.append(str(number))
             activity.append(name)
             time.append((number * HOUR + place * step) * MILLISECOND)
-    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64))
+    return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
 def _buckets(name: Hashable, value: int, scale: float, around: int = 0) -> Events:

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape
 from models.dp.noise import Source, scale_for, secure
 from models.dp.series import Accumulated, told
@@ -115,6 +116,7 @@ def release_synthetic(
     return Accumulated(release, whole, series.state(), public)
 
 
+@content_free("labels")
 @dataclass(slots=True)
 class _Series:
     """Noisy counts so far. By level of the model: `opened`, keys of its contexts in the order of their opening, and

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.dp.noise import Source
 from models.dp.synthesis import candidates
 from models.dp.synthesis.table import Variant
@@ -27,6 +28,7 @@ POOL = 2_000
 Floats = npt.NDArray[np.float64]
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Spread:
     """Traces, each once, those of a cell one after another: `cell`: place of the candidate that each is nearest to, or

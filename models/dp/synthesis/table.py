@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.content_free import content_free
 from models.eventlog import EventLog, Ints, SimpleLog
 from models.variants import amounts
 
@@ -14,6 +15,7 @@ Variant = tuple[int, ...]
 """Labels of a trace, as places in the alphabet."""
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class Table:
     """`alphabet`: labels, sorted; `variants`: distinct, may hold the empty one; `counts`: int64[V], cases of each, >=

@@ -24,6 +24,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from models.content_free import content_free
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND
 from models.dp.noise import Source, scale_for
 from models.dp.synthesis.contexts import UNIT, case_weight
@@ -201,6 +202,7 @@ def _chances(cells: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(filled / filled.sum(axis=1, keepdims=True))
 
 
+@content_free()
 @dataclass(frozen=True, slots=True)
 class _Histogram:
     """`flat`: cumulative chances of row r between r and r + 1; `low`, `high`: first and last millisecond of each

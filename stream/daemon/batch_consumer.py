@@ -150,9 +150,11 @@ class BatchConsumer(SeekingConsumer):
         if not records or parts.generation != int(self.app.consumer_generation_id):
             return
         message = FetchMessage(records, parts.generation, self._number(parts.generation))
-        yield message.tp, message
+        # Before the message is handed over: that may wait for a full buffer, and a rebalance meanwhile sets these
+        # offsets back. Written afterwards, they would drop the records that are read again.
         for tp, mine in records.items():
             self._read_offset[tp] = mine[-1].offset
+        yield message.tp, message
 
     def _number(self, generation: int) -> int:
         """The number of the next fetch of a generation."""

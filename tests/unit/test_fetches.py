@@ -77,6 +77,19 @@ def test_a_fetch_of_an_earlier_generation_is_not_given() -> None:
     assert one._read_offset[ONE] is None
 
 
+def test_a_seek_back_while_a_fetch_is_handed_over_holds() -> None:
+    """A full buffer makes the consumer wait with a fetch in its hands; a rebalance sets the offsets back meanwhile. What
+    is then read again must not be dropped as read before: a worker ended with "offsets 0 to 2090 were skipped"."""
+    one = consumer(4, _Parts(4, {ONE: records([5, 6])}))
+
+    async def rebalance_during_the_hand_over() -> None:
+        async for _message in one.getmany(1.0):
+            one._read_offset[ONE] = None
+
+    asyncio.run(rebalance_during_the_hand_over())
+    assert one._read_offset[ONE] is None
+
+
 @pytest.mark.parametrize("fetched", [_Parts(4, {ONE: records([5, 6])}), _Parts(5, {}), {}])
 def test_a_stopped_flow_goes_back_to_the_committed_offsets(fetched: Any) -> None:
     """A rebalance began while the fetch was open; also where what it brought is left out already."""

@@ -139,6 +139,7 @@ class OperatorFolder:
         if DIGESTS not in files:  # a copy from the mirror brings those of the host that wrote the files
             digests = {name: [_sha256(folder / name)] for name in files}
             self.ops.write(folder / DIGESTS, write_json(digests))
+            make_private(folder / DIGESTS)
             self.ops.fsync(folder / DIGESTS)
         self.ops.fsync(folder)
         self.ops.fsync(folder.parent)
@@ -211,6 +212,7 @@ def rewrite(ops: FileOps, path: Path, write: Callable[[Path], None]) -> None:
     """
     temporary = path.with_name(path.name + UNFINISHED)
     ops.write(temporary, write)
+    make_private(temporary)
     ops.fsync(temporary)
     after = _sha256(temporary)
     digests = read_digests(path.parent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -108,7 +109,8 @@ def test_a_run_that_ends_early_leaves_no_release(place: str, log: Path, tmp_path
     else:
         assert done.returncode == 1, done.stderr
         assert "spark failed" in done.stderr
-        assert "Traceback" not in done.stderr
+        # Workers of Spark itself may print a stack when their connection ends; ours print none.
+        assert not re.search(r'File ".*/(stream|models|connectors)/', done.stderr)
         assert "No space" not in done.stderr, "what Spark says can quote values"
     left = {path.name for path in tmp_path.iterdir()} - {"log.parquet"}
     assert all(name.startswith(".out.") for name in left)

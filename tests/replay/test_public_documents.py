@@ -20,6 +20,7 @@ import pytest
 
 from stream.commands import execute
 from stream.release import mechanisms
+from tests.conftest import DECLARED as DECLARED_INPUT
 
 DAY = 'window = { every = "1d", time = "event" }\nstart = 2031-07-01T00:00:00Z'
 PRIVATE = "gate = { max_epsilon = 1000, public_cut = true }"
@@ -89,7 +90,7 @@ def documents(folder: Path, source: Path) -> Path:
             f"mechanism = {mechanism}"
         )
     folder.mkdir()
-    (folder / "c.toml").write_text("\n".join(lines) + "\n")
+    (folder / "c.toml").write_text("\n".join(lines) + "\n" + DECLARED_INPUT)
     command = ["replay", str(source), "-c", str(folder / "c.toml"), "-o", str(folder / "out"), "--json"]
     assert execute(command) in (0, 3)  # 3: some cut could release nothing
     for name in PUBLICATIONS:

@@ -20,6 +20,7 @@ from models.eventlog import EventLog
 from stream.commands import execute as veilstream
 from stream.release.contract import Exposure
 from stream.release.mechanisms import mechanism
+from tests.conftest import DECLARED_FLAGS
 
 TABLES: list[dict[str, Any]] = [
     {"kind": "amun", "delta": 0.3, "variant": "oversampling"},
@@ -165,7 +166,7 @@ def log_file(tmp_path: Path) -> Path:
 def test_anonymize(log_file: Path, capfd: pytest.CaptureFixture[str], options: str, code: int, said: str) -> None:
     """Every dp kind releases from the command line, and bad numbers are one clear line with exit code 2."""
     out = log_file.with_name("out.csv")
-    assert veilstream(["anonymize", str(log_file), "-o", str(out), *options.split(), "--json"]) == code
+    assert veilstream(["anonymize", str(log_file), "-o", str(out), *DECLARED_FLAGS, *options.split(), "--json"]) == code
     captured = capfd.readouterr()
     if code:
         assert said in captured.err
@@ -216,7 +217,7 @@ def test_a_refusal_is_an_output_that_the_audit_counts(capfd: pytest.CaptureFixtu
 def test_the_table_of_a_dp_kind(log_file: Path, capfd: pytest.CaptureFixture[str], kind: str) -> None:
     """People read the promise on a line of its own, and nothing about suppression that did not take place."""
     out = str(log_file.with_name("out.csv"))
-    assert veilstream(["anonymize", str(log_file), "-o", out, "--mechanism", *kind.split()]) == 0
+    assert veilstream(["anonymize", str(log_file), "-o", out, *DECLARED_FLAGS, "--mechanism", *kind.split()]) == 0
     text = capfd.readouterr().out
     assert text.startswith(kind.split(maxsplit=1)[0] + ": ")
     assert "suppressed" not in text

@@ -16,6 +16,7 @@ from stream.commands import execute as veilstream
 from stream.commands._anonymize import chosen
 from stream.release.contract import Exposure
 from stream.release.mechanisms import mechanism
+from tests.conftest import DECLARED_FLAGS
 
 TERMS = {"kind": "dp-synthetic", "epsilon": 5, "delta_dp": 1e-3}
 
@@ -68,7 +69,17 @@ def test_bad_keys_get_one_clear_line(keys: dict[str, Any], named: str) -> None:
 def test_the_command_refuses_with_exit_code_2(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same refusal on the command line, and no file."""
     out = source.parent / "out.csv"
-    arguments = ["anonymize", str(source), "-o", str(out), "--mechanism", "dp-synthetic", "--epsilon", "1"]
+    arguments = [
+        "anonymize",
+        str(source),
+        "-o",
+        str(out),
+        *DECLARED_FLAGS,
+        "--mechanism",
+        "dp-synthetic",
+        "--epsilon",
+        "1",
+    ]
     assert veilstream([*arguments, "--delta-dp", "1e-6", "--set", "shares=model=0.5,weights=0.4"]) == 2
     assert "add up to 0.9, not to 1" in capsys.readouterr().err
     assert not out.exists()
@@ -79,7 +90,17 @@ def test_declared_labels_that_the_log_lacks_are_fine_and_others_are_dropped(
 ) -> None:
     """A declared label may be missing from the log; events of undeclared ones never leave, and the operator is told."""
     out = source.parent / "out.csv"
-    arguments = ["anonymize", str(source), "-o", str(out), "--mechanism", "dp-synthetic", "--epsilon", "20"]
+    arguments = [
+        "anonymize",
+        str(source),
+        "-o",
+        str(out),
+        *DECLARED_FLAGS,
+        "--mechanism",
+        "dp-synthetic",
+        "--epsilon",
+        "20",
+    ]
     arguments += ["--delta-dp", "1e-3", "--set", "activities=a,b,c,never", "--json"]
     assert veilstream(arguments) == 0
     said = json.loads(capsys.readouterr().out)
@@ -144,7 +165,9 @@ def test_a_publication_is_charged_and_refused_like_the_other_strict_kinds(tmp_pa
         f'{head}[[publication]]\nname = "s"\nstart = "1970-01-01T00:00:00Z"\n'
         f'window = {{ every = "1s", time = "event" }}\n{kind}gate = {{ max_epsilon = 1.0 }}\n'
     )
-    assert veilstream(["replay", str(source), "-c", str(good), "-o", str(tmp_path / "out"), "--json"]) in (0, 3)
+    assert veilstream(
+        ["replay", str(source), "-c", str(good), "-o", str(tmp_path / "out"), *DECLARED_FLAGS, "--json"]
+    ) in (0, 3)
     manifests = [json.loads(p.read_text()) for p in sorted((tmp_path / "out" / "public" / "s").glob("*/manifest.json"))]
     assert [each["budget"]["spent"]["epsilon"] for each in manifests][:2] == [0.5, 1.0]
     assert all("counts" not in each for each in manifests)

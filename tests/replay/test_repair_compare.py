@@ -95,7 +95,7 @@ def test_the_manifest_tells_what_the_repair_cost(compared: tuple[Outcome, Replay
         bounds = {"ka": K, "fa": K, "ca": K, "ba": K, "bk_length": 2, "n": [0], "against": "all"}
         assert cost["bounds"] == bounds
         assert "rules of repair" in public["promise"]["not_guaranteed"]
-        assert "own events may be hidden" in public["promise"]["not_guaranteed"]
+        assert "since events were removed" in public["promise"]["not_guaranteed"]
         assert any("ba" in reason for reason in decision.audit["gate"]["reasons"])
 
 

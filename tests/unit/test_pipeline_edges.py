@@ -264,7 +264,7 @@ def test_a_mirror_has_the_operators_files_before_the_seal(tmp_path: Path) -> Non
         service.pipelines["p"].mirror = Told()  # type: ignore[assignment]
         service.pipelines["p"].attempt(_attempt())
         (seal,) = (entry for entry in service.ledger.entries() if entry.kind == "seal")
-    assert told == [("p", seal.body.operator, ["audit.json", "memory.json", "variants.parquet"])]
+    assert told == [("p", seal.body.operator, ["audit.json", "digests.json", "memory.json", "variants.parquet"])]
 
 
 RARE = ("ab",) * 6 + ("ac",)

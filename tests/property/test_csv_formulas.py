@@ -44,7 +44,8 @@ def test_no_guarded_cell_begins_a_formula(label: str) -> None:
 def test_a_written_log_is_read_back(names: list[str]) -> None:
     """Activities, resources, cases, attribute values and the names of attributes."""
     size = len(names)
-    log = EventLog.from_events(names, names, np.arange(size), names, {}, {"=note": [*names[1:], "text"]}, unit="ns")
+    cases = [f"{name}1" for name in names]  # blanks alone are no case id
+    log = EventLog.from_events(cases, names, np.arange(size), names, {}, {"=note": [*names[1:], "text"]}, unit="ns")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.csv.gz"
         write_log(log, path)

@@ -87,23 +87,42 @@ def _taken(found: Mapping[str, Guess]) -> set[str]:
     return {guess.column for guess in found.values()}
 
 
+FEW = 0.1
+"""Share of rows that may be bad without changing what a column is: exports hold some, and `inspect` counts them."""
+
+
 def looks_like_times(column: Column, most: int = 200) -> bool:
-    """Whether the first values are times in one of the ways that are read."""
-    from connectors.dates import UnknownTimesError, plan
+    """Whether all but a few of the first values are times in one of the ways that are read."""
+    from connectors.dates import UnknownTimesError, plan, plan_for_most
 
     texts = [str(value).strip() for value in column.values[:most]]
-    parse = parser("UTC")
-    try:
-        for text in texts:
-            parse(text)
-        return bool(texts)
-    except ValueError:
-        pass
+    if not texts:
+        return False
+    if sum(not _is_iso(text) for text in texts) <= FEW * len(texts):
+        return True
     try:
         plan(texts)
+        return True
     except UnknownTimesError as error:
-        return bool(error.readings)
+        if error.readings:
+            return True
+    found = plan_for_most(texts)
+    if found is None:
+        return False
+    _, misfits = found
+    return len(misfits) <= FEW * len(texts)
+
+
+def _is_iso(text: str) -> bool:
+    try:
+        parser("UTC")(text)
+    except (ValueError, OverflowError):
+        return False
     return True
+
+
+def _has_many_gaps(column: Column) -> bool:
+    return bool((column.codes < 0).mean() > FEW)
 
 
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?(\s*[AaPp][Mm])?", re.ASCII)
@@ -135,7 +154,7 @@ def _time(free: Mapping[str, Column]) -> Guess | None:
 def _case(free: Mapping[str, Column]) -> Guess | None:
     best, most = None, 0.0
     for name, column in free.items():
-        if (column.codes < 0).any() or len(column.values) < 2 or looks_like_times(column):
+        if _has_many_gaps(column) or len(column.values) < 2 or looks_like_times(column):
             continue
         each = len(column) / len(column.values)
         score = 2.0 * bool(CASE.search(name)) + (1.5 <= each <= 200) + min(1.0, len(column.values) / len(column))
@@ -151,7 +170,7 @@ def _activity(free: Mapping[str, Column], columns: Mapping[str, Column], found: 
     case = columns[found["case"].column] if "case" in found else None
     best, most = None, 0.0
     for name, column in free.items():
-        if (column.codes < 0).any() or len(column.values) > max(50, len(column) / 4):
+        if _has_many_gaps(column) or len(column.values) > max(50, len(column) / 4):
             continue
         if case is not None and constant_in(column, case):
             continue

@@ -26,7 +26,7 @@ audience = "analysts"
 window = { new_cases = 800 }
 mechanism = { kind = "tlkc-cohorts", L = 2, K = 20, C = 0.5, suppression = "local", times = "microaggregated" }
 audit = { bk_length = 2, n = [0, 1], method = "exact", against = "all" }
-gate = { min_ka = 20, min_fa = 20, min_ca = 20, min_ba = 20, on_violation = "withhold" }
+gate = { min_ka = 20, min_fa = 20, min_ca = 20, min_ba = 20, max_minimality = 0 }
 [[publication]]
 name = "noise"
 audience = "public"

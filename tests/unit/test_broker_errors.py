@@ -33,10 +33,17 @@ def test_a_broker_that_is_just_starting_again_is_away(error: type[errors.KafkaEr
 
 @pytest.mark.parametrize(
     "error",
-    [errors.SaslAuthenticationFailedError, errors.TopicAuthorizationFailedError, errors.UnknownTopicOrPartitionError],
+    [errors.SaslAuthenticationFailedError, errors.UnknownTopicOrPartitionError],
 )
 def test_what_a_person_has_to_mend_is_no_matter_of_time(error: type[errors.KafkaError]) -> None:
     assert fault(error(), SOURCE).exit_code == 2
+
+
+def test_a_missing_permission_is_neither_a_missing_topic_nor_a_fault_of_the_configuration() -> None:
+    """Whoever grants it mends the broker: the process is started again and goes on."""
+    refused = fault(errors.TopicAuthorizationFailedError(), SOURCE)
+    assert refused.exit_code == 1
+    assert "does not allow this" in str(refused)
 
 
 def test_a_client_s_error_is_told_as_ours_and_others_pass() -> None:

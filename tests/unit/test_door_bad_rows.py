@@ -13,6 +13,7 @@ import pytest
 
 from connectors import read_log
 from connectors.bad_rows import BadRows
+from connectors.inspection import inspect
 from connectors.reading import Reading
 from models.errors import InputError
 from stream.commands import execute
@@ -114,14 +115,32 @@ def test_no_majority_decides_between_day_first_and_month_first(tmp_path: Path) -
     assert counted(file, timezone="UTC", time_format="%d/%m/%Y") == (12, {"a time that cannot be read": ["14"]})
 
 
-@pytest.mark.parametrize("unit", ["ms", None])
-def test_counts_with_words_among_them(tmp_path: Path, unit: str | None) -> None:
-    """`n/a` in a column of milliseconds."""
+def test_counts_with_words_among_them(tmp_path: Path) -> None:
+    """`n/a` in a column of milliseconds. Without the unit the column is refused, as one without such a word is."""
     rows = [f"{number},A,{1704067200000 + number}" for number in range(9)]
-    assert counted(written(tmp_path, [*rows, "x,A,n/a"]), time_format=unit) == (
-        9,
-        {"a time that cannot be read": ["11"]},
-    )
+    file = written(tmp_path, [*rows, "x,A,n/a"])
+    assert counted(file, time_format="ms") == (9, {"a time that cannot be read": ["11"]})
+    with pytest.raises(InputError, match="needs its unit; all rows together look like --time-format ms"):
+        read_log(file, reading=Reading(skip_bad_rows=True))
+
+
+def test_a_few_bad_rows_do_not_hide_which_column_is_which(tmp_path: Path) -> None:
+    """One unreadable time and one missing case id in an export whose columns must be guessed."""
+    rows = ["Fall;Schritt;Zeitpunkt;Bearbeiter"]
+    for case in range(40):
+        for step, activity in enumerate(["open", "check", "close"]):
+            rows.append(f"F{case};{activity};{1 + case % 28:02d}.0{1 + step}.2024 1{step}:00;u{(case + step) % 3}")
+    rows[10] = rows[10].replace(".2024", ".20x4")
+    rows[20] = rows[20][rows[20].index(";") :]
+    file = tmp_path / "export.csv"
+    file.write_text("\n".join(rows))
+    found = inspect(file, Reading(timezone="UTC", skip_bad_rows=True))
+    roles = {one.part: [one.name] for one in found.columns}
+    assert roles == {"case": ["Fall"], "activity": ["Schritt"], "time": ["Zeitpunkt"], "resource": ["Bearbeiter"]}
+    assert {cause: entry["rows"] for cause, entry in found.bad_rows.items()} == {
+        "a time that cannot be read": 1,
+        "no case id": 1,
+    }
 
 
 def test_a_log_of_bad_rows_alone_is_refused_whatever_is_asked_for(tmp_path: Path) -> None:

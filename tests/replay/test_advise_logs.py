@@ -12,7 +12,7 @@ from connectors import read_log
 from stream.config.settings import Settings
 from stream.release.gate import worst_anonymity
 from stream.replay import advise, presets
-from stream.replay.advise import as_toml, propose
+from stream.replay.advise import as_toml, nearest, propose
 from stream.replay.presets import with_completion
 from stream.replay.replay import Replay
 
@@ -45,10 +45,15 @@ def test_what_is_proposed_holds_and_is_no_worse_than_the_default(
     expected = presets.default_publication(log, sensitive)
     same = default.candidate.publication.model_copy(update={"name": expected.name})
     assert same == expected
-    assert chosen is not None, [(trial.candidate.publication.name, trial.reasons[:1]) for trial in trials]
-    assert chosen.worth >= default.worth * default.holds
-    better = [t for t in trials if t.holds and t.series and t.candidate.least >= K and t.worth > default.worth]
-    if default.holds and not better:
+    if chosen is None:  # no setting is safe at every cut of so small a log: the nearest is named with what stopped it
+        near = nearest(trials, K)
+        assert near is not None
+        assert near.releases > 0
+        assert near.withheld > near.too_early
+        return
+    assert chosen.worth >= default.worth * default.proposable
+    better = [t for t in trials if t.proposable and t.candidate.least >= K and t.worth > default.worth]
+    if default.proposable and not better:
         assert chosen.candidate == default.candidate
     table = tomllib.loads(as_toml(settings, chosen.candidate.publication))
     assert table["publication"][0]["mechanism"] == dict(chosen.candidate.publication.mechanism)
@@ -57,5 +62,7 @@ def test_what_is_proposed_holds_and_is_no_worse_than_the_default(
     assert outcome.decisions
     assert all(decision.too_few for decision in outcome.withheld), [one.reasons for one in outcome.withheld]
     for _, decision in outcome.decisions:
+        if decision.too_few:
+            continue
         worst = [worst_anonymity(decision.audit["anonymity"], measure) for measure in ("ka", "fa", "ca", "ba")]
         assert all(value is None or value == 0 or value >= K for value in worst)

@@ -230,9 +230,15 @@ def _rank(trial: Trial, goal: Goal) -> tuple[float, ...]:
 
 
 def nearest(trials: Sequence[Trial], K: int) -> Trial | None:
-    """The trial with bounds on the whole series and at least K that came nearest: fewest cuts withheld."""
+    """The trial with bounds on the whole series and at least K that came nearest: safe, and fewest cuts withheld."""
     close = [t for t in trials if t.series and t.candidate.least >= K and not t.refused]
-    return min(close, key=lambda trial: (trial.withheld - trial.releases, trial.withheld), default=None)
+    return min(close, key=_distance, default=None)
+
+
+def _distance(trial: Trial) -> tuple[bool, int, int]:
+    """Order of `nearest`: what is not safe comes last, however many of its cuts became releases."""
+    unsafe = trial.verdict not in (None, "SAFE")
+    return unsafe, trial.withheld - trial.releases, trial.withheld
 
 
 def frontier(trials: Sequence[Trial]) -> list[Trial]:

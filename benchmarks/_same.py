@@ -33,8 +33,8 @@ def run(path: Path, every: int, sensitive: list[str]) -> dict[str, Any]:
 
     from connectors.logs import read_log
     from stream.config.settings import Settings
-    from stream.replay.presets import with_default
-    from stream.replay.replay import Replay
+    from stream.run.presets import with_default
+    from stream.run.replay import Replay
 
     drawn = random.Random(22)  # both checkouts draw the same
     secrets.randbelow, secrets.token_bytes = drawn.randrange, lambda size=None: drawn.randbytes(size or 32)

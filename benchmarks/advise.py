@@ -24,9 +24,9 @@ from connectors import read_log
 from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.release.gate import MEASURES, worst_anonymity
-from stream.replay.advise import GOALS, Goal, Trial, frontier, nearest, propose
-from stream.replay.presets import with_completion
-from stream.replay.replay import Replay
+from stream.run.advise import GOALS, Goal, Trial, frontier, nearest, propose
+from stream.run.presets import with_completion
+from stream.run.replay import Replay
 
 
 def measure(log: EventLog, sensitive: tuple[str, ...], folder: Path, goal: Goal) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from connectors.logs import read_log
 from stream.config.settings import Settings
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.contract import Decision
-from stream.replay.replay import Replay
+from stream.run.replay import Replay
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = {"cpu": 150.0, "last": 2.5}

@@ -38,9 +38,9 @@ from stream.fold.rules import FoldRules, PublicationRules
 from stream.release.contract import Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.replay import presets
-from stream.replay.log_source import records_from_log
-from stream.replay.replay import Replay
+from stream.run import presets
+from stream.run.log_source import records_from_log
+from stream.run.replay import Replay
 from tests.oracles.series import smallest
 
 LOGS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -34,13 +34,13 @@ from stream.config.window import window_of
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import partners, simple
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.release.repair import shown
-from stream.replay.log_source import records_from_log
-from stream.storage.release_record import Record
+from stream.run.log_source import records_from_log
 
 DAY = 86_400_000_000_000
 K, L, DEEPEST = 20, 2, 3

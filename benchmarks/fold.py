@@ -24,7 +24,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import Delta
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.window import Window
-from stream.replay.log_source import records_from_log
+from stream.run.log_source import records_from_log
 
 DAY = 86_400_000_000_000
 

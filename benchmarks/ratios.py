@@ -25,7 +25,7 @@ import msgspec
 from benchmarks import fold as fold_benchmark
 from connectors import read_log, xes
 from stream.fold.records import Delta
-from stream.replay.log_source import records_from_log
+from stream.run.log_source import records_from_log
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLE = ROOT / "examples" / "hospital.xes.gz"

@@ -19,7 +19,7 @@ from typing import Any
 from connectors import read_log
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.replay.replay import Replay
+from stream.run.replay import Replay
 
 ROOT = Path(__file__).resolve().parent.parent
 LOGS: dict[str, tuple[str, ...]] = {"sepsis": ("Diagnose",), "bpic2012": ()}

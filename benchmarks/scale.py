@@ -34,8 +34,8 @@ from connectors.logs import read_log
 from models.attacks import linkability, shared_pairs
 from models.eventlog import Column, EventLog
 from stream.config.settings import Settings
-from stream.replay.replay import Replay
-from stream.runtime.freed_memory import give_back
+from stream.run.freed_memory import give_back
+from stream.run.replay import Replay
 
 ROOT = Path(__file__).resolve().parent.parent
 GROWTH = 0.87

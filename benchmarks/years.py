@@ -36,7 +36,7 @@ from stream.release import final_bytes
 from stream.release.contract import Attempt, Exposure
 from stream.release.pipeline import Pipeline
 from stream.release.schedule import RealClock, Slot
-from stream.runtime.service import ReleaseService
+from stream.run.service import ReleaseService
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS, KB = 10.0, 10.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from stream.storage.entries import Entry, read_entry
+from stream.ledger.entries import Entry, read_entry
 
 LEAST: dict[str, dict[str, Any]] = {
     "charge": {"epsilon": "0", "delta": "0"},

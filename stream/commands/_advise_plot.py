@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stream.commands._plot import new_figure, save
 
 if TYPE_CHECKING:
-    from stream.replay.advise import Trial
+    from stream.run.advise import Trial
 
 
 def draw(path: Path, name: str, trials: Sequence[Trial], best: Sequence[Trial]) -> None:

@@ -40,7 +40,7 @@ def give(
     """Decide, and say what came of it; exit 3 where the gate no longer lets an approved release pass."""
     from models.errors import InputError
     from stream.config import sources
-    from stream.operations.approval import decide
+    from stream.operator.approval import decide
 
     if config is None and output is None:
         raise InputError("give the folder of the release with -o, or the configuration of its daemon with -c")

@@ -15,7 +15,7 @@ from stream.commands._output import emit_json, fitted, grid, progress, tables
 from stream.release import membership
 
 if TYPE_CHECKING:
-    from stream.replay.advise import Trial
+    from stream.run.advise import Trial
 
 PANEL = "Publish"
 
@@ -40,9 +40,9 @@ def command(
     from stream.commands._advise_plot import draw
     from stream.commands._plot import check
     from stream.config.settings import Columns, Completion, LogFile, Process, Settings
-    from stream.replay import advise as proposal
-    from stream.replay.replay import check_against
-    from stream.storage.folder import ignored_by_git
+    from stream.ledger.folder import ignored_by_git
+    from stream.run import advise as proposal
+    from stream.run.replay import check_against
 
     if output is not None and not output.absolute().parent.is_dir():
         raise InputError(f"{output}: its folder does not exist")
@@ -115,7 +115,7 @@ def _whole_trace_auc(mechanism: Mapping[str, Any]) -> Mapping[str, float] | None
 
 
 def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, near: Trial | None) -> None:
-    from stream.replay.advise import NAME
+    from stream.run.advise import NAME
 
     console = tables()
     table = grid("candidate", "holds", "cuts", "kept", "wait", "KA", "FA", "CA", "BA", "loses", left=2)

@@ -140,7 +140,7 @@ def _stages(claim: Charge) -> list[StagePair]:
 
 def _pipeline(built: Mechanism, cases: str) -> tuple[list[Pair], Charge]:
     """Runs of the whole pipeline, and what all releases of a run are charged."""
-    from stream.replay.pipeline_audit import (
+    from stream.run.pipeline_audit import (
         BYTE_VICTIMS,
         SERIES,
         SERIES_VICTIMS,

@@ -20,7 +20,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Back up the operator's folder (also while a daemon runs)."""
-    from stream.operations.backup import backup
+    from stream.operator.backup import backup
 
     about = backup(folder, file, with_key=with_key)
     if json:

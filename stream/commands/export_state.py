@@ -24,7 +24,7 @@ def command(
 ) -> None:
     """Write the cases of the newest checkpoint as Parquet files, which `anonymize --engine` reads (docs/scale.md)."""
     from stream.config import sources
-    from stream.operations.export_state import export_state
+    from stream.operator.export_state import export_state
 
     found = export_state(sources.load(config), output, publication, target)
     if found.warning:

@@ -25,7 +25,7 @@ def create(
     json: options.Json = False,
 ) -> None:
     """Make a key file. Keep it: under another key the same case would count as two."""
-    from stream.storage.folder import create_key, ignored_by_git, read_key
+    from stream.ledger.folder import create_key, ignored_by_git, read_key
     from stream.values.pseudonym import Pseudonyms
 
     ignored_by_git(file.absolute().parent, file.name)

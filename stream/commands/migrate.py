@@ -22,7 +22,7 @@ def command(
     """Rewrite what is of an older version or under another storage key (stop the coordinators first); exit 4 where
     something cannot be read, and then nothing is written."""
     from stream.config.sources import load
-    from stream.operations.migrate import migrate, plan
+    from stream.operator.migrate import migrate, plan
 
     settings = load(config)
     items = plan(settings, output) if dry_run else migrate(settings, output)

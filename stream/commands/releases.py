@@ -11,7 +11,7 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, show_reasons, show_verdicts, tables
 
 if TYPE_CHECKING:
-    from stream.operations.history import HistoryRow
+    from stream.operator.history import HistoryRow
 
 PANEL = "Operate"
 HEAD = ("no", "status", "time", "trigger", "cases", "events", "kept")
@@ -22,7 +22,7 @@ def command(
     json: options.Json = False,
 ) -> int:
     """List releases and withheld attempts of an output folder; exit 3 if nothing is released."""
-    from stream.operations.history import read
+    from stream.operator.history import read
     from stream.release.verdict import exit_code
 
     known = read(folder)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from connectors.bad_rows import BadRows
     from models.eventlog import EventLog
     from stream.config.settings import Settings
-    from stream.metrics.observer import MetricsObserver
     from stream.release.intake import Intake
     from stream.release.planned import BuiltBy
-    from stream.replay.replay import Outcome, Replay
+    from stream.run.observer import MetricsObserver
+    from stream.run.replay import Outcome, Replay
 
 PANEL = "Publish"
 
@@ -118,8 +118,8 @@ def command(
     """Publish a log as the daemon would have, day by day; exit 3 where a release was withheld, or nothing is out."""
     from stream.config import sources
     from stream.config.window import moment
-    from stream.replay.presets import with_default
-    from stream.replay.replay import Replay, check_against
+    from stream.run.presets import with_default
+    from stream.run.replay import Replay, check_against
 
     if speed is not None and not speed > 0:
         raise typer.BadParameter("must be above 0", param_hint="--speed")
@@ -134,7 +134,7 @@ def command(
         events = options.read_as_declared(log, how)
         bar.remove_task(loading)
         if compare:
-            from stream.replay.compare import alternatives
+            from stream.run.compare import alternatives
 
             loaded = alternatives(loaded, events)
         elif not loaded.publication:
@@ -197,8 +197,8 @@ def _watched(
     if port is None and textfile is None:
         yield None
         return
-    from stream.metrics.exporter import Metrics
-    from stream.metrics.observer import MetricsObserver, watch_space
+    from stream.run.exporter import Metrics
+    from stream.run.observer import MetricsObserver, watch_space
 
     if textfile is not None and not textfile.parent.is_dir():
         raise InputError(f"{textfile}: its folder does not exist")  # said now, and not after hours
@@ -238,7 +238,7 @@ def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> 
     from msgspec.json import encode
     from msgspec.json import format as indented
 
-    from stream.replay.compare import compare
+    from stream.run.compare import compare
 
     rows = compare(replay, outcome, log)
     (output / "operator" / "comparison.json").write_bytes(indented(encode(rows)))
@@ -266,7 +266,7 @@ def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | No
     for warning in outcome.warnings():
         console.print(f"warning: {warning}", style="yellow")
     if rows is not None:
-        from stream.replay.compare import SHOWN, cells
+        from stream.run.compare import SHOWN, cells
 
         compared = grid(*SHOWN)
         for line in rows:

@@ -43,12 +43,12 @@ def command(
     if output is None and not json:
         raise InputError("report: say where the page goes: -o FILE.html (or --json for the data)")
     from connectors import read_log
-    from stream.report.data import collect
+    from stream.operator.report.data import collect
 
     log = read_log(source, reading=reading) if source else None
     data = collect(folder, show_values=show_values, source=log)
     if output is not None:
-        from stream.report.page import render
+        from stream.operator.report.page import render
 
         _write(output, render(data))
     if json:

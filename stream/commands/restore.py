@@ -20,7 +20,7 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Restore the operator's folder; exit 4 where the store knows releases that the backup does not."""
-    from stream.operations.backup import restore
+    from stream.operator.backup import restore
 
     about = restore(file, folder, store or None)
     if json:

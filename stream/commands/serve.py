@@ -46,15 +46,15 @@ def command(
     json: options.Json = False,
 ) -> None:
     """Serve the operator's console: the report live, what is held, approve, reject, pause, resume; until SIGTERM."""
-    from stream.console.address import address
-    from stream.console.guard import Guard
-    from stream.console.orders import orders_from
-    from stream.console.pages import Pages
-    from stream.console.reading import folder as output_folder
-    from stream.console.server import Console, listen, serve
-    from stream.console.sessions import Sessions, new_token, read_token
     from stream.daemon import logs
-    from stream.operations.approval import refuse_other_process
+    from stream.operator.approval import refuse_other_process
+    from stream.operator.console.address import address
+    from stream.operator.console.guard import Guard
+    from stream.operator.console.orders import orders_from
+    from stream.operator.console.pages import Pages
+    from stream.operator.console.reading import folder as output_folder
+    from stream.operator.console.server import Console, listen, serve
+    from stream.operator.console.sessions import Sessions, new_token, read_token
 
     where = address(host, behind_proxy)
     found = output_folder(folder, show_values=show_values)

@@ -34,7 +34,7 @@ def command(
     """Write one page on a release or series for recipients and records: contents, promise, limits, sums.
 
     It is made from the public manifests alone, so that it may go wherever the release goes."""
-    from stream.report.statement import html, markdown, other_publications, releases_of, statement
+    from stream.operator.report.statement import html, markdown, other_publications, releases_of, statement
 
     if output is not None and output.suffix not in (".html", ".md"):
         raise InputError(f"{output}: the statement is written as .html or .md")

@@ -11,7 +11,7 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, grid, show_verdicts, tables
 
 if TYPE_CHECKING:
-    from stream.operations.verify import Result
+    from stream.operator.verify import Result
     from stream.release.verdict import Verdict
 
 PANEL = "Operate"
@@ -34,7 +34,7 @@ def command(
     """Check releases, manifests, operator's files, checkpoints and budgets against the ledger. Reads only; exit 3 if
     something does not hold, or if no release was ever sealed."""
     from stream.config.sources import load
-    from stream.operations.verify import verify
+    from stream.operator.verify import verify
 
     keys = None if config is None else load(config).storage_keys
     result = verify(folder, store or None, keys)
@@ -66,7 +66,7 @@ def command(
 
 def _nothing_sealed(folder: Path, result: Result) -> list[Verdict]:
     """The verdicts of a sound folder in which no release was ever sealed: nothing was there to be checked."""
-    from stream.operations.history import verdicts_of
+    from stream.operator.history import verdicts_of
 
     if not result.holds or any(one.releases or one.held or one.waiting or one.burned for one in result.publications):
         return []

@@ -26,10 +26,10 @@ from models.dp.budget import Charge
 from models.errors import InputError
 from stream.config.process import Attributes, Columns, Completion, Process, ProcessBudget, Table
 from stream.config.publication import Publication, refuse_impossible_audience
+from stream.ledger.envelope import Keys
 from stream.release.gate import GatePolicy
 from stream.release.planned import refuse_unplanned
 from stream.release.spec import PublicationSpec
-from stream.storage.envelope import Keys
 from stream.values.duration import AS_WRITTEN, Duration
 
 __all__ = [

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from models.errors import InputError
 from stream.config.faults import explain
 from stream.config.settings import Settings
-from stream.storage.folder import configuration_in, refuse_writable
+from stream.ledger.folder import configuration_in, refuse_writable
 
 PREFIX = "VEILSTREAM_"
 FILE = "_file"

@@ -29,8 +29,8 @@ from stream.daemon.progress import ProgressCheck, patience
 from stream.daemon.state_machine import CoordinatorContext, Engine
 from stream.daemon.status import StatusFile
 from stream.daemon.unreadable import unreadable_partitions
-from stream.storage.folder import FolderLockedError
-from stream.storage.ledger import unreadable
+from stream.ledger.folder import FolderLockedError
+from stream.ledger.sqlite import unreadable
 
 log = logging.getLogger("veilstream")
 

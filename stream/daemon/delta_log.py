@@ -10,8 +10,8 @@ from __future__ import annotations
 from connectors.kafka.lineage import Lineage
 from models.errors import RefusedError
 from stream.fold.records import lost_from
-from stream.storage.entries import DeltaAnchor, NoteBody, NoteEntry
-from stream.storage.ledger import Ledger
+from stream.ledger.entries import DeltaAnchor, NoteBody, NoteEntry
+from stream.ledger.sqlite import Ledger
 
 
 class Anchor(DeltaAnchor, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 from models.errors import RefusedError
 from stream.daemon.delta_log import Anchor
 from stream.fold.records import READABLE, AnyRecord, Delta
-from stream.runtime.runner import Arrival
+from stream.run.runner import Arrival
 
 DeltaRecord = tuple[int, bytes | None, int]
 """Offset, value, leader epoch (-1: unknown) of a record of the delta topic."""

@@ -20,8 +20,8 @@ from stream.daemon.delta_reader import DeltaReader
 from stream.daemon.delta_records import DECODER, DeltaRecord, decode_record, whole
 from stream.fold.records import Command, Config
 from stream.fold.rules import FoldRules
+from stream.ledger.sqlite import Ledger
 from stream.release.pipeline import Pipeline
-from stream.storage.ledger import Ledger
 
 log = logging.getLogger("veilstream")
 

@@ -38,7 +38,7 @@ from stream.daemon.worker_status import WorkerStatusFile
 from stream.fold.records import Heartbeat, Tick
 
 if TYPE_CHECKING:
-    from stream.metrics.exporter import Metrics
+    from stream.run.exporter import Metrics
 
 logger = logging.getLogger("veilstream")
 

@@ -21,7 +21,7 @@ from stream.daemon.ingest import Ingest
 from stream.values.pseudonym import Pseudonyms
 
 if TYPE_CHECKING:
-    from stream.metrics.exporter import Metrics
+    from stream.run.exporter import Metrics
 
 
 def delta_writer(settings: Settings, source: Source, key: bytes) -> BatchWriter:

@@ -27,8 +27,8 @@ from connectors.kafka.topics import topic
 from models.errors import RefusedError, TakenOverError, UnavailableError
 from stream.daemon.broker_clock import BrokerClock
 from stream.daemon.delta_reader import poll_records
-from stream.storage.entries import Entry, key_of, read_entry, write_entry
-from stream.storage.ledger import Kind, SqliteLedger, unreadable, unwritable
+from stream.ledger.entries import Entry, key_of, read_entry, write_entry
+from stream.ledger.sqlite import Kind, SqliteLedger, unreadable, unwritable
 
 log = logging.getLogger("veilstream")
 

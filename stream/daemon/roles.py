@@ -27,7 +27,7 @@ def run_ingest(config: Path, output: Path) -> int:
     from stream.daemon.faust_app import run
     from stream.daemon.ingest_app import ingest_app
     from stream.daemon.worker_status import WorkerStatusFile
-    from stream.metrics.observer import serve
+    from stream.run.observer import serve
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)
@@ -51,7 +51,7 @@ def run_coordinator(config: Path, output: Path, at: Hook = nothing) -> int:
     from stream.daemon.coordinator import coordinator_app
     from stream.daemon.faust_app import run
     from stream.daemon.state_machine import CoordinatorContext
-    from stream.metrics.observer import MetricsObserver, serve, watch_space
+    from stream.run.observer import MetricsObserver, serve, watch_space
 
     signal.signal(signal.SIGTERM, _quit)
     settings, source = start.daemon_settings(config)

@@ -11,7 +11,7 @@ from connectors.kafka.source import Source
 from models.errors import InputError, VeilstreamError
 from stream.config.settings import Settings
 from stream.config.sources import load
-from stream.storage.folder import create_key, read_key
+from stream.ledger.folder import create_key, read_key
 from stream.values.pseudonym import key_from_text
 
 log = logging.getLogger("veilstream")

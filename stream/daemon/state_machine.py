@@ -1,7 +1,7 @@
 """The coordinator's state and its durable steps, without Faust: records in, decisions and checkpoints out.
 
 One thread uses it. Order: fold a record; at each cut the service decides durably; only between records a checkpoint;
-what the checkpoint before the last one covers may be acknowledged. The loop is `stream.runtime.runner`.
+what the checkpoint before the last one covers may be acknowledged. The loop is `stream.run.runner`.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Config, Tick
 from stream.fold.rules import FoldRules, SourcePartition
+from stream.ledger.saved_state import SavedState
 from stream.release.erasure import apply_tombstones, erase, tombstones
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.schedule import RealClock
-from stream.runtime.keeper import StateKeeper
-from stream.runtime.runner import Arrival, Runner
-from stream.runtime.service import ReleaseService
-from stream.storage.saved_state import SavedState
+from stream.run.keeper import StateKeeper
+from stream.run.runner import Arrival, Runner
+from stream.run.service import ReleaseService
 from stream.values.duration import SECOND
 
 if TYPE_CHECKING:
-    from stream.metrics.observer import MetricsObserver
+    from stream.run.observer import MetricsObserver
 
 log = logging.getLogger("veilstream")
 

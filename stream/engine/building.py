@@ -23,11 +23,11 @@ from models.variants import Plan, VariantTable
 from stream.engine.contract import ID_DIGITS, Asked, Draws, Engine, Tell, silent
 from stream.engine.opening import open_engine
 from stream.engine.work import workspace
+from stream.ledger.entries import Entry
+from stream.ledger.folder import BUILDING
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.planned import Place, applied, built_on, classified
 from stream.release.public_view import carried
-from stream.storage.entries import Entry
-from stream.storage.folder import BUILDING
 
 ROWS = 4_000_000
 """Events of a part; a case is never in two."""

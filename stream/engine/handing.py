@@ -26,6 +26,9 @@ from stream.engine.contract import Tell, silent
 from stream.engine.opening import open_engine
 from stream.engine.plan_file import PlanFile
 from stream.engine.work import workspace
+from stream.ledger.entries import Entry, SealEntry, WithheldEntry
+from stream.ledger.folder import json_bytes
+from stream.ledger.release_record import Record
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms import mechanism as mechanism_of
 from stream.release.planned import (
@@ -40,15 +43,12 @@ from stream.release.planned import (
     table_of_cut,
 )
 from stream.release.spec import PublicationSpec
-from stream.storage.entries import Entry, SealEntry, WithheldEntry
-from stream.storage.folder import json_bytes
-from stream.storage.release_record import Record
 
 STATE = "_state.json"
 """Hidden from who reads the data set."""
 
 VERSION = 2
-"""Of `_state.json` of a cut; version 1 is of a checkpoint, which is no cut (stream.operations.export_state)."""
+"""Of `_state.json` of a cut; version 1 is of a checkpoint, which is no cut (stream.operator.export_state)."""
 
 
 class OpenCutError(VeilstreamError):

@@ -101,7 +101,7 @@ class FoldRules:
 
     * `end_activities` (its last event is one of them), `end_all` (it has had all of them), `inactivity` (ns): what
       completes a case, beside an explicit end on a row;
-    * `log_end`: completion "log_end" (replay only): the rows of `stream.replay.log_source` then carry the end;
+    * `log_end`: completion "log_end" (replay only): the rows of `stream.run.log_source` then carry the end;
     * `retention` (ns): a complete case leaves the state this long after its last event;
     * `key`: id of the pseudonym key of all rows ("" takes the key of the first record);
     * `sources`: the recorded source set: no event-time window closes before each of them has reported or is idle;

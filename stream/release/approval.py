@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
 from stream.fold.cases import digest
+from stream.ledger import variants
+from stream.ledger.entries import ApprovalBody, ApprovalEntry, ErasedEntry, Ruling, SealEntry
+from stream.ledger.folder import json_bytes, rewrite, write_json
 from stream.release import audit_document as documents
 from stream.release import gate
 from stream.release.audit_document import KEPT_WHOLE
@@ -24,17 +27,14 @@ from stream.release.failpoints import Failpoint
 from stream.release.mechanisms import kinds
 from stream.release.reason import Reason, texts
 from stream.release.recovery import Holder, finish, let_go, reject
-from stream.storage import variants
-from stream.storage.entries import ApprovalBody, ApprovalEntry, ErasedEntry, Ruling, SealEntry
-from stream.storage.folder import json_bytes, rewrite, write_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from stream.ledger.release_record import Record
     from stream.release.documents import AuditDocument
     from stream.release.pipeline import Pipeline
     from stream.release.prior_releases import Key
-    from stream.storage.release_record import Record
 
 Order = Literal["approve", "reject"]
 

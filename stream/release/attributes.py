@@ -55,7 +55,7 @@ def public_parameters(mechanism: Mechanism, shown: Collection[str]) -> dict[str,
     """Return the parameters of a mechanism as public documents may show them.
 
     Edges of classes (`bins`) of an attribute that does not leave are left out: recipients cannot use them, and they may
-    have been chosen by looking at the data (`stream.replay.presets`).
+    have been chosen by looking at the data (`stream.run.presets`).
 
     Parameters
     ----------

@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import RefusedError
+from stream.ledger import variants
+from stream.ledger.entries import ApprovalEntry, BurnedEntry, Entry, SealEntry
+from stream.ledger.folder import OperatorFolder, rewrite, write_json
+from stream.ledger.mirror import Mirror
+from stream.ledger.release_record import Record
+from stream.ledger.sqlite import Ledger
 from stream.release import audit_document as documents
 from stream.release.contract import Build
 from stream.release.documents import AuditDocument
 from stream.release.mechanisms import kinds
 from stream.release.prior_releases import Earlier, Key
-from stream.storage import variants
-from stream.storage.entries import ApprovalEntry, BurnedEntry, Entry, SealEntry
-from stream.storage.folder import OperatorFolder, rewrite, write_json
-from stream.storage.ledger import Ledger
-from stream.storage.mirror import Mirror
-from stream.storage.release_record import Record
 
 
 class Audience:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stream.ledger.release_record import Record
 from stream.release.contract import Build
 from stream.release.documents import AuditDocument
 from stream.release.reason import Reason
-from stream.storage.release_record import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from fractions import Fraction
 import msgspec
 
 from models.dp.budget import Charge
+from stream.ledger.entries import charge_entry
+from stream.ledger.sqlite import Account
 from stream.release import gate
 from stream.release.documents import AuditDocument
 from stream.release.once import PAID
 from stream.release.reason import Code, Reason
 from stream.release.spec import PublicationSpec
-from stream.storage.entries import charge_entry
-from stream.storage.ledger import Account
 
 
 @dataclass(frozen=True, slots=True)

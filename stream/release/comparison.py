@@ -26,7 +26,7 @@ from models.attacks.shared_pairs import NumberedRelease, SharedPairs, followed_a
 from models.attacks.true_linker import CaseChanges, RealPartners, by_case, by_release, changes_between, true_linkers
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
-from stream.storage.release_record import Record
+from stream.ledger.release_record import Record
 
 NUMBERING, NUMBERED, SIMPLE = "attacks.numbering", "attacks.numbered", "simple"
 COMPARISON, SERIES = "attacks.comparison", "attacks.series"

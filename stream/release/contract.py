@@ -23,11 +23,11 @@ from models.dp.budget import Charge
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
 from models.knowledge import Knowledge
+from stream.ledger.entries import Ruling
+from stream.ledger.release_record import Record
 from stream.release.documents import AuditDocument
 from stream.release.once import OncePerCase
 from stream.release.reason import Reason, texts
-from stream.storage.entries import Ruling
-from stream.storage.release_record import Record
 
 Reads = Literal["ledger", "release", "raw"]
 """What a decision may rest on: the ledger alone; the candidate as it would be released; anything beside them (the

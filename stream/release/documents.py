@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict
 
 from connectors.store.base import FileEntry
-from stream.storage.entries import CutPosition
+from stream.ledger.entries import CutPosition
 
 
 class Amount(TypedDict):

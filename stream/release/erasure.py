@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from connectors.store.base import Store
 from stream.fold.cases import digest
+from stream.ledger import variants
+from stream.ledger.entries import Entry, ErasedBody, ErasedEntry, SealEntry
+from stream.ledger.folder import OperatorFolder, rewrite
+from stream.ledger.mirror import Mirror
+from stream.ledger.release_record import Record
+from stream.ledger.sqlite import Account, Ledger
 from stream.release.approval import reject_erased
 from stream.release.audience import Audience
 from stream.release.failpoints import Hook, nothing
 from stream.release.pipeline import Pipeline
 from stream.release.recovery import bring_own, clear, shows_cases
 from stream.release.schedule import ReleaseClock
-from stream.storage import variants
-from stream.storage.entries import Entry, ErasedBody, ErasedEntry, SealEntry
-from stream.storage.folder import OperatorFolder, rewrite
-from stream.storage.ledger import Account, Ledger
-from stream.storage.mirror import Mirror
-from stream.storage.release_record import Record
 
 if TYPE_CHECKING:
     from stream.fold.fold import Fold

@@ -16,10 +16,10 @@ import numpy as np
 from connectors.logs import read_back
 from models.errors import InputError, NoEventsError
 from models.eventlog import Column, EventLog
+from stream.ledger.release_record import Record
 from stream.release.attributes import OTHER
 from stream.release.audit_document import FILES, beside
 from stream.release.contract import Build, Exposure, Mechanism
-from stream.storage.release_record import Record
 
 
 def faults(

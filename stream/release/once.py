@@ -21,7 +21,7 @@ import msgspec
 from models.dp.budget import Charge
 from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
-from stream.storage.entries import CASES, ChargeBody, charge_body
+from stream.ledger.entries import CASES, ChargeBody, charge_body
 
 PAID = (
     "once: a number of this cut was burned, and its bytes may have been seen; its cases have been paid for, and are "

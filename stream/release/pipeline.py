@@ -21,6 +21,21 @@ from typing import Any, Literal, Protocol, cast
 from connectors.store.base import Prepared, Store, check_unfinished
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError, TooFewCasesError, UnavailableError, UnreadableError
+from stream.ledger import variants
+from stream.ledger.entries import (
+    CutSection,
+    NoteBody,
+    NoteEntry,
+    PublishedEntry,
+    SealBody,
+    SealEntry,
+    WithheldBody,
+    WithheldEntry,
+)
+from stream.ledger.folder import OperatorFolder, rewrite, write_json
+from stream.ledger.mirror import Mirror
+from stream.ledger.release_record import Record
+from stream.ledger.sqlite import Account, Ledger
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
 from stream.release.audience import Audience
@@ -39,21 +54,6 @@ from stream.release.public_view import shuffled
 from stream.release.reason import Reason, of_record, ruled, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
-from stream.storage import variants
-from stream.storage.entries import (
-    CutSection,
-    NoteBody,
-    NoteEntry,
-    PublishedEntry,
-    SealBody,
-    SealEntry,
-    WithheldBody,
-    WithheldEntry,
-)
-from stream.storage.folder import OperatorFolder, rewrite, write_json
-from stream.storage.ledger import Account, Ledger
-from stream.storage.mirror import Mirror
-from stream.storage.release_record import Record
 from stream.values.duration import SECOND
 from stream.values.pseudonym import Pseudonyms
 

@@ -19,9 +19,9 @@ from models.anonymize.sensitive import class_columns
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.variants import VariantTable, variant_table
+from stream.ledger.entries import Entry
+from stream.ledger.folder import json_bytes
 from stream.release.contract import Applicability, Build, Exposure, Mechanism, TimeBasis
-from stream.storage.entries import Entry
-from stream.storage.folder import json_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import overload
 
+from stream.ledger.release_record import Record
 from stream.release.contract import Audit
-from stream.storage.release_record import Record
 
 Key = tuple[str, int]
 """Publication and number of a release."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
 
-from stream.storage.entries import ApprovalBody
+from stream.ledger.entries import ApprovalBody
 
 Code = Literal[
     "ka", "fa", "ca", "ba", "series", "uniqueness", "utility", "tpl", "epsilon", "delta", "process_budget",

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from connectors.store.base import Store
 from models.errors import InputError, RefusedError
+from stream.ledger.entries import ApprovalBody, ApprovalEntry, BurnedEntry, NoteBody, NoteEntry, Ruling, SealEntry
+from stream.ledger.folder import OperatorFolder
+from stream.ledger.mirror import Mirror
+from stream.ledger.sqlite import Account, Ledger
 from stream.release.failpoints import Failpoint, Hook
 from stream.release.schedule import ReleaseClock
-from stream.storage.entries import ApprovalBody, ApprovalEntry, BurnedEntry, NoteBody, NoteEntry, Ruling, SealEntry
-from stream.storage.folder import OperatorFolder
-from stream.storage.ledger import Account, Ledger
-from stream.storage.mirror import Mirror
 
 if TYPE_CHECKING:
     from stream.release.pipeline import Pipeline

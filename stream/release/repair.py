@@ -16,12 +16,12 @@ from models.anonymize.hiding import Target
 from models.anonymize.repair import Banned
 from models.anonymize.shown import Shown
 from models.errors import BoundError
+from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import MEASURES, CorrespondenceAudit
 from stream.release.candidate import Candidate
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.gate import GatePolicy
 from stream.release.reason import Reason
-from stream.storage.release_record import Record
 
 ROUNDS = 100
 """Tries before the attempt is withheld: each suppresses one more item."""

@@ -18,8 +18,8 @@ from stream.engine.handing import Handed
 from stream.release.approval import Order
 from stream.release.failpoints import BOUNDARIES, Failpoint
 from stream.release.planned import BuiltBy
-from stream.replay.replay import Outcome, Replay
-from stream.runtime.service import ReleaseService
+from stream.run.replay import Outcome, Replay
+from stream.run.service import ReleaseService
 from stream.testing.faults import FaultyDisk, at_nth, kill
 
 BATCH = 40

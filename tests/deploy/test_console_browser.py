@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stream.operations.approval import held
+from stream.operator.approval import held
 from tests.deploy.browsing import open_page, press
 from tests.deploy.test_report_browser import faults
 from tests.serving import Console, held_folder, start

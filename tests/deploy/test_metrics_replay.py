@@ -12,10 +12,10 @@ import pytest
 from connectors import read_log
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.metrics.exporter import Metrics
-from stream.metrics.observer import MetricsObserver
 from stream.release.reason import CODES, of_record
-from stream.replay.replay import Replay
+from stream.run.exporter import Metrics
+from stream.run.observer import MetricsObserver
+from stream.run.replay import Replay
 
 MECHANISM = {"kind": "identity"}
 

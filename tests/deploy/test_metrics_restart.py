@@ -19,12 +19,12 @@ from models.eventlog import EventLog
 from stream.config.settings import Endpoint, Settings
 from stream.config.sources import load
 from stream.fold.fold import Fold
-from stream.metrics.exporter import Metrics
-from stream.metrics.observer import MetricsObserver
 from stream.release.gate import GatePolicy, before_noise, releases_left
 from stream.release.schedule import RealClock
-from stream.replay.replay import Replay
-from stream.runtime.service import ReleaseService
+from stream.run.exporter import Metrics
+from stream.run.observer import MetricsObserver
+from stream.run.replay import Replay
+from stream.run.service import ReleaseService
 from tests.unit.test_dp_schedule import CONFIG, DAY, Hand, Site, events, ticks
 
 TENTH = st.integers(1, 30).map(lambda tenths: Fraction(tenths, 10))

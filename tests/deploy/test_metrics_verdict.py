@@ -10,11 +10,11 @@ import pytest
 
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.metrics.exporter import Metrics
-from stream.metrics.observer import MetricsObserver
-from stream.operations.history import verdicts_of
+from stream.operator.history import verdicts_of
 from stream.release.contract import Attempt, Exposure
-from stream.runtime.service import ReleaseService
+from stream.run.exporter import Metrics
+from stream.run.observer import MetricsObserver
+from stream.run.service import ReleaseService
 
 PLAIN = {"mechanism": {"kind": "identity"}, "audit": {"series": False, "risk": False, "utility": False}}
 BOUNDS = {f"min_{one}": 20 for one in ("ka", "fa", "ca", "ba")}

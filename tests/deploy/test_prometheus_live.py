@@ -18,8 +18,8 @@ import pytest
 from stream.commands import execute
 from stream.config.settings import Settings
 from stream.config.sources import load
-from stream.metrics.exporter import Metrics
-from stream.metrics.observer import MetricsObserver
+from stream.run.exporter import Metrics
+from stream.run.observer import MetricsObserver
 from tests.conftest import ROOT
 from tests.deploy.expressions import RULES, alerts, everything, of_a_replay
 from tests.deploy.prometheus import Prometheus, Watcher, program

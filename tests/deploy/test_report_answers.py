@@ -10,11 +10,7 @@ from typing import Any, cast
 import pytest
 
 from stream.commands import execute
-from stream.release.documents import AuditDocument
-from stream.report import answers
-from stream.report.document import AttemptRow
-from stream.report.plots import Series, bars
-from stream.storage.entries import (
+from stream.ledger.entries import (
     BurnedEntry,
     Entry,
     ErasedBody,
@@ -25,6 +21,10 @@ from stream.storage.entries import (
     SealBody,
     SealEntry,
 )
+from stream.operator.report import answers
+from stream.operator.report.document import AttemptRow
+from stream.operator.report.plots import Series, bars
+from stream.release.documents import AuditDocument
 
 
 def page_of(folder: Path, tmp_path: Path, *more: str) -> str:

@@ -13,9 +13,9 @@ import pytest
 
 from connectors import read_log
 from stream.commands import execute
-from stream.report import figures
-from stream.report.knowledge import Names
-from stream.report.plots import Series, bars, lines, swatch
+from stream.operator.report import figures
+from stream.operator.report.knowledge import Names
+from stream.operator.report.plots import Series, bars, lines, swatch
 from tests.conftest import ROOT
 
 ACTIVITIES = re.compile(rb'key="concept:name" value="([^"]+)"')

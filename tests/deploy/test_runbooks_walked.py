@@ -17,10 +17,10 @@ import yaml
 from models.eventlog import EventLog
 from stream.commands import execute as veilstream
 from stream.config.settings import Settings
-from stream.metrics.exporter import Metrics
-from stream.metrics.observer import MetricsObserver
 from stream.release.contract import Attempt, Exposure
-from stream.runtime.service import ReleaseService
+from stream.run.exporter import Metrics
+from stream.run.observer import MetricsObserver
+from stream.run.service import ReleaseService
 from tests.conftest import ROOT
 from tests.deploy.prometheus import program
 

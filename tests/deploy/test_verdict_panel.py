@@ -10,8 +10,8 @@ from typing import get_args
 import pytest
 import yaml
 
-from stream.metrics.exporter import Metrics
 from stream.release.verdict import Word
+from stream.run.exporter import Metrics
 from tests.deploy.expressions import panels
 from tests.deploy.prometheus import program
 from tests.deploy.test_grafana_dashboards import BOARDS

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from stream.replay.compare import COLUMNS
+from stream.run.compare import COLUMNS
 from tests.conftest import ROOT
 
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")

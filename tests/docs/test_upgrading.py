@@ -6,10 +6,10 @@ import re
 
 from stream.daemon import publisher
 from stream.fold import records, snapshot
-from stream.operations import backup
+from stream.ledger import change_log, ledger, mirror, variants
+from stream.operator import backup
 from stream.release import manifest
 from stream.release.mechanisms import cohort_memory
-from stream.storage import change_log, ledger, mirror, variants
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "upgrading.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from connectors import read_log
 from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.replay.log_source import log_facts, records_from_log
+from stream.run.log_source import log_facts, records_from_log
 
 # semantics/leakage.md: events, complete traces, incomplete traces of the first release
 TABLE_2 = {

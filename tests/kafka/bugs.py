@@ -80,7 +80,7 @@ def drop_dead_letters() -> None:
 
 def charge_late() -> None:
     """The charge of a draw is written when the release is out."""
-    from stream.storage.ledger import Account
+    from stream.ledger.sqlite import Account
 
     append, held = Account.append, []
 
@@ -99,7 +99,7 @@ def charge_late() -> None:
 
 def forget_charge() -> None:
     """The charge of a draw is known to the process, and in no ledger."""
-    from stream.storage.ledger import Account
+    from stream.ledger.sqlite import Account
 
     append = Account.append
 
@@ -128,7 +128,7 @@ def cut_twice() -> None:
     """Every cut is decided under two names."""
     from dataclasses import replace
 
-    from stream.runtime.service import ReleaseService
+    from stream.run.service import ReleaseService
 
     attempt = ReleaseService.attempt
     decide = ReleaseService.decide

@@ -13,9 +13,9 @@ import pytest
 
 from connectors import read_log
 from models.errors import NoEventsError
-from stream.operations.verify import verify
-from stream.storage.entries import ChargeEntry
-from stream.storage.ledger import Account, SqliteLedger, open_readonly
+from stream.ledger.entries import ChargeEntry
+from stream.ledger.sqlite import Account, SqliteLedger, open_readonly
+from stream.operator.verify import verify
 from tests.kafka.scenario import Keeper
 from tests.kafka.site import Site, publication
 from tests.kafka.test_crashes import AnyBroker

@@ -11,8 +11,8 @@ from connectors import read_log
 from stream.daemon.status import read_status
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules
-from stream.replay.log_source import log_facts, records_from_log
-from stream.storage.folder import read_key
+from stream.ledger.folder import read_key
+from stream.run.log_source import log_facts, records_from_log
 from stream.values.pseudonym import Pseudonyms
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.refold import Release, content, refold, released

@@ -14,8 +14,8 @@ import pytest
 
 from connectors import read_log
 from stream.config import sources
-from stream.runtime.service import mirror_of
-from stream.storage.saved_state import SavedState
+from stream.ledger.saved_state import SavedState
+from stream.run.service import mirror_of
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.refold import content

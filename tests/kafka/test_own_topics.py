@@ -15,8 +15,8 @@ from connectors.kafka.source import Source
 from models.dp.budget import Charge
 from models.errors import RefusedError
 from stream.daemon.kafka_ledger import TopicLedger
-from stream.storage.entries import Entry, charge_entry
-from stream.storage.ledger import Account
+from stream.ledger.entries import Entry, charge_entry
+from stream.ledger.sqlite import Account
 from tests.entries import entry
 from tests.kafka import scenario, surgery
 from tests.kafka.broker import Broker, ForeignBroker

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from models.eventlog import EventLog
+from stream.ledger.release_record import Record
 from stream.release.contract import Build, Exposure
-from stream.storage.release_record import Record
 
 Trace = tuple[str, ...]
 

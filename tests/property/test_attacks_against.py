@@ -23,14 +23,14 @@ from models.attacks.numbering import Numbering
 from models.attacks.pairs import ReleasePair, join_releases
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.eventlog import EventLog
+from stream.ledger import variants
+from stream.ledger.release_record import Record
 from stream.release import comparison
 from stream.release.audits.anonymity import CorrespondenceAudit, parts
 from stream.release.audits.series import SeriesAudit
 from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
 from stream.release.prior_releases import Earlier
-from stream.storage import variants
-from stream.storage.release_record import Record
 
 
 @dataclass

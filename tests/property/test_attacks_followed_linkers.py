@@ -19,10 +19,10 @@ from models.attacks.linkability import LEAST
 from models.attacks.linker import BaseLinker, FollowedLinker, base_linkers, evident_obstacles, obstacles
 from models.attacks.outcome import Minimum
 from models.attacks.pairs import ReleasePair
+from stream.ledger import variants
+from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import knowledge_of
 from stream.release.comparison import Comparison
-from stream.storage import variants
-from stream.storage.release_record import Record
 from tests.property.test_attacks_against import Series, fresh
 
 NS = (0, 1, 2)

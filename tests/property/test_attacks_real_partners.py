@@ -15,10 +15,10 @@ import pytest
 from models.attacks import totals
 from models.attacks.outcome import FLOOR, Minimum
 from models.attacks.true_linker import RealPartners
+from stream.ledger import variants
+from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of
 from stream.release.comparison import Comparison
-from stream.storage import variants
-from stream.storage.release_record import Record
 from tests.property.test_attacks_against import Series, fresh
 
 

@@ -23,8 +23,8 @@ from models.attacks.pairs import ReleasePair
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.attacks.totals import SharedTotals, column_starts
 from models.attacks.true_linker import true_linker_of_pair
+from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import parts
-from stream.storage.release_record import Record
 from tests.property.test_attacks_against import Series
 
 

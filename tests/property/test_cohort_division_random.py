@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from models.errors import BoundError
+from stream.ledger.release_record import Record
 from stream.release.mechanisms.cohorts import TlkcCohorts
-from stream.storage.release_record import Record
 from tests.oracles import publishing
 from tests.oracles.tlkc import satisfies
 

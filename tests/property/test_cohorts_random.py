@@ -14,9 +14,9 @@ from models.anonymize.cohorts import balanced
 from models.attacks.correspondence import anonymity
 from models.errors import BoundError
 from models.eventlog import Column
+from stream.ledger.release_record import Record
 from stream.release.contract import Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
-from stream.storage.release_record import Record
 from tests.oracles import publishing
 from tests.oracles.tlkc import satisfies
 

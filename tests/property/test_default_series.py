@@ -13,8 +13,8 @@ import pytest
 from connectors import read_log
 from models.eventlog import Column, EventLog
 from stream.config.settings import Publication, Settings
-from stream.replay import presets
-from stream.replay.replay import Replay
+from stream.run import presets
+from stream.run.replay import Replay
 from tests.oracles.series import Release, largest_share, matches, smallest
 
 K, C = 20, 0.5

@@ -17,7 +17,7 @@ import pytest
 
 from connectors import read_log, write_log
 from models.eventlog import EventLog
-from stream.storage.ledger import open_readonly
+from stream.ledger.sqlite import open_readonly
 from stream.testing import verifier
 from tests.conftest import ROOT, missing
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.contract import Exposure
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.storage.release_record import Record
 from tests.oracles import publishing
 from tests.oracles.series import Release, largest_share, matches, smallest
 from tests.property.test_default_series import NOTHING_ELSE, changed, defaults, releases, stream

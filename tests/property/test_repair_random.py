@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from models.errors import BoundError
+from stream.ledger.release_record import Record
 from stream.release import gate, repair
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.gate import GatePolicy
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.storage.release_record import Record
 from tests.oracles import publishing
 
 STREAMS, LETTERS, K = 200, "abc", 3

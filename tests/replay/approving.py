@@ -7,9 +7,9 @@ from typing import Any
 
 from connectors import read_log
 from stream.config import sources
-from stream.replay.replay import Outcome, Replay
-from stream.storage.entries import Entry
-from stream.storage.ledger import open_readonly
+from stream.ledger.entries import Entry
+from stream.ledger.sqlite import open_readonly
+from stream.run.replay import Outcome, Replay
 from tests.replay.crashing import PRIVATE, _toml
 
 PLAIN = {"name": "plain", "window": {"new_cases": 25}, "mechanism": {"kind": "identity"}, "approval": "required"}

@@ -13,13 +13,13 @@ import numpy as np
 from connectors import read_log, write_log
 from models.eventlog import EventLog
 from stream.config import sources
-from stream.replay.replay import Outcome, Replay
+from stream.run.replay import Outcome, Replay
 
 MINUTE = 60_000_000_000
 SPAWN = multiprocessing.get_context("forkserver")
 SPAWN.set_forkserver_preload(
     [
-        "stream.replay.replay",
+        "stream.run.replay",
         "stream.testing.killer",
         "connectors.xes",
         "connectors.xes_write",

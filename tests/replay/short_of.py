@@ -25,7 +25,7 @@ import connectors.xes
 import connectors.xes_lines
 import connectors.xes_write  # noqa: F401 - the same
 import stream.commands.replay
-import stream.replay.replay  # noqa: F401 - the same
+import stream.run.replay  # noqa: F401 - the same
 from stream.commands import execute
 from stream.testing import verifier
 

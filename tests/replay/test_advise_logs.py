@@ -11,10 +11,10 @@ import pytest
 from connectors import read_log
 from stream.config.settings import Settings
 from stream.release.gate import worst_anonymity
-from stream.replay import advise, presets
-from stream.replay.advise import as_toml, nearest, propose
-from stream.replay.presets import with_completion
-from stream.replay.replay import Replay
+from stream.run import advise, presets
+from stream.run.advise import as_toml, nearest, propose
+from stream.run.presets import with_completion
+from stream.run.replay import Replay
 
 K = 20
 LOGS: list[tuple[str, tuple[str, ...], int]] = [

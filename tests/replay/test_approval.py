@@ -16,12 +16,12 @@ from connectors import read_log
 from models.errors import InputError, RefusedError
 from stream.commands import execute
 from stream.config import sources
-from stream.operations import approval
-from stream.operations.verify import verify
-from stream.runtime.service import ReleaseService
-from stream.storage import variants
-from stream.storage.entries import ApprovalEntry, SealEntry, WithheldEntry
-from stream.storage.folder import read_key
+from stream.ledger import variants
+from stream.ledger.entries import ApprovalEntry, SealEntry, WithheldEntry
+from stream.ledger.folder import read_key
+from stream.operator import approval
+from stream.operator.verify import verify
+from stream.run.service import ReleaseService
 from stream.testing import verifier
 from stream.values.pseudonym import Pseudonyms
 from tests.replay.approving import APPROVED_DP, PLAIN, configured, ledger, replayed, visible
@@ -415,7 +415,7 @@ def test_a_host_that_takes_over_decides_on_what_the_one_before_held(tmp_path: Pa
 def mirrored(loaded: Any, output: Path, folder: Path) -> None:
     """The first release of the log, held, with the mirror of a daemon."""
     from stream.fold.fold import Fold
-    from stream.replay.log_source import log_facts, records_from_log
+    from stream.run.log_source import log_facts, records_from_log
 
     log = read_log(folder / "log.xes")
     service = ReleaseService(loaded, output, mirrored=True)

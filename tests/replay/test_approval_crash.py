@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from stream.operations.verify import verify as checked
-from stream.storage.entries import ApprovalEntry
+from stream.ledger.entries import ApprovalEntry
+from stream.operator.verify import verify as checked
 from stream.testing import verifier
 from tests.replay.approving import APPROVED_DP, PLAIN, configured, ledger, replayed, visible
 from tests.replay.crashing import KILLED, SPAWN, run, sample

@@ -18,17 +18,17 @@ from stream.commands import execute
 from stream.config import sources
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta
-from stream.metrics.exporter import Metrics
-from stream.metrics.observer import MetricsObserver
-from stream.operations import approval
-from stream.operations.history import verdicts_of
-from stream.operations.verify import verify
+from stream.ledger import variants
+from stream.ledger.entries import ApprovalEntry, SealEntry
+from stream.ledger.folder import read_key
+from stream.operator import approval
+from stream.operator.history import verdicts_of
+from stream.operator.verify import verify
 from stream.release.contract import Ruled
-from stream.replay.log_source import log_facts
-from stream.runtime.service import ReleaseService
-from stream.storage import variants
-from stream.storage.entries import ApprovalEntry, SealEntry
-from stream.storage.folder import read_key
+from stream.run.exporter import Metrics
+from stream.run.log_source import log_facts
+from stream.run.observer import MetricsObserver
+from stream.run.service import ReleaseService
 from stream.values.pseudonym import Pseudonyms
 from tests.replay.approving import APPROVED_DP, PLAIN, configured, ledger, replayed, visible
 from tests.replay.crashing import sample

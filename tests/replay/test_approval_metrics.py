@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from stream.config import sources
-from stream.metrics.exporter import Metrics
-from stream.metrics.observer import MetricsObserver
-from stream.runtime.service import ReleaseService
+from stream.run.exporter import Metrics
+from stream.run.observer import MetricsObserver
+from stream.run.service import ReleaseService
 from tests.replay.approving import PLAIN, configured, replayed
 from tests.replay.crashing import sample
 

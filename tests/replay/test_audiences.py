@@ -18,8 +18,8 @@ from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config.settings import Settings
-from stream.replay.replay import Outcome, Replay
-from stream.storage.entries import SealEntry, read_entry, write_entry
+from stream.ledger.entries import SealEntry, read_entry, write_entry
+from stream.run.replay import Outcome, Replay
 from tests.conftest import ROOT
 
 K = 4
@@ -221,7 +221,7 @@ def settings(text: str, folder: Path) -> Settings:
 
 def test_a_renamed_publication_is_still_in_the_series(tmp_path: Path) -> None:
     """What went to the audience under the former name is looked back at, and its cohorts are continued."""
-    from stream.runtime.service import ReleaseService
+    from stream.run.service import ReleaseService
 
     run(tmp_path, configuration((20, 40)))
     renamed = configuration((20, 40)).replace('"monthly"', '"quarterly"')
@@ -238,7 +238,7 @@ def test_a_renamed_publication_is_still_in_the_series(tmp_path: Path) -> None:
 
 def test_a_publication_does_not_change_its_audience(tmp_path: Path) -> None:
     """Its releases lie in one folder: whoever gets the later ones holds the earlier ones too."""
-    from stream.runtime.service import ReleaseService
+    from stream.run.service import ReleaseService
 
     run(tmp_path, configuration((20, 40)))
     moved = configuration((20, 40)).replace('name = "weekly"', 'name = "weekly"\naudience = "press"')
@@ -249,7 +249,7 @@ def test_a_publication_does_not_change_its_audience(tmp_path: Path) -> None:
 def test_two_registries_from_before_are_refused(tmp_path: Path) -> None:
     """Two publications of cohorts that released apart, under a version without audiences: one case may be out in two
     forms. One such publication alone goes on, and so do two under different audiences."""
-    from stream.runtime.service import ReleaseService
+    from stream.run.service import ReleaseService
 
     press = configuration((20, 21)).replace('name = "weekly"', 'name = "weekly"\naudience = "press"')
     _, replay = run(tmp_path, press)
@@ -282,8 +282,8 @@ def _forget_audiences(ledger: Path) -> None:
 def test_an_erased_case_leaves_every_memory_of_the_audience(tmp_path: Path) -> None:
     """Also that of a publication that does not show its cohort."""
     from stream.fold.fold import Fold
-    from stream.replay.log_source import log_facts
-    from stream.runtime.service import ReleaseService
+    from stream.run.log_source import log_facts
+    from stream.run.service import ReleaseService
 
     text = configuration((20, 40))
     run(tmp_path, text)

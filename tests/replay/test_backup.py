@@ -14,11 +14,11 @@ import pytest
 
 from stream.commands import execute as veilstream
 from stream.config import sources
-from stream.operations import backup as backups
-from stream.storage.change_log import logs
-from stream.storage.checkpoints import Checkpoints
-from stream.storage.folder import read_key
-from stream.storage.ledger import open_readonly
+from stream.ledger.change_log import logs
+from stream.ledger.checkpoints import Checkpoints
+from stream.ledger.folder import read_key
+from stream.ledger.sqlite import open_readonly
+from stream.operator import backup as backups
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from stream.values.pseudonym import Pseudonyms
@@ -91,7 +91,7 @@ def test_a_checkpoint_in_a_backup_is_never_newer_than_its_ledger(world: Path, mo
     shutil.rmtree(world / "out" / "operator")
     assert veilstream(["restore", str(world / "b.tar.gz"), str(world / "out")]) == 0
     loaded = sources.load(world / "config3.toml")
-    from stream.runtime.service import ReleaseService
+    from stream.run.service import ReleaseService
 
     with pytest.raises(Exception, match="gone from the store"):  # and not: the ledger is older than the state
         ReleaseService(loaded, world / "out")

@@ -18,10 +18,10 @@ from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config import sources
+from stream.ledger.sqlite import open_readonly
 from stream.release.contract import Attempt, Exposure
 from stream.release.schedule import SimulatedClock
-from stream.runtime.service import ReleaseService
-from stream.storage.ledger import open_readonly
+from stream.run.service import ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, replay
 

@@ -13,10 +13,10 @@ from models.attacks.matching import next_occurrences
 from models.attacks.pairs import join_releases
 from models.attacks.true_linker import true_counts
 from stream.config.settings import Settings
+from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import partners, simple
 from stream.release.gate import worst_anonymity
-from stream.replay.replay import Outcome, Replay
-from stream.storage.release_record import Record
+from stream.run.replay import Outcome, Replay
 from tests.replay.test_replay_logs import accounted
 
 K = 20

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from stream.commands import execute
-from stream.console.guard import MOST_BODY
-from stream.console.sessions import new_token
-from stream.operations.approval import held
-from stream.operations.history import entries
-from stream.storage.entries import ApprovalEntry
+from stream.ledger.entries import ApprovalEntry
+from stream.operator.approval import held
+from stream.operator.console.guard import MOST_BODY
+from stream.operator.console.sessions import new_token
+from stream.operator.history import entries
 from tests.conftest import ROOT
 from tests.serving import IMAGE, SCRIPT, Answer, Console, held_folder, start
 
@@ -554,7 +554,7 @@ def test_behind_a_proxy_only_its_name_is_known(made: Path, tmp_path: Path) -> No
 
 def test_the_daemon_needs_nothing_of_the_console() -> None:
     """Its modules load without one of the console's."""
-    code = "import sys, stream.daemon.roles, stream.replay.replay; print([m for m in sys.modules if 'console' in m])"
+    code = "import sys, stream.daemon.roles, stream.run.replay; print([m for m in sys.modules if 'console' in m])"
     told = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=900, env=os.environ
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from stream.commands import execute
-from stream.console import releases
-from stream.operations.history import entries
-from stream.storage.entries import ApprovalEntry
+from stream.ledger.entries import ApprovalEntry
+from stream.operator.console import releases
+from stream.operator.history import entries
 from tests.replay.approving import APPROVED_DP, PLAIN, configured, replayed
 from tests.replay.crashing import sample
 from tests.serving import Console

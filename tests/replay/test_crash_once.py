@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from connectors import read_log
+from stream.ledger.sqlite import Account, SqliteLedger
 from stream.release.failpoints import BOUNDARIES
-from stream.storage.ledger import Account, SqliteLedger
 from stream.testing import verifier
 from tests.replay.crashing import KILLED, run, sample
 

@@ -13,8 +13,8 @@ from stream.config import sources
 from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.release.contract import Decision
-from stream.replay.log_source import log_facts, records_from_log
-from stream.runtime.service import ReleaseService
+from stream.run.log_source import log_facts, records_from_log
+from stream.run.service import ReleaseService
 from tests.replay.crashing import configuration, sample
 
 

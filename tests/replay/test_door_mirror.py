@@ -12,7 +12,7 @@ from connectors import read_log
 from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.runtime.service import ReleaseService
+from stream.run.service import ReleaseService
 from tests.replay.test_mirror import another_host, configured, decide
 
 

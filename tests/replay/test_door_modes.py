@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from stream.commands import execute
-from stream.storage.folder import OperatorFolder
-from stream.storage.ledger import SqliteLedger
+from stream.ledger.folder import OperatorFolder
+from stream.ledger.sqlite import SqliteLedger
 
 
 @pytest.fixture(params=[0o000, 0o077], ids=["umask 000", "umask 077"])

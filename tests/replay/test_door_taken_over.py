@@ -19,8 +19,8 @@ from models.eventlog import EventLog
 from stream.config import sources
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
-from stream.replay.log_source import log_facts, records_from_log
-from stream.runtime.service import ReleaseService
+from stream.run.log_source import log_facts, records_from_log
+from stream.run.service import ReleaseService
 from tests.replay.crashing import configuration, sample
 
 KEY, STORAGE = "aa" * 32, "bb" * 32

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from stream.commands import execute
-from stream.console.pages import Pages
-from stream.console.reading import Overview
-from stream.metrics.exporter import Metrics
-from stream.metrics.observer import MetricsObserver
-from stream.operations.history import verdicts_of
+from stream.operator.console.pages import Pages
+from stream.operator.console.reading import Overview
+from stream.operator.history import verdicts_of
 from stream.release.verdict import LOOKS, WORDS
+from stream.run.exporter import Metrics
+from stream.run.observer import MetricsObserver
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = "case=case,activity=activity,time=time"
@@ -242,7 +242,7 @@ def test_a_reader_of_the_rules_has_a_line_of_their_own(run: Run, tmp_path: Path)
 def test_a_publication_that_has_tried_nothing_is_shown_before_its_first_attempt(tmp_path: Path) -> None:
     """A dashboard has a word for it from the first second."""
     from stream.config.settings import Settings
-    from stream.runtime.service import ReleaseService
+    from stream.run.service import ReleaseService
 
     table: dict[str, Any] = {"name": "p", "window": {"new_cases": 5}, "mechanism": {"kind": "identity"}}
     settings = Settings.model_validate({"process": {"name": "x"}, "publication": [table]})

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from stream.config import sources
-from stream.operations.verify import verify
-from stream.runtime.service import ReleaseService
-from stream.storage.envelope import Keys
-from stream.storage.folder import rewrite, write_json
+from stream.ledger.envelope import Keys
+from stream.ledger.folder import rewrite, write_json
+from stream.operator.verify import verify
+from stream.run.service import ReleaseService
 from tests.conftest import ROOT
 from tests.replay.crashing import configuration, replay, sample
 

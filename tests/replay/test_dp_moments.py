@@ -11,7 +11,7 @@ import pytest
 from connectors import read_log
 from stream.commands import execute
 from stream.config import sources
-from stream.replay.replay import Replay
+from stream.run.replay import Replay
 from tests.conftest import DECLARED
 
 CONFIG = """

@@ -17,9 +17,9 @@ from connectors.files import FileOps
 from stream.commands import execute
 from stream.config import sources
 from stream.engine.building import EngineBuilds
-from stream.replay.replay import Outcome, Replay
-from stream.storage.entries import SealEntry
-from stream.storage.ledger import open_readonly
+from stream.ledger.entries import SealEntry
+from stream.ledger.sqlite import open_readonly
+from stream.run.replay import Outcome, Replay
 from stream.testing import verifier
 from tests.conftest import ROOT
 from tests.replay.crashing import KILLED, configuration, run, sample

@@ -12,10 +12,10 @@ from connectors import read_log
 from models.errors import RefusedError
 from stream.commands import execute as veilstream
 from stream.config import sources
-from stream.replay.replay import Replay
-from stream.runtime.service import ReleaseService
-from stream.storage import variants
-from stream.storage.folder import read_key
+from stream.ledger import variants
+from stream.ledger.folder import read_key
+from stream.run.replay import Replay
+from stream.run.service import ReleaseService
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from stream.values.pseudonym import Pseudonyms
@@ -127,7 +127,7 @@ def test_a_foreign_folder_is_not_touched(world: Path) -> None:
 def test_an_erasure_that_died_half_way_is_finished_at_the_next_start(world: Path) -> None:
     """The ledger knows, the files and the checkpoint do not yet: opening the folder completes it."""
     from stream.fold.cases import digest
-    from stream.storage.ledger import SqliteLedger
+    from stream.ledger.sqlite import SqliteLedger
     from tests.entries import entry
 
     out = world / "out"

@@ -134,7 +134,7 @@ def test_what_is_refused(replayed: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_parts_hold_whole_cases(replayed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small parts, one after the other, are the same data set."""
-    from stream.operations import export_state
+    from stream.operator import export_state
 
     assert exported(replayed) == 0
     (replayed / "state").rename(replayed / "one")

@@ -15,9 +15,9 @@ from connectors import read_log
 from stream.config.sources import load
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord
-from stream.replay.log_source import log_facts
-from stream.runtime.service import ReleaseService
-from stream.storage.entries import ChargeEntry, read_entry, write_entry
+from stream.ledger.entries import ChargeEntry, read_entry, write_entry
+from stream.run.log_source import log_facts
+from stream.run.service import ReleaseService
 
 FROZEN = Path(__file__).resolve().parent.parent / "fixtures" / "d56300e"
 CONFIGURATIONS = {"plain": "config.toml", "encrypted": "encrypted.toml"}

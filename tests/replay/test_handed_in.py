@@ -15,9 +15,9 @@ from models.errors import InputError
 from stream.commands import execute
 from stream.engine import plan_file
 from stream.engine.plan_file import PlanFile
+from stream.ledger import variants
+from stream.ledger.sqlite import open_readonly
 from stream.release.contract import Build
-from stream.storage import variants
-from stream.storage.ledger import open_readonly
 from stream.testing import verifier
 from stream.values.pseudonym import Pseudonyms
 from tests.replay.crashing import KILLED, run, sample
@@ -293,7 +293,7 @@ def test_a_killed_or_failed_export_leaves_nothing_to_take(world: Path, monkeypat
 def test_an_erasure_in_between_refuses_the_plan(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The cut shows other cases now: what was planned with the erased one is not taken, and a new plan has it not."""
     from stream.config import sources
-    from stream.operations.erase import erase_in_folder
+    from stream.operator.erase import erase_in_folder
 
     sample(world, cases=400)  # a record of the fold has 500 events: there is a checkpoint behind the first cut
     configured(world, BY_50.replace("50", "150"), sensitive="ill")

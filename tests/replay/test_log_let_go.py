@@ -8,7 +8,7 @@ from typing import Any
 
 from connectors import read_log
 from stream.config import sources
-from stream.replay.replay import Replay
+from stream.run.replay import Replay
 from tests.replay.approving import configured
 from tests.replay.crashing import sample
 

@@ -16,14 +16,14 @@ from stream.config.settings import Settings
 from stream.config.sources import load
 from stream.fold import snapshot
 from stream.fold.fold import Fold
-from stream.operations import migrate as migration
-from stream.replay.log_source import log_facts, records_from_log
-from stream.runtime.service import ReleaseService, mirror_of
-from stream.storage import checkpoints as checkpoint
-from stream.storage import mirror
-from stream.storage.change_log import logs
-from stream.storage.checkpoints import CURRENT, PREVIOUS
-from stream.storage.envelope import header_of
+from stream.ledger import checkpoints as checkpoint
+from stream.ledger import mirror
+from stream.ledger.change_log import logs
+from stream.ledger.checkpoints import CURRENT, PREVIOUS
+from stream.ledger.envelope import header_of
+from stream.operator import migrate as migration
+from stream.run.log_source import log_facts, records_from_log
+from stream.run.service import ReleaseService, mirror_of
 from tests.replay.crashing import configuration, sample
 
 KEY, FIRST, SECOND = "aa" * 32, "bb" * 32, "cc" * 32

@@ -19,11 +19,11 @@ from models.eventlog import EventLog
 from stream.config import sources
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
-from stream.replay.log_source import log_facts, records_from_log
-from stream.runtime.service import ReleaseService, mirror_of
-from stream.storage import variants
-from stream.storage.envelope import Keys, unseal
-from stream.storage.mirror import RELEASE, Mirror
+from stream.ledger import variants
+from stream.ledger.envelope import Keys, unseal
+from stream.ledger.mirror import RELEASE, Mirror
+from stream.run.log_source import log_facts, records_from_log
+from stream.run.service import ReleaseService, mirror_of
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, sample
 

@@ -16,12 +16,12 @@ from models.errors import InputError, NoEventsError, RefusedError
 from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config import settings, sources
+from stream.ledger.sqlite import Account, SqliteLedger, open_readonly
 from stream.release.contract import Attempt, Exposure
 from stream.release.once import PAID
 from stream.release.schedule import SimulatedClock
-from stream.replay.replay import Replay
-from stream.runtime.service import ReleaseService
-from stream.storage.ledger import Account, SqliteLedger, open_readonly
+from stream.run.replay import Replay
+from stream.run.service import ReleaseService
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 

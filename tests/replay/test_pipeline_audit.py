@@ -15,8 +15,8 @@ from stream.config import publication as configuration
 from stream.config.settings import Publication, Settings
 from stream.fold.retention import Retention
 from stream.fold.triggers import PublicationState
-from stream.replay import pipeline_audit
-from stream.replay.pipeline_audit import (
+from stream.run import pipeline_audit
+from stream.run.pipeline_audit import (
     VICTIMS,
     Run,
     Scene,

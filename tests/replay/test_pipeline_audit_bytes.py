@@ -9,7 +9,7 @@ import pytest
 
 from models.dp.audit import Finding, audit, power
 from stream.config.settings import LogFile, Settings
-from stream.replay.pipeline_audit import (
+from stream.run.pipeline_audit import (
     BYTE_VICTIMS,
     Run,
     Scene,

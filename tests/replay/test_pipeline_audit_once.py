@@ -12,7 +12,7 @@ from models.dp.audit import Finding, audit, power
 from stream.commands import execute as veilstream
 from stream.fold.cases import EXPOSED
 from stream.fold.cutting import Cutter
-from stream.replay.pipeline_audit import (
+from stream.run.pipeline_audit import (
     SERIES_VICTIMS,
     TWO_CASES,
     Scene,

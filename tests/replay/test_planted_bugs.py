@@ -11,13 +11,13 @@ from connectors import read_log
 from models.errors import RefusedError
 from stream.config import sources
 from stream.fold.fold import Fold
+from stream.ledger.entries import Entry
+from stream.ledger.sqlite import Account
 from stream.release.contract import Attempt, Decision
 from stream.release.failpoints import BOUNDARIES
 from stream.release.pipeline import Pipeline
-from stream.replay.replay import Replay
-from stream.runtime.service import ReleaseService
-from stream.storage.entries import Entry
-from stream.storage.ledger import Account
+from stream.run.replay import Replay
+from stream.run.service import ReleaseService
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import configuration, replay, sample
@@ -107,7 +107,7 @@ def test_checkpoint_past_an_open_cut(world: Path, tmp_path: Path, monkeypatch: p
 
 def test_the_fold_itself_refuses_a_snapshot_past_an_open_cut(world: Path) -> None:
     """The bug above must be planted with force: an honest fold gives no snapshot while a cut is open."""
-    from stream.replay.log_source import log_facts, records_from_log
+    from stream.run.log_source import log_facts, records_from_log
 
     log = read_log(world / "log.xes")
     loaded = sources.load(world / "config3.toml")

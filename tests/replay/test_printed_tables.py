@@ -17,8 +17,8 @@ from stream.config.sources import load
 from stream.daemon.delta_log import Anchor
 from stream.daemon.status import Standing, write_status
 from stream.fold.fold import Fold
-from stream.replay.log_source import log_facts, records_from_log
-from stream.runtime.service import ReleaseService
+from stream.run.log_source import log_facts, records_from_log
+from stream.run.service import ReleaseService
 
 
 @pytest.fixture(autouse=True)

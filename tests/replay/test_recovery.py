@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from models.errors import RefusedError
-from stream.storage.change_log import logs
-from stream.storage.ledger import open_readonly
+from stream.ledger.change_log import logs
+from stream.ledger.sqlite import open_readonly
 from stream.testing import verifier
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import replay

@@ -16,8 +16,8 @@ from stream.config.settings import Settings
 from stream.release.gate import GatePolicy, refuse_impossible, worst_anonymity
 from stream.release.mechanisms.identity import Identity
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.replay.compare import COLUMNS, alternatives, cells, compare
-from stream.replay.replay import Outcome, Replay
+from stream.run.compare import COLUMNS, alternatives, cells, compare
+from stream.run.replay import Outcome, Replay
 
 K = 4
 

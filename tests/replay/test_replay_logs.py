@@ -17,7 +17,7 @@ from connectors import read_log
 from models.errors import InputError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.replay.replay import Outcome, Replay, check_against
+from stream.run.replay import Outcome, Replay, check_against
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import replay
 

@@ -14,7 +14,7 @@ import pytest
 
 from models.errors import InputError, RefusedError
 from stream.commands import execute
-from stream.operations.verify import Problem, Result, verify
+from stream.operator.verify import Problem, Result, verify
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.conftest import ROOT
 from tests.replay.crashing import configuration, replay, sample

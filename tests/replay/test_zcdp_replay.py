@@ -17,10 +17,10 @@ from models.dp.zcdp import Accounting
 from models.errors import InputError, RefusedError
 from stream.commands import execute
 from stream.config import sources
-from stream.operations.verify import verify
-from stream.replay.replay import Replay
-from stream.report.data import collect
-from stream.storage.ledger import Account, SqliteLedger
+from stream.ledger.sqlite import Account, SqliteLedger
+from stream.operator.report.data import collect
+from stream.operator.verify import verify
+from stream.run.replay import Replay
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.conftest import DECLARED
 

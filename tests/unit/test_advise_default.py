@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from models.eventlog import EventLog
-from stream.replay.advise import candidates
-from stream.replay.presets import default_publication
+from stream.run.advise import candidates
+from stream.run.presets import default_publication
 
 
 def _log(cases: int) -> EventLog:

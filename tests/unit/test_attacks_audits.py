@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Publication
+from stream.ledger.release_record import Record
 from stream.release import gate
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.audits.series import SeriesAudit
@@ -20,7 +21,6 @@ from stream.release.contract import Applicability, AuditContext, Build, Exposure
 from stream.release.gate import GatePolicy
 from stream.release.mechanisms.identity import Identity
 from stream.release.reason import texts
-from stream.storage.release_record import Record
 
 
 def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from models.errors import RefusedError
-from stream.storage import change_log
-from stream.storage.change_log import logs
-from stream.storage.checkpoints import CURRENT, PREVIOUS, Checkpoints, FileOperations
-from stream.storage.saved_state import SavedChange, SavedState
+from stream.ledger import change_log
+from stream.ledger.change_log import logs
+from stream.ledger.checkpoints import CURRENT, PREVIOUS, Checkpoints, FileOperations
+from stream.ledger.saved_state import SavedChange, SavedState
 
 KEY = bytes(range(32))
 

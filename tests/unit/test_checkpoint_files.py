@@ -8,7 +8,7 @@ import pytest
 
 from models.errors import RefusedError
 from stream.fold.snapshot import STATE_VERSION
-from stream.storage.checkpoints import CURRENT, PREVIOUS, Checkpoints, FileOperations
+from stream.ledger.checkpoints import CURRENT, PREVIOUS, Checkpoints, FileOperations
 
 KEY = bytes(range(32))
 

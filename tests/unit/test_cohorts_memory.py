@@ -16,7 +16,7 @@ from stream.config.settings import Settings
 from stream.release.contract import Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.replay.replay import Replay
+from stream.run.replay import Replay
 
 
 def exposure(cases: int, sensitive: tuple[str, ...] = ("S",)) -> Exposure:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from models.errors import InputError
-from stream.console import sessions
-from stream.console.address import Address, address
-from stream.console.sessions import IDLE_SECONDS, MOST_SESSIONS, Sessions, new_token, read_token, same
+from stream.operator.console import sessions
+from stream.operator.console.address import Address, address
+from stream.operator.console.sessions import IDLE_SECONDS, MOST_SESSIONS, Sessions, new_token, read_token, same
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8765", "localhost:9", "LOCALHOST", "[::1]:8765", "127.5.0.1"])

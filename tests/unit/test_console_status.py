@@ -10,15 +10,15 @@ from typing import Any, cast
 import pytest
 
 from stream.commands import execute
-from stream.console.pages import Pages
-from stream.console.reading import Overview, _daemon
-from stream.console.releases import _figures
-from stream.console.sessions import Session
 from stream.daemon.delta_log import Anchor
 from stream.daemon.status import FILE, Standing, write_status
 from stream.fold.fold import Fold
 from stream.fold.records import Command
 from stream.fold.rules import FoldRules, PublicationRules
+from stream.operator.console.pages import Pages
+from stream.operator.console.reading import Overview, _daemon
+from stream.operator.console.releases import _figures
+from stream.operator.console.sessions import Session
 from stream.release.documents import AuditDocument
 
 

@@ -24,7 +24,7 @@ from stream.daemon.status import StatusFile
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.runtime.runner import Runner
+from stream.run.runner import Runner
 
 DAY = 86_400 * 10**9
 

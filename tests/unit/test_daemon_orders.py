@@ -21,8 +21,8 @@ from stream.daemon.status import FILE
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, PlainRow
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.runtime.runner import Arrival, Runner
-from stream.storage.folder import create_key, read_key
+from stream.ledger.folder import create_key, read_key
+from stream.run.runner import Arrival, Runner
 from stream.values.pseudonym import Pseudonyms
 
 SOURCE = Source(topics=("t",))

@@ -24,11 +24,11 @@ from stream.daemon.coordinator import Coordinator
 from stream.daemon.roles import ending
 from stream.daemon.state_machine import CoordinatorContext
 from stream.daemon.status import StatusFile
-from stream.metrics.exporter import Metrics
+from stream.ledger import variants
+from stream.ledger.folder import OperatorFolder
+from stream.ledger.sqlite import SqliteLedger
 from stream.release import audit_document
-from stream.storage import variants
-from stream.storage.folder import OperatorFolder
-from stream.storage.ledger import SqliteLedger
+from stream.run.exporter import Metrics
 from tests.entries import entry
 
 

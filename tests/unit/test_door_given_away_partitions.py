@@ -17,7 +17,7 @@ from stream.daemon import ingest as ingest_module
 from stream.daemon.delta_batches import BatchWriter
 from stream.daemon.deltas import DeltaWriter
 from stream.daemon.ingest import Ingest
-from stream.metrics.exporter import Metrics
+from stream.run.exporter import Metrics
 from stream.values.pseudonym import Pseudonyms
 from tests.unit.test_ingest_batches import TAKEN, App
 

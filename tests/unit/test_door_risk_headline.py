@@ -15,12 +15,12 @@ from models.eventlog import EventLog
 from models.risk.true_points import looked_for
 from stream.commands import execute
 from stream.config.settings import Settings
+from stream.ledger.release_record import Record
 from stream.release.audits.risk import Risk
 from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.replay.replay import Replay
-from stream.storage.release_record import Record
+from stream.run.replay import Replay
 
 HOUR = 3_600_000_000_000
 

@@ -15,7 +15,7 @@ from connectors import read_log
 from models.anonymize.microaggregation import microaggregated, microaggregated_after
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.replay.replay import Replay
+from stream.run.replay import Replay
 
 HOUR = 3_600_000_000_000
 DAY = 24 * HOUR

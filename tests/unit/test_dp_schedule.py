@@ -15,11 +15,11 @@ from models.errors import RefusedError
 from stream.config import sources
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta, Row, Tick
+from stream.ledger.entries import NoteEntry
+from stream.ledger.sqlite import open_readonly
 from stream.release.contract import Decision
 from stream.release.schedule import RealClock, SimulatedClock
-from stream.runtime.service import ReleaseService
-from stream.storage.entries import NoteEntry
-from stream.storage.ledger import open_readonly
+from stream.run.service import ReleaseService
 from stream.testing import verifier
 
 S = 1_000_000_000

@@ -10,7 +10,7 @@ from models.eventlog import EventLog
 from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.replay.log_source import log_facts, records_from_log
+from stream.run.log_source import log_facts, records_from_log
 from tests.oracles.fold import Oracle
 from tests.oracles.fold_runs import run
 
@@ -128,7 +128,7 @@ def test_rows_of_a_log_are_made_as_they_are_asked_for(monkeypatch: pytest.Monkey
     without events."""
     log = EventLog.from_traces([(list("abc"), None), ([], None), (list("ab"), None), ([], None)] * 3)
     made = []
-    monkeypatch.setattr("stream.replay.log_source.Row", lambda *values: made.append(values) or values)
+    monkeypatch.setattr("stream.run.log_source.Row", lambda *values: made.append(values) or values)
     records = records_from_log(log, batch=4, log_end=True)
     for number in (4, 8, 12, 15):
         next(records)

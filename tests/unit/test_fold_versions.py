@@ -10,8 +10,8 @@ import pytest
 
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, Heartbeat, Row
-from stream.storage.checkpoints import Checkpoints
-from stream.storage.saved_state import SavedState
+from stream.ledger.checkpoints import Checkpoints
+from stream.ledger.saved_state import SavedState
 from tests.conftest import ROOT
 from tests.oracles.fold_runs import S
 

@@ -13,7 +13,7 @@ import pytest
 from models.errors import InputError
 from stream.commands import execute
 from stream.config.sources import load
-from stream.storage.folder import OperatorFolder, create_key, read_key
+from stream.ledger.folder import OperatorFolder, create_key, read_key
 from tests.conftest import ROOT
 
 CONFIG = """

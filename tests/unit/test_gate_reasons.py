@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from models.dp.budget import Charge
-from stream.metrics.exporter import Metrics
 from stream.release.contract import Decision
 from stream.release.gate import GatePolicy, after_audit, before_noise
 from stream.release.reason import Reason, of_record
+from stream.run.exporter import Metrics
 
 
 @pytest.mark.parametrize(

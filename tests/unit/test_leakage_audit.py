@@ -13,11 +13,11 @@ from pydantic import ValidationError
 
 from models.dp.budget import Charge
 from models.eventlog import EventLog
+from stream.ledger.release_record import Record
 from stream.release.audits import audits
 from stream.release.audits.leakage import Leakage
 from stream.release.contract import Applicability, AuditContext, Build, Exposure, Mechanism
 from stream.release.gate import GatePolicy
-from stream.storage.release_record import Record
 
 TENTH = Charge(Fraction(1, 10))
 TRACES = [("abca", 1), ("acba", 1), ("bcab", 1), ("cabc", 1), ("aabbc", 1), ("ccbba", 1)]

@@ -9,8 +9,8 @@ import pytest
 
 from models.dp.budget import Charge
 from stream.daemon.delta_log import Anchor, note
-from stream.storage import entries
-from stream.storage.entries import (
+from stream.ledger import entries
+from stream.ledger.entries import (
     ApprovalBody,
     ApprovalEntry,
     BurnedEntry,

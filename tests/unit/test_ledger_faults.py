@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import RefusedError, UnavailableError
-from stream.storage.ledger import SqliteLedger
+from stream.ledger.sqlite import SqliteLedger
 from tests.entries import entry
 
 
@@ -26,7 +26,7 @@ def test_a_ledger_that_a_crash_left_without_tables_is_made_anew(tmp_path: Path) 
 def test_tables_and_owner_are_made_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No crash can leave tables that belong to nobody: a later start could not tell whose charges they hold."""
     path = tmp_path / "ledger.sqlite"
-    monkeypatch.setattr("stream.storage.ledger._check", _die)
+    monkeypatch.setattr("stream.ledger.sqlite._check", _die)
     with pytest.raises(KeyboardInterrupt):
         SqliteLedger(path, "p")
     with closing(sqlite3.connect(path)) as db:

@@ -10,9 +10,9 @@ import pytest
 from models.dp.budget import Charge
 from models.dp.zcdp import Accounting, epsilon_of
 from models.errors import RefusedError
+from stream.ledger.entries import ApprovalBody, ChargeBody, charge_body, charge_entry, key_of
+from stream.ledger.sqlite import Account, SqliteLedger, held_seals, is_copy, refuse_other_accounting
 from stream.release.reason import of_record, ruled
-from stream.storage.entries import ApprovalBody, ChargeBody, charge_body, charge_entry, key_of
-from stream.storage.ledger import Account, SqliteLedger, held_seals, is_copy, refuse_other_accounting
 from tests.entries import Entry, entry
 
 RHO = Charge(delta=Fraction(1, 10**6), rho=Fraction(1, 50))

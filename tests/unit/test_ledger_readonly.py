@@ -13,9 +13,9 @@ import pytest
 from models.dp.budget import Charge
 from models.errors import RefusedError
 from stream.commands import execute
-from stream.operations.history import history
-from stream.storage.entries import charge_entry
-from stream.storage.ledger import SqliteLedger, open_readonly, owner_of, version_of
+from stream.ledger.entries import charge_entry
+from stream.ledger.sqlite import SqliteLedger, open_readonly, owner_of, version_of
+from stream.operator.history import history
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_writer_that_comes_while_a_reader_reads_is_noticed(
                 raise sqlite3.DatabaseError("database disk image is malformed")
         return connect(target, *args, **options)
 
-    monkeypatch.setattr("stream.storage.ledger.sqlite3.connect", connect_late)
+    monkeypatch.setattr("stream.ledger.sqlite.sqlite3.connect", connect_late)
     try:
         assert [entry.kind for entry in open_readonly(ledger)] == ["charge"]
         assert len(writers) == 1

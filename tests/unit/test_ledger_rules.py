@@ -12,8 +12,8 @@ import pytest
 
 from models.dp.budget import Charge
 from models.errors import RefusedError, UnavailableError, VeilstreamError
-from stream.storage.entries import Entry, charge_entry, key_of
-from stream.storage.ledger import (
+from stream.ledger.entries import Entry, charge_entry, key_of
+from stream.ledger.sqlite import (
     Account,
     SqliteLedger,
     open_readonly,

@@ -74,7 +74,7 @@ ATTRIBUTES = [
     ("aiokafka.consumer.fetcher", "PartitionRecords", "next_fetch_offset", FAUST_CONSUMER),
     ("aiokafka.consumer.fetcher", "PartitionRecords", "_tp", FAUST_CONSUMER),
     ("kafka.admin", "KafkaAdminClient", "_manager", LINEAGE),
-    ("prometheus_client", "Gauge", "_labelnames", "stream/metrics/exporter.py"),
+    ("prometheus_client", "Gauge", "_labelnames", "stream/run/exporter.py"),
 ]
 
 BOUNDED = ["faust-streaming", "mode-streaming", "aiokafka", "kafka-python", "numba", "POT"]

@@ -22,7 +22,7 @@ from stream.release.gate import worst_anonymity
 from stream.release.mechanisms import cohorts
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.replay.replay import Replay
+from stream.run.replay import Replay
 
 MINUTE = 60_000_000_000
 STEP = 1_000

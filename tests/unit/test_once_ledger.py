@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from models.dp.budget import Charge, parallel
 from models.errors import RefusedError
+from stream.ledger.entries import ChargeBody, ChargeEntry, charge_entry, read_entry, write_entry
+from stream.ledger.sqlite import Account, SqliteLedger
 from stream.release.once import OncePerCase, refuse_other_terms
 from stream.release.verdict import verdicts
-from stream.storage.entries import ChargeBody, ChargeEntry, charge_entry, read_entry, write_entry
-from stream.storage.ledger import Account, SqliteLedger
 
 TENTH, THIRD = Fraction(1, 10), Fraction(1, 3)
 DELTA = Fraction(1, 10**6)

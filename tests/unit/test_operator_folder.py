@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stream.operations.backup import backup
-from stream.storage.folder import FolderLockedError, OperatorFolder
-from stream.storage.ledger import SqliteLedger
+from stream.ledger.folder import FolderLockedError, OperatorFolder
+from stream.ledger.sqlite import SqliteLedger
+from stream.operator.backup import backup
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ import pytest
 from connectors import read_log, write_log
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog
+from stream.ledger import variants
 from stream.release import audit_document, comparison, pipeline
 from stream.release.contract import Attempt, Exposure
 from stream.release.schedule import ReleaseClock, SimulatedClock
-from stream.runtime.service import ReleaseService
-from stream.storage import variants
+from stream.run.service import ReleaseService
 from tests.entries import body_of, entry
 from tests.unit.test_pipeline_rules import DP, IDENTITY, _attempt, _public, _service, _settings
 

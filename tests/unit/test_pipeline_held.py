@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from stream.ledger.entries import SealEntry, WithheldEntry
 from stream.release import recovery
-from stream.storage.entries import SealEntry, WithheldEntry
 from tests.unit.test_pipeline_rules import DP, IDENTITY, _attempt, _kinds, _service, _settings
 
 HELD: dict[str, Any] = {"mechanism": IDENTITY, "approval": "required"}

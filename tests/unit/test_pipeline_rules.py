@@ -16,12 +16,12 @@ from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError, UnavailableError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
+from stream.ledger.sqlite import Ledger, SqliteLedger
 from stream.release.contract import Attempt, Decision, Exposure
 from stream.release.failpoints import BOUNDARIES
 from stream.release.mechanisms.identity import Identity
 from stream.release.pipeline import Publisher
-from stream.runtime.service import ReleaseService
-from stream.storage.ledger import Ledger, SqliteLedger
+from stream.run.service import ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.entries import body_of, entry
 

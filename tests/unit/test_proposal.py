@@ -12,8 +12,8 @@ from models.eventlog import Column, EventLog
 from stream.config.settings import Completion, Process, Settings
 from stream.config.sources import load
 from stream.release.gate import GatePolicy
-from stream.replay import advise
-from stream.replay.advise import Trial, as_toml, candidates, frontier, nearest, propose
+from stream.run import advise
+from stream.run.advise import Trial, as_toml, candidates, frontier, nearest, propose
 
 SETTINGS = Settings(process=Process(sensitive=("diagnosis",), completion=Completion(log_end=True)))
 

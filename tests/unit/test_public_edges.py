@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from models.anonymize.sensitive import class_columns
 from models.eventlog import Column, EventLog
-from stream.replay.presets import default_publication, grid_edges
+from stream.run.presets import default_publication, grid_edges
 
 
 def log_of(amounts: list[float]) -> EventLog:

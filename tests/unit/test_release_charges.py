@@ -20,7 +20,7 @@ from stream.release import final_bytes
 from stream.release.builder import Builder
 from stream.release.contract import Attempt, Build, Decision, Exposure
 from stream.release.schedule import SimulatedClock
-from stream.runtime.service import ReleaseService
+from stream.run.service import ReleaseService
 from stream.testing.faults import Aborted, abort, at_nth
 
 

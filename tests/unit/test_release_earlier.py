@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
+from stream.ledger.release_record import Record
 from stream.release.audits import audits
 from stream.release.prior_releases import Earlier, reach
-from stream.storage.release_record import Record
 
 OFF = {"anonymity": False, "series": False, "leakage": False, "risk": False, "utility": False}
 

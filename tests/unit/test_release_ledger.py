@@ -11,8 +11,8 @@ import pytest
 
 from models.dp.budget import Charge
 from models.errors import RefusedError
-from stream.storage.entries import charge_entry
-from stream.storage.ledger import Account, SqliteLedger, open_readonly
+from stream.ledger.entries import charge_entry
+from stream.ledger.sqlite import Account, SqliteLedger, open_readonly
 from tests.entries import entry
 
 

@@ -11,9 +11,9 @@ import pytest
 from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.replay.replay import Replay
-from stream.storage import variants
-from stream.storage.release_record import Record
+from stream.ledger import variants
+from stream.ledger.release_record import Record
+from stream.run.replay import Replay
 
 CASES = [["a", "b"], ["a"], ["b", "b", "c"]]
 AUDIT = {"anonymity": True, "series": True, "against": "all", "leakage": False, "risk": False, "utility": False}

@@ -11,7 +11,7 @@ from models.errors import InputError
 from models.eventlog import EventLog
 from stream.config import settings, sources
 from stream.release.contract import Attempt, Decision, Exposure
-from stream.runtime.service import ReleaseService
+from stream.run.service import ReleaseService
 
 UNKNOWN = EventLog.from_events(["1", "1"], ["a", "b"], np.asarray([-(85 * 10**17), 17 * 10**17]), unit="ns")
 """A case that began in 1700, as a date that stands for "unknown" says."""

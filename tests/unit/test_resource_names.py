@@ -15,7 +15,7 @@ from stream.daemon.deltas import DeltaWriter, SourceRecord
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Delta
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.runtime.service import ReleaseService
+from stream.run.service import ReleaseService
 from stream.values.pseudonym import Pseudonyms
 
 RESOURCE = "Nurse Canary"

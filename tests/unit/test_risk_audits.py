@@ -7,12 +7,12 @@ import pytest
 from pydantic import ValidationError
 
 from models.eventlog import EventLog
+from stream.ledger.release_record import Record
 from stream.release.audits import risk
 from stream.release.audits.risk import Risk
 from stream.release.audits.utility import Utility
 from stream.release.contract import Applicability, AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
-from stream.storage.release_record import Record
 
 HOUR = 3_600_000_000_000
 

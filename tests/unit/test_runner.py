@@ -12,7 +12,7 @@ from stream.fold.cut import Cut
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.runtime.runner import Arrival, Runner
+from stream.run.runner import Arrival, Runner
 
 S = 1_000_000_000
 

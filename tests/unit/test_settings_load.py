@@ -11,7 +11,7 @@ import pytest
 from models.errors import InputError
 from stream.commands import execute
 from stream.config import sources
-from stream.runtime.service import ReleaseService
+from stream.run.service import ReleaseService
 
 GOOD = """
 [process]

@@ -10,7 +10,7 @@ import pytest
 from models.errors import InputError
 from stream.config import sources
 from stream.config.settings import Settings
-from stream.storage.folder import configuration_in
+from stream.ledger.folder import configuration_in
 from tests.conftest import ROOT
 
 FILES = ["deploy/compose/veilstream.toml", "examples/hospital.toml", "examples/each-alone.toml"]

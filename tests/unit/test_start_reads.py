@@ -10,10 +10,10 @@ import pytest
 
 from models.eventlog import EventLog
 from stream.config.settings import Settings
+from stream.ledger import variants
+from stream.ledger.release_record import Record
 from stream.release.contract import Attempt, Exposure
-from stream.runtime.service import ReleaseService
-from stream.storage import variants
-from stream.storage.release_record import Record
+from stream.run.service import ReleaseService
 
 NOISE = {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}
 

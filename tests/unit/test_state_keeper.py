@@ -11,10 +11,10 @@ from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Config, Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.runtime.keeper import StateKeeper
-from stream.storage.change_log import logs
-from stream.storage.checkpoints import Checkpoints
-from stream.storage.saved_state import SavedState
+from stream.ledger.change_log import logs
+from stream.ledger.checkpoints import Checkpoints
+from stream.ledger.saved_state import SavedState
+from stream.run.keeper import StateKeeper
 from tests.oracles.fold_runs import S
 
 WINDOW = window_of({"manual": True})

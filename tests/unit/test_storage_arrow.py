@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream.storage import arrow
+from stream.ledger import arrow
 
 WRITES = """
 import sys, tempfile, pathlib
 from models.eventlog import EventLog
-from stream.storage import variants
-from stream.storage.release_record import Record
+from stream.ledger import variants
+from stream.ledger.release_record import Record
 log = EventLog.from_traces([(("a", "b"), "x"), ((), None)], "s")
 with tempfile.TemporaryDirectory() as folder:
     variants.write(pathlib.Path(folder) / "variants.parquet", Record(1, log, ("activity",), "minutes", ("s",)))

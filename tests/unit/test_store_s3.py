@@ -22,10 +22,10 @@ from connectors.store.open import open_store
 from models.errors import InputError, RefusedError, UnavailableError
 from models.eventlog import EventLog
 from stream.config import sources
-from stream.operations.verify import verify
+from stream.operator.verify import verify
 from stream.release.contract import Attempt, Decision, Exposure
 from stream.release.failpoints import Failpoint
-from stream.runtime.service import ReleaseService
+from stream.run.service import ReleaseService
 from stream.testing.proxy import Proxy
 from tests.conftest import missing
 

@@ -10,11 +10,11 @@ import pytest
 
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.operations.history import audit, read
-from stream.operations.verify import verify
+from stream.operator.history import audit, read
+from stream.operator.verify import verify
 from stream.release import audit_document
 from stream.release.contract import Attempt, Exposure
-from stream.runtime.service import ReleaseService
+from stream.run.service import ReleaseService
 
 
 def _settings() -> Settings:

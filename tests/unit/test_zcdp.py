@@ -18,9 +18,9 @@ from models.dp.budget import Charge, parallel
 from models.dp.counts import threshold as laplace_threshold
 from models.dp.zcdp import Accounting, Gaussian, epsilon_of, scale_of, tail, threshold
 from models.errors import InputError
+from stream.ledger.entries import charge_entry, read_entry, write_entry
 from stream.release import gate
 from stream.release.gate import GatePolicy, releases_left
-from stream.storage.entries import charge_entry, read_entry, write_entry
 
 TINY = Fraction(1, 10**6)
 

@@ -22,10 +22,10 @@ from models.attacks.pairs import ReleasePair, ancestors, join_releases
 from models.attacks.true_linker import RealPartners, real_links, true_counts_of_links, true_linker_of_pair
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints
+from stream.ledger.release_record import Record
 from stream.release.comparison import Comparison, numbered_changes, numbered_partners, simple
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 from stream.release.documents import AnonymitySection, PairRow, PairSection, TrueLinkerRow
-from stream.storage.release_record import Record
 
 Status = Literal["ok", "cases_dropped", "not_incremental", "not_applicable"]
 MEASURES: tuple[Literal["fa", "ca", "ba"], ...] = ("fa", "ca", "ba")

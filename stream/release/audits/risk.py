@@ -28,9 +28,9 @@ from models.risk.points import (
 )
 from models.risk.true_points import looked_for
 from models.risk.uniqueness import checked, measure, singleton_variants
+from stream.ledger.release_record import Record
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 from stream.release.documents import RiskRow, TrueTimesRow
-from stream.storage.release_record import Record
 
 _COLUMNS = {"activity": ACTIVITY, "resource": RESOURCE, "relative_time": TIME}
 

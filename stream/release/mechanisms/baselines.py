@@ -11,9 +11,9 @@ from pydantic import Field
 from models.anonymize.baselines import CONTROL_FLOW, baseline_1, baseline_2, pretsa
 from models.eventlog import EventLog
 from models.knowledge import Knowledge
+from stream.ledger.release_record import Record
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.suppression import removed
-from stream.storage.release_record import Record
 
 
 class _SharedTraces(Mechanism):

@@ -14,11 +14,11 @@ from models.anonymize.tlkc import Problem, violation_in
 from models.anonymize.violations import Bounds
 from models.errors import BoundError, TooFewCasesError
 from models.knowledge import Attribute, Knowledge
+from stream.ledger.release_record import Record
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.reading import faults
 from stream.release.mechanisms.suppression import removed
 from stream.release.mechanisms.tlkc_parameters import values_words
-from stream.storage.release_record import Record
 
 
 class LcsStart(Mechanism):

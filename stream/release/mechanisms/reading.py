@@ -12,8 +12,8 @@ from models.anonymize.values import text_of
 from models.anonymize.violations import Bounds
 from models.eventlog import MISSING, Column, EventLog
 from models.knowledge import Structure
+from stream.ledger.release_record import Record
 from stream.release.contract import Exposure
-from stream.storage.release_record import Record
 
 
 def faults(

@@ -15,9 +15,9 @@ from models.anonymize.violations import Bounds
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import WEAKER, Attribute, Clock, Knowledge, Structure, Unit
+from stream.ledger.release_record import Record
 from stream.release.contract import Exposure, Mechanism
 from stream.release.mechanisms.reading import faults
-from stream.storage.release_record import Record
 
 CLOCKS = {"utc": "UTC", "log": "the clock of the log"}
 """Clocks, as promises say it."""

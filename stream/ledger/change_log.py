@@ -1,0 +1,110 @@
+"""The changes behind a whole checkpoint, in a file beside it: sealed one by one, each chained to what is before it.
+
+A frame is the length of what follows, a check sum of that length (8 and 4 bytes), and a sealed body
+(`stream.ledger.envelope`): the digest of what stands before (the bytes of the whole checkpoint, then those of the last
+sealed body), and the change. So a frame of another checkpoint does not fit, nor one behind a frame that is missing.
+
+A frame that is cut short is one whose writing was broken off: nothing was acknowledged by it, and it is not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from models.errors import RefusedError
+from stream.ledger.envelope import Damaged, Keys, header_of, seal, unseal
+
+FORMAT = "veilstream-checkpoint-changes"
+VERSION = 1
+NAME = "fold.checkpoint"
+"""Of the newest whole checkpoint, and how the names of all others begin."""
+
+_LENGTH = struct.Struct(">QI")
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of a log, as far as they can be read. `fault`: why not all of them, or ""."""
+
+    changes: list[bytes]
+    fault: str = ""
+
+
+class _Frame(msgspec.Struct, array_like=True, frozen=True):
+    before: bytes
+    change: bytes
+
+
+def beside(base: Path, link: bytes) -> Path:
+    """The log of a whole checkpoint with this link: who renames the checkpoint takes its log along."""
+    return base.with_name(f"{NAME}.{link.hex()[:32]}.changes")
+
+
+def logs(folder: Path) -> list[Path]:
+    """Every log in a folder."""
+    return sorted(folder.glob(f"{NAME}.*.changes"))
+
+
+def link_of(sealed: bytes) -> bytes:
+    """What the next frame names as before it."""
+    return hashlib.sha256(sealed).digest()
+
+
+def link_in(path: Path) -> bytes:
+    """`link_of` the bytes of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def framed(change: bytes, keys: Keys, before: bytes) -> tuple[bytes, bytes]:
+    """A change as a frame, and the link of the next one."""
+    sealed = seal(msgspec.msgpack.encode(_Frame(before, change)), keys, FORMAT, VERSION)
+    return _length(sealed) + sealed, link_of(sealed)
+
+
+def read(path: Path, keys: Keys, before: bytes, *, plain_too: bool = False) -> Changes:
+    """The changes behind a whole checkpoint with the link `before`; none where it has no log. RefusedError for a log of
+    a later version: falling back could undo what that program decided."""
+    found: list[bytes] = []
+    if not path.exists():
+        return Changes(found)
+    rest = memoryview(path.read_bytes())
+    try:
+        while (sealed := _next(rest)) is not None:
+            _refuse_newer(sealed, path)
+            frame = msgspec.msgpack.decode(unseal(sealed, keys, FORMAT, plain_too=plain_too).body, type=_Frame)
+            if frame.before != before:
+                raise Damaged("does not follow what is before it")
+            found.append(frame.change)
+            before, rest = link_of(sealed), rest[_LENGTH.size + len(sealed) :]
+    except (Damaged, msgspec.DecodeError) as damage:
+        return Changes(found, f"{path}: change {len(found) + 1} {damage}")
+    return Changes(found)
+
+
+def _length(sealed: bytes) -> bytes:
+    length = len(sealed).to_bytes(8, "big")
+    return _LENGTH.pack(len(sealed), zlib.crc32(length))
+
+
+def _next(rest: memoryview) -> bytes | None:
+    """The sealed body of the next frame; None at the end, or where it is cut short."""
+    if len(rest) < _LENGTH.size:
+        return None
+    length, check = _LENGTH.unpack_from(rest)
+    if zlib.crc32(rest[:8]) != check:
+        raise Damaged("has no readable length")
+    end = _LENGTH.size + length
+    return bytes(rest[_LENGTH.size : end]) if end <= len(rest) else None
+
+
+def _refuse_newer(sealed: bytes, path: Path) -> None:
+    version = header_of(sealed, FORMAT).version
+    if version > VERSION:
+        raise RefusedError(f"{path} has version {version}, newer than {VERSION}, this program's")

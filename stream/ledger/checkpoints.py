@@ -1,0 +1,231 @@
+"""The fold's state on disk: whole, and beside it what changed since; the generation before is kept.
+
+A generation is a whole state and a log of the changes behind it, so that a checkpoint costs what came since the one
+before. When the log is `LONGEST` times as long as the state has become, or the caller asks for it, the state is written
+whole again: aside, made durable, renamed. The log has the digest of its whole state in its name
+(`stream.ledger.change_log`), so no crash between two renames can join what does not belong together.
+
+What a file looks like stands in `stream.ledger.envelope`. `FileOperations` is what a fault kit replaces.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.errors import RefusedError
+from stream.fold.snapshot import STATE_VERSION, readable
+from stream.ledger import change_log
+from stream.ledger.envelope import Damaged, Keys, Protection, header_of, seal, unseal
+from stream.ledger.saved_state import SavedState
+
+FORMAT = "veilstream-checkpoint"
+CURRENT = change_log.NAME
+PREVIOUS, TEMPORARY = f"{CURRENT}.previous", f"{CURRENT}.tmp"
+
+LONGEST = 2
+"""A start reads the whole state and the log: at most three times the state. Changes that make the state grow as much as
+they are long never reach it, so what is written follows what came."""
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+
+
+def _append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class FileOperations:
+    """The operations whose order makes a checkpoint durable; `fsync` takes files and folders."""
+
+    write: Callable[[Path, bytes], None] = _write
+    fsync: Callable[[Path], None] = _fsync
+    rename: Callable[[Path, Path], None] = os.replace
+    append: Callable[[Path, bytes], None] = _append
+    remove: Callable[[Path], None] = os.unlink
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A state read back. `generation`: 0 the newest, 1 the one before; `warning`: why it is not the newest state, or
+    ""."""
+
+    state: bytes
+    generation: int
+    warning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """Bytes of the newest generation, and when (seconds since 1970) it was written last."""
+
+    size: int
+    saved: float
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation that could be opened: the state after its changes, the version of the whole one and what that lies
+    under. `fault`: why not all of its changes could be read, or ""."""
+
+    state: bytes
+    version: int
+    protection: Protection
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """The log that this process may write on. `state`, `size`: bytes of the state, by now and at least, and of the
+    log; `link`: what the next change names as before it."""
+
+    path: Path
+    link: bytes
+    state: int
+    size: int = 0
+
+
+class Checkpoints:
+    """The checkpoints of one process in one folder (which exists). `keys`: one key of 32 bytes, several, or None."""
+
+    def __init__(
+        self, folder: Path, keys: Keys | bytes | None = None, operations: FileOperations | None = None
+    ) -> None:
+        self.folder = folder
+        self.keys = keys if isinstance(keys, Keys) else Keys(keys)
+        self._do = operations or FileOperations()
+        self._log: _Log | None = None
+        self._seen: tuple[int, Path | None] | None = None
+        """The log of a checkpoint that an earlier process wrote, by the time of that file."""
+        self._spoiled = False
+        """The newest whole state cannot be read: it must not take the place of the one before."""
+
+    def save(self, state: bytes) -> None:
+        """Make `state` the newest generation. Whatever fails, a whole generation stays in the folder; OSError says
+        what failed."""
+        self._log = None
+        temporary, current = self.folder / TEMPORARY, self.folder / CURRENT
+        sealed = seal(state, self.keys, FORMAT, STATE_VERSION)
+        self._do.write(temporary, sealed)
+        self._do.fsync(temporary)
+        if current.exists() and not self._spoiled:
+            self._do.rename(current, self.folder / PREVIOUS)
+        self._do.rename(temporary, current)
+        self._do.fsync(self.folder)
+        self._spoiled = False
+        link = change_log.link_of(sealed)
+        fresh = change_log.beside(current, link)
+        self._sweep({self._log_of(PREVIOUS)} - {fresh})
+        self._log = _Log(fresh, link, len(sealed))
+
+    @property
+    def extensible(self) -> bool:
+        """Whether a change can be appended: this process wrote the newest generation, nothing failed since, and the log
+        is shorter than `LONGEST` states."""
+        return self._log is not None and self._log.size < LONGEST * self._log.state
+
+    def append(self, change: bytes, grown: int = 0) -> None:
+        """Make a change (`SavedChange.encode`) of the newest state durable, by which that grew so many bytes. Whatever
+        fails, the state before it stays; the next one must be saved whole. Only while `extensible`."""
+        log, self._log = self._log, None
+        if log is None:
+            raise ValueError("there is no checkpoint of this process to append to")
+        frame, link = change_log.framed(change, self.keys, log.link)
+        self._do.append(log.path, frame)
+        self._do.fsync(log.path)
+        if not log.size:
+            self._do.fsync(self.folder)
+        self._log = _Log(log.path, link, log.state + grown, log.size + len(frame))
+
+    def sweep(self) -> None:
+        """Remove the logs of checkpoints that are no longer here."""
+        self._sweep({self._log_of(CURRENT), self._log_of(PREVIOUS)})
+
+    def _sweep(self, kept: set[Path | None]) -> None:
+        gone = [path for path in change_log.logs(self.folder) if path not in kept]
+        for path in gone:
+            self._do.remove(path)
+        if gone:
+            self._do.fsync(self.folder)
+
+    def _log_of(self, name: str) -> Path | None:
+        path = self.folder / name
+        return change_log.beside(path, change_log.link_in(path)) if path.exists() else None
+
+    def newest(self) -> Newest | None:
+        """Size and time of the newest generation; None where nothing was saved yet."""
+        try:
+            whole = (self.folder / CURRENT).stat()
+        except FileNotFoundError:
+            return None
+        if self._log is None and (self._seen is None or self._seen[0] != whole.st_mtime_ns):
+            self._seen = whole.st_mtime_ns, self._log_of(CURRENT)
+        path = self._log.path if self._log is not None else self._seen[1] if self._seen is not None else None
+        if path is None or not path.exists():
+            return Newest(whole.st_size, whole.st_mtime)
+        log = path.stat()
+        return Newest(whole.st_size + log.st_size, log.st_mtime)
+
+    def load(self) -> Loaded | None:
+        """The newest readable state; None where there never was one. RefusedError names every file and what is wrong
+        with it where none can be read."""
+        faults: list[str] = []
+        for generation, name in enumerate((CURRENT, PREVIOUS)):
+            path = self.folder / name
+            if not path.exists():
+                continue
+            try:
+                found = generation_at(path, self.keys)
+            except Damaged as damage:
+                self._spoiled = self._spoiled or generation == 0
+                faults.append(f"{path}: {damage}")
+                continue
+            if generation and not faults:
+                faults.append(f"{self.folder / CURRENT}: is missing")
+            faults += [found.fault] if found.fault else []
+            return Loaded(found.state, generation, "; ".join(faults))
+        if faults:
+            raise RefusedError(
+                f"no checkpoint can be read ({'; '.join(faults)}): move these files away and start again, everything "
+                "is then folded from the begin (a daemon: from its mirror or its delta topic); else restore a backup "
+                "of the folder"
+            )
+        return None
+
+
+def generation_at(path: Path, keys: Keys, *, plain_too: bool = False) -> Generation:
+    """The whole state in a file with the changes in its log. Damaged where it cannot be read; RefusedError as
+    `opened`."""
+    sealed = path.read_bytes()
+    state, version, protection = opened(sealed, keys, str(path), plain_too=plain_too)
+    link = change_log.link_of(sealed)
+    found = change_log.read(change_log.beside(path, link), keys, link, plain_too=plain_too)
+    if found.changes:
+        state = SavedState.decode(state).after(found.changes).encode()
+    return Generation(state, version, protection, found.fault)
+
+
+def opened(data: bytes, keys: Keys, where: str, *, plain_too: bool = False) -> tuple[bytes, int, Protection]:
+    """A sealed whole state: its bytes, the version of it, and what it lies under. Damaged where it cannot be read;
+    RefusedError for a version that is not read here: there is no falling back, since the generation before may be
+    older than decisions that are durable."""
+    version = header_of(data, FORMAT).version
+    if not readable(version):
+        age = "newer" if version > STATE_VERSION else "older"
+        raise RefusedError(f"{where} has state version {version}, {age} than {STATE_VERSION}, this program's")
+    found = unseal(data, keys, FORMAT, plain_too=plain_too)
+    return found.body, found.version, found.protection

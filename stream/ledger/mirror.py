@@ -1,0 +1,264 @@
+"""The mirror: a replica of the operator's files in a store that both hosts reach, for failover.
+
+It lies in the configured store under `operator/<process>/`, beside `public/` and never in it:
+
+* `<publication>/<name>`: audit, variants and memory of one release, put there before its seal and named by the seal
+  itself, so that whoever reads the ledger finds it; an unsealed one is removed at the next start;
+* `checkpoints/0` and `/1`: the newest states, in turn; a damaged one leaves the other.
+
+Everything is sealed (`stream.ledger.envelope`). The ledger topic says what is valid; the mirror only keeps bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from connectors.files import FileOps, Writer
+from connectors.store.base import HELD
+from connectors.store.blobs import Blobs, open_blobs
+from models.errors import RefusedError
+from stream.fold.snapshot import STATE_VERSION
+from stream.ledger.checkpoints import FORMAT as CHECKPOINT
+from stream.ledger.checkpoints import opened
+from stream.ledger.envelope import Damaged, Keys, seal, unseal
+from stream.ledger.folder import OPERATOR_FILES, OperatorFolder, rewrite
+from stream.ledger.sqlite import Account
+
+log = logging.getLogger("veilstream")
+
+RELEASE = "veilstream-release-mirror"
+VERSION = 1
+CHECKPOINTS = "checkpoints"
+SLOTS = 2
+MARK = "mirrored"
+"""In a release's folder: what of it is in the mirror (a digest). Lost or old, it is mirrored again."""
+
+
+def open_mirror(store: str | None, process: str, keys: Keys, output: Path, ops: FileOps | None = None) -> Mirror | None:
+    """The mirror in the configured store; None without a store, and where it is the output folder itself, which then
+    holds everything. An object store is not private: without a storage key nothing of the operator's is put there."""
+    if store is None or Path(store.removeprefix("file://")).resolve() == output.resolve():
+        return None
+    blobs = open_blobs(store, f"operator/{process}", ops)
+    if not blobs.private and keys.current is None:
+        log.warning(
+            "store %s: no mirror, since without checkpoint_key it would lie there unencrypted; "
+            "another host cannot take over after a release",
+            store,
+        )
+        return None
+    return Mirror(blobs, keys, ops)
+
+
+class Slot(msgspec.Struct, array_like=True):
+    """A checkpoint in the mirror: the higher position is the newer one."""
+
+    position: int
+    state: bytes
+
+
+class Mirror:
+    """The mirror of one process. Used by the active coordinator only, after it has fenced the one before."""
+
+    def __init__(self, blobs: Blobs, keys: Keys, ops: FileOps | None = None) -> None:
+        self.blobs, self.keys = blobs, keys
+        self._ops = ops or FileOps()
+        self._next = 0
+
+    # releases
+
+    def put_release(self, publication: str, temporary: str, folder: Path) -> None:
+        """Mirror a prepared (or rewritten) release folder of the operator under the name that its seal bears."""
+        files = _files(folder)
+        body = msgspec.msgpack.encode(files)
+        self.blobs.put(_name(publication, temporary), seal(body, self.keys, RELEASE, VERSION))
+        (folder / MARK).write_text(self._mark(files))
+
+    def bring(self, publication: str, number: int, temporary: str, folder: OperatorFolder) -> bool:
+        """Put a release's files where this host has none; False where the mirror has none either."""
+        sealed = self.blobs.get(_name(publication, temporary))
+        if sealed is None:
+            return False
+        files = self._read(publication, number, sealed)
+        prepared = folder.prepare(publication, {name: _writer(data) for name, data in files.items()})
+        (prepared / MARK).write_text(self._mark(files))
+        folder.commit(prepared.name, publication, number)
+        return True
+
+    def _read(self, publication: str, number: int, sealed: bytes) -> dict[str, bytes]:
+        try:
+            return msgspec.msgpack.decode(self._opened(sealed), type=dict[str, bytes])
+        except (Damaged, msgspec.DecodeError) as damage:
+            raise RefusedError(
+                f"release {number} of {publication}: its file in the mirror {self.blobs.where} {damage}"
+            ) from None
+
+    def put_held(self, publication: str, temporary: str, folder: Path) -> None:
+        """Mirror the files of a release that is held: a host that takes over can publish it."""
+        body = msgspec.msgpack.encode(_files(folder))
+        self.blobs.put(_name(publication, temporary), seal(body, self.keys, RELEASE, VERSION))
+
+    def held(self, publication: str, number: int, temporary: str) -> dict[str, bytes] | None:
+        """The files of a held release, None where the mirror has none."""
+        sealed = self.blobs.get(_name(publication, temporary))
+        return None if sealed is None else self._read(publication, number, sealed)
+
+    def drop(self, publication: str, temporary: str) -> None:
+        """Remove what a seal named: its release was rejected, or its bytes are in the store."""
+        self.blobs.delete(_name(publication, temporary))
+
+    def _opened(self, sealed: bytes) -> bytes:
+        found = unseal(sealed, self.keys, RELEASE)
+        if found.version != VERSION:
+            raise Damaged(f"has version {found.version}, not {VERSION}")
+        return found.body
+
+    def restore(self, name: str, account: Account, operator: OperatorFolder, *, required: bool) -> None:
+        """Compare the mirror of one publication with its ledger, and put back what either side has lost.
+
+        The marks of `renew` say what this host has mirrored once. Only the names in the mirror say what is still there.
+
+        Parameters
+        ----------
+        required : bool
+            Whether every release that stands must be here or there: a publication that releases no more may lack one,
+            as long as nothing reads it.
+
+        Raises
+        ------
+        RefusedError
+            If neither this host nor the mirror has the files of a release. It is named.
+        """
+        present = set(self.blobs.names(name))
+        restored = []
+        for number in [*account.standing, *account.held]:
+            body = account.seals[number].body
+            here = operator.release(name, number).exists()
+            there = _name(name, body.operator) in present
+            if not here and there:
+                self.bring(name, number, body.operator, operator)
+            elif here and not there:
+                self.put_release(name, body.operator, operator.release(name, number))
+                restored.append(number)
+            elif not here and required:
+                raise RefusedError(
+                    f"release {number} of {name}: its files for the operator (audit, variants, memory) are neither in "
+                    f"{operator.path} nor in the mirror {self.blobs.where}; restore a backup of the output folder of "
+                    "the host that made it, or give the mirror back its file"
+                )
+        for number in account.held:
+            temporary = account.seals[number].body.temporary
+            folder = operator.path / name / HELD / temporary
+            if folder.exists() and _name(name, temporary) not in present:
+                self.put_held(name, temporary, folder)
+                restored.append(number)
+        if restored:
+            log.error(
+                "the mirror %s had lost the files of %s of %s: they were put there again; find out who removed them",
+                *(self.blobs.where, _releases(sorted(set(restored))), name),
+            )
+
+    def _bring_lost_files(self, name: str, number: int, temporary: str, folder: Path) -> None:
+        """Put files back that this host has lost from the folder of a release, and the mirror has."""
+        if all((folder / file).is_file() for file in OPERATOR_FILES):
+            return
+        sealed = self.blobs.get(_name(name, temporary))
+        kept = {} if sealed is None else self._read(name, number, sealed)
+        lost = sorted(kept.keys() - _files(folder).keys())
+        for file in lost:
+            rewrite(self._ops, folder / file, _writer(kept[file]))
+        if lost:
+            log.error(
+                "release %d of %s: this host had lost %s; taken from the mirror %s",
+                *(number, name, ", ".join(lost), self.blobs.where),
+            )
+
+    def renew(self, name: str, account: Account, operator: OperatorFolder) -> None:
+        """Bring the mirror of one publication to what this host has: put what is new, rewritten or under another
+        storage key; remove what no seal speaks of."""
+        for number in [*account.standing, *account.held]:
+            folder = operator.release(name, number)
+            if not folder.exists():
+                continue  # `restore` has said what that means
+            if _text(folder / MARK) != self._mark(_files(folder)):
+                # First: a loss here must not become one there.
+                self._bring_lost_files(name, number, account.seals[number].body.operator, folder)
+                self.put_release(name, account.seals[number].body.operator, folder)
+        self.prune(name, account)
+
+    def prune(self, publication: str, account: Account) -> None:
+        """Remove what no release speaks of that stands or is held."""
+        seals = account.seals
+        wanted = {_name(publication, seals[number].body.operator) for number in (*account.standing, *account.held)}
+        wanted |= {_name(publication, seals[number].body.temporary) for number in account.held}
+        for name in self.blobs.names(publication):
+            if name not in wanted:
+                self.blobs.delete(name)
+
+    def _mark(self, files: Mapping[str, bytes]) -> str:
+        whole = hashlib.sha256(f"{self.blobs.where}\n{self.keys.id}\n".encode())
+        for name, data in sorted(files.items()):
+            whole.update(f"{name} {len(data)}\n".encode() + data)
+        return whole.hexdigest()
+
+    # checkpoints
+
+    def save(self, position: int, state: bytes) -> None:
+        """Put a state (whose newest delta record is at `position`) in the place of the older of the two."""
+        body = msgspec.msgpack.encode(Slot(position, state))
+        self.blobs.put(f"{CHECKPOINTS}/{self._next}", seal(body, self.keys, CHECKPOINT, STATE_VERSION))
+        self._next = (self._next + 1) % SLOTS
+
+    def load(self) -> bytes | None:
+        """The newest state that can be read; None where there never was one. RefusedError where none can be read,
+        or one is of another version."""
+        faults, slots = [], []
+        for number in range(SLOTS):
+            name = f"{CHECKPOINTS}/{number}"
+            sealed = self.blobs.get(name)
+            if sealed is None:
+                continue
+            try:
+                body = opened(sealed, self.keys, f"{self.blobs.where}/{name}")[0]
+                slots.append((msgspec.msgpack.decode(body, type=Slot), number))
+            except (Damaged, msgspec.DecodeError) as damage:
+                faults.append(f"{name}: {damage}")
+        if slots:
+            newest, number = max(slots, key=lambda one: one[0].position)
+            self._next = (number + 1) % SLOTS
+            return newest.state
+        if faults:
+            raise RefusedError(f"mirror {self.blobs.where}: no checkpoint can be read ({'; '.join(faults)})")
+        return None
+
+
+def _name(publication: str, temporary: str) -> str:
+    """Folder names of the operator begin with a dot and end in .tmp while they are unfinished; the mirror's do not."""
+    return f"{publication}/{temporary.lstrip('.').removesuffix('.tmp')}"
+
+
+def _releases(numbers: list[int]) -> str:
+    """Return "release 1" or "releases 1, 2"."""
+    word = "release" if len(numbers) == 1 else "releases"
+    return f"{word} {', '.join(map(str, numbers))}"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != MARK)
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _writer(data: bytes) -> Writer:
+    def write(path: Path) -> None:
+        path.write_bytes(data)
+
+    return write

@@ -1,1 +1,0 @@
-"""Prometheus metrics: their definitions, their endpoint, and the observer that fills them."""

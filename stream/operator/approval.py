@@ -1,0 +1,196 @@
+"""Held releases of an output folder, and a person's decision on one: for the command line and the console."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from connectors.store.base import HELD, MANIFEST, parse_manifest
+from models.errors import InputError, RefusedError
+from stream.config.settings import Settings
+from stream.config.sources import of_folder
+from stream.ledger.entries import ApprovalEntry, Entry, SealEntry
+from stream.ledger.folder import FolderLockedError, ledger_in
+from stream.ledger.sqlite import held_seals, is_copy, owner_of
+from stream.operator.history import entries, read_json, refuse_other_configuration
+from stream.release.approval import Order, check_words
+from stream.run.service import ReleaseService
+
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class HeldRelease:
+    """A release that waits for a person.
+
+    `cut`: time of its cut (ISO 8601); `held_since`: seconds since 1970; `decision` and `reasons`: what the gate said
+    when it was held; `refusals`: what it said of approvals since; `files`: folder of the public files; `audit`: path of
+    audit.json; `manifest`: what recipients would get (empty where another host has the files)."""
+
+    process: str
+    publication: str
+    number: int
+    cut: str
+    held_since: float
+    decision: str
+    reasons: tuple[str, ...]
+    refusals: tuple[str, ...]
+    files: Path
+    audit: Path
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a decision came to. `status`: `approved` (published, or at its moment), `rejected`; `refused` (the gate no
+    longer passes, and it is still held; `reasons` say why); `ordered` (given to the daemon, at `offset` of its delta
+    topic)."""
+
+    publication: str
+    number: int
+    status: Literal["approved", "rejected", "refused", "ordered"]
+    by: str
+    why: str
+    reasons: tuple[str, ...] = ()
+    offset: int | None = None
+
+
+def held(folder: Path) -> list[HeldRelease]:
+    """The releases of an output folder that wait for a decision, in the order in which they were held. Reads only, and
+    takes no lock. InputError where the folder is none of ours."""
+    found = entries(folder)
+    process = owner_of(ledger_in(folder))
+    return [_held(folder, process, seal, found) for seal in held_seals(found)]
+
+
+def _held(folder: Path, process: str, seal: SealEntry, found: list[Entry]) -> HeldRelease:
+    name, number = seal.publication, seal.sequence
+    own = folder / "operator" / name
+    files, audit = own / HELD / seal.body.temporary, own / f"{number:06d}" / "audit.json"
+    told = read_json(audit) if audit.is_file() else {}
+    manifest = files / MANIFEST
+    gate = told.get("gate") or {}
+    refusals = [
+        "; ".join(entry.body.reasons)
+        for entry in found
+        if isinstance(entry, ApprovalEntry) and (entry.publication, entry.sequence) == (name, number)
+    ]
+    return HeldRelease(
+        process=process,
+        publication=name,
+        number=number,
+        cut=(told.get("cut") or {}).get("time", ""),
+        held_since=(seal.body.held_at or 0) / SECOND,
+        decision=gate.get("decision", ""),
+        reasons=tuple(gate.get("reasons", ())),
+        refusals=tuple(refusals),
+        files=files,
+        audit=audit,
+        manifest=parse_manifest(manifest.read_bytes(), str(manifest)) if manifest.is_file() else {},
+    )
+
+
+def decide(
+    folder_or_settings: Path | Settings,
+    publication: str,
+    number: int,
+    decision: Order,
+    by: str,
+    why: str,
+    *,
+    output: Path | None = None,
+) -> Decision:
+    """Approve or reject a held release: by an order to the daemon where the configuration has one, in the folder
+    otherwise.
+
+    A folder (of a replay, or of a daemon) says under which configuration it was made; `output` is the folder of
+    Settings without [source]. InputError where there is no such release; RefusedError where a replay is using the
+    folder, or ledger and store do not agree.
+    """
+    check_words(by, why)
+    if isinstance(folder_or_settings, Settings):
+        settings, folder = folder_or_settings, output
+    else:
+        ledger_in(folder_or_settings)
+        settings, folder = of_folder(folder_or_settings), folder_or_settings
+    seal = None
+    if folder is not None:
+        refuse_other_process(settings, folder)
+        seal = _known(folder, publication, number)
+    if settings.source is not None:
+        return _order(settings, publication, number, decision, by, why, seal)
+    if folder is None:
+        raise InputError("give the folder of the replay: its configuration has no [source]")
+    return _in_place(settings, folder, publication, number, decision, by, why)
+
+
+def refuse_other_process(settings: Settings, folder: Path) -> None:
+    """InputError where a folder is not of the configuration's process: a decision would be about its releases, and
+    another daemon would carry it out."""
+    if not (folder / "operator" / "ledger.sqlite").is_file():
+        return
+    owner, name = owner_of(ledger_in(folder)), settings.process.name
+    if owner != name:
+        raise InputError(
+            f"{folder}: belongs to process {owner!r}, and the configuration is of {name!r}; give the two that belong "
+            "together"
+        )
+
+
+def _known(folder: Path, publication: str, number: int) -> SealEntry | None:
+    """The seal of a release; None where the folder has no ledger. InputError where no such release was ever sealed;
+    what else stands in the way is said under the lock."""
+    if not (folder / "operator" / "ledger.sqlite").is_file():
+        return None
+    found = [entry for entry in entries(folder) if isinstance(entry, SealEntry)]
+    for entry in found:
+        if (entry.publication, entry.sequence) == (publication, number):
+            return entry
+    waiting = ", ".join(f"{seal.publication} {seal.sequence}" for seal in held_seals(entries(folder)))
+    held_now = f"held are {waiting}" if waiting else "nothing is held there"
+    raise InputError(f"{folder}: release {number} of {publication} was never sealed; {held_now}")
+
+
+def _order(
+    settings: Settings, publication: str, number: int, decision: Order, by: str, why: str, seal: SealEntry | None
+) -> Decision:
+    """The order says which bytes it is about, where the folder beside it knows them."""
+    from stream.daemon import operator_commands as orders
+    from stream.fold.records import Command
+
+    if settings.source is None:
+        raise InputError("no [source] table: there is no daemon to give an order to")
+    manifest = {} if seal is None else {"manifest": seal.body.manifest}
+    arguments = {"number": number, "by": by, "why": why, **manifest}
+    command = Command(name=decision, publication=publication, arguments=arguments)
+    offset = orders.send(settings, settings.source, command)
+    return Decision(publication, number, "ordered", by, why, offset=offset)
+
+
+def _in_place(
+    settings: Settings, folder: Path, publication: str, number: int, decision: Order, by: str, why: str
+) -> Decision:
+    if settings.key is None and not (folder / "operator" / "key").exists():
+        raise InputError(
+            f"{folder}: the pseudonym key of this folder was given from outside; give the same one "
+            "(VEILSTREAM_KEY_FILE)"
+        )
+    if is_copy(ledger_in(folder)):
+        raise InputError(f"{folder}: is the folder of a daemon; give its configuration with -c")
+    refuse_other_configuration(settings, folder)  # before opening, which finishes what a crash left
+    try:
+        service = ReleaseService(settings, folder)
+    except FolderLockedError:
+        raise RefusedError(
+            f"{folder}: another veilstream process is using this folder; decide when it has ended"
+        ) from (None)
+    try:
+        ruled = service.rule(publication, number, decision, by=by, why=why)
+    finally:
+        service.close()
+    status: Literal["approved", "rejected", "refused"] = (
+        "refused" if ruled.ruling == "refused" else "approved" if ruled.ruling == "approved" else "rejected"
+    )
+    return Decision(publication, number, status, by, why, ruled.reasons)

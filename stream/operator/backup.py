@@ -1,0 +1,209 @@
+"""Backup and restore of the operator's folder: ledger, checkpoints, audits and variants, as one tar file.
+
+The key is left out unless it is asked for: a backup that holds both lets its finder name the cases.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sqlite3
+import tarfile
+import tempfile
+import time
+import zlib
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TypedDict, cast
+
+from connectors.output import replacing
+from connectors.store.base import HELD
+from connectors.store.open import open_store
+from models.errors import InputError, RefusedError
+from stream.ledger.entries import BurnedEntry, ChargeEntry, Entry, SealEntry
+from stream.ledger.folder import UNFINISHED, ledger_in
+from stream.ledger.sqlite import Account, SqliteLedger, held_seals, open_readonly
+
+VERSION = 1
+PATIENCE = 5.0
+"""Seconds for a running daemon to give a sealed release its number: a rename and an fsync."""
+ABOUT = "veilstream-backup.json"
+_LEFT_OUT = {"lock", "key", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"}
+
+
+class About(TypedDict):
+    """What a backup says of itself: its version, how many ledger entries it holds, whether the key is in it."""
+
+    version: int
+    entries: int
+    with_key: bool
+
+
+def backup(output: Path, target: Path, *, with_key: bool = False) -> About:
+    """Write `target` (0600) from the operator folder of `output`, also while a daemon runs: checkpoints first, then the
+    ledger, then the files of its releases, so that none is newer than what it is held against at the next start.
+
+    InputError where there is no ledger, the target stands already or cannot be written.
+    """
+    operator = output / "operator"
+    ledger = ledger_in(output)
+    if target.exists():
+        raise InputError(f"{target}: stands already")
+    with (
+        replacing(target) as draft,
+        open(draft, "wb", opener=_private) as raw,
+        tarfile.open(fileobj=raw, mode="w:gz") as tar,
+    ):
+        taken: set[Path] = set()
+        _take(tar, taken, operator, operator / "checkpoints")
+        entries = _take_ledger(tar, ledger)
+        for entry in entries:
+            if isinstance(entry, SealEntry) and (unnamed := _unnamed(operator, entry)) is not None:
+                _take(tar, taken, operator, unnamed, as_well=operator / entry.publication / f"{entry.sequence:06d}")
+        _take(tar, taken, operator, operator)
+        if with_key and (operator / "key").is_file():
+            tar.add(operator / "key", "key")
+        about: About = {"version": VERSION, "entries": len(entries), "with_key": with_key}
+        _add_text(tar, ABOUT, json.dumps(about))
+    return about
+
+
+def _take(tar: tarfile.TarFile, taken: set[Path], operator: Path, folder: Path, as_well: Path | None = None) -> None:
+    """Add the files of `folder`, which lies in `operator`, but those taken before, and those that are just being
+    written. Where they also come to stand in `as_well`, they are not to be taken there."""
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        # a held release has the name of an unfinished one until it is approved
+        unfinished = any(part.endswith((".tmp", UNFINISHED)) for part in name.parts) and HELD not in name.parts[:-2]
+        if path in taken or unfinished or path.name in _LEFT_OUT or not path.is_file():
+            continue
+        with suppress(FileNotFoundError), path.open("rb") as file:  # replaced or renamed meanwhile
+            tar.addfile(tar.gettarinfo(arcname=str(path.relative_to(operator)), fileobj=file), file)
+        taken |= {path} if as_well is None else {path, as_well / name}
+
+
+def _unnamed(operator: Path, seal: SealEntry) -> Path | None:
+    """The folder of a sealed release that has no number: it gets it a moment after the seal, or, where a crash came in
+    between, at the next start. None where it has it, or was burned."""
+    temporary, numbered = operator / seal.publication / seal.body.operator, f"{seal.sequence:06d}"
+    deadline = time.monotonic() + PATIENCE
+    while temporary.is_dir() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return temporary if temporary.is_dir() and not temporary.with_name(numbered).exists() else None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def restore(source: Path, output: Path, store: str | None = None) -> About:
+    """Unpack a backup into the (absent or empty) operator folder of `output`.
+
+    RefusedError where the store holds a release that the backup's ledger does not know: the backup is older than
+    what was published, and going on would publish numbers twice. Charges of attempts that had not come to their seal
+    pay for nothing more: what they paid for may have been sealed, seen and lost since.
+    """
+    operator = output / "operator"
+    if operator.exists() and any(operator.iterdir()):
+        raise InputError(f"{operator}: is not empty; move it away first")
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = Path(folder)
+        about = _unpack(source, unpacked)
+        _refuse_behind(unpacked / "ledger.sqlite", output, store)
+        _give_up_open_charges(unpacked / "ledger.sqlite")
+        operator.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for path in sorted(unpacked.rglob("*")):
+            _place(path, operator / path.relative_to(folder))
+    return about
+
+
+def _unpack(source: Path, folder: Path) -> About:
+    """What the backup says of itself; the rest lies in `folder`."""
+    try:
+        with tarfile.open(source, "r:gz") as tar:
+            tar.extractall(folder, filter="data")
+    except (OSError, EOFError, zlib.error, tarfile.TarError, ValueError, ArithmeticError) as error:
+        # The last two: numbers of a damaged header that tarfile takes as they are.
+        raise InputError(f"{source}: cannot be read as a backup ({type(error).__name__})") from None
+    about = _about(folder / ABOUT, source)
+    (folder / ABOUT).unlink()
+    return about
+
+
+def _take_ledger(tar: tarfile.TarFile, path: Path) -> list[Entry]:
+    """Add the ledger as it is now, copied by SQLite; its entries."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name
+        uri = f"{path.resolve().as_uri()}?mode=ro"
+        try:
+            with closing(sqlite3.connect(uri, uri=True)) as one, closing(sqlite3.connect(copy)) as two:
+                one.backup(two)
+        except sqlite3.DatabaseError as error:
+            raise RefusedError(f"{path}: the ledger cannot be read ({error})") from None
+        tar.add(copy, path.name)
+        return open_readonly(copy)
+
+
+def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(text.encode())
+    tar.addfile(info, io.BytesIO(text.encode()))
+
+
+def _about(path: Path, source: Path) -> About:
+    if not path.is_file():
+        raise InputError(f"{source}: is not a backup of veilstream")
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        version = int(about["version"])
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{source}: is not a backup of veilstream") from None
+    if version > VERSION:
+        raise RefusedError(f"{source}: backup version {version} is newer than this program reads ({VERSION})")
+    return cast(About, about)
+
+
+def _refuse_behind(ledger: Path, output: Path, url: str | None) -> None:
+    entries = open_readonly(ledger)
+    known = {(entry.publication, entry.sequence) for entry in entries if isinstance(entry, SealEntry)}
+    known -= {(seal.publication, seal.sequence) for seal in held_seals(entries)}  # decided on since
+    names = {entry.publication for entry in entries} - {""}  # notes of the process belong to no publication
+    public = output / "public"
+    names |= {path.name for path in public.iterdir() if path.is_dir()} if public.is_dir() else set()
+    store = open_store(url or output)
+    for name in sorted(names):
+        for number in store.releases(name):
+            if (name, number) not in known:
+                raise RefusedError(
+                    f"release {number} of {name} is in the store but not in this backup: the backup is behind; "
+                    "restore a newer one"
+                )
+
+
+def _give_up_open_charges(path: Path) -> None:
+    """Burn what was charged and neither sealed nor withheld when the backup was made: number 0, since none was known.
+
+    Not in the copy of a ledger topic: the topic knows what came of them.
+    """
+    with closing(sqlite3.connect(path)) as db:
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        (process,) = db.execute("SELECT process FROM about").fetchone()
+    if "topic" in tables:
+        return
+    ledger = SqliteLedger(path, process)
+    try:
+        for name in sorted({entry.publication for entry in ledger.entries() if isinstance(entry, ChargeEntry)}):
+            account = Account(ledger, name)
+            for cut in sorted(account.unfinished):
+                account.append(BurnedEntry(publication=name, cut=cut))
+    finally:
+        ledger.close()
+
+
+def _place(path: Path, target: Path) -> None:
+    if path.is_dir():
+        target.mkdir(exist_ok=True)
+        return
+    target.write_bytes(path.read_bytes())
+    target.chmod(0o600)

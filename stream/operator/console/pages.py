@@ -1,0 +1,61 @@
+"""The console's pages: templates, the style of the report, and nothing that runs in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from stream.operator.approval import HeldRelease
+from stream.operator.console.sessions import Session
+from stream.operator.report import page as report_page
+from stream.release.manifest import software
+
+FOLDER = Path(__file__).parent
+COUNTS = ("seen", "exposed", "pending", "late", "cuts", "cases")
+"""Of a publication, as `veilstream status` prints them."""
+
+
+def address_of(one: HeldRelease) -> str:
+    """The page of a held release."""
+    return f"/held/{quote(one.publication, safe='')}/{one.number}"
+
+
+class Pages:
+    """Renders a template for a session."""
+
+    def __init__(self, where: str) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader([FOLDER, report_page.FOLDER]),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.globals |= {"software": software(), "where": where, "counts": COUNTS}
+        self._environment.globals |= {"signs": report_page.SIGNS}
+        self._environment.filters |= {
+            "number": report_page.number,
+            "moment": report_page.moment,
+            "sentence": report_page.sentence,
+            "address": address_of,
+        }
+        styles = (report_page.FOLDER / "style.css", FOLDER / "console.css")
+        self.style = "\n".join(path.read_text(encoding="utf-8") for path in styles)
+
+    def render(self, name: str, session: Session | None, **values: Any) -> str:
+        """One page; the session's notice is said once."""
+        notice = ""
+        if session is not None:
+            notice, session.notice = session.notice, ""
+        shown: Mapping[str, Any] = {"csrf": session.csrf if session else None, "notice": notice, **values}
+        return self._environment.get_template(f"{name}.html").render(shown)
+
+    def error(self, status: int, why: str, *, session: Session | None) -> str:
+        """The page of an error: what went wrong, and where to go on."""
+        phrases = {known.value: known.phrase for known in HTTPStatus} | {401: "Sign in"}
+        return self.render("error", session, status=status, phrase=phrases.get(status, "Error"), why=why, page="")

@@ -1,0 +1,100 @@
+"""What the console's pages show, read from an output folder; nothing is kept but the last report."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from models.errors import InputError
+from stream.daemon.status import Status, gaps_of, read_status, standstill
+from stream.ledger.folder import ledger_in
+from stream.operator.approval import HeldRelease, held
+from stream.operator.history import read, verdicts_of
+from stream.operator.report.data import collect
+from stream.operator.report.page import render
+from stream.release.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """What the coordinator said last. `stands`: why nothing moves; `gaps`: what stops releases, a sentence each."""
+
+    status: Status
+    age: float
+    stands: str | None
+    gaps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The first page. `daemon`: None where none has run in this folder (a replay made it); `waiting`: what is held."""
+
+    read_at: str
+    daemon: Daemon | None
+    verdicts: tuple[Verdict, ...]
+    waiting: tuple[HeldRelease, ...]
+
+
+class Folder:
+    """An output folder that a daemon or a replay may be writing to. Nothing here takes its lock."""
+
+    def __init__(self, output: Path, *, show_values: bool) -> None:
+        self.output, self.show_values = output, show_values
+        self._report: tuple[tuple[object, ...], str] | None = None
+        self._one = threading.Lock()
+
+    def overview(self) -> Overview:
+        """Verdicts of the publications, and the daemon."""
+        return Overview(_now(), _daemon(self.output), tuple(verdicts_of(self.output)), tuple(held(self.output)))
+
+    def report(self) -> str:
+        """The report as it stands now. It takes seconds where there are many releases: one is made at a time, and kept
+        until the ledger has another entry."""
+        with self._one:
+            stamp = self._stamp()
+            if self._report is None or self._report[0] != stamp:
+                page = render(collect(self.output, show_values=self.show_values), home="/")
+                self._report = (stamp, page)
+            return self._report[1]
+
+    def has_attempts(self) -> bool:
+        """Whether the ledger names a publication: without one there is nothing to report."""
+        known = read(self.output)
+        return bool(known.rows or known.names)
+
+    def _stamp(self) -> tuple[object, ...]:
+        """Another one whenever the ledger was written."""
+        ledger = self.output / "operator" / "ledger.sqlite"
+        return tuple(_written(ledger.with_name(ledger.name + end)) for end in ("", "-wal"))
+
+
+def _written(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _daemon(output: Path) -> Daemon | None:
+    status = read_status(output)
+    if status is None:
+        return None
+    now = time.time()
+    return Daemon(status, max(0.0, now - status["at"]), standstill(status, now), tuple(gaps_of(status)))
+
+
+def folder(output: Path, *, show_values: bool) -> Folder:
+    """An output folder, checked. InputError where it is none."""
+    ledger_in(output)
+    if not os.access(output / "operator", os.R_OK | os.X_OK):
+        raise InputError(f"{output}/operator: cannot be read; run the console as the user who runs the daemon")
+    return Folder(output, show_values=show_values)

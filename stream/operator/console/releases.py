@@ -1,0 +1,159 @@
+"""Held releases as the console shows them, with what a person needs to decide; and the decisions that were made."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from connectors.store.base import MANIFEST
+from stream.ledger.entries import ApprovalEntry
+from stream.operator.approval import HeldRelease, held
+from stream.operator.history import History, entries, read
+from stream.operator.history import audit as audit_of
+from stream.operator.report.statement import Released, Statement, other_publications, statement
+from stream.release.documents import AuditDocument
+from stream.release.gate import MEASURES, worst_anonymity
+from stream.release.verdict import Verdict, Word
+
+NANOSECONDS = 1_000_000_000
+SMALL = ("TPL", "epsilon")
+"""Figures whose bound is a largest value; of the others it is a least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of the audit beside its bound; None where none is set, or where there is none, as `instead` says."""
+
+    name: str
+    value: float | None
+    bound: float | None
+    instead: str = "not measured"
+
+    @property
+    def broken(self) -> bool:
+        """Whether it is on the wrong side."""
+        if self.value is None or self.bound is None:
+            return False
+        return self.value > self.bound if self.name in SMALL else self.value < self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A held release. `verdict`: of its publication, if this one left and no other; None where its manifest or its
+    audit is not here; `changed`: verdicts of other publications that would then read otherwise; `paper`: the statement
+    that recipients would get, None where another host has the files; `seen`: sum of the manifest that the page is
+    about, empty without one."""
+
+    release: HeldRelease
+    since: str
+    verdict: Verdict | None
+    changed: tuple[Verdict, ...]
+    figures: tuple[Figure, ...]
+    facts: tuple[tuple[str, str], ...]
+    paper: Statement | None
+    seen: str
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a figure is one that has to stay small."""
+        return any(figure.name in SMALL for figure in self.figures)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision of the ledger. `reasons`: what the gate had against an approval."""
+
+    at: str
+    publication: str
+    number: int
+    decision: str
+    by: str
+    why: str
+    reasons: tuple[str, ...]
+
+
+def queue(output: Path) -> list[Held]:
+    """Every release that waits for a decision, those that wait for longest first."""
+    waiting = held(output)
+    known = read(output) if waiting else History([], {})
+    now = {one.publication: one.verdict for one in known.verdicts()}
+    return [_shown(output, one, known, now) for one in waiting]
+
+
+def one_of(output: Path, publication: str, number: int) -> Held | None:
+    """One of them; None where no such release is held. The name is only compared: no path is made of what a browser
+    sent."""
+    return next(
+        (one for one in queue(output) if (one.release.publication, one.release.number) == (publication, number)), None
+    )
+
+
+def decided(output: Path) -> list[Decided]:
+    """Every decision, the last first."""
+    return list(_decided(output))[::-1]
+
+
+def _decided(output: Path) -> Iterator[Decided]:
+    for entry in entries(output):
+        if isinstance(entry, ApprovalEntry):
+            body = entry.body
+            at = _moment(body.at / NANOSECONDS)
+            yield Decided(at, entry.publication, entry.sequence, body.decision, body.by, body.why, body.reasons)
+
+
+def _shown(output: Path, one: HeldRelease, known: History, now: Mapping[str, Word]) -> Held:
+    key = (one.publication, one.number)
+    audit = audit_of(output, *key)
+    path = one.files / MANIFEST
+    digest = hashlib.sha256(path.read_bytes()).hexdigest() if one.manifest else ""
+    paper = None
+    if one.manifest:
+        held = [Released(one.number, one.manifest, digest)]
+        paper = statement(held, alone=True, others=other_publications(output, held))
+    then = known.verdicts(leaving=key) if one.manifest and audit else []
+    own = next((told for told in then if told.publication == one.publication), None)
+    others = (told for told in then if told.publication != one.publication)
+    changed = tuple(told for told in others if told.verdict != now.get(told.publication))
+    since, figures, facts = _moment(one.held_since), tuple(_figures(audit)), tuple(_facts(audit))
+    return Held(one, since, own, changed, figures, facts, paper, digest)
+
+
+def _figures(audit: AuditDocument) -> Iterator[Figure]:
+    bounds = audit.get("bounds") or {}
+    for measure in MEASURES:
+        value = worst_anonymity(audit.get("anonymity") or {}, measure)
+        if value is not None or f"min_{measure}" in bounds:
+            yield Figure(measure.upper(), value, bounds.get(f"min_{measure}"), _instead(audit))
+    leakage = audit.get("leakage") or {}
+    if leakage.get("max_tpl") is not None:
+        yield Figure("TPL", leakage["max_tpl"], bounds.get("max_tpl"))
+    budget = audit.get("budget")
+    if budget is not None:
+        yield Figure("epsilon", budget["spent"]["epsilon"], budget["limit"])
+
+
+def _instead(audit: AuditDocument) -> str:
+    """What stands in the place of a count of cases that is not there."""
+    anonymity = audit.get("anonymity") or {}
+    if anonymity.get("status") != "ok":
+        return "not measured"
+    compared = anonymity.get("results") or anonymity.get("true_linker")
+    return "no case is concerned" if compared else "no earlier release"
+
+
+def _facts(audit: AuditDocument) -> Iterator[tuple[str, str]]:
+    counts, lost = audit.get("counts") or {}, audit.get("loss") or {}
+    if counts.get("released_cases") is not None:
+        yield "Cases and events", f"{counts['released_cases']} cases, {counts.get('released', 0)} events"
+        if lost.get("kept") is not None:  # of records with noise a share can pass 100 %, and tells nothing
+            yield "Kept", f"{100 * lost['kept']:.3g} % of the events seen so far"
+    mechanism = audit.get("mechanism")
+    if mechanism:
+        yield "Mechanism", str(mechanism.get("kind", ""))
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

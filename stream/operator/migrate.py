@@ -1,0 +1,228 @@
+"""Bringing what lies on disk to this program's versions and to the configured storage key.
+
+A program reads the versions N and N - 1 of a state and writes N, so a migration is never needed to start; it ends the
+time in which two versions, or two storage keys, are in use. `plan` reads and changes nothing; `migrate` also writes,
+and needs the operator's folder to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from models.errors import RefusedError
+from stream.config.settings import Settings
+from stream.fold.fold import Fold
+from stream.fold.snapshot import STATE_VERSION
+from stream.ledger import checkpoints as checkpoint
+from stream.ledger import mirror, variants
+from stream.ledger import sqlite as ledger
+from stream.ledger.entries import Entry, SealEntry
+from stream.ledger.envelope import Damaged, Keys, Protection, seal, unseal
+from stream.ledger.folder import OperatorFolder, ledger_in, replace_with
+from stream.ledger.saved_state import SavedState
+from stream.release.audit_document import SHARED
+from stream.run.service import mirror_of
+
+Sealed = tuple[bytes, int, Protection]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One file: its version and the newest one, what it lies under and what it should; `problem` where it is no use."""
+
+    name: str
+    version: int | None
+    newest: int
+    protection: Protection | None = None
+    wanted: Protection | None = None
+    problem: str = ""
+    note: str = ""
+    """Why it is kept as it is, though not of the newest version."""
+
+    @property
+    def action(self) -> str:
+        """`refuse`, `rewrite` or `keep`."""
+        if self.problem:
+            return "refuse"
+        if self.note:
+            return "keep"
+        return "rewrite" if self.version != self.newest or self.protection != self.wanted else "keep"
+
+    def json(self) -> Mapping[str, Any]:
+        return {**asdict(self), "action": self.action}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    item: Item
+    rewrite: Callable[[], None]
+
+
+def plan(settings: Settings, output: Path) -> list[Item]:
+    """What there is and what would be done with it. InputError where there is no ledger."""
+    return [step.item for step in _steps(settings, output)]
+
+
+def migrate(settings: Settings, output: Path) -> list[Item]:
+    """Rewrite what `plan` says; the items as they were. RefusedError, and nothing written, where one is of no use or
+    a daemon or replay has the folder."""
+    ledger_in(output)
+    folder = OperatorFolder(output)
+    try:
+        steps = list(_steps(settings, output, folder))
+        for step in steps:
+            if step.item.problem:
+                raise RefusedError(f"{step.item.name}: {step.item.problem}; nothing was migrated")
+        for step in steps:
+            if step.item.action == "rewrite":
+                step.rewrite()
+        checkpoint.Checkpoints(folder.checkpoints).sweep()  # what was rewritten holds the changes behind it
+    finally:
+        folder.close()
+    return [step.item for step in steps]
+
+
+def _steps(settings: Settings, output: Path, folder: OperatorFolder | None = None) -> Iterator[_Step]:
+    ledger_in(output)
+    operator, keys = output / "operator", settings.storage_keys
+    yield _only_read(_ledger(operator / "ledger.sqlite"))
+    yield from _series(settings, operator / "ledger.sqlite")
+    for path in sorted(operator.glob("*/*/variants.parquet")):
+        yield _only_read(_variants(path))
+    for name in (checkpoint.PREVIOUS, checkpoint.CURRENT):  # what is left by a crash in between opens with both keys
+        path = operator / "checkpoints" / name
+        if path.exists():
+            yield _generation(path, keys, partial(_replace, folder, path))
+    place = mirror_of(settings, output)
+    if place is not None:
+        yield from _mirrored(place, settings, keys)
+
+
+def _replace(folder: OperatorFolder | None, path: Path, data: bytes) -> None:
+    if folder is None:
+        raise RefusedError("a plan writes nothing")
+    replace_with(folder.ops, path, lambda target: _write(target, data))
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _mirrored(place: mirror.Mirror, settings: Settings, keys: Keys) -> Iterator[_Step]:
+    for name in place.blobs.names(mirror.CHECKPOINTS):
+        where, write = f"{place.blobs.where}/{name}", partial(place.blobs.put, name)
+        yield _checkpoint(where, place.blobs.get(name) or b"", keys, write, _renewed_slot)
+    for publication in settings.publication:
+        for name in place.blobs.names(publication.name):
+            where, read = f"{place.blobs.where}/{name}", partial(_release, place.blobs.get(name) or b"", keys)
+            item, body = _opened(where, mirror.VERSION, keys, read)
+            yield _Step(item, partial(_put_release, place, name, body))
+
+
+def _put_release(place: mirror.Mirror, name: str, body: bytes) -> None:
+    place.blobs.put(name, seal(body, place.keys, mirror.RELEASE, mirror.VERSION))
+
+
+def _release(sealed: bytes, keys: Keys) -> Sealed:
+    found = unseal(sealed, keys, mirror.RELEASE, plain_too=True)
+    if found.version > mirror.VERSION:
+        raise Damaged(f"has version {found.version}, newer than {mirror.VERSION}, this program's")
+    return found.body, found.version, found.protection
+
+
+def _generation(path: Path, keys: Keys, write: Callable[[bytes], None]) -> _Step:
+    """A whole state with the changes in the log beside it, which are in it when it was rewritten."""
+
+    def read() -> Sealed:
+        found = checkpoint.generation_at(path, keys, plain_too=True)
+        if found.fault:
+            raise Damaged(f"has a log that cannot be read to its end ({found.fault})")
+        return found.state, found.version, found.protection
+
+    item, state = _opened(str(path), STATE_VERSION, keys, read)
+    return _Step(item, lambda: write(seal(renewed(state), keys, checkpoint.FORMAT, STATE_VERSION)))
+
+
+def _checkpoint(
+    where: str, data: bytes, keys: Keys, write: Callable[[bytes], None], renew: Callable[[bytes], bytes]
+) -> _Step:
+    item, state = _opened(where, STATE_VERSION, keys, lambda: checkpoint.opened(data, keys, where, plain_too=True))
+    return _Step(item, lambda: write(seal(renew(state), keys, checkpoint.FORMAT, STATE_VERSION)))
+
+
+def _opened(where: str, newest: int, keys: Keys, read: Callable[[], Sealed]) -> tuple[Item, bytes]:
+    wanted: Protection = "plain" if keys.current is None else "current"
+    try:
+        body, version, protection = read()
+    except (Damaged, RefusedError) as problem:
+        return Item(where, None, newest, None, wanted, str(problem)), b""
+    return Item(where, version, newest, protection, wanted), body
+
+
+def renewed(state: bytes) -> bytes:
+    """A saved state (the daemon's or a replay's) with the fold in it as this program writes it."""
+    saved = SavedState.decode(state)
+    return replace(saved, fold=Fold.restore(saved.fold).snapshot()).encode()
+
+
+def _renewed_slot(body: bytes) -> bytes:
+    slot = msgspec.msgpack.decode(body, type=mirror.Slot)
+    return msgspec.msgpack.encode(mirror.Slot(slot.position, renewed(slot.state)))
+
+
+def _only_read(item: Item) -> _Step:
+    """What has one version so far: read here, so that one of a later program is said before anything is written."""
+
+    def rewrite() -> None:
+        raise RefusedError(f"{item.name}: version {item.version} is older than any that this program knows")
+
+    return _Step(item, rewrite)
+
+
+def _ledger(path: Path) -> Item:
+    try:
+        version = ledger.version_of(path)
+    except RefusedError as error:
+        return Item(str(path), None, ledger.VERSION, problem=str(error))
+    return Item(str(path), version, ledger.VERSION, problem=_newer(version, ledger.VERSION))
+
+
+def _series(settings: Settings, path: Path) -> Iterator[_Step]:
+    """Running series whose resources are named as they began: said, and never changed, since a person who changes the
+    name between two releases breaks the series and its audits."""
+    entries = _readable_entries(path)
+    for publication in settings.publication:
+        marks = [
+            one.body.resources for one in entries if isinstance(one, SealEntry) and one.publication == publication.name
+        ]
+        if not settings.process.raw_resources and any(mark != "process" for mark in marks):
+            yield _only_read(Item(f"resource pseudonyms of publication {publication.name}", 1, 2, note=SHARED))
+
+
+def _readable_entries(path: Path) -> list[Entry]:
+    try:
+        return ledger.open_readonly(path)
+    except RefusedError:  # `_ledger` says so
+        return []
+
+
+def _variants(path: Path) -> Item:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    newest = int(variants.VERSION)
+    try:
+        version = int((pq.read_schema(path).metadata or {})[b"veilstream"])
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
+        return Item(str(path), None, newest, problem=f"cannot be read ({type(error).__name__})")
+    return Item(str(path), version, newest, problem=_newer(version, newest))
+
+
+def _newer(version: int, newest: int) -> str:
+    return f"has version {version}, newer than {newest}, this program's" if version > newest else ""

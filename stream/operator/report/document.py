@@ -1,0 +1,174 @@
+"""The data of a report as types: what `veilstream report --json` prints, and the page is drawn from.
+
+Sections of audits stand here as the audits left them (`stream.release.documents`), with labels for activities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from stream.operator.history import HistoryRow
+from stream.release.documents import Amount, AnonymitySection, Manifest, MechanismSection, PairSection
+
+
+class LabelledRow(HistoryRow):
+    """An attempt with a short name: the release number, or w1, w2, ... for what was withheld."""
+
+    label: str
+
+
+class AttemptRow(LabelledRow):
+    """An attempt with the counts of its cut; `warned`: it left in spite of a bound; `repaired`: events were removed
+    until the bounds held, and `reasons` are of before."""
+
+    new_cases: int | None
+    new_events: int | None
+    suppressed_cases: int | None
+    suppressed_events: int | None
+    pending: int | None
+    late: int | None
+    published: str | None
+    warned: bool
+    repaired: bool
+
+
+class AnonymityRow(AnonymitySection, total=False):
+    """The attacks on one release: the least of each over all pairs and n (`worst`), and every pair."""
+
+    label: str
+    worst: Mapping[str, int | None]
+    pairs: Sequence[PairSection]
+
+
+class ChargeRow(TypedDict):
+    """One charge of the ledger, and what became of its attempt."""
+
+    cut: str
+    epsilon: float
+    delta: float
+    became: str
+
+
+class BudgetSection(TypedDict):
+    """Every charge in order; what the last release states of sum and limit."""
+
+    charges: list[ChargeRow]
+    spent: Amount | None
+    limit: float | None
+
+
+class Graph(TypedDict):
+    """A directly-follows graph: its heaviest nodes and edges, and how many of each are left out."""
+
+    title: str
+    nodes: list[Mapping[str, Any]]
+    edges: list[Mapping[str, Any]]
+    left_out: Mapping[str, int]
+
+
+class WorstRow(TypedDict):
+    """The worst number of one attack: `release` and `against` by label; `knowledge`: what is known of the person."""
+
+    measure: str
+    value: int
+    bound: float | None
+    release: str
+    against: str | None
+    knowledge: list[str]
+    sentence: str
+
+
+class SafeAnswer(TypedDict):
+    """Is it safe? `rules`: what a reader of the rules of suppression learns; `together`: the least that is left over
+    all releases, by every attack and every composition that was measured."""
+
+    verdict: str
+    meaning: str
+    sentence: str
+    rules: str | None
+    worst: list[WorstRow]
+    together: int | None
+
+
+class BudgetAnswer(TypedDict):
+    """What is left of epsilon (of the tighter limit: publication or process); `last_paid`: moment of the last release
+    that it pays for, at the pace so far."""
+
+    spent: float
+    limit: float | None
+    each: float
+    left: float | None
+    releases_left: int | None
+    last_paid: str | None
+
+
+class KeptRow(TypedDict):
+    """Events of one activity in the source and in the release."""
+
+    activity: str
+    events: int
+    released: int
+    kept: float
+
+
+class CostAnswer(TypedDict):
+    """What the last release (`label`) keeps of what was seen; `lost`: frequent activities that are missing."""
+
+    label: str
+    kept: float | None
+    activities: list[KeptRow]
+    frequent: int | None
+    lost: list[str]
+    variants_in: int | None
+    variants_kept: int | None
+    cases_as_they_were: float | None
+    by_release: list[tuple[str, float | None]]
+
+
+class HappenedRow(TypedDict):
+    """One line of the ledger that somebody has to know; `time` of the cut, where it has one."""
+
+    what: str
+    publication: str
+    label: str
+    time: str | None
+    cases: int | None
+    why: str
+
+
+class PublicationReport(TypedDict):
+    """One publication: its last release's promise, every attempt, every audit, the ledger's charges, its graphs."""
+
+    name: str
+    released: int
+    process: str | None
+    mechanism: MechanismSection | None
+    promise: Mapping[str, Any] | None
+    carries: list[str] | None
+    bounds: Mapping[str, float]
+    attempts: list[AttemptRow]
+    anonymity: list[AnonymityRow]
+    series: Mapping[str, Any]
+    leakage: Mapping[str, Any]
+    budget: BudgetSection | None
+    risk: list[Mapping[str, Any]]
+    utility: list[Mapping[str, Any]]
+    graphs: list[Graph]
+    graphs_of: str
+    manifest: Manifest | None
+    safe: SafeAnswer
+    left: BudgetAnswer | None
+    cost: CostAnswer | None
+
+
+class Report(TypedDict):
+    """A whole output folder."""
+
+    folder: str
+    process: str | None
+    values_shown: bool
+    comparison: list[Mapping[str, Any]]
+    verdicts: list[Mapping[str, Any]]
+    happened: list[HappenedRow]
+    publications: list[PublicationReport]

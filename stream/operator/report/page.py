@@ -1,0 +1,195 @@
+"""The page: data and figures through the template into one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from stream.operator.report import drawing, figures, plots
+from stream.operator.report.document import AnonymityRow, AttemptRow, HappenedRow, PublicationReport, Report
+from stream.operator.report.words import every
+from stream.release.manifest import software
+from stream.release.verdict import LOOKS
+
+FOLDER = Path(__file__).parent
+COLUMNS = {
+    "releases": "releases",
+    "withheld": "withheld",
+    "ka": "KA",
+    "fa": "FA",
+    "ca": "CA",
+    "ba": "BA",
+    "events_kept": "events kept",
+    "utility": "utility",
+    "delay_days": "days of waiting",
+    "held": "held back",
+}
+"""Of a comparison, beside the publication."""
+SIGNS: Mapping[str, str] = {word: look.sign for word, look in LOOKS.items()}
+"""Beside the word and the colour."""
+MOST_RELEASES = 3
+"""Releases that get a plot by n of their own; every release is in the tables."""
+
+
+def render(data: Report, *, home: str | None = None) -> str:
+    """HTML of the report for `data` (see stream.operator.report.data.collect). `home`: a page to go back to."""
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"number": number, "pretty": _pretty, "moment": moment, "swatch": plots.swatch}
+    environment.filters |= {"share": share, "sentence": sentence}
+    style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
+    return environment.get_template("page.html").render(
+        report=data,
+        home=home,
+        style=style,
+        software=software(),
+        compared=figures.comparison(data["comparison"]),
+        columns=COLUMNS,
+        shown=[_shown(publication) for publication in data["publications"]],
+        kept=_one(figures.kept(data["publications"])),
+        timeline=_one(figures.timeline(data["happened"])),
+        quiet=_quiet(data["happened"]),
+        words=every(),
+        today=datetime.now(UTC).date().isoformat(),
+    )
+
+
+def _shown(publication: PublicationReport) -> Mapping[str, Any]:
+    """One publication with its figures, section by section."""
+    measured = [entry for entry in publication["anonymity"] if entry["pairs"]]
+    last = measured[-1] if measured else None
+    counts = [edge["count"] for graph in publication["graphs"] for edge in graph["edges"]]
+    return {
+        "data": publication,
+        "symbol": SIGNS[publication["safe"]["verdict"]],
+        "counted": any(row["cases"] is not None for row in publication["attempts"]),
+        "tally": _tally(publication["attempts"]),
+        "cases": _one(figures.cases(publication)),
+        "anonymity": _one(figures.anonymity(publication)),
+        "by_n": _by_n(measured[-MOST_RELEASES:], publication["bounds"]),
+        "proportions": figures.proportions(last) if last else [],
+        "worst": _worst(measured[-1:]),
+        "leakage": _one(figures.leakage(publication)),
+        "budget": _one(figures.budget(publication)),
+        "new_variants": _new_variants(publication),
+        "last_cut": next((row["time"][:10] for row in reversed(publication["attempts"]) if row["time"]), ""),
+        "uniqueness": [*figures.uniqueness(publication), *figures.true_times(publication)],
+        "upper_limit": figures.upper_limit(publication),
+        "utility": _one(figures.utility(publication)),
+        "mining": _mining(publication["utility"]),
+        "reading": (publication["manifest"] or {}).get("reading") or [],
+        "graphs": [(graph, drawing.draw(graph, max(counts, default=None))) for graph in publication["graphs"]],
+        "why_not": {name: why_not(publication[name]) for name in ("anonymity", "risk", "utility")},
+    }
+
+
+def _new_variants(publication: PublicationReport) -> int | None:
+    """Variants of the last release that no source case has; None where that was not counted."""
+    manifest, cost = publication["manifest"], publication["cost"]
+    shown = ((manifest or {}).get("counts") or {}).get("variants")
+    kept = cost["variants_kept"] if cost else None
+    if shown is None or kept is None or manifest is None or cost is None:
+        return None
+    return shown - kept if str(manifest["sequence"]) == cost["label"] else None
+
+
+def _mining(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the last release is worth to who mines it, in sentences; nothing where it was not measured."""
+    found = [(entry["label"], entry["mining"]["sentences"]) for entry in entries if entry.get("mining")]
+    return [{"label": label, "sentences": sentences} for label, sentences in found[-1:]]
+
+
+def _one(figure: figures.Figure | None) -> list[figures.Figure]:
+    return [] if figure is None else [figure]
+
+
+def _by_n(entries: Sequence[AnonymityRow], bounds: Mapping[str, float]) -> list[figures.Figure]:
+    pairs = [(entry, pair) for entry in entries if (pair := figures.worst_pair(entry))]
+    among = figures.values_by_n([pair for _, pair in pairs])
+    found = [figures.by_n(entry, pair, bounds, among) for entry, pair in pairs]
+    return [figure for figure in reversed(found) if figure is not None]
+
+
+def _worst(entries: Sequence[AnonymityRow]) -> list[Mapping[str, Any]]:
+    """Worst background knowledge of each attack for every pair and n of the given releases."""
+    return [
+        {"label": entry["label"], "earlier": pair["earlier"], "n": row["n"], "attack": attack.upper(), "bk": bk}
+        | {"left": left}
+        for entry in entries
+        for pair in entry["pairs"]
+        for row in pair["results"]
+        for attack, left in (("fa", row.get("fa")), ("ca", row.get("ca")), ("ba", row.get("ba")))
+        if (bk := row["worst"].get(attack)) is not None
+    ]
+
+
+def why_not(entries: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[str]]]:
+    """(status, reason, releases) of what was not measured or not meaningful, equal ones together."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        if entry["status"] != "ok":
+            found.setdefault((entry["status"].replace("_", " "), entry["reason"]), []).append(entry["label"])
+    return [(status, reason, labels) for (status, reason), labels in found.items()]
+
+
+def _tally(attempts: Sequence[AttemptRow]) -> dict[str, int]:
+    """Attempts by status, and how many of the releases broke a bound that only warns, or were repaired."""
+    words = [row["status"] for row in attempts]
+    more = {"warned": sum(row["warned"] for row in attempts), "repaired": sum(row["repaired"] for row in attempts)}
+    return {word: words.count(word) for word in dict.fromkeys(words)} | {
+        word: many for word, many in more.items() if many
+    }
+
+
+def _quiet(rows: Sequence[HappenedRow]) -> str:
+    """Which kinds of things did not happen: an empty list of them says the same as a list that was forgotten."""
+    found = {row["what"] for row in rows}
+    words = {
+        "withheld": "no release was withheld",
+        "erasure": "nothing was erased",
+        "gap accepted": "no gap was accepted",
+    }
+    told = [text for word, text in words.items() if word not in found]
+    return sentence(", ".join(told)) if told else ""
+
+
+def share(value: float | None) -> str:
+    """A share as per cent; a dash for none."""
+    return "–" if value is None else f"{100 * value:.3g} %"
+
+
+def sentence(text: str) -> str:
+    """With a capital letter and a full stop."""
+    text = text.strip().rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def number(value: Any) -> str:
+    """A number for people: at most four digits that count; a dash for none."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool | str):
+        return str(value)
+    if value == int(value):
+        return f"{int(value):,}".replace(",", "\u202f")
+    return f"{value:.4g}"
+
+
+def moment(text: str | None) -> str:
+    """2025-03-19T08:42:19.000+00:00 -> 2025-03-19 08:42."""
+    return "–" if not text else text[:16].replace("T", " ")
+
+
+def _pretty(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

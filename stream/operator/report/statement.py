@@ -1,0 +1,477 @@
+"""The statement on a release or a series: one page for recipients, officers and records of processing.
+
+It is made from the public manifests alone, so that whoever holds the releases can make the same page and compare it. No
+audit, no ledger and no source data are read: the statement may go wherever the release goes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from models.dp.budget import told
+from models.errors import BoundError, InputError
+from stream.operator import approval
+from stream.operator.history import read_json, verdicts_of
+from stream.operator.report.words import explained
+from stream.release import membership
+from stream.release.manifest import VERSION, software
+
+TIMES = {
+    "ordinal": "No times. The time column holds the place of an event in its case, counted in seconds from 1970-01-01.",
+    "relative": "Times since the start of the case, cut off to the unit T of the table below. No dates.",
+    "microaggregated": "Dates and times made of means over groups of cases; which case bears which is drawn at random. "
+    "A mean over a frequent step is near the truth; a single time says nothing of its case. The manifest names these "
+    "times relative_time.",
+    "noised": "Times with random noise.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """One release as its public folder shows it. `digest`: sha256 of manifest.json."""
+
+    number: int
+    manifest: Mapping[str, Any]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands below it, in this order. `rows`: cells of a table, its head first."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    points: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The page, for one renderer or another; `data` is what `--json` prints."""
+
+    title: str
+    lead: str
+    sections: tuple[Section, ...]
+    data: Mapping[str, Any]
+
+
+def releases_of(folder: Path, publication: str | None, number: int | None) -> list[Released]:
+    """The public releases of an output folder (or of its `public` folder alone), of one publication or number where
+    asked. InputError where there is none, where a manifest is of a later version, or where publications differ;
+    BoundError where the folder is an operator's, and nothing of it is public yet."""
+    root = folder / "public" if (folder / "public").is_dir() else folder
+    names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    found = {name: sorted((root / name).glob("release-*/manifest.json")) for name in names}
+    found = {name: paths for name, paths in found.items() if paths}
+    waiting = _held(folder) if publication not in found else {}
+    if publication in waiting or (publication is None and waiting and not found):
+        name = publication or next(iter(waiting))
+        raise BoundError(_only_held(folder, name, waiting[name]))
+    if publication is None:
+        if len(found) > 1:
+            raise InputError(f"{root}: holds {', '.join(found)}; name the publication that the statement is about")
+        publication = next(iter(found), "")
+    if not found and (nothing := _nothing_released(folder, publication)):
+        raise BoundError(f"{folder}: a statement is about what is public. {nothing}")
+    if publication not in found:
+        have = f"it holds {', '.join(found)}" if found else "it holds no release"
+        raise InputError(f"{root}: no release of publication {publication!r}; {have}")
+    series = [_read(path) for path in found[publication]]
+    if number is None:
+        return series
+    chosen = [one for one in series if one.number == number]
+    if not chosen:
+        have = ", ".join(str(one.number) for one in series)
+        raise InputError(f"{root}: no release {number} of {publication}; there are {have}")
+    return chosen
+
+
+def _nothing_released(folder: Path, publication: str) -> str:
+    """The verdicts of an operator's folder in which nothing is public; "" where it is no such folder, or does not know
+    the publication that is named."""
+    if not (folder / "operator").is_dir():
+        return ""
+    verdicts = verdicts_of(folder)
+    named = [one for one in verdicts if publication in ("", one.publication)]
+    return "; ".join(one.line() for one in named)
+
+
+def other_publications(folder: Path, series: Sequence[Released]) -> list[Released]:
+    """The last release of each other publication of the process in the same folder, if one of its releases shows exact
+    counts: no budget protects them."""
+    root = folder / "public" if (folder / "public").is_dir() else folder
+    process, own = series[-1].manifest["process"], series[-1].manifest["publication"]
+    found = []
+    for place in sorted(path for path in root.iterdir() if path.is_dir()):
+        releases = [_read(path) for path in sorted(place.glob("release-*/manifest.json"))]
+        others = [one for one in releases if one.manifest["process"] == process]
+        others = [one for one in others if one.manifest["publication"] != own and one.manifest.get("budget") is None]
+        found += others[-1:]
+    return found
+
+
+def _held(folder: Path) -> Mapping[str, list[int]]:
+    """The numbers of releases that wait for a person, by publication; none where this is no operator's folder."""
+    found: dict[str, list[int]] = {}
+    if (folder / "operator").is_dir():
+        for one in approval.held(folder):
+            found.setdefault(one.publication, []).append(one.number)
+    return found
+
+
+def _only_held(folder: Path, publication: str, numbers: Sequence[int]) -> str:
+    number = numbers[0]
+    return (
+        f"{folder}: nothing of {publication} is public yet, and a statement is about what is. Release "
+        f"{_ranges(numbers)} is held for approval: look at it (veilstream report {folder}, or veilstream serve "
+        f"{folder}), then veilstream approve {publication} {number} -o {folder} --by NAME --why TEXT, or reject"
+    )
+
+
+def _read(path: Path) -> Released:
+    manifest = read_json(path)
+    if not isinstance(manifest, dict) or not {"version", "sequence", "promise", "mechanism"} <= set(manifest):
+        raise InputError(f"{path}: is no manifest of a release")
+    if manifest["version"] > VERSION:
+        raise InputError(f"{path}: manifest version {manifest['version']}; this program reads version {VERSION}")
+    return Released(int(manifest["sequence"]), manifest, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def statement(series: Sequence[Released], *, alone: bool, others: Sequence[Released] = ()) -> Statement:
+    """The page on these releases of one publication, in order. `alone`: on one of a series, not on the whole; `others`:
+    see `other_publications`."""
+    last = series[-1].manifest
+    named = f"publication “{last['publication']}” of process “{last['process']}”"
+    subject = f"Release {series[-1].number} of {named}" if alone else f"The releases of {named}"
+    program = last["software"]
+    whose = "What this release contains" if alone else "What these releases contain"
+    lead = (
+        f"{whose}, what is promised to the people in the data, and what is not. Every figure is taken from the public "
+        "manifests; no source data were read to write this page."
+    )
+    told = (
+        _released(series),
+        _contents(last),
+        *_reading(last),
+        *_promises(series),
+        *_together(last, others),
+        *_budget(last),
+        _method(last),
+        _checks(series, alone=alone),
+    )
+    sections = (
+        *told,
+        Section("Words of this page", facts=tuple(explained(" ".join(map(_text, told))))),
+        Section("Signature", facts=(("Name and role", " "), ("Date", " "), ("Signature", " "))),
+    )
+    data = {
+        "process": last["process"],
+        "publication": last["publication"],
+        "audience": last.get("audience"),
+        "releases": [{"sequence": one.number, "manifest_sha256": one.digest} for one in series],
+        "mechanism": last["mechanism"],
+        "promise": last["promise"],
+        "budget": last.get("budget"),
+        "subtracted_by": [one.manifest["publication"] for one in others] if last.get("budget") is not None else [],
+        "missing": _missing(series) if not alone else [],
+        "chain_holds": _chain(series) if not alone else None,
+        "released_by": program,
+        "written_by": software(),
+    }
+    return Statement(subject, lead, sections, data)
+
+
+def _text(section: Section) -> str:
+    cells = (cell for row in (*section.facts, *section.rows) for cell in row)
+    return "\n".join((*section.paragraphs, *section.points, *cells))
+
+
+def _released(series: Sequence[Released]) -> Section:
+    head = ("Release", "Published (UTC)", "Cases", "Events", "Variants", "Files")
+    rows = [
+        (
+            str(one.number),
+            one.manifest["published"][:16].replace("T", " "),
+            *(_count(one.manifest, name) for name in ("cases", "events", "variants")),
+            ", ".join(file["path"] for file in one.manifest["files"]),
+        )
+        for one in series
+    ]
+    notes = []
+    if any("counts" not in one.manifest for one in series):
+        notes.append("“Not said”: the manifest of a release with noise tells nothing that was counted in the data.")
+    simulated = [one.number for one in series if one.manifest.get("clock") == "simulated"]
+    if simulated:
+        which = "These releases were" if len(simulated) == len(series) else f"Release {_ranges(simulated)}:"
+        notes.append(f"{which} made from a recorded log; “published” is a moment of a simulated clock.")
+    if any(one.manifest.get("approval") for one in series):
+        whom = "this release" if len(series) == 1 else "each of these releases"
+        notes.append(
+            f"A person approved {whom} before it left. “Published” is when it was ready for that; it "
+            "left at that time or later."
+        )
+    gaps = series[-1].manifest.get("gaps_accepted")
+    if gaps:
+        notes.append(f"Source events are missing: the operator accepted {gaps} gap(s) in the source and went on.")
+    return Section("What was released", paragraphs=tuple(notes), rows=(head, *rows))
+
+
+def _count(manifest: Mapping[str, Any], name: str) -> str:
+    return str(manifest["counts"][name]) if "counts" in manifest else "not said"
+
+
+def _contents(manifest: Mapping[str, Any]) -> Section:
+    carries = manifest["carries"]
+    return Section(
+        "What an event carries",
+        facts=(
+            ("Columns", ", ".join(carries) if carries else "none"),
+            ("Times", TIMES.get(manifest["time_basis"], manifest["time_basis"])),
+            ("Case ids", "New and random in every release. A person has another id in each."),
+        ),
+    )
+
+
+def _reading(manifest: Mapping[str, Any]) -> Iterator[Section]:
+    """What somebody who mines the log has to know; manifests of earlier versions do not say it."""
+    notes = manifest.get("reading")
+    if notes:
+        yield Section("How to read the log", points=tuple(notes))
+
+
+def _together(manifest: Mapping[str, Any], others: Sequence[Released]) -> Iterator[Section]:
+    """What other publications of the process make of a promise by noise. A promise by groups names them already."""
+    if manifest.get("budget") is None or not others:
+        return
+    same = [one for one in others if one.manifest.get("audience") == manifest.get("audience")]
+    points = []
+    for one in others:
+        name, audience = one.manifest["publication"], one.manifest.get("audience")
+        whose = "the same audience" if one in same else f"audience “{audience}”"
+        points.append(f"Publication “{name}” for {whose} shows exact counts of cases of this process, without noise.")
+    points.append("Who sees both can subtract: the noise then protects nobody any more.")
+    if same:
+        points.append("The verdict is therefore DP VOID: the promise holds only for who never sees the other one.")
+    else:
+        points.append("The promise above holds for recipients who never see the other one.")
+    yield Section("Together with other publications", points=tuple(points))
+
+
+def _method(manifest: Mapping[str, Any]) -> Section:
+    mechanism = manifest["mechanism"]
+    rows = [(name, _short(value)) for name, value in mechanism["parameters"].items()]
+    return Section(
+        "How it was made",
+        paragraphs=(f"Mechanism {mechanism['kind']}, with these parameters:",),
+        rows=(("Parameter", "Value"), *rows),
+    )
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_short(one)}" for key, one in value.items()) or "none"
+    if isinstance(value, list):
+        return ", ".join(map(_short, value)) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _promises(series: Sequence[Released]) -> Iterator[Section]:
+    """One section where all releases promise the same, else one for each wording."""
+    wordings: dict[tuple[tuple[str, Any], ...], list[int]] = {}
+    for one in series:
+        wordings.setdefault(tuple(one.manifest["promise"].items()), []).append(one.number)
+    for items, numbers in wordings.items():
+        promise = dict(items)
+        where = f" (release {_ranges(numbers)})" if len(wordings) > 1 else ""
+        facts = [
+            ("Guaranteed", promise["guaranteed"]),
+            ("To whom", promise["to_whom"]),
+            ("Against whom", promise["against_whom"]),
+            ("Unit of protection", promise["unit"]),
+        ]
+        if promise.get("audience"):
+            facts.append(("Audience", promise["audience"]))
+        if promise["relation"]:
+            facts.append(("Logs that differ in one", promise["relation"]))
+        if promise.get("employees"):
+            facts.append(("Employees", promise["employees"]))
+        if promise.get("intake"):
+            facts.append(("Reading", promise["intake"]))
+        if promise.get("public_cut"):
+            facts.append(("Moments", promise["public_cut"]))
+        yield Section(f"What is promised{where}", facts=tuple((name, _sentence(text)) for name, text in facts))
+        points = [_sentence(point) for point in promise["not_guaranteed"].split("; ") if point.strip()]
+        if numbers[-1] == series[-1].number and (whole_trace := _whole_trace(series[-1].manifest)):
+            points.append(whole_trace)
+        yield Section(f"What is not promised{where}", points=tuple(points))
+
+
+def _whole_trace(manifest: Mapping[str, Any]) -> str | None:
+    """What was measured of an adversary whom no promise of groups covers; noise covers that one too."""
+    mechanism = manifest["mechanism"]
+    if manifest.get("budget"):
+        return None
+    found = membership.sentence({**mechanism["parameters"], "kind": mechanism["kind"]})
+    return None if found is None else _sentence(found)
+
+
+def _sentence(text: str) -> str:
+    text = text.strip().rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _budget(manifest: Mapping[str, Any]) -> Iterator[Section]:
+    budget = manifest.get("budget")
+    if budget is None:
+        return
+    spent = budget["spent"]
+    limit = "no limit is set" if budget["limit"] is None else f"of at most {told(budget['limit'], 6)}"
+    unit = manifest["promise"]["unit"].removeprefix("one ")
+    once = ("Each case is in one release of the publication, so what releases spend does not add up.",)
+    yield Section(
+        "Privacy budget",
+        paragraphs=(
+            f"Take two source logs that differ in one {unit}. No result of this release is more than "
+            f"{_factor(budget['epsilon'])} times as likely with the one as with the other (e to the power epsilon), "
+            f"apart from a probability of delta = {told(budget['delta'], 6)}. For all releases of the publication so "
+            f"far together: {_factor(spent['epsilon'])} times, delta {told(spent['delta'], 6)}.",
+            *(once if budget.get("scope") == "cases" else ()),
+        ),
+        facts=(
+            ("This release", f"epsilon {told(budget['epsilon'], 6)}, delta {told(budget['delta'], 6)}"),
+            ("All releases so far", f"epsilon {told(spent['epsilon'], 6)} ({limit}), delta {told(spent['delta'], 6)}"),
+            *_process_budget(budget.get("process")),
+        ),
+    )
+
+
+def _process_budget(process: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    if process is not None:
+        spent = process["spent"]
+        yield "All publications of the process", f"epsilon {told(spent['epsilon'], 6)}, delta {told(spent['delta'], 6)}"
+
+
+def _factor(epsilon: float) -> str:
+    return told(math.exp(epsilon), 3) if epsilon < 50 else f"e^{told(epsilon, 6)}"
+
+
+def _checks(series: Sequence[Released], *, alone: bool) -> Section:
+    last = series[-1].manifest
+    program = last["software"]
+    notes = [
+        "Whoever holds a release can check it: the sums of its files stand in its manifest, the sum of its manifest "
+        "stands below, and each manifest names the one before it.",
+    ]
+    if not alone:
+        notes += _on_series(series)
+    files = [(file["path"], file["sha256"]) for file in last["files"]] if alone else []
+    rows = [(f"release {one.number}, manifest.json", one.digest) for one in series]
+    return Section(
+        "How to check it",
+        paragraphs=tuple(notes),
+        facts=(
+            ("Made by", f"{program['name']} {program['version']}"),
+            ("Configuration (sha256)", str(last["config_digest"])),
+        ),
+        rows=(("What", "sha256"), *rows, *files),
+    )
+
+
+def _on_series(series: Sequence[Released]) -> Iterator[str]:
+    missing = _missing(series)
+    if missing:
+        yield (
+            f"Not there: release {_ranges(missing)}. A number is left out where a person rejected the release, or a "
+            "newer one took its place before anybody decided; where it was lost in a crash before anybody could have "
+            "it; or where this folder is not complete."
+        )
+    holds = _chain(series)
+    if holds is False:
+        yield "The chain is broken: a manifest does not name the one before it. Ask the operator why."
+    elif holds:
+        yield "The chain holds: each manifest names the one before it."
+
+
+def _missing(series: Sequence[Released]) -> list[int]:
+    return sorted(set(range(1, series[-1].number + 1)) - {one.number for one in series})
+
+
+def _chain(series: Sequence[Released]) -> bool | None:
+    """Whether each manifest names the digest of the one before; None where there is nothing to compare."""
+    pairs = [(one, two) for one, two in pairwise(series) if "chain" in two.manifest]
+    if not pairs:
+        return None
+    return all(
+        two.manifest["previous"] == one.number and two.manifest["chain"]["previous_manifest"] == one.digest
+        for one, two in pairs
+    )
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """1, 2, 3, 5 -> `1 to 3, 5`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs)
+
+
+# pages
+
+
+def html(page: Statement) -> str:
+    """One HTML file that needs nothing else; it prints on paper."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    folder = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = Markup((folder / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
+    return environment.get_template("statement.html").render(page=page, style=style)
+
+
+def markdown(page: Statement) -> str:
+    """The same in Markdown. Text of a manifest is text: none of it becomes markup."""
+    lines = [f"# {_plain(page.title)}", "", _plain(page.lead), ""]
+    for section in page.sections:
+        lines += [f"## {_plain(section.title)}", ""]
+        for paragraph in section.paragraphs:
+            lines += [_plain(paragraph), ""]
+        lines += _table(("", ""), section.facts, lambda cells: (f"**{cells[0]}**", cells[1]))
+        lines += [f"* {_plain(point)}" for point in section.points] + [""] * bool(section.points)
+        if section.rows:
+            lines += _table(section.rows[0], section.rows[1:], tuple)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], form: Callable[[Sequence[str]], Sequence[str]]
+) -> list[str]:
+    if not rows:
+        return []
+    body = [form([_plain(cell) for cell in row]) for row in rows]
+    return [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}", *(f"| {' | '.join(row)} |" for row in body), ""]
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", " ".join(text.split()))

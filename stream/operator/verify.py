@@ -1,0 +1,543 @@
+"""Check a whole output folder against its ledger: bytes, chain, numbers and budgets. Reads only, and takes no lock.
+
+The ledger says what was charged and sealed, manifests say the same to recipients, and files are what both are about.
+What is wrong in one of them is found by the other two. Who changes all three alike is not found here: recipients who
+kept a manifest find it, by the chain. Nor is a charge that was taken out of the ledger behind the last release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from fsspec.core import url_to_fs
+
+from connectors.store.base import HELD, MANIFEST, digest, release_name, release_number
+from connectors.store.reached import ReachedFileSystem, reaching
+from models.dp.budget import Charge, exact, parallel, shown
+from models.dp.zcdp import PURE, Accounting
+from models.errors import RefusedError
+from stream.ledger.checkpoints import CURRENT, PREVIOUS, generation_at
+from stream.ledger.checkpoints import FORMAT as CHECKPOINT
+from stream.ledger.entries import CASES, charge_of
+from stream.ledger.envelope import Damaged, Keys, header_of
+from stream.ledger.folder import BUILDING, OPERATOR_FILES, ledger_in, read_digests
+from stream.ledger.sqlite import NewerLedgerError, open_readonly, owner_of
+
+Kind = Literal[
+    "ledger", "number", "missing", "bytes", "manifest", "chain", "budget", "unknown", "operator", "checkpoint"
+]
+BESIDE = {
+    *("ledger.sqlite", "key", "lock", "checkpoints", "quarantine", "status.json", "status.tmp", ".faust"),
+    ".configuration.json",
+    "bad-rows.csv",
+}
+"""What else stands in the operator's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that does not hold. `publication` and `sequence`: of which release, where it is of one."""
+
+    kind: Kind
+    text: str
+    publication: str = ""
+    sequence: int = 0
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was looked at of one publication."""
+
+    name: str
+    releases: int = 0
+    waiting: int = 0
+    burned: int = 0
+    withheld: int = 0
+    held: int = 0
+    rejected: int = 0
+    files: int = 0
+    bytes: int = 0
+    epsilon: float = 0.0
+    delta: float = 0.0
+
+
+@dataclass(slots=True)
+class Result:
+    """What `verify` found. `notes`: what the next start puts in order, or what could not be looked at."""
+
+    process: str = ""
+    publications: list[Checked] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        return not self.problems
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"holds": self.holds, **asdict(self)}
+
+
+@dataclass(slots=True)
+class _Series:
+    """The entries of one publication, and what was spent when each of its releases was sealed."""
+
+    seals: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    burned: set[int] = field(default_factory=set)
+    published: set[int] = field(default_factory=set)
+    rulings: dict[int, str] = field(default_factory=dict)
+    """By number: what a person decided on a held release."""
+    withheld: set[str] = field(default_factory=set)
+    charged: dict[str, Charge] = field(default_factory=dict)
+    """By cut, the last draw of each."""
+    adding: Charge = field(default_factory=Charge)
+    """Charges that add up."""
+    accounting: Accounting = PURE
+    """How charges add up, by the last of them."""
+    apart: list[Charge] = field(default_factory=list)
+    """Charges of releases whose cases are in no other: the largest of them is spent."""
+    at_seal: dict[int, tuple[Charge, Charge, frozenset[int]]] = field(default_factory=dict)
+    """By number: spent by the publication, by the process, and what `chain.releases` may say."""
+
+    def hidden(self, number: int) -> str:
+        """Why a sealed release is not to be seen: `held`, `rejected` or `superseded`; "" where it is to be seen."""
+        if self.seals[number]["body"].get("held_at") is None or self.rulings.get(number) == "approved":
+            return ""
+        return self.rulings.get(number, "held")
+
+    @property
+    def spent(self) -> Charge:
+        """What the charges so far are together."""
+        return self.adding + parallel(self.apart)
+
+
+def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> Result:
+    """Check everything under `output`, and the releases in `store` where they do not lie in the folder.
+
+    `keys`: the storage keys; without them encrypted checkpoints are not looked at, and a note says so.
+    InputError where there is no ledger, NewerLedgerError for one of a later program. A damaged one is a problem.
+    """
+    ledger = ledger_in(output)
+    tree = _Tree(store or str(output))
+    listed = tree.publications()  # before the ledger: what a running process seals meanwhile is then not unknown
+    result = Result()
+    try:
+        result.process = owner_of(ledger)
+        entries = [msgspec.to_builtins(entry) for entry in open_readonly(ledger, result.process)]
+    except NewerLedgerError:
+        raise
+    except (RefusedError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        why = str(error) if isinstance(error, RefusedError) else "an entry is no entry; restore it from a backup"
+        result.problems.append(Problem("ledger", f"{ledger}: {why}" if str(ledger) not in why else why))
+        return result
+    series = _series(entries, result)
+    for name, one in series.items():
+        _Publication(result, tree, output / "operator", name, one).check()
+    _unknown(result, tree, listed, output / "operator", series)
+    _checkpoints(result, output / "operator" / "checkpoints", keys or Keys())
+    return result
+
+
+def _checkpoints(result: Result, folder: Path, keys: Keys) -> None:
+    """Read both generations of the state, with what changed behind each of them."""
+    unread = []
+    for name in (CURRENT, PREVIOUS):
+        path = folder / name
+        try:
+            encrypted = header_of(path.read_bytes(), CHECKPOINT).nonce is not None
+            if encrypted and keys.current is None:
+                unread.append(name)
+                continue
+            fault = generation_at(path, keys, plain_too=True).fault
+        except FileNotFoundError:
+            continue  # none yet, or a running process is just renaming it
+        except (Damaged, RefusedError) as damage:
+            fault = f"{path}: {damage}"
+        if fault:
+            result.problems.append(Problem("checkpoint", f"{fault}; a start falls back to the other generation"))
+    if unread:
+        result.notes.append(
+            f"operator/checkpoints: {' and '.join(unread)} encrypted, and not checked; give the configuration with -c"
+        )
+
+
+def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
+    """The ledger folded by publication, in its order."""
+    found: dict[str, _Series] = {}
+    sealed, paid = 0, 0  # numbers of the process, and those of them that were charged
+    own_paid: Counter[str] = Counter()
+    charges: set[tuple[str, str, int]] = set()
+    for entry in entries:
+        kind, name, cut, number = entry["kind"], entry["publication"], entry.get("cut", ""), entry.get("sequence", 0)
+        if kind in ("note", "erased"):
+            continue
+        one, body = found.setdefault(name, _Series()), entry.get("body", {})
+        if kind == "charge" and (name, cut, body.get("redraw", 0)) not in charges:
+            charges.add((name, cut, body.get("redraw", 0)))
+            one.charged[cut] = charge_of(body["epsilon"], body["delta"], body.get("rho", ""), body.get("tail", ""))
+            if body.get("rho"):
+                at = Fraction(body["delta"]) - Fraction(body["tail"])
+                one.accounting = Accounting("zcdp", at)
+            if body.get("scope") == CASES:
+                one.apart.append(one.charged[cut])
+            else:
+                one.adding += one.charged[cut]
+        elif kind == "seal" and number not in one.seals:
+            sealed += 1
+            paid_elsewhere = paid - own_paid[name]
+            paid += cut in one.charged
+            own_paid[name] += cut in one.charged
+            process = sum((other.spent for other in found.values()), Charge())
+            one.seals[number] = entry
+            one.at_seal[number] = (one.spent, process, frozenset((sealed, len(one.seals) + paid_elsewhere)))
+        elif kind == "withheld":
+            one.withheld.add(cut)
+        elif kind == "burned":
+            one.burned.add(number)
+        elif kind == "approval" and body["decision"] != "refused":
+            one.rulings.setdefault(number, body["decision"])
+        elif kind == "published":
+            one.published.add(number)
+    for name, one in found.items():
+        for number in sorted((one.published | one.burned | one.rulings.keys()) - one.seals.keys()):
+            told = "is published, burned or decided on, and was never sealed"
+            result.problems.append(Problem("ledger", told, name, number))
+        for number in sorted(one.published & one.seals.keys()):
+            if one.hidden(number):
+                told = f"is published, and was {one.hidden(number)}: no approval stands in the ledger"
+                result.problems.append(Problem("ledger", told, name, number))
+    return found
+
+
+class _Publication:
+    """The checks of one publication."""
+
+    def __init__(self, result: Result, tree: _Tree, operator: Path, name: str, series: _Series) -> None:
+        self.result, self.tree, self.operator, self.name, self.series = result, tree, operator, name, series
+        self.checked = Checked(name, burned=len(series.burned), withheld=len(series.withheld))
+        spent = series.accounting.loss(series.spent)
+        self.checked.epsilon, self.checked.delta = shown(spent.epsilon), shown(spent.delta)
+        self.chained = self.standing = 0
+
+    def check(self) -> None:
+        """Numbers, then each release in order."""
+        self.result.publications.append(self.checked)
+        last = max(self.series.seals, default=0)
+        for number in sorted(set(range(1, last + 1)) - self.series.seals.keys()):
+            self._wrong("number", "was neither sealed nor burned, and a later one was sealed", number)
+        for number, seal in sorted(self.series.seals.items()):
+            if number not in self.series.burned:
+                if seal.get("cut", "") in self.series.withheld:
+                    self._wrong("ledger", "is of a cut that was withheld", number)
+                if self.series.hidden(number) == "held":
+                    self._held(number, seal["body"])
+                elif self.series.hidden(number):
+                    self.checked.rejected += 1
+                else:
+                    self._release(number, seal["body"])
+                    self.standing = number
+
+    def _wrong(self, kind: Kind, text: str, number: int) -> None:
+        self.result.problems.append(Problem(kind, text, self.name, number))
+
+    def _release(self, number: int, seal: Mapping[str, Any]) -> None:
+        folder = f"{self.name}/{release_name(number)}"
+        if not self.tree.exists(f"{folder}/{MANIFEST}"):
+            self._hidden(number, seal, folder)
+            return
+        self.checked.releases += 1
+        body = self.tree.read(f"{folder}/{MANIFEST}")
+        if hashlib.sha256(body).hexdigest() != seal["manifest"]:
+            self._wrong("manifest", f"{MANIFEST} is not the one that the ledger sealed", number)
+        self._files(number, folder, seal["files"], also={MANIFEST})
+        manifest = _json(body)
+        if manifest is None:
+            self._wrong("manifest", f"{MANIFEST} is no JSON object", number)
+            return
+        self._manifest(number, seal, manifest)
+        self._chain(number, manifest)
+        self._budget(number, manifest)
+        self._own(number, manifest)
+
+    def _held(self, number: int, seal: Mapping[str, Any]) -> None:
+        """A release that waits for a person: its bytes are with the operator, as they were sealed."""
+        self.checked.held += 1
+        self._own_bytes(number)
+        folder = self.operator / self.name / HELD / seal["temporary"]
+        for name, right in [
+            (MANIFEST, seal["manifest"]),
+            *((str(one["path"]), one["sha256"]) for one in seal["files"]),
+        ]:
+            path = folder / name
+            if not path.is_file():
+                self._wrong("missing", f"is held, and its {name} is gone", number)
+            elif digest(path) != right:
+                self._wrong("bytes", f"is held, and its {name} is not what was sealed", number)
+
+    def _hidden(self, number: int, seal: Mapping[str, Any], folder: str) -> None:
+        """A sealed release that nobody can see: it waits, or its bytes are gone."""
+        if number in self.series.published:
+            self._wrong("missing", "was published and is gone", number)
+            return
+        if not self.tree.local:
+            self.result.notes.append(f"{self.name} {number}: sealed and not yet published; its bytes are on its host")
+            return
+        if (self.operator / self.name / HELD / seal["temporary"]).is_dir():
+            self.result.notes.append(f"{self.name} {number}: was approved; the next start publishes it")
+            return
+        waiting = f"{self.name}/{seal['temporary']}"
+        if not self.tree.exists(f"{waiting}/{MANIFEST}"):
+            self._wrong("missing", "is sealed and neither published nor waiting: its bytes are gone", number)
+            return
+        self.checked.waiting += 1
+        if hashlib.sha256(self.tree.read(f"{waiting}/{MANIFEST}")).hexdigest() != seal["manifest"]:
+            self._wrong("manifest", f"{MANIFEST} of the waiting release is not the one that the ledger sealed", number)
+        self._files(number, waiting, seal["files"], also={MANIFEST})
+
+    def _files(self, number: int, folder: str, sealed: list[Mapping[str, Any]], also: set[str]) -> None:
+        present = set(self.tree.names(folder))
+        for file in sealed:
+            name = str(file["path"])
+            if name not in present:
+                self._wrong("missing", f"{name} is gone", number)
+                continue
+            found, size = self.tree.digest(f"{folder}/{name}")
+            self.checked.files += 1
+            self.checked.bytes += size
+            if (found, size) != (file["sha256"], file["bytes"]):
+                self._wrong("bytes", f"{name} is not what was sealed", number)
+        for name in sorted(present - {str(file["path"]) for file in sealed} - also):
+            self._wrong("unknown", f"{name} is named by no seal", number)
+
+    def _manifest(self, number: int, seal: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
+        for key, right in (("process", self.result.process), ("publication", self.name), ("sequence", number)):
+            if manifest.get(key) != right:
+                self._wrong("manifest", f"{MANIFEST} says {key} {manifest.get(key)!r}, not {right!r}", number)
+        if manifest.get("files") != [dict(file) for file in seal["files"]]:
+            self._wrong("manifest", f"{MANIFEST} lists other files than the ledger sealed", number)
+
+    def _chain(self, number: int, manifest: Mapping[str, Any]) -> None:
+        """The predecessor that a manifest names is the last one that stood then, and its digest is the sealed one."""
+        seals, burned = self.series.seals, self.series.burned
+        before = manifest.get("previous")
+        stood = (before or 0) == self.standing or (before in burned and self.standing < before < number)
+        if not stood:
+            self._wrong("chain", f"follows {before}, which is not the release before it", number)
+            return
+        chain = manifest.get("chain")
+        if chain is None:
+            if self.chained:
+                self._wrong("chain", f"names no digest of its predecessor, and release {self.chained} did", number)
+            return  # of a program before
+        self.chained = number
+        if chain.get("previous_manifest") != (None if before is None else seals[before]["body"]["manifest"]):
+            self._wrong("chain", f"names another digest of release {before} than the ledger", number)
+        counted = self.series.at_seal[number][2]
+        if chain.get("releases") not in counted:
+            said = " or ".join(str(one) for one in sorted(counted))
+            self._wrong("chain", f"counts {chain.get('releases')} releases of the process, the ledger {said}", number)
+
+    def _budget(self, number: int, manifest: Mapping[str, Any]) -> None:
+        """What recipients were told was spent is what the ledger had charged by then."""
+        budget, paid = manifest.get("budget"), self.series.charged.get(self.series.seals[number].get("cut", ""))
+        if budget is None:
+            if paid is not None:
+                self._wrong("budget", "was charged, and its manifest says nothing of it", number)
+            return
+        own, process, _ = self.series.at_seal[number]
+        rho = (("rho", paid), ("spent", own), ("process", process)) if self.series.accounting.kind == "zcdp" else ()
+        for name, charged in rho:
+            stated, true = (budget.get("zcdp") or {}).get(name), shown((charged or Charge()).rho)
+            if stated != true:
+                self._wrong("budget", f"says rho {stated} ({name}), the ledger {true}", number)
+        loss = self._accounting(budget).loss
+        paid, own, process = loss(paid or Charge()), loss(own), loss(process)
+        told = [(budget, paid, "costs"), (budget["spent"], own, "says as spent")]
+        if "process" in budget:  # not in manifests of programs before
+            told.append((budget["process"]["spent"], process, "says as spent by the process"))
+        for said, right, what in told:
+            for unit, amount in (("epsilon", right.epsilon), ("delta", right.delta)):
+                if said.get(unit) not in (shown(amount), float(amount)):
+                    self._wrong("budget", f"{what} {said.get(unit)} {unit}, the ledger {shown(amount)}", number)
+        limit = budget.get("limit")
+        if limit is not None and float(own.epsilon) > limit:
+            self._wrong("budget", f"was sealed with {shown(own.epsilon)} spent, above its limit {limit}", number)
+
+    def _accounting(self, budget: Mapping[str, Any]) -> Accounting:
+        """How charges of the ledger are shown in a manifest, which states a delta of conversion of its own."""
+        stated = (budget.get("zcdp") or {}).get("conversion_delta")
+        if self.series.accounting.kind == "pure" or not isinstance(stated, float) or not 0 < stated < 1:
+            return self.series.accounting
+        return Accounting("zcdp", exact(stated))
+
+    def _own_bytes(self, number: int) -> list[str]:
+        """Check that the operator's files are as they were written last; return the names of those that are gone."""
+        folder = self.operator / self.name / f"{number:06d}"
+        digests = read_digests(folder)
+        lacking = []
+        for name in OPERATOR_FILES:
+            path = folder / name
+            if not path.is_file():
+                lacking.append(name)
+            elif name in digests:
+                if digest(path) not in digests[name]:
+                    self._wrong("operator", f"the operator's {name} is not what was written last", number)
+            elif not _readable(path):  # of an earlier program, which left no digests
+                self._wrong("operator", f"the operator's {name} cannot be read", number)
+        if lacking:
+            self._wrong("operator", f"the operator's {', '.join(lacking)} are not in {folder.name}/", number)
+        return lacking
+
+    def _own(self, number: int, manifest: Mapping[str, Any]) -> None:
+        """The operator's files are there and undamaged, and the audit is of this release."""
+        folder = self.operator / self.name / f"{number:06d}"
+        lacking = self._own_bytes(number)
+        if OPERATOR_FILES[0] in lacking:
+            return
+        audit = _json((folder / OPERATOR_FILES[0]).read_bytes())
+        if audit is None:
+            return  # damaged, which was said
+        if any(audit.get(key) != manifest.get(key) for key in ("publication", "sequence", "files", "chain", "budget")):
+            self._wrong("operator", "audit.json is not of this manifest", number)
+
+
+def _unknown(
+    result: Result, tree: _Tree, listed: Mapping[str, list[str]], operator: Path, series: Mapping[str, _Series]
+) -> None:
+    """Files and folders that no seal names."""
+    for name, entries in listed.items():
+        one = series.get(name, _Series())
+        temporary = {str(seal["body"]["temporary"]) for seal in one.seals.values()}
+        for entry in entries:
+            number = release_number(entry)
+            hidden = one.hidden(number) if number in one.seals and number is not None else ""
+            if number in one.seals and number not in one.burned and not hidden:
+                continue
+            if number is not None and number in one.seals:
+                told = f"was {hidden or 'burned'}, and stands in the public folder"
+                result.problems.append(Problem("unknown", told, name, number))
+            elif entry.startswith(".") and entry.endswith(".tmp"):
+                if entry not in temporary:
+                    result.notes.append(f"{name}/{entry}: never sealed; the next start sets it aside")
+            elif one.seals or number is not None:
+                result.problems.append(Problem("unknown", f"{entry} is named by no seal", name, number or 0))
+            else:
+                result.notes.append(f"{name}/{entry}: of no publication of this ledger")
+    for path in sorted(operator.iterdir()):
+        if path.name in BESIDE or path.name.startswith("ledger.sqlite-"):
+            continue
+        if path.name.startswith(BUILDING):
+            result.notes.append(f"operator/{path.name}: of a cut that an engine built; the next start removes it")
+            continue
+        if not path.is_dir() or path.name not in series:
+            result.notes.append(f"operator/{path.name}: not veilstream's, or of no entry of the ledger")
+            continue
+        known = {f"{number:06d}" for number in series[path.name].seals} | {HELD}
+        result.notes += _left_held(path, series[path.name])
+        for entry in sorted(one.name for one in path.iterdir() if not one.name.startswith(".")):
+            if entry not in known:
+                result.problems.append(
+                    Problem("unknown", f"operator/{path.name}/{entry} is named by no seal", path.name)
+                )
+
+
+def _left_held(folder: Path, one: _Series) -> list[str]:
+    """Bytes among the held ones of which no release waits."""
+    waiting = {str(seal["body"]["temporary"]) for number, seal in one.seals.items() if one.hidden(number) != "rejected"}
+    found = sorted(path.name for path in (folder / HELD).iterdir()) if (folder / HELD).is_dir() else []
+    return [
+        f"operator/{folder.name}/{HELD}/{name}: of no held release; the next start sets it aside"
+        for name in found
+        if name not in waiting
+    ]
+
+
+class _Tree:
+    """`public/` of a folder or of an fsspec URL, only read. A folder is read without fsspec, which costs more than
+    the reading."""
+
+    def __init__(self, root: str) -> None:
+        fs, base = url_to_fs(root)
+        self.local = "file" in fs.protocol
+        self._fs: Any = fs if self.local else ReachedFileSystem(fs)
+        self._base = f"{base.rstrip('/')}/public"
+
+    def publications(self) -> dict[str, list[str]]:
+        """Names in the folder of each publication."""
+        return {name: self.names(name) for name in self.names("") if self._fs.isdir(f"{self._base}/{name}")}
+
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder; none where there is no such folder."""
+        path = f"{self._base}/{folder}".rstrip("/")
+        try:
+            found = os.listdir(path) if self.local else self._fs.ls(path, detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(str(one).rstrip("/").rsplit("/", 1)[-1] for one in found)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        where = f"{self._base}/{path}"
+        return os.path.lexists(where) if self.local else bool(self._fs.exists(where))
+
+    def read(self, path: str) -> bytes:
+        """All of a file."""
+        with self._reaching(path), self._open(path) as stream:
+            body: bytes = stream.read()
+            return body
+
+    def digest(self, path: str) -> tuple[str, int]:
+        """SHA-256 and size."""
+        found, size = hashlib.sha256(), 0
+        with self._reaching(path), self._open(path) as stream:
+            for block in _blocks(stream):
+                found.update(block)
+                size += len(block)
+        return found.hexdigest(), size
+
+    def _reaching(self, path: str) -> AbstractContextManager[None]:
+        return nullcontext() if self.local else reaching(f"{self._base}/{path}")
+
+    def _open(self, path: str) -> Any:
+        where = f"{self._base}/{path}"
+        return open(where, "rb") if self.local else self._fs.open(where, "rb")
+
+
+def _blocks(stream: Any) -> Iterator[bytes]:
+    while block := stream.read(1 << 20):
+        yield block
+
+
+def _readable(path: Path) -> bool:
+    """Whether one of the operator's files can be read as what it is."""
+    if path.suffix != ".parquet":
+        try:
+            msgspec.json.decode(path.read_bytes())
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        return True
+    from stream.ledger import variants
+
+    try:
+        variants.read(path)
+    except RefusedError:
+        return False
+    return True
+
+
+def _json(body: bytes) -> dict[str, Any] | None:
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found if isinstance(found, dict) else None

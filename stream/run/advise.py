@@ -1,0 +1,294 @@
+"""`veilstream advise`: candidate settings replayed on a historical log, and the one to propose.
+
+A candidate holds if what it released keeps its bounds, whatever cuts were withheld: the verdict that `replay` prints
+for the same releases says the same. Proposed is only a candidate whose verdict is SAFE, with bounds on KA, FA, CA and
+BA, and of which every cut became a release, or came before enough cases were complete; if there is none, the nearest is
+named with what stopped it. What is measured is this log's past: no promise about its future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+
+from models.errors import VeilstreamError
+from models.eventlog import EventLog
+from stream.config.settings import Publication, Settings
+from stream.ledger.release_record import Record, first_shown
+from stream.release.documents import AuditDocument
+from stream.release.gate import MEASURES, least_of_series
+from stream.release.verdict import Word
+from stream.run import presets
+from stream.run.replay import Outcome, Replay
+
+DAY = 86_400.0
+UNASKED = {"risk": False, "utility": False}
+"""Audits that decide nothing of a candidate, as no gate asks for them; the proposal has them again."""
+
+LEAST = (10, 20)
+"""Values of K that are compared beside the one asked for."""
+
+LOST = 0.05
+"""What a lost activity of at least 5 % of the cases counts, in shares of the events: two settings that keep nearly as
+much differ by what a miner misses."""
+
+Goal = Literal["utility", "safety", "timeliness"]
+GOALS: tuple[Goal, ...] = ("utility", "safety", "timeliness")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A setting to try: `why` says what it is for; `least`: its K, 0 for mechanisms without one."""
+
+    why: str
+    publication: Publication
+    least: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a candidate would have done. `kept`: events of the last release / events seen (None: nothing came out, or
+    records are no cases); `wait_days`: median from the last event of a case to its first publication; `loses`:
+    activities of at least 5 % of the cases that its last release lacks; `worst`: least KA, FA, CA, BA over all
+    releases; `refused`: why it could not be replayed at all."""
+
+    candidate: Candidate
+    releases: int
+    withheld: int
+    kept: float | None
+    worst: Mapping[str, int | None]
+    reasons: tuple[str, ...]
+    refused: str = ""
+    wait_days: float | None = None
+    loses: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    verdict: Word | None = None
+    """What `replay` says of the same releases; None where it could not be replayed."""
+    too_early: int = 0
+    """Withheld cuts at which only too few cases were complete yet: they wait, and nothing refused them."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether something was released: no gate of a candidate only warns, so every release keeps its bounds."""
+        return not self.refused and self.releases > 0
+
+    @property
+    def proposable(self) -> bool:
+        """Whether nothing but a wait for cases kept a cut from release, and the releases are safe over the series."""
+        return self.holds and self.withheld == self.too_early and self.series and self.verdict in (None, "SAFE")
+
+    @property
+    def worth(self) -> float:
+        """Events kept, less what the lost activities count."""
+        return (self.kept or 0.0) - LOST * len(self.loses)
+
+    @property
+    def series(self) -> bool:
+        """Whether every attack over the series is bounded."""
+        return set(presets.series_gate(1)) <= set(self.candidate.publication.gate.bounds)
+
+
+def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = presets.C) -> list[Candidate]:
+    """From what protects most over a series to what keeps most of one release, at K and the usual values beside it,
+    and two that are differentially private."""
+    found = []
+    for least in sorted({K, *LEAST}, reverse=True):
+        table = presets.bounds(log, sensitive, least, C)
+        bounded, cuts = presets.series_gate(least), presets.window(log, least)
+        again = {key: value for key, value in table.items() if key != "bins"}
+        rows: list[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]] = [
+            (
+                "cohorts-local",
+                "holds over all releases",
+                _with(table, "tlkc-cohorts", "local"),
+                presets.series_gate(least, local=True),
+            ),
+            ("cohorts-exact", "the same, whole items removed", _with(table, "tlkc-cohorts", "exact"), bounded),
+            ("repair-local", "all cases again, repaired", _with(again, "tlkc", "local"), _repair(bounded)),
+            ("repair-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), _repair(bounded)),
+            ("plain-local", "each release alone", _with(again, "tlkc", "local"), {"min_ka": least}),
+            ("plain-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), {"min_ka": least}),
+        ]
+        found += [
+            Candidate(why, presets.publication(f"{name}-{least}", cuts, mechanism, gate), least)
+            for name, why, mechanism, gate in rows
+        ]
+    return [*found, _when_complete(log, K, sensitive, C), *_dp(log)]
+
+
+def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) -> Candidate:
+    """The default, cut when so many cases are complete: where cases take long, none is at the first cuts by start. A
+    few cases that are left at the end of the log would be no cohort: windows are as much longer as it takes."""
+    mechanism = _with(presets.bounds(log, sensitive, K, C), "tlkc-cohorts", "local")
+    least = presets.window(log, K)["new_cases"]
+    sizes = (size for size in range(least, 2 * least) if not 0 < log.n_cases % size < 3 * K)
+    cuts = {"completed_cases": next(sizes, least)}
+    name = f"cohorts-completed-{K}"
+    gate = presets.series_gate(K, local=True)
+    return Candidate("cuts wait for complete cases", presets.publication(name, cuts, mechanism, gate), K)
+
+
+def _with(table: Mapping[str, Any], kind: str, suppression: str) -> Mapping[str, Any]:
+    return {"kind": kind, **table, "suppression": suppression}
+
+
+def _repair(gate: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**gate, "on_violation": "repair"}
+
+
+def _dp(log: EventLog) -> list[Candidate]:
+    """Variants with noisy frequencies, and a synthetic log. The moments of their cuts are said to be public, on a past
+    log they are known; so are the labels, which no noise hides."""
+    gate = {"public_cut": True, "max_epsilon": 0.1 * (presets.RELEASES + 1)}
+    terms, labels = {"epsilon": 0.1, "delta_dp": 1e-6}, sorted(map(str, log.activity.values))
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("differentially private", {"kind": "dp-variants", **terms}),
+        ("the same, synthetic; its labels are public", {"kind": "dp-synthetic", **terms, "activities": labels}),
+    ]
+    return [
+        Candidate(why, presets.publication(mechanism["kind"], presets.window(log), mechanism, gate))
+        for why, mechanism in kinds
+    ]
+
+
+def attempt(candidate: Candidate, log: EventLog, settings: Settings, folder: Path) -> Trial:
+    """Replay one candidate into `folder` (of its own)."""
+    table = candidate.publication.model_dump()
+    tried = Publication.model_validate({**table, "audit": {**table["audit"], **UNASKED}})
+    try:
+        replay = Replay(settings.model_copy(update={"publication": (tried,)}), folder)
+        outcome = replay.run(log, final=True)
+    except VeilstreamError as error:
+        return Trial(candidate, 0, 0, None, dict.fromkeys(MEASURES), (), str(error))
+    records = replay.service.pipelines[candidate.publication.name].earlier
+    ends = {replay.service.pseudonyms.case(name): end for name, end in _ends(log).items()}
+    return _trial(candidate, outcome, log, median_wait(records, ends))
+
+
+def _ends(log: EventLog) -> dict[str, float]:
+    """Seconds since 1970 of the last event of each case."""
+    filled = np.flatnonzero(log.lengths > 0)
+    return {log.case_ids[case]: int(log.time[log.starts[case + 1] - 1]) / 1e9 for case in filled.tolist()}
+
+
+def median_wait(records: Sequence[Record], since: Mapping[str, float]) -> float | None:
+    """Median days from `since` (seconds by pseudonym) to the first release that shows the case, never below 0 (an open
+    case may be shown); None where records are no cases (dp)."""
+    first = first_shown(records)
+    waits = [max(0.0, moment - since[case]) / DAY for case, moment in first.items() if case in since]
+    return median(waits) if waits else None
+
+
+def _trial(candidate: Candidate, outcome: Outcome, log: EventLog, wait: float | None) -> Trial:
+    released = [decision.audit for _, decision in outcome.decisions if decision.status == "sealed"]
+    last = released[-1] if released else AuditDocument()
+    released_events = last.get("counts", {}).get("released")
+    reasons = dict.fromkeys(reason for decision in outcome.withheld for reason in decision.reasons)
+    return Trial(
+        candidate,
+        releases=len(released),
+        withheld=len(outcome.withheld),
+        too_early=sum(decision.too_few for decision in outcome.withheld),
+        kept=None if released_events is None else released_events / log.n_events,
+        worst={name: least_of_series(released, name) for name in MEASURES},
+        reasons=tuple(reasons),
+        wait_days=wait,
+        loses=() if released_events is None else tuple(last.get("loss", {}).get("lost", ())),
+        data={"covered": last.get("dp", {}).get("coverage_cases")},
+        verdict=next((one.verdict for one in outcome.verdicts()), None),
+    )
+
+
+def propose(
+    log: EventLog,
+    settings: Settings,
+    K: int,
+    folder: Path,
+    step: Callable[[str], None] = lambda _name: None,
+    *,
+    C: float = presets.C,
+    goal: Goal = "utility",
+) -> tuple[list[Trial], Trial | None]:
+    """All trials, and the proposed one: of those that hold over the series with at least K, the best for the goal.
+    None: nothing holds."""
+    trials = []
+    for candidate in candidates(log, K, settings.process.sensitive, C):
+        step(candidate.publication.name)
+        trials.append(attempt(candidate, log, settings, folder / candidate.publication.name))
+    holding = [trial for trial in trials if trial.proposable and trial.candidate.least >= K]
+    return trials, max(holding, key=lambda trial: _rank(trial, goal), default=None)
+
+
+def _rank(trial: Trial, goal: Goal) -> tuple[float, ...]:
+    worth, wait, least = trial.worth, -(trial.wait_days or 0.0), float(trial.candidate.least)
+    return {"utility": (worth, wait), "safety": (least, worth), "timeliness": (wait, worth)}[goal]
+
+
+def nearest(trials: Sequence[Trial], K: int) -> Trial | None:
+    """The trial with bounds on the whole series and at least K that came nearest: safe, and fewest cuts withheld."""
+    close = [t for t in trials if t.series and t.candidate.least >= K and not t.refused]
+    return min(close, key=_distance, default=None)
+
+
+def _distance(trial: Trial) -> tuple[bool, int, int]:
+    """Order of `nearest`: what is not safe comes last, however many of its cuts became releases."""
+    unsafe = trial.verdict not in (None, "SAFE")
+    return unsafe, trial.withheld - trial.releases, trial.withheld
+
+
+def frontier(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that could be proposed and that no other one beats in both events kept and waiting, most kept
+    first."""
+    holding = [t for t in trials if t.proposable and t.kept is not None and t.wait_days is not None]
+    best = [
+        one
+        for one in holding
+        if not any(
+            (other.kept or 0) >= (one.kept or 0)
+            and (other.wait_days or 0) <= (one.wait_days or 0)
+            and (other.kept, other.wait_days) != (one.kept, one.wait_days)
+            for other in holding
+        )
+    ]
+    return sorted(best, key=lambda trial: (-(trial.kept or 0), trial.wait_days or 0))
+
+
+NAME = "research"
+"""Of the proposed publication, as of the one that `replay` makes with nothing configured: commands of the documentation
+go on with it. The name of the candidate says how it was found, and stands in a comment."""
+
+
+def as_toml(settings: Settings, publication: Publication) -> str:
+    """The proposed configuration file."""
+    import tomli_w
+
+    process = settings.process
+    body: dict[str, Any] = {"name": process.name, "sensitive": list(process.sensitive)}
+    if process.timezone:
+        body["timezone"] = process.timezone
+    if process.columns.changed:
+        body["columns"] = process.columns.changed
+    if process.completion.log_end:
+        body["completion"] = {"inactivity": "30d"}
+    table: dict[str, Any] = {"name": NAME}
+    for key in ("window", "mechanism", "audit"):
+        table[key] = _plain(getattr(publication, key))
+    table["gate"] = publication.gate.model_dump(exclude_defaults=True)
+    file = settings.file.model_dump(exclude_none=True)
+    text = tomli_w.dumps({"process": body, **({"file": file} if file else {}), "publication": [table]})
+    text = text.replace("[[publication]]", f"# {publication.name} of veilstream advise\n[[publication]]")
+    if process.completion.log_end:
+        note = "# What ends a case: a daemon does not know the end of the log; choose inactivity or end_activities.\n"
+        text = text.replace("[process.completion]", note + "[process.completion]")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,147 @@
+"""`veilstream replay --compare`: several publications of one log side by side.
+
+Each is replayed with the same cuts through the whole release life; what is compared stands in their audits: what the
+attacks leave, how much stays useful, how long cases wait for their first publication, and how much is held back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from models.eventlog import EventLog
+from stream.config.settings import Publication, Settings
+from stream.ledger.release_record import Record, first_shown
+from stream.release.contract import Decision
+from stream.release.documents import AuditDocument
+from stream.release.gate import MEASURES, least_of_series
+from stream.release.pipeline import Pipeline
+from stream.run.presets import default_publication, grid_edges, series_gate, with_completion
+from stream.run.replay import Outcome, Replay
+
+DAY = 86_400.0
+BOUNDED = ("K", "L", "C", "knowledge", "attribute", "T", "bins")
+COLUMNS = (
+    "publication",
+    "releases",
+    "withheld",
+    "ka",
+    "fa",
+    "ca",
+    "ba",
+    "events_kept",
+    "utility",
+    "delay_days",
+    "held",
+)
+SHOWN = ("publication", "out", "not", "KA", "FA", "CA", "BA", "kept", "utility", "days", "waits")
+"""The same as headings of a table of 80 columns."""
+
+
+def alternatives(settings: Settings, log: EventLog) -> Settings:
+    """The publications of a configuration that has several; else four ways to publish what the one (or the default)
+    does: anonymized again at each cut, the same with repair (which `rel` has not), cohorts, and differentially private.
+
+    Without a rule of completion, a case is complete after its last event in the log.
+    """
+    if len(settings.publication) > 1:
+        return settings
+    base = settings.publication[0] if settings.publication else default_publication(log, settings.process.sensitive)
+    mechanism = {key: value for key, value in base.mechanism.items() if key in BOUNDED}
+    least = int(mechanism.get("K", 20))
+    bounds = series_gate(least)
+    edges = {**grid_edges(log, settings.process.sensitive), **mechanism.get("bins", {})}
+
+    def one(name: str, table: Mapping[str, Any], gate: Mapping[str, Any]) -> Publication:
+        return Publication.model_validate(
+            # an audience each: they are looked at side by side, and nobody receives them all
+            {
+                "name": name,
+                "audience": name,
+                "window": base.window,
+                "mechanism": table,
+                "audit": base.audit,
+                "gate": gate,
+            }
+        )
+
+    again = {**mechanism, "kind": "tlkc"}
+    repairable = again.get("knowledge") != "rel"
+    publications = (
+        one("re-anonymize", again, {**bounds, "on_violation": "warn"}),
+        *([one("repair", again, {**bounds, "on_violation": "repair"})] if repairable else []),
+        one("cohorts", {**mechanism, "kind": "tlkc-cohorts", "bins": edges}, bounds),
+        one("dp", {"kind": "dp-variants", "epsilon": 0.1, "delta_dp": 1e-6}, {"public_cut": True}),
+    )
+    return settings.model_copy(update={"publication": publications, "process": with_completion(settings.process)})
+
+
+def compare(replay: Replay, outcome: Outcome, log: EventLog) -> list[Mapping[str, Any]]:
+    """One row a publication, in the order of the configuration: the keys of COLUMNS.
+
+    `ka` .. `ba`: least over its releases, None where they do not apply; `events_kept`: share of the exposed events in
+    the last release; `utility`: data utility of it; `delay_days`: median from the start of a case to its first
+    publication; `held`: share of the events seen that the last release keeps back for later.
+    """
+    starts = _starts(replay, log)
+    return [
+        _row(name, [one for other, one in outcome.decisions if other == name], _own(pipeline), starts)
+        for name, pipeline in replay.service.pipelines.items()
+    ]
+
+
+def _own(pipeline: Pipeline) -> list[Record]:
+    """The releases of this publication; its audience may hold others."""
+    return [record for record in pipeline.earlier if record.publication == pipeline.name]
+
+
+def _row(
+    name: str, decisions: Sequence[Decision], records: Sequence[Record], starts: Mapping[str, float]
+) -> Mapping[str, Any]:
+    sealed = [one for one in decisions if one.status == "sealed"]
+    last = sealed[-1].audit if sealed else AuditDocument()
+    counts = last.get("counts") or {}
+    return {
+        "publication": name,
+        "releases": len(sealed),
+        "withheld": len(decisions) - len(sealed),
+        **{measure: least_of_series([one.audit for one in sealed], measure) for measure in MEASURES},
+        "events_kept": _share(counts.get("released"), counts.get("exposed")),
+        "utility": (last.get("utility") or {}).get("data_utility"),
+        "delay_days": _delay(records, starts),
+        "held": _share(counts.get("pending", 0), counts.get("seen")),
+    }
+
+
+def _share(part: int | None, whole: int | None) -> float | None:
+    return None if part is None or not whole else part / whole
+
+
+def _starts(replay: Replay, log: EventLog) -> dict[str, float]:
+    """Seconds since 1970 of the first event of each case, by pseudonym."""
+    filled = np.flatnonzero(log.lengths > 0)
+    return {
+        replay.service.pseudonyms.case(log.case_ids[case]): int(log.time[log.starts[case]]) / 1e9
+        for case in filled.tolist()
+    }
+
+
+def _delay(records: Sequence[Record], starts: Mapping[str, float]) -> float | None:
+    """None where records are no cases (dp)."""
+    first = first_shown(records)
+    waits = [(moment - starts[case]) / DAY for case, moment in first.items() if case in starts]
+    return median(waits) if waits else None
+
+
+def cells(row: Mapping[str, Any]) -> list[str]:
+    """A row for people."""
+    return [_cell(row[name]) for name in COLUMNS]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

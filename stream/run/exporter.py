@@ -1,0 +1,418 @@
+"""Prometheus: what is measured of releases, stream and budget, in a registry of one's own.
+
+Nothing here reads a clock of the data or decides anything; a missing figure is a missing series, never a zero.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any, get_args
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    ProcessCollector,
+    disable_created_metrics,
+    start_http_server,
+    write_to_textfile,
+)
+from prometheus_client.registry import Collector
+
+from models.dp.budget import Charge
+from models.errors import InputError
+from stream.release.contract import Decision, Ruled
+from stream.release.documents import AnonymitySection, AuditDocument, LeakageSection
+from stream.release.gate import MEASURES, GatePolicy, worst_anonymity
+from stream.release.manifest import software
+from stream.release.reason import CODES, Reason
+from stream.release.verdict import Word
+from stream.run.definitions import DEFINITIONS, PREFIX
+
+HOST = "127.0.0.1"
+"""Figures derive from source data: loopback unless told otherwise."""
+
+BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
+DIRECTIONS = {"backward": "bpl", "forward": "fpl", "total": "tpl"}
+RECENT = 21
+"""Moments of releases of which the expected time between two is the mean. More would follow a change later; to read
+the audits of many at a start takes time."""
+
+KINDS: dict[str, Any] = {"gauge": Gauge, "counter": Counter, "histogram": Histogram}
+
+
+class Metrics:
+    """All metrics of one process, in `registry`. `live`: event time goes with wall time (daemon)."""
+
+    def __init__(self, process: str, registry: CollectorRegistry | None = None, *, live: bool = False) -> None:
+        self.process, self.live = process, live
+        self.registry = CollectorRegistry() if registry is None else registry
+        self._every: dict[str, float] = {}
+        self._sealed: dict[str, deque[float]] = {}
+        self._due: dict[str, float | None] = {}
+        self._held: dict[str, float | None] = {}
+        self._counted: dict[tuple[str, ...], float] = {}
+        self._lagging: set[str] = set()
+        """Source partitions whose lag was reported last."""
+        self._metrics: dict[str, Any] = {}
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # they would double the series of every counter
+        for one in DEFINITIONS:
+            more = {"buckets": BUCKETS} if one.kind == "histogram" else {}
+            self._metrics[one.name] = KINDS[one.kind](one.name, one.help, one.labels, registry=self.registry, **more)
+        self._set("build_info", 1, version=software()["version"])
+
+    # one value
+
+    def _set(self, name: str, value: float | None, **labels: str) -> None:
+        """Set a gauge; None takes its series away: what does not apply has no number."""
+        gauge, labels = self._metrics[PREFIX + name], {"process": self.process, **labels}
+        if value is not None and not math.isnan(value):
+            gauge.labels(**labels).set(value)
+        else:
+            with suppress(KeyError):  # it never was there
+                gauge.remove(*(labels[one] for one in gauge._labelnames))
+
+    def _count(self, name: str, more: float = 1, **labels: str) -> None:
+        self._metrics[PREFIX + name].labels(process=self.process, **labels).inc(more)
+
+    def _reach(self, name: str, total: float, **labels: str) -> None:
+        """Bring a counter up to a total that is kept elsewhere; a total that fell (erasure) counts as no change."""
+        key = (name, *labels.values())
+        before = self._counted.get(key, 0.0)
+        self._count(name, max(0.0, total - before), **labels)
+        self._counted[key] = total
+
+    # configuration
+
+    def configured(
+        self,
+        publication: str,
+        mechanism: str,
+        policy: GatePolicy,
+        every: float | None = None,
+        first: float | None = None,
+    ) -> None:
+        """Bounds of a publication, and its counters at 0 (`increase` sees nothing of a counter that begins at 1).
+        `every`: seconds of its window; `first`: what is expected without one, until two releases tell."""
+        for attack, bound in policy.anonymity_bounds.items():
+            self._set("anonymity_bound_cases", bound, publication=publication, attack=attack)
+        for name, limit in (
+            ("leakage_bound_epsilon", policy.max_tpl),
+            ("budget_limit_epsilon", policy.max_epsilon),
+            ("budget_limit_delta", policy.max_delta),
+            ("uniqueness_bound_ratio", policy.max_uniqueness),
+            ("utility_bound_ratio", policy.min_utility),
+        ):
+            self._set(name, None if limit is None else float(limit), publication=publication)
+        self._count("releases_total", 0, publication=publication, mechanism=mechanism)
+        self._count("withheld_total", 0, publication=publication)
+        for reason in CODES:
+            self._count("withheld_reasons_total", 0, publication=publication, reason=reason)
+            self._count("warned_reasons_total", 0, publication=publication, reason=reason)
+        self._set("withheld_streak_attempts", 0, publication=publication)
+        self.held(publication, ())
+        age = self._metrics[PREFIX + "held_age_seconds"].labels(self.process, publication)
+        age.set_function(lambda: self._held_age(publication))
+        if self.live:
+            overdue = self._metrics[PREFIX + "waiting_overdue_seconds"].labels(self.process, publication)
+            overdue.set_function(lambda: self._overdue(publication))
+            if every is not None:
+                self._every[publication] = every
+            self._set("release_expected_seconds", every or first, publication=publication)
+
+    def capped(self, max_epsilon: float | None, max_delta: float | None) -> None:
+        """The process's own budget, over all of its publications."""
+        self._set("process_budget_limit_epsilon", max_epsilon)
+        self._set("process_budget_limit_delta", max_delta)
+
+    # releases
+
+    def decided(self, publication: str, decision: Decision, seconds: float) -> None:
+        """One decision on a cut; `seconds` from the cut until it was durable."""
+        self._metrics[PREFIX + "decision_seconds"].labels(self.process, publication).observe(seconds)
+        if decision.status == "withheld":
+            self._count("withheld_total", publication=publication)
+            self._reasons("withheld_reasons_total", publication, decision.because)
+        elif decision.status == "sealed":
+            self._release(publication, decision)
+
+    def streak(self, publication: str, attempts: int) -> None:
+        """Attempts withheld in a row, as the ledger counts them: a restart forgets none."""
+        self._set("withheld_streak_attempts", attempts, publication=publication)
+
+    def verdict(self, publication: str, word: Word) -> None:
+        """What all releases of a publication are together: 1 for the word that holds, 0 for the others."""
+        for one in get_args(Word):
+            self._set("verdict", one == word, publication=publication, verdict=one)
+
+    def _reasons(self, name: str, publication: str, reasons: Iterable[Reason]) -> None:
+        for code in {reason.code for reason in reasons}:
+            self._count(name, publication=publication, reason=code)
+
+    def _release(self, publication: str, decision: Decision) -> None:
+        self._reasons("warned_reasons_total", publication, decision.because)
+        self._leaves(publication, decision.audit)
+
+    def _leaves(self, publication: str, audit: AuditDocument) -> None:
+        mechanism = (audit.get("mechanism") or {}).get("kind", "")
+        self._count("releases_total", publication=publication, mechanism=mechanism)
+        self._sealed_at(publication, time.time())
+        self._latest(publication, audit)
+
+    def held(self, publication: str, since: Sequence[float]) -> None:
+        """Since when (seconds since 1970) each release of a publication that waits for a person has waited."""
+        self._held[publication] = min(since, default=None)
+        self._set("held_releases", len(since), publication=publication)
+
+    def _held_age(self, publication: str) -> float:
+        """Asked at each scrape: nothing else has to happen while a release is held."""
+        since = self._held.get(publication)
+        return 0.0 if since is None else max(0.0, time.time() - since)
+
+    def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
+        """A person's decision on a held release; one that leaves is the latest release from then on."""
+        if ruled.ruling == "approved":
+            self._reasons("warned_reasons_total", ruled.publication, ruled.because)
+            self._leaves(ruled.publication, audit or AuditDocument())
+
+    def resumed(self, publication: str, audit: AuditDocument) -> None:
+        """The latest release of an earlier process: its figures, counted nowhere."""
+        self._set("release_timestamp_seconds", published(audit), publication=publication)
+        self._latest(publication, audit)
+
+    def awaited(self, publication: str, since: float, before: Sequence[float]) -> None:
+        """Since when a release is awaited; `before`: when the last ones came, in an earlier process."""
+        self._set("release_awaited_timestamp_seconds", since, publication=publication)
+        self._sealed[publication] = deque(before, RECENT)
+        self._expect(publication)
+
+    def waiting(self, publication: str, due: float | None) -> None:
+        """The moment of the oldest sealed release that waits; None where none does."""
+        self._due[publication] = due
+
+    def _overdue(self, publication: str) -> float:
+        """Asked at each scrape: it grows also where the coordinator hangs."""
+        due = self._due.get(publication)
+        return 0.0 if due is None else max(0.0, time.time() - due)
+
+    def _latest(self, publication: str, audit: AuditDocument) -> None:
+        self._set("release_cut_timestamp_seconds", _cut_moment(audit), publication=publication)
+        counts = audit.get("counts") or {}
+        for name, key in (("released_events", "released"), *((k, k) for k in KEPT)):
+            self._set(name, counts.get(key), publication=publication)
+        for stage, seconds in (audit.get("seconds") or {}).items():
+            self._set("stage_seconds", seconds, publication=publication, stage=stage)
+        self._anonymity(publication, audit.get("anonymity") or {})
+        self._leakage(publication, audit.get("leakage") or {})
+        self._measures(publication, audit)
+
+    def _sealed_at(self, publication: str, now: float) -> None:
+        self._sealed.setdefault(publication, deque(maxlen=RECENT)).append(now)
+        for name in ("release_timestamp_seconds", "release_awaited_timestamp_seconds"):
+            self._set(name, now, publication=publication)
+        self._expect(publication)
+
+    def _expect(self, publication: str) -> None:
+        moments = self._sealed[publication]
+        if len(moments) > 1 and publication not in self._every:
+            mean = (moments[-1] - moments[0]) / (len(moments) - 1)
+            self._set("release_expected_seconds", mean, publication=publication)
+
+    def _anonymity(self, publication: str, anonymity: AnonymitySection) -> None:
+        for attack in MEASURES:
+            worst = worst_anonymity(anonymity, attack)
+            self._set("anonymity_worst_cases", worst, publication=publication, attack=attack)
+        rows = [row for pair in anonymity.get("results") or () for row in pair["results"]]
+        for n in anonymity.get("n") or ():
+            mine = [row for row in rows if row.get("n") == n and row.get("linker") != "none"]
+            for attack, key in (("ka", "ka2"), ("fa", "fa"), ("ca", "ca"), ("ba", "ba")):
+                least = min(_numbers(mine, key), default=None)
+                self._set("anonymity_cases", least, publication=publication, attack=attack, n=str(n))
+        for attack, key in (("fa", "fc"), ("ca", "cc"), ("ba", "bc")):
+            most = max(_numbers(rows, key), default=None)
+            self._set("cracked_ratio", most, publication=publication, attack=attack)
+
+    def _leakage(self, publication: str, leakage: LeakageSection) -> None:
+        rows = leakage.get("releases") or ()
+        for direction, key in DIRECTIONS.items():
+            most = max(_numbers(rows, key), default=None)
+            if direction == "total" and most is None:
+                most = leakage.get("max_tpl")
+            self._set("leakage_epsilon", most, publication=publication, direction=direction)
+
+    def _measures(self, publication: str, audit: AuditDocument) -> None:
+        risk, utility = audit.get("risk") or {}, audit.get("utility") or {}
+        source = max(_numbers(risk.get("source") or (), "unique_mean"), default=None)
+        self._set("uniqueness_ratio", risk.get("worst"), publication=publication, direction="release")
+        self._set("uniqueness_ratio", source, publication=publication, direction="source")
+        self._set("series_worst_cases", (audit.get("series") or {}).get("worst"), publication=publication)
+        self._set("utility_data_ratio", utility.get("data_utility"), publication=publication)
+        self._set("utility_graph_ratio", (utility.get("dfg") or {}).get("f1"), publication=publication)
+
+    def budget(self, publication: str, spent: Charge) -> None:
+        """What the ledger says was charged; nothing for a mechanism that never charges."""
+        if spent != Charge():
+            self._set("budget_spent_epsilon", float(spent.epsilon), publication=publication)
+            self._set("budget_spent_delta", float(spent.delta), publication=publication)
+
+    def affordable(self, publication: str, left: int | None) -> None:
+        """How many further releases the limits can pay; None where nothing bounds them."""
+        self._set("budget_left_releases", left, publication=publication)
+
+    def process_budget(self, spent: Charge) -> None:
+        """What all publications charged together, former ones included."""
+        if spent != Charge():
+            self._set("process_budget_spent_epsilon", float(spent.epsilon))
+            self._set("process_budget_spent_delta", float(spent.delta))
+
+    # stream
+
+    def accounted(self, publication: str, accounting: Mapping[str, int]) -> None:
+        """Counts of the fold (`Fold.accounting`)."""
+        self._set("pending_events", accounting["pending"], publication=publication)
+        self._set("late_events", accounting["late"], publication=publication)
+        self._set("open_cases", accounting["cases"])
+        accepted = accounting["seen"] + accounting["removed_events"]
+        known = self._counted.get(("events_total",))
+        # At its first look a daemon sees the events of the state that it restored: none of them came now.
+        came = accepted > (accepted if known is None and self.live else known or 0)
+        if came:
+            self._set("last_event_timestamp_seconds", time.time())
+        self._reach("events_total", accepted)
+        self._reach("duplicate_events_total", accounting["duplicates"])
+        self._reach("foreign_events_total", accounting["foreign"])
+        self._reach("refused_events_total", accounting["refused"])
+
+    def partitions(self, latest: Mapping[str, int | None], gaps: int) -> None:
+        """Latest event time (ns) of each partition, and how many miss offsets."""
+        for partition, moment in latest.items():
+            self._set("watermark_timestamp_seconds", None if moment is None else moment / 1e9, partition=partition)
+        self._set("gap_partitions", gaps)
+
+    def contact(self, at: float) -> None:
+        """When the broker answered last, seconds since 1970."""
+        self._set("broker_contact_timestamp_seconds", at)
+
+    def unreadable(self, partitions: int) -> None:
+        """How many partitions stopped at a record batch that cannot be decoded."""
+        self._set("unreadable_partitions", partitions)
+
+    def ingested(
+        self,
+        events: int,
+        deltas: int,
+        dead: Mapping[str, int],
+        lag: Mapping[str, int],
+        left_out: Mapping[str, int],
+    ) -> None:
+        """Totals of an ingest worker, and what it has not taken yet by partition (`topic/number`). A partition that is
+        not in `lag` any more is another worker's: its series ends here."""
+        self._reach("ingest_events_total", events)
+        self._reach("ingest_deltas_total", deltas)
+        for reason, count in dead.items():
+            self._reach("dlq_records_total", count, reason=reason)
+        for reason, count in left_out.items():
+            self._reach("ingest_left_out_total", count, reason=reason)
+        for partition in self._lagging - lag.keys():
+            self._set("ingest_lag_records", None, partition=partition)
+        for partition, records in lag.items():
+            self._set("ingest_lag_records", records, partition=partition)
+        self._lagging = set(lag)
+
+    def dead_letters(self, reasons: Iterable[str], count: int = 0) -> None:
+        """`count` more dead letters of each reason; 0 shows the series, or `increase` would not see its first one."""
+        for reason in reasons:
+            self._count("dlq_records_total", count, reason=reason)
+
+    def leaves_out(self, reasons: Iterable[str]) -> None:
+        """Show the counters of what becomes no event, before the first of it."""
+        for reason in reasons:
+            self._count("ingest_left_out_total", 0, reason=reason)
+
+    def checkpointed(self) -> None:
+        """The state was saved now."""
+        self._set("checkpoint_timestamp_seconds", time.time())
+
+    def checkpoint(self, size: int, saved: float | None = None) -> None:
+        """Size of the newest checkpoint; `saved`: when an earlier process wrote it."""
+        self._set("checkpoint_bytes", size)
+        if saved is not None:
+            self._set("checkpoint_timestamp_seconds", saved)
+
+    def heard(self, moment: float) -> None:
+        """Broker's time of the last delta record that was folded."""
+        self._set("delta_timestamp_seconds", moment)
+
+    def free_space(self, place: str, ask: Callable[[], float]) -> None:
+        """Export the free bytes of a place. `ask` is called at each scrape, so a process that only stands by, or that
+        ends before each release, exports them too."""
+        self._metrics[PREFIX + "free_bytes"].labels(self.process, place).set_function(ask)
+
+    def free_bound(self, least: int) -> None:
+        """Export how many bytes a release needs (`min_free_bytes`)."""
+        self._set("free_bound_bytes", least)
+
+    def active(self, yes: bool) -> None:
+        """Whether this process decides releases."""
+        self._set("coordinator_active", int(yes))
+
+    # out
+
+    def serve(self, port: int, host: str = HOST) -> tuple[int, Any]:
+        """Serve on host:port from a thread of its own; returns the port (0 takes a free one) and the server. With
+        them goes `process_*`: in a textfile it would be taken for the node exporter's own."""
+        served = CollectorRegistry()
+        served.register(_Registered(self.registry))
+        ProcessCollector(registry=served)
+        try:
+            server, _thread = start_http_server(port, addr=host, registry=served)
+        except OSError as error:
+            raise InputError(f"metrics port {host}:{port}: {error.strerror}; choose another port") from None
+        return int(server.server_port), server
+
+    def write(self, path: Path) -> None:
+        """Replace a textfile for a node exporter."""
+        try:
+            write_to_textfile(str(path), self.registry)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+class _Registered(Collector):
+    """What a registry holds, as a part of another one."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        return self.registry.collect()
+
+    def describe(self) -> Iterable[Metric]:
+        """No names: that they are unique, the registry itself has checked."""
+        return ()
+
+
+KEPT = ("released_cases", "suppressed_cases", "suppressed_events")
+
+
+def _numbers(rows: Iterable[Mapping[str, Any]], key: str) -> list[float]:
+    return [value for row in rows if (value := row.get(key)) is not None]
+
+
+def published(audit: AuditDocument) -> float | None:
+    """When a release was published, where a real clock says so."""
+    moment = audit.get("published")
+    return None if moment is None or audit.get("clock") == "simulated" else datetime.fromisoformat(moment).timestamp()
+
+
+def _cut_moment(audit: AuditDocument) -> float | None:
+    text = (audit.get("cut") or {}).get("time")
+    return None if text is None else datetime.fromisoformat(text).timestamp()

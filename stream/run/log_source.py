@@ -1,0 +1,157 @@
+"""A log file as the records of one partition: what the daemon reads from Kafka, without a broker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from datetime import time as clock_time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from models.eventlog import Column, EventLog, Ints
+from stream.fold.records import Delta, Row, with_person
+from stream.fold.rules import LogFacts
+from stream.run.runner import Arrival
+
+SOURCE = "log"
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecords:
+    """A `RecordSource` over the records of a log. `taken`: highest rank that the state has; `pace` is called before
+    each record and may wait."""
+
+    records: Iterator[tuple[int, Delta]]
+    taken: int
+    pace: Callable[[Delta], None]
+
+    def after(self, position: int) -> Iterator[Arrival]:
+        """Return the records with a rank that the state lacks. Ranks decide and not positions: records may be of
+        another size than in the run before."""
+        taken = self.taken
+        for here, record in self.records:
+            if record.last > taken:
+                self.pace(record)
+                yield Arrival(here, record, record.last - taken)
+                taken = record.last
+
+
+def log_facts(log: EventLog) -> LogFacts:
+    """What first releases may ask of the whole log."""
+    return LogFacts(log.n_events, log.n_cases, log.time[np.argsort(log.row, kind="stable")])
+
+
+def records_from_log(
+    log: EventLog,
+    *,
+    pseudonym: Callable[[str], str] = str,
+    attributes: Sequence[str] = (),
+    log_end: bool = False,
+    batch: int = 2000,
+    key: str = "",
+    source: str = SOURCE,
+    resource: Callable[[str], str] | None = None,
+    person: tuple[str, Callable[[str], str]] | None = None,
+) -> Iterator[tuple[int, Delta]]:
+    """(position, record): stable sort by time, ties by file row, offset = rank, position = rank of the first row.
+
+    `attributes`: which case and event attributes go along; a case attribute stands on the first event of its case.
+    `resource`: what names resources in the records; None leaves them as they are.
+    `person`: the attribute that names the person of a case, and what names that person in the records.
+    `log_end`: the last event of each case carries its end (completion = "log_end"). Virtual ticks are the fold's own
+    (`FoldRules.embedded`): it stops at every pending deadline before the next event.
+    """
+    order = np.lexsort((log.row, log.time))
+    if resource is not None:
+        log = replace(
+            log, resource=Column(log.resource.codes, tuple(resource(str(one)) for one in log.resource.values))
+        )
+    rows = _rows(log, pseudonym, attributes, log_end=log_end)
+    for begin in range(0, len(order), batch):  # rows as they are asked for: all of a log at once are 270 bytes each
+        part = rows(order[begin : begin + batch], begin)
+        if person is not None:
+            part = [row._replace(attributes=with_person(row.attributes, *person)) for row in part]
+        last = begin + len(part) - 1
+        yield (
+            begin,
+            Delta(
+                src=source, p=0, prev=begin - 1, last=last, n=len(part), key=key, named=resource is not None, rows=part
+            ),
+        )
+
+
+def _rows(
+    log: EventLog, pseudonym: Callable[[str], str], attributes: Sequence[str], *, log_end: bool
+) -> Callable[[Ints, int], list[Row]]:
+    """From some events, and the rank of the first of them, to their rows."""
+    names = [pseudonym(case) for case in log.case_ids]
+    ends = np.zeros(log.n_events, dtype=np.bool_)
+    filled = log.lengths > 0
+    if log_end:
+        ends[log.starts[1:][filled] - 1] = True
+    given = _attributes(log, attributes)
+
+    def rows(events: Ints, first: int) -> list[Row]:
+        owners = np.searchsorted(log.starts, events, side="right") - 1
+        columns = zip(
+            events.tolist(), owners.tolist(), _decoded(log.activity, events), log.time[events].tolist(),
+            _decoded(log.resource, events), ends[events].tolist(), strict=True,
+        )  # fmt: skip
+        return [
+            Row(rank, names[case], activity, time, resource, given[event] if given else None, None, end)
+            for rank, (event, case, activity, time, resource, end) in enumerate(columns, start=first)
+        ]
+
+    return rows
+
+
+def _decoded(column: Column, order: Ints) -> list[Any]:
+    table = (*column.values, None)
+    return [table[code] for code in column.codes[order].tolist()]
+
+
+def _attributes(log: EventLog, wanted: Sequence[str]) -> list[dict[str, dict[str, Any]] | None]:
+    """What each event carries: {"case": {...}, "event": {...}}, None where nothing."""
+    if not wanted:
+        return []
+    given: list[dict[str, dict[str, Any]] | None] = [None] * log.n_events
+    for name in wanted:
+        if name in log.event_attributes:
+            column = log.event_attributes[name]
+            values = [carried(value) for value in column.values]
+            for event in np.flatnonzero(column.codes >= 0).tolist():
+                _put(given, event, "event", name, values[column.codes[event]])
+        if name in log.case_attributes:
+            column = log.case_attributes[name]
+            values = [carried(value) for value in column.values]
+            for case in np.flatnonzero((column.codes >= 0) & (log.lengths > 0)).tolist():
+                _put(given, int(log.starts[case]), "case", name, values[column.codes[case]])
+    return given
+
+
+def carried(value: Any) -> Any:
+    """Return the value as a JSON record carries it, as in the daemon: anything but text, truth values and plain numbers
+    becomes text.
+
+    The state, `variants.parquet` and `memory.json` return exactly this value. A date would return as another value, and
+    the audits would see every case change.
+    """
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, datetime | date | clock_time):
+        return value.isoformat()
+    wide = isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
+    endless = isinstance(value, float) and not math.isfinite(value)
+    plain = isinstance(value, str | bool | int | float) and not wide and not endless
+    return value if plain or value != value else str(value)
+
+
+def _put(given: list[dict[str, dict[str, Any]] | None], event: int, level: str, name: str, value: object) -> None:
+    carried = given[event]
+    if carried is None:
+        carried = given[event] = {}
+    carried.setdefault(level, {})[name] = value

@@ -1,0 +1,212 @@
+"""Fill the metrics from decisions and from the fold: implements `stream.release.contract.ReleaseObserver`."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from models.dp.budget import Charge
+from models.errors import RefusedError
+from stream.config.settings import Settings
+from stream.release.contract import Decision, Ruled
+from stream.release.documents import AuditDocument
+from stream.release.gate import releases_left
+from stream.release.verdict import Series, judged
+from stream.run.exporter import RECENT, Metrics, published
+
+if TYPE_CHECKING:
+    from stream.fold.fold import Fold
+    from stream.release.pipeline import Pipeline
+    from stream.run.service import ReleaseService
+
+NANOSECONDS = 1_000_000_000
+LATE = ("late",)
+
+
+class MetricsObserver:
+    """Reports to `metrics` what a service decided and where its fold stands. It reads counts, never records."""
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self._service: ReleaseService | None = None
+        self._series: dict[str, Series] = {}
+        self._told = -math.inf
+        self._saved = -1
+        cap = settings.process.budget
+        metrics.capped(*(None if one is None else float(one) for one in (cap.max_epsilon, cap.max_delta)))
+        for one in settings.publication:
+            window = one.build_window
+            length = None if window.every is None else window.every / NANOSECONDS
+            first = None if window.manual else settings.metrics.first_release / NANOSECONDS
+            metrics.configured(one.name, one.build_mechanism.kind, one.gate, length, first)
+        if any(one.late == "dlq" for one in settings.publication):
+            metrics.dead_letters(LATE)
+
+    def decided(self, publication: str, decision: Decision, spent: Charge, seconds: float) -> None:
+        """A cut has its durable decision."""
+        self.metrics.decided(publication, decision, seconds)
+        self.metrics.budget(publication, spent)
+        if self._service is not None:
+            self.metrics.streak(publication, self._service.pipelines[publication].account.streak)
+        self._add(publication, decision)
+        self._budgets()
+        self._held()
+
+    def ruled(self, ruled: Ruled, audit: AuditDocument | None) -> None:
+        """A held release was decided on."""
+        self.metrics.ruled(ruled, audit)
+        if ruled.ruling == "approved":
+            self._series.setdefault(ruled.publication, Series(ruled.publication)).add(audit or AuditDocument())
+            self._verdicts()
+        self._held()
+
+    def _held(self) -> None:
+        pipelines = {} if self._service is None else self._service.pipelines
+        for name, pipeline in pipelines.items():
+            account = pipeline.account
+            since = [(account.seals[number].body.held_at or 0) / NANOSECONDS for number in account.held]
+            self.metrics.held(name, since)
+
+    def opened(self, service: ReleaseService) -> None:
+        """Called when this process becomes active; the gauges then hold the figures of the latest earlier release."""
+        self.metrics.active(True)
+        self.attached(service)
+
+    def attached(self, service: ReleaseService) -> None:
+        """What the ledger says of before, and whom to ask from now on."""
+        self._service, self._series = service, service.series()
+        for name, pipeline in service.pipelines.items():
+            self.metrics.budget(name, pipeline.spec.accounting.loss(pipeline.account.spent))
+            last = _last_audits(pipeline, RECENT if self.metrics.live else 1)
+            if last:
+                self.metrics.resumed(name, last[-1])
+            moments = [one for audit in last if (one := published(audit)) is not None] if self.metrics.live else []
+            self.metrics.streak(name, pipeline.account.streak)
+            self.metrics.awaited(name, moments[-1] if moments else self._begun(service, name), moments)
+        saved = service.checkpoints.newest()
+        if saved is not None:
+            self.metrics.checkpoint(saved.size, saved.saved)
+        self._verdicts()
+        self._budgets()
+        self._held()
+
+    def _add(self, publication: str, decision: Decision) -> None:
+        series = self._series.setdefault(publication, Series(publication))
+        if decision.status == "withheld":
+            series.refuse([reason.text for reason in decision.because])
+        elif decision.status == "sealed":  # what is held has not left
+            series.add(decision.audit)
+        self._verdicts()
+
+    def _verdicts(self) -> None:
+        """Of all publications: what one of them releases can end the promise of another."""
+        pipelines = {} if self._service is None else self._service.pipelines
+        for name, pipeline in pipelines.items():
+            self._series.setdefault(name, Series(name)).held = len(pipeline.account.held)
+        for one in judged(self._series):
+            self.metrics.verdict(one.publication, one.verdict)
+
+    def _begun(self, service: ReleaseService, name: str) -> float:
+        """When a publication without a release began: where the ledger saw it first, else now."""
+        seen = service.first_seen(name) if self.metrics.live else None
+        return time.time() if seen is None else seen / NANOSECONDS
+
+    def _budgets(self) -> None:
+        """Of all publications after each decision: they share the process's budget."""
+        pipelines = {} if self._service is None else self._service.pipelines
+        for name, pipeline in pipelines.items():
+            spec, spent, elsewhere = pipeline.spec, pipeline.account.spent, pipeline.spent_elsewhere()
+            most = (spec.max_epsilon, spec.max_delta)
+            asked = spec.mechanism.charge()
+            if spec.once is not None:  # what the next release adds: after the first one nothing
+                asked = pipeline.account.cost("", asked, once=True)[1]
+            left = releases_left(spec.gate, asked, spent, elsewhere, most, spec.accounting)
+            if spec.once is not None and left:
+                left = None  # the first charge pays for all that come
+            self.metrics.affordable(name, left)
+            self.metrics.process_budget(spec.accounting.loss(spent + elsewhere))
+
+    def late(self, letters: int) -> None:
+        """Events too late for a publication were sent to the dead-letter queue."""
+        self.metrics.dead_letters(LATE, letters)
+
+    def saved(self, position: int) -> None:
+        """The checkpoint holds the delta topic up to `position`."""
+        if position != self._saved:
+            self._saved = position
+            self.metrics.checkpointed()
+
+    def folded(self, fold: Fold, *, last: bool = False, heard: float | None = None) -> None:
+        """Called after records were folded. Counting takes time, so it is done at most once a second, and after the
+        last record of a replay. `heard`: the broker's time of the last of them."""
+        now = time.monotonic()
+        if now - self._told < 1 and not last:
+            return
+        self._told = now
+        if heard is not None:
+            self.metrics.heard(heard)
+        self._files()
+        for name in fold.publications:
+            self.metrics.accounted(name, fold.accounting(name))
+        partitions = fold.state.partitions
+        latest = {f"{source}/{number}": one.latest for (source, number), one in partitions.items()}
+        self.metrics.partitions(latest, sum(one.gap for one in partitions.values()))
+
+    def _files(self) -> None:
+        """What waits for its moment, and how large the checkpoint is."""
+        if self._service is None:
+            return
+        for name, pipeline in self._service.pipelines.items():
+            due = (seal.body.publish_at for seal in pipeline.waiting.values())
+            moments = [moment for moment in due if moment is not None]
+            self.metrics.waiting(name, min(moments) / NANOSECONDS if moments else None)
+        self._held()
+        saved = self._service.checkpoints.newest()
+        if saved is not None:
+            self.metrics.checkpoint(saved.size)
+
+
+def watch_space(metrics: Metrics, settings: Settings, output: Path) -> None:
+    """Export the free space of the output folder and, where releases go to another folder, of that one.
+
+    Called before anything is written, so that a process that cannot begin on a full disk says why.
+    """
+    metrics.free_bound(settings.min_free_bytes)
+    places = {"operator": output}
+    if settings.store is not None and "://" not in settings.store.removeprefix("file://"):
+        places["store"] = Path(settings.store.removeprefix("file://"))
+    for place, folder in places.items():
+        metrics.free_space(place, partial(_free_bytes, folder))
+
+
+def _free_bytes(folder: Path) -> float:
+    """Free bytes of the file system of a folder that may not have been made yet; NaN if it does not answer."""
+    existing = next((path for path in (folder, *folder.absolute().parents) if path.exists()), Path("/"))
+    try:
+        return float(shutil.disk_usage(existing).free)
+    except OSError:
+        return math.nan
+
+
+def _last_audits(pipeline: Pipeline, most: int) -> list[AuditDocument]:
+    """Of the last releases that stand, oldest first, as far as they can be read: figures stop no release."""
+    found = []
+    for number in pipeline.account.standing[-most:]:
+        with contextlib.suppress(RefusedError):  # the series of the verdict has said so
+            found.append(pipeline.audit_of(number))
+    return found
+
+
+def serve(settings: Settings) -> Metrics | None:
+    """Serve the metrics of a daemon where `[metrics]` names a port; None without one."""
+    endpoint = settings.metrics
+    if endpoint.port is None:
+        return None
+    metrics = Metrics(settings.process.name, live=True)
+    metrics.serve(endpoint.port, endpoint.host)
+    return metrics

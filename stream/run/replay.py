@@ -1,0 +1,344 @@
+"""A log file through the same fold and the same release life as the daemon, without a broker.
+
+What a replay shows is what the daemon would have released: one source, one partition, offsets by time. It goes on
+where it was killed; cuts that were decided before are answered from the ledger.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from connectors.files import FileOps
+from connectors.times import nanoseconds
+from models.anonymize.sensitive import refuse_identifying
+from models.errors import InputError
+from models.eventlog import EventLog
+from stream.config.settings import Settings
+from stream.fold.cut import Cut
+from stream.fold.fold import Fold
+from stream.fold.records import Delta, Row, Tick
+from stream.release.contract import Decision
+from stream.release.documents import AuditDocument
+from stream.release.failpoints import Hook, nothing
+from stream.release.gate import worst_anonymity
+from stream.release.intake import Intake
+from stream.release.planned import BuiltBy
+from stream.release.schedule import SimulatedClock
+from stream.release.verdict import LOG_END, Verdict, exit_code, verdicts
+from stream.run.log_source import LogRecords, records_from_log
+from stream.run.resume import Resume
+from stream.run.runner import Arrival, Runner
+from stream.run.service import ReleaseService, refuse_without_start
+
+if TYPE_CHECKING:
+    from stream.run.observer import MetricsObserver
+
+BATCH = 500
+"""Events a record: what the daemon takes at once. Cuts do not depend on it."""
+
+MOST_WINDOWS = 1_000_000
+"""Tumbling windows between the first event and the last: each is a cut, and more of them are a unit mistaken."""
+
+
+@dataclass
+class Outcome:
+    """What a replay did: decisions in order of their cuts, and the state after the last event."""
+
+    decisions: list[tuple[str, Decision]] = field(default_factory=list)
+    tail: dict[str, dict[str, int | None]] = field(default_factory=dict)
+    events: int = 0
+    cases: int = 0
+    seconds: float = 0.0
+    left_out: int = 0
+    """Events before `process.earliest` or after the moment that the replay was asked to end at."""
+    warning: str = ""
+    """Why the run did not begin at the newest checkpoint, or ""."""
+    unused: str = ""
+    """What was handed in for a release that did not come, or ""."""
+
+    @property
+    def withheld(self) -> list[Decision]:
+        """Attempts that the gate or the mechanism refused; not those that wait for a person's decision."""
+        return [one for _, one in self.decisions if one.status == "withheld" and not one.waits]
+
+    @property
+    def held(self) -> list[tuple[str, int]]:
+        """Publication and number of the releases that wait for a person's decision."""
+        return [(name, decision.sequence) for name, decision in self.decisions if decision.status == "held"]
+
+    def document(self) -> Mapping[str, Any]:
+        """The stable JSON shape of `replay` (operator view)."""
+        return {
+            "releases": [dict(decision.audit) for _, decision in self.decisions if decision.status == "sealed"],
+            "withheld": [
+                {**decision.audit, "publication": name, "cut_id": decision.cut, "reasons": list(decision.reasons)}
+                for name, decision in self.decisions
+                if decision.status in ("withheld", "rejected")
+            ],
+            "held": [dict(decision.audit) for _, decision in self.decisions if decision.status == "held"],
+            "verdicts": [one.as_json() for one in self.verdicts()],
+            "tail": {**self.total(), "publications": self.tail},
+            "events": self.events,
+            "left_out": self.left_out,
+            "seconds": self.seconds,
+        }
+
+    def warnings(self) -> list[str]:
+        """What the last release of each publication lost beyond measure, and other warnings of its audit."""
+        last = {name: decision.audit for name, decision in self.decisions if decision.status == "sealed"}
+        return [
+            f"{name}: {warning}"
+            for name, audit in last.items()
+            if audit.get("counts", {}).get("released") is not None
+            for warning in audit.get("loss", {}).get("warnings", ())
+        ]
+
+    def verdicts(self) -> list[Verdict]:
+        """What each publication's releases are together."""
+        names = dict.fromkeys((*(name for name, _ in self.decisions), *self.tail))
+        sealed: dict[str, list[AuditDocument]] = {name: [] for name in names}
+        refused: dict[str, list[list[str]]] = {name: [] for name in names}
+        ended = set()
+        for name, decision in self.decisions:
+            if decision.status == "sealed":
+                sealed[name].append(decision.audit)
+            elif decision.status != "held":
+                refused[name].append(decision.reasons)
+            if decision.audit.get("trigger") == LOG_END:
+                ended.add(name)
+        return verdicts(sealed, refused, Counter(name for name, _ in self.held), ended)
+
+    @property
+    def exit_code(self) -> int:
+        """3 if an attempt was withheld or a publication has released nothing, as its verdict says; else 0."""
+        return 3 if self.withheld or any(exit_code([one]) for one in self.verdicts()) else 0
+
+    def total(self) -> dict[str, int | None]:
+        """The tail of the only publication; of several, their sum (None where one cannot be counted)."""
+        names = ("released", "suppressed", "pending", "late")
+        parts = {name: [one[name] for one in self.tail.values()] for name in names}
+        return {
+            name: None if None in values else sum(value for value in values if value is not None)
+            for name, values in parts.items()
+        }
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """One line a cut for people: publication, number, time, trigger, cases, events, kept, activities, KA, FA, CA,
+        BA, reasons. `kept`: share of the exposed events; `activities`: how many of the frequent ones are in it."""
+        for name, decision in self.decisions:
+            audit = decision.audit
+            counts, anonymity = audit.get("counts") or {}, audit.get("anonymity") or {}
+            worst = [worst_anonymity(anonymity, measure) for measure in ("ka", "fa", "ca", "ba")]
+            gate = audit.get("gate", {})
+            reasons = "; ".join(decision.reasons or gate.get("reasons", ()))
+            if reasons and gate.get("decision") == "repaired":
+                reasons = f"repaired, since {reasons}"
+            number: int | str = decision.sequence if decision.status == "sealed" else decision.status
+            if decision.waits or decision.too_few:
+                number = "waits"
+            moment = str(audit.get("cut", {}).get("time", ""))[:16]
+            cases, events = counts.get("released_cases"), counts.get("released")
+            yield (name, number, moment, audit.get("trigger"), cases, events, *_kept(audit), *worst, reasons)
+
+
+def _kept(audit: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Share of events kept and `frequent activities present/all`, where the audit of loss was made of a removal."""
+    lost = audit.get("loss") or {}
+    if lost.get("status") != "ok" or (audit.get("counts") or {}).get("released") is None:
+        return None, None
+    return f"{lost['kept']:.3f}", f"{lost['frequent'] - len(lost['lost'])}/{lost['frequent']}"
+
+
+class Replay:
+    """One log through one configuration into one output folder."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        output: Path,
+        *,
+        speed: float | None = None,
+        on_progress: Callable[[int], None] = lambda _events: None,
+        at: Hook = nothing,
+        ops: FileOps | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        batch: int = BATCH,
+        watch: MetricsObserver | None = None,
+        clock: SimulatedClock | None = None,
+        built_by: BuiltBy | None = None,
+        intake: Intake = "log",
+    ) -> None:
+        self.settings, self.speed, self.on_progress, self.sleep = settings, speed, on_progress, sleep
+        self.batch = batch if speed is None else 1
+        self.clock = clock or SimulatedClock()
+        self.watch = watch
+        self.service = ReleaseService(
+            settings, output, at=at, ops=ops, clock=self.clock, watch=watch, built_by=built_by, intake=intake
+        )
+        if watch is not None:
+            watch.attached(self.service)
+        self._moment: int | None = None
+        self._built_by = built_by
+
+    def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> Outcome:
+        """Replay the whole log; with `until` (ns) what comes after that moment is left out, and the clock runs on to
+        it. Leaves the folder unlocked, also on an error.
+
+        Once the fold has all events, the log is let go: where the caller does too, the last release has its memory."""
+        started = time.monotonic()
+        try:
+            if self._built_by is not None:
+                self._built_by.check(self.service.ledger.entries(), self.service.pseudonyms.plan)
+            found, log = log.n_events, within(log, self.settings, until)
+            events = log.n_events
+            outcome = Outcome(events=events, cases=log.n_cases, left_out=found - events)
+            resume = Resume(self.service, log, until)
+            fold, outcome.warning = resume.fold, resume.warning
+            run = _Run(self.service, fold, self.on_progress, self.watch)
+            runner = Runner(fold, run, every=self.settings.checkpoint_every, position=fold.position)
+            records = self._records(log)
+            del log
+            runner.run(LogRecords(records, resume.taken, self._pace))
+            rest: Iterable[Cut] = () if until is None else fold.apply(events, Tick(at=until))
+            for cut in chain(rest, fold.finish(final=final)):
+                run.decide(cut)
+            if self.watch is not None:
+                self.watch.folded(fold, last=True)
+            self.clock.reached = None
+            self.service.publish_due()
+            outcome.decisions = [*resume.before(run.decisions), *map(self._settled, run.decisions)]
+            outcome.tail = {name: self.service.tail(fold, name) for name in fold.publications}
+            outcome.unused = "" if self._built_by is None else self._built_by.unused()
+        finally:
+            self.service.close()
+        outcome.seconds = time.monotonic() - started
+        return outcome
+
+    def _settled(self, decided: tuple[str, Decision]) -> tuple[str, Decision]:
+        """The decision as it stands at the end: a newer candidate may have taken the place of a held one."""
+        name, decision = decided
+        now = self.service.pipelines[name].decided(decision.cut) if decision.status == "held" else None
+        return name, now or decision
+
+    def _records(self, log: EventLog) -> Iterator[tuple[int, Delta]]:
+        pseudonyms, process = self.service.pseudonyms, self.settings.process
+        return records_from_log(
+            log,
+            pseudonym=pseudonyms.case,
+            attributes=(*process.kept, *process.attributes.person),
+            log_end=process.completion.log_end,
+            batch=self.batch,
+            key=pseudonyms.id,
+            resource=None if process.raw_resources else pseudonyms.resource,
+            person=None if process.person is None else (process.person, pseudonyms.person),
+        )
+
+    def _pace(self, record: Delta) -> None:
+        """Wait for the moment of a record, where the replay follows event time (`speed`)."""
+        if self.speed is None:
+            return
+        moment = Row(*record.rows[0]).time_ns
+        self.sleep(max(0, moment - (moment if self._moment is None else self._moment)) / 1e9 / self.speed)
+        self.clock.reached = self._moment = moment
+        self.service.publish_due()
+
+
+class _Run:
+    """What a replay does around each record (implements `stream.run.runner.Host`)."""
+
+    def __init__(
+        self, service: ReleaseService, fold: Fold, on_progress: Callable[[int], None], watch: MetricsObserver | None
+    ) -> None:
+        self.decisions: list[tuple[str, Decision]] = []
+        self._service, self._fold, self._on_progress, self._watch = service, fold, on_progress, watch
+
+    def before(self, arrival: Arrival) -> None:
+        """A log brings events only."""
+
+    def refused(self, arrival: Arrival, error: InputError) -> None:
+        """A log brings no commands."""
+        raise error
+
+    def decide(self, cut: Cut) -> None:
+        self.decisions.append((cut.publication, self._service.decide(self._fold, cut)))
+
+    def settled(self) -> None:
+        """Nothing: late events of a log go nowhere."""
+
+    def folded(self, arrival: Arrival) -> bool:
+        if isinstance(arrival.record, Delta):
+            self._on_progress(arrival.record.last + 1)
+        if self._watch is not None:
+            self._watch.folded(self._fold)
+        return False
+
+    def save(self) -> None:
+        self._service.checkpoint(self._fold)
+        if self._watch is not None:
+            self._watch.metrics.checkpointed()
+
+
+def within(log: EventLog, settings: Settings, until: int | None) -> EventLog:
+    """The events from `process.earliest` to `until`. InputError where none is left."""
+    earliest = settings.process.earliest
+    first = int(log.time.min(initial=0)) if earliest is None else nanoseconds(earliest)
+    inside = (log.time >= first) & (log.time <= (log.time.max(initial=0) if until is None else until))
+    if inside.all():
+        return log
+    if not inside.any():
+        raise InputError("no event of the log lies between process.earliest and the end that was asked for")
+    return log.select_events(inside, drop_empty=True)
+
+
+def check_against(settings: Settings, log: EventLog, until: int | None = None) -> None:
+    """InputError where the configuration names what the log does not have. `until`: the end that was asked for, in ns.
+
+    Where a publication promises epsilon, no name is looked for among the values of the log: whether a replay is refused
+    would tell of the only person who has the value.
+    """
+    process = settings.process
+    for name in (*process.kept, *process.attributes.person):
+        if name not in log.case_attributes and name not in log.event_attributes:
+            known = ", ".join(sorted({*log.case_attributes, *log.event_attributes})) or "none"
+            roles = (
+                role for role in ("sensitive", "quasi", "public", "person") if name in getattr(process.attributes, role)
+            )
+            what = next((f"{role} attribute" for role in roles), "process.resource_roles:")
+            raise InputError(f"{what} {name!r} is not in the log; it has {known}")
+    reads_values = not settings.promises_epsilon
+    named_resources = set(process.role_of) if isinstance(process.role_of, dict) else set()
+    if reads_values and named_resources and not named_resources & set(map(str, log.resource.values)):
+        raise InputError("process.resource_roles names no resource of the log; check the names and --columns resource=")
+    if not settings.publication:
+        refuse_identifying(log, process.sensitive)
+    for publication in settings.publication:
+        if publication.build_mechanism.releases_attributes:
+            named = dict.fromkeys((*process.sensitive, *publication.release_attributes))
+            refuse_identifying(log, tuple(named), getattr(publication.build_mechanism, "bins", None))
+    end = int(log.time.max()) if until is None else min(until, int(log.time.max()))
+    for publication in settings.publication:
+        refuse_without_start(publication)
+        every = publication.build_window.every
+        first = int(log.time.min()) if publication.start_ns is None else publication.start_ns
+        span = end - first
+        if every is not None and span // every > MOST_WINDOWS:
+            raise InputError(
+                f"publication {publication.name!r}: the log spans {span // every} windows of window.every; "
+                f"{MOST_WINDOWS} are the most that a replay cuts"
+            )
+    activities = set(log.activity.values)
+    for key in ("end_activities", "end_all") if reads_values else ():
+        for name in getattr(settings.process.completion, key):
+            if name not in activities:
+                raise InputError(f"process.completion.{key}: the log has no activity {name!r}")
+    for publication in settings.publication:
+        try:
+            publication.build_mechanism.check_log(log)
+        except InputError as error:
+            raise InputError(f"publication {publication.name!r}: {error}") from None

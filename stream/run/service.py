@@ -1,0 +1,511 @@
+"""The release service: every publication's pipeline over one ledger, one store and one operator folder.
+
+Replay and daemon bring cuts here; here a cut of the fold becomes an attempt of the pipeline, and a decision.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from connectors.files import FileOps
+from connectors.store.open import open_store
+from connectors.times import offsets
+from models.anonymize.values import written
+from models.dp.budget import Charge
+from models.errors import InputError, RefusedError
+from models.eventlog import Column, EventLog
+from stream.config.settings import Publication, Settings
+from stream.fold.cut import Cut
+from stream.fold.fold import Fold
+from stream.fold.records import AnyRecord, Command, Delta, with_resources
+from stream.fold.rules import FoldRules, PublicationRules
+from stream.ledger.checkpoints import Checkpoints, FileOperations
+from stream.ledger.entries import ClaimEntry, NoteBody, NoteEntry
+from stream.ledger.folder import OperatorFolder, make_private
+from stream.ledger.mirror import Mirror, open_mirror
+from stream.ledger.saved_state import SavedState
+from stream.ledger.sqlite import Account, Ledger, SqliteLedger, refuse_other_accounting
+from stream.release.approval import UNSEEN, Known, Order, decide
+from stream.release.attributes import GROUP
+from stream.release.audience import Audience, refuse_apart
+from stream.release.audit_document import AuditPart, read_audit
+from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver, Ruled
+from stream.release.documents import AuditDocument
+from stream.release.erasure import ErasureReport, erase, finish
+from stream.release.failpoints import Failpoint, Hook, nothing
+from stream.release.intake import Intake
+from stream.release.pipeline import Pipeline, Publisher
+from stream.release.planned import BuiltBy
+from stream.release.prior_releases import reach
+from stream.release.recovery import compare, publish_due, recover, supersede
+from stream.release.resource_roles import with_roles
+from stream.release.schedule import RealClock, ReleaseClock
+from stream.release.verdict import Series
+from stream.run.keeper import StateKeeper
+from stream.values.pseudonym import Pseudonyms, key_from_text
+
+log = logging.getLogger("veilstream")
+
+OpenLedger = Callable[[Path, str], tuple[Ledger, Publisher | None]]
+"""From the path of the ledger's file and the name of the process: the ledger, and who announces its releases."""
+
+
+def local_ledger(path: Path, process: str) -> tuple[Ledger, Publisher | None]:
+    """A ledger of this host alone; nothing is announced."""
+    return SqliteLedger(path, process), None
+
+
+class ReleaseService:
+    """Ledger, store, operator folder and the pipelines of all publications. Opening it recovers what a crash left;
+    `close` unlocks the folder.
+
+    `mirrored`: keep a replica of the operator's files in the store, where one is configured (the daemon); `built_by`:
+    who builds in the place of the mechanisms here.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        output: Path,
+        *,
+        at: Hook = nothing,
+        ops: FileOps | None = None,
+        open_ledger: OpenLedger = local_ledger,
+        watch: ReleaseObserver | None = None,
+        mirrored: bool = False,
+        clock: ReleaseClock | None = None,
+        built_by: BuiltBy | None = None,
+        intake: Intake = "log",
+    ) -> None:
+        self.settings, self.at, self.watch = settings, at, watch
+        self.clock: ReleaseClock = clock or RealClock()
+        with ExitStack() as opened:
+            self.folder = OperatorFolder(output, ops)
+            opened.callback(self.folder.close)
+            given = settings.key
+            key = self.folder.key() if given is None else key_from_text(given.get_secret_value())
+            self.pseudonyms = Pseudonyms(key)
+            self.checkpoints = _checkpoints(self.folder, settings)
+            self.keeper = StateKeeper(self.checkpoints)
+            self.store = open_store(settings.store or output, ops, self.folder.path)
+            self.mirror = mirror_of(settings, output, ops) if mirrored else None
+            self.ledger, publish = open_ledger(self.folder.ledger, settings.process.name)
+            opened.callback(self.ledger.close)
+            refuse_other_accounting(settings.process.name, settings.process.budget.accounting, self.ledger.entries())
+            configured = [publication.name for publication in settings.publication]
+            compare(self.ledger, self.store, settings.process.name, configured)
+            self.pipelines = {
+                publication.name: Pipeline(
+                    spec=replace(settings.spec(publication), intake=intake),
+                    ledger=self.ledger,
+                    store=self.store,
+                    folder=self.folder,
+                    pseudonyms=self.pseudonyms,
+                    audience_of=self._audience_of,
+                    at=at,
+                    publish=publish,
+                    mirror=self.mirror,
+                    spent_elsewhere=self._spent_elsewhere(publication.name),
+                    clock=self.clock,
+                    sealed_elsewhere=self._sealed_elsewhere(publication.name),
+                    built_by=built_by,
+                )
+                for publication in settings.publication
+            }
+            for pipeline in self.pipelines.values():
+                recover(pipeline)
+            self.former = self._former()
+            self.check_mirror(contents=True)  # before anything is read of earlier releases
+            self.audiences = self._audiences()
+            finish(self)
+            asked = any(publication.approval == "required" for publication in settings.publication)
+            if asked and _claimed(self.ledger) in (None, settings.digest):
+                self.folder.keep_configuration(settings.written())
+            self._opened = opened.pop_all()
+
+    def close(self) -> None:
+        """Close the ledger and give the folder free."""
+        self._opened.close()
+
+    def check_mirror(self, *, contents: bool = False) -> None:
+        """Compare the mirror with the ledger, and restore what it has lost (`stream.ledger.mirror.Mirror.restore`).
+
+        Called at each start and with each checkpoint that is mirrored: a host that takes over in months needs it whole.
+
+        Parameters
+        ----------
+        contents : bool
+            Whether to compare the files of this host with what was mirrored of them, too. It reads all of them.
+        """
+        if self.mirror is None:
+            return
+        for account in self.former:
+            self.mirror.restore(account.publication, account, self.folder, required=False)
+        for name, pipeline in self.pipelines.items():
+            self.mirror.restore(name, pipeline.account, self.folder, required=True)
+            if contents:
+                self.mirror.renew(name, pipeline.account, self.folder)
+
+    def rules(self, *, embedded: bool) -> FoldRules:
+        """What the fold goes by, from the configuration. InputError where a daemon's needs the whole log."""
+        process = self.settings.process
+        if process.completion.log_end and not embedded:
+            raise InputError("process.completion.log_end needs the whole log: use it with replay")
+        return FoldRules(
+            publications=tuple(
+                PublicationRules(
+                    publication.name,
+                    publication.build_window,
+                    publication.late,
+                    self._start(publication, embedded=embedded),
+                    publication.private,
+                    once=publication.cases == "completed",
+                    most_cases=self._most_cases(publication),
+                )
+                for publication in self.settings.publication
+            ),
+            end_activities=process.completion.end_activities,
+            end_all=process.completion.end_all,
+            inactivity=process.completion.inactivity,
+            log_end=process.completion.log_end,
+            retention=process.retention,
+            key=self.pseudonyms.id,
+            embedded=embedded,
+            person=process.person,
+        )
+
+    def _most_cases(self, publication: Publication) -> int | None:
+        """The cap that the fold enforces; None where nobody knows whose each case is."""
+        once = publication.once(person=self.settings.process.person is not None)
+        return once.cases_per_person if once is not None and once.enforced else None
+
+    def _start(self, publication: Publication, *, embedded: bool) -> int | None:
+        """From when tumbling windows are counted. Without a declared start, those of a dp publication begin with the
+        window (aligned to 1970-01-01 UTC) in which the ledger first saw it: the rules bring that into the fold."""
+        counted = publication.start is None and publication.counted_from_start
+        if embedded and counted:
+            refuse_without_start(publication)
+        seen = None if embedded else self._seen(publication.name)
+        if seen is None or not counted:
+            return publication.start_ns
+        every = publication.build_window.every or 1
+        return seen // every * every
+
+    def _seen(self, name: str) -> int:
+        """When (ns) the ledger first saw a publication; it is noted where it was not. How long a first release is
+        awaited counts from there too, so that no restart makes an alert forget."""
+        seen = self.first_seen(name)
+        if seen is None:
+            seen = self.clock.now()
+            self.ledger.append(NoteEntry(publication=name, body=NoteBody(first_seen=seen)))
+        return seen
+
+    def first_seen(self, name: str) -> int | None:
+        """When (ns) the ledger first saw a publication, where it says so."""
+        notes = (one.body for one in self.ledger.entries(name) if isinstance(one, NoteEntry))
+        return next((body.first_seen for body in notes if body.first_seen is not None), None)
+
+    def publish_due(self) -> None:
+        """Publish what was sealed and waited for its moment."""
+        for pipeline in self.pipelines.values():
+            publish_due(pipeline)
+
+    def decide(self, fold: Fold, cut: Cut) -> Decision:
+        """Take the open cut through its pipeline; the fold goes on when the decision is durable."""
+        started = time.monotonic()
+        decision = self.pipelines[cut.publication].attempt(self.attempt(fold, cut))
+        for gone in supersede(self.pipelines[cut.publication]):
+            if self.watch is not None:
+                self.watch.ruled(Ruled(cut.publication, gone, "superseded"), None)
+        # late events are counted since the last release: one that is held may never be one
+        fold.decided(cut, decision.status == "sealed")
+        if self.watch is not None:
+            pipeline = self.pipelines[cut.publication]
+            spent = pipeline.spec.accounting.loss(pipeline.account.spent)
+            self.watch.decided(cut.publication, decision, spent, time.monotonic() - started)
+        return decision
+
+    def rule(self, publication: str, number: int, order: Order, *, by: str, why: str, known: Known = UNSEEN) -> Ruled:
+        """Obey a person's decision on a held release. InputError where there is none of that number."""
+        if publication not in self.pipelines:
+            names = ", ".join(self.pipelines)
+            raise InputError(f"there is no publication {publication!r}; there are {names}")
+        pipeline = self.pipelines[publication]
+        ruled = decide(pipeline, number, order, by=by, why=why, known=known)
+        if self.watch is not None and not ruled.again:
+            self.watch.ruled(ruled, self._audit_of(publication, number) if ruled.ruling == "approved" else None)
+        return ruled
+
+    def obey(self, fold: Fold, position: int, command: Command) -> Ruled:
+        """Obey `approve` or `reject` of the delta topic. InputError where the command is not whole, its release is not
+        held, or an approval would publish while nothing is to be released."""
+        given, name = command.arguments, command.publication
+        number, manifest = given.get("number"), given.get("manifest")
+        if name is None or not isinstance(number, int):
+            raise InputError("it names no publication and no number")
+        order: Order = "approve" if command.name == "approve" else "reject"
+        if order == "approve":
+            _refuse_stopped(fold, name, number)
+        known = Known(manifest if isinstance(manifest, str) else None, position)
+        by, why = str(given.get("by", "")), str(given.get("why", ""))
+        return self.rule(name, number, order, by=by, why=why, known=known)
+
+    def attempt(self, fold: Fold, cut: Cut) -> Attempt:
+        """What the pipeline is told of a cut."""
+        projection = fold.exposed(cut)
+        accounting = fold.accounting(cut.publication)
+        process, spec = self.settings.process, self.pipelines[cut.publication].spec
+        log, roles = self._by_role(self._read(projection.log, cut.publication), cut.publication)
+        exposure = Exposure(
+            log=log,
+            complete=projection.complete,
+            sensitive=process.sensitive,
+            time_ns=cut.time_ns,
+            public=tuple(name for name in spec.attributes if name in process.attributes.public),
+            last=cut.trigger == "final",
+            roles=roles,
+        )
+        return Attempt(
+            cut=cut.id,
+            trigger=cut.trigger,
+            time_ns=cut.time_ns,
+            exposure=exposure,
+            counts={**cut.counts, "seen": accounting["seen"]},
+            vector={f"{source}/{partition}": offset for source, partition, offset in cut.vector},
+            certain=cut.certain is not False,
+            moment=self._moment(fold, cut),
+        )
+
+    def _moment(self, fold: Fold, cut: Cut) -> int | None:
+        """The clock at the cut. In a replay the clock is moved by events; only cuts at a deadline are at its moment."""
+        window = self.pipelines[cut.publication].spec.window
+        fixed = cut.trigger == "first" and window.first is not None and window.first.kind == "until"
+        return fold.now if not fold.rules.embedded or cut.trigger == "every" or fixed else None
+
+    def _read(self, log: EventLog, publication: str) -> EventLog:
+        """An exposed log as a mechanism reads it: values as they are written, and the clock of the process where it
+        counts by that (deltas carry moments, not clocks)."""
+        process = self.settings.process
+        whole = written(_with_attributes(log, process.kept), process.kept)
+        clock = getattr(self.pipelines[publication].spec.mechanism, "clock", "utc")
+        if clock == "utc" or process.timezone is None:
+            return whole
+        return replace(whole, offset=offsets(whole.time, process.timezone))
+
+    def _by_role(self, log: EventLog, publication: str) -> tuple[EventLog, tuple[str, ...] | None]:
+        """The log with roles in the place of its resources, and which are shown, where a publication asks for roles."""
+        pipeline = self.pipelines[publication]
+        roles = pipeline.spec.roles
+        if roles is None:
+            return log, None
+        if not isinstance(roles, str) and not self.settings.process.raw_resources:
+            roles = {self.pseudonyms.resource(name): role for name, role in roles.items()}
+        return with_roles(log, roles, getattr(pipeline.spec.mechanism, "K", GROUP), pipeline.roles_shown)
+
+    def checkpoint(self, fold: Fold, *, whole: bool = False) -> None:
+        """Save the state between two records: every cut so far has its durable decision. `whole`: not as a change."""
+        self.keeper.save(fold, SavedState("replay", b"", self.ledger.count()), whole=whole)
+        self.at(Failpoint.CHECKPOINTED)
+
+    def fold_of(self, state: bytes) -> Fold:
+        """The fold of a checkpoint; RefusedError where the ledger is older than it."""
+        saved = SavedState.decode(state)
+        entries = self.ledger.count()
+        if entries < saved.ledger:
+            raise RefusedError(
+                f"{self.folder.ledger}: has {entries} entries, the checkpoint saw {saved.ledger}: "
+                "the ledger is older than the state; restore the newer ledger"
+            )
+        return self.named(Fold.restore(saved.fold))
+
+    def named(self, fold: Fold) -> Fold:
+        """The restored fold, with pseudonyms for the resources that an older program kept as they came."""
+        if not self.settings.process.raw_resources:
+            fold.state.name_resources(self.pseudonyms.resource)
+        return fold
+
+    def readable(self, record: AnyRecord) -> AnyRecord:
+        """A recorded delta as this process folds it: the same for one of an older ingest, which left resources raw."""
+        if isinstance(record, Delta) and not self.settings.process.raw_resources:
+            return with_resources(record, self.pseudonyms.resource)
+        return record
+
+    def erase(self, fold: Fold, cases: Sequence[str]) -> ErasureReport:
+        """Erase cases (by pseudonym) everywhere but in what is published already; the report lists that."""
+        report = erase(self, fold, cases)
+        for _generation in range(2):  # the newest and the one before
+            self.checkpoint(fold, whole=True)
+        return report
+
+    def tail(self, fold: Fold, name: str) -> dict[str, int | None]:
+        """Return where every event is after the last one: released and suppressed by the last release, pending, late.
+        Released and suppressed are None after a dp release, whose records are not those of the source."""
+        accounting, pipeline = fold.accounting(name), self.pipelines[name]
+        standing = pipeline.account.standing
+        counts = pipeline.audit_of(standing[-1])["counts"] if standing else {}
+        exposed = counts.get("exposed") or 0
+        if pipeline.spec.once is not None:  # a release shows its own cases only
+            exposed = accounting["exposed"]
+        return {
+            "seen": accounting["seen"],
+            "released": counts["released"] if counts else 0,
+            "suppressed": counts["suppressed_events"] if counts else 0,
+            "pending": accounting["seen"] - accounting["late"] - exposed + (counts.get("held") or 0),
+            "late": accounting["late"],
+        }
+
+    def _audiences(self) -> list[Audience]:
+        """One series for each audience, over the publications whose records are cases; the others have their own."""
+        linked: dict[str, list[Publication]] = {}
+        alone = []
+        for publication in self.settings.publication:
+            if publication.build_mechanism.perspective is None:
+                alone.append(publication)
+            else:
+                linked.setdefault(publication.audience, []).append(publication)
+        series = [self._audience(name, members) for name, members in linked.items()]
+        return [*series, *(self._audience(None, [publication]) for publication in alone)]
+
+    def _audience_of(self, publication: str) -> Audience:
+        return next(one for one in self.audiences if publication in one.members)
+
+    def _audience(self, name: str | None, members: Sequence[Publication]) -> Audience:
+        repairs = any(publication.gate.on_violation == "repair" for publication in members)
+        far = None if repairs else reach(audit for publication in members for audit in publication.build_audits)
+        if name is None:  # no record of it is a case: nothing links one release with another
+            far = 1
+        names = [publication.name for publication in members]
+        audience = Audience(name, names, self.ledger, self.folder, far=far, mirror=self.mirror)
+        if name is not None:
+            sharing = [one.name for one in members if one.build_mechanism.shares_memory]
+            refuse_apart(audience.seals, name, sharing)
+        return audience
+
+    def _spent_elsewhere(self, name: str) -> Callable[[], Charge]:
+        """Also of publications that the configuration no longer names: what they spent stays spent."""
+        gone = sum((account.spent for account in self._former()), Charge())
+
+        def spent() -> Charge:
+            others = (pipeline for other, pipeline in self.pipelines.items() if other != name)
+            return sum((pipeline.account.spent for pipeline in others), gone)
+
+        return spent
+
+    def _sealed_elsewhere(self, name: str) -> Callable[[bool], int]:
+        former = self._former()
+
+        def sealed(charged: bool) -> int:
+            others = [pipeline.account for other, pipeline in self.pipelines.items() if other != name]
+            return sum(account.sealed(charged=charged) for account in [*former, *others])
+
+        return sealed
+
+    def series(self) -> dict[str, Series]:
+        """What has been released and refused so far, by publication, former ones too; reads every audit."""
+        accounts = [*self._former(), *(pipeline.account for pipeline in self.pipelines.values())]
+        return {account.publication: self._series(account) for account in accounts}
+
+    def _series(self, account: Account) -> Series:
+        found = Series(account.publication)
+        lost = []
+        for number in account.standing:
+            audit = self._audit_of(account.publication, number, AuditPart)
+            found.add(audit or AuditDocument())
+            if audit is None:
+                lost.append(number)
+        if lost:
+            log.warning(
+                "%s: the audit of release %d cannot be read, of %d releases in all; they count as not measured",
+                *(account.publication, lost[0], len(lost)),
+            )
+        for entry in account.withheld.values():
+            found.refuse(entry.body.reasons)
+        found.held = len(account.held)
+        return found
+
+    def _audit_of(self, publication: str, number: int, kind: Any = Any) -> AuditDocument | None:
+        """The audit of a release for verdicts and metrics, or the keys of it that `kind` names. None where it is gone
+        or damaged: a figure stops no release."""
+        try:
+            return read_audit(self.folder.release(publication, number), kind)
+        except RefusedError:
+            return None
+
+    def _former(self) -> list[Account]:
+        """Accounts of publications that the configuration no longer names, a renamed one under its former name."""
+        configured = {publication.name for publication in self.settings.publication}
+        kinds = ("charge", "seal")
+        names = {entry.publication for entry in self.ledger.entries() if entry.kind in kinds} - configured
+        return [Account(self.ledger, name) for name in sorted(names)]
+
+
+def _claimed(ledger: Ledger) -> str | None:
+    """Digest of the configuration of the replay that the folder belongs to, where it belongs to one."""
+    return next((entry.body.config for entry in ledger.entries("") if isinstance(entry, ClaimEntry)), None)
+
+
+def _refuse_stopped(fold: Fold, name: str, number: int) -> None:
+    """InputError where a publication is paused, or events are missing: an approval publishes, and that is to rest."""
+    what = f"release {number} of {name} is not approved, and stays held"
+    if fold.gap:
+        raise InputError(f"{what}: a gap stands (veilstream gap rewind or accept); approve it again after that")
+    if name in fold.publications and fold.publications[name].paused:
+        raise InputError(f"{what}: {name} is paused (veilstream resume {name}); approve it again after that")
+
+
+def mirror_of(settings: Settings, output: Path, ops: FileOps | None = None) -> Mirror | None:
+    """The mirror of a configuration, where it has one."""
+    place = open_mirror(settings.store, settings.process.name, settings.storage_keys, output, ops)
+    if place is not None and settings.key is None:
+        log.warning("no key is configured: a host that takes over needs the same one (`veilstream key create`)")
+    return place
+
+
+def refuse_without_start(publication: Publication) -> None:
+    """InputError where a replay would have to take the start of the windows of a dp publication from the first
+    event."""
+    if publication.counted_from_start and publication.start is None:
+        raise InputError(
+            f"publication {publication.name!r}: a replay cannot tell where its windows begin without reading the data; "
+            "set start = <time> (a moment that is public anyway, such as the day on which recording began), or "
+            "gate.public_cut = true"
+        )
+
+
+def _checkpoints(folder: OperatorFolder, settings: Settings) -> Checkpoints:
+    folder.checkpoints.mkdir(exist_ok=True)
+    make_private(folder.checkpoints)
+    ops = folder.ops
+    operations = FileOperations(
+        write=lambda path, data: ops.write(path, lambda target: _write(target, data)),
+        fsync=ops.fsync,
+        rename=ops.replace,
+        append=lambda path, data: ops.write(path, lambda target: _append(target, data)),
+    )
+    return Checkpoints(folder.checkpoints, settings.storage_keys, operations)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    make_private(path)
+
+
+def _append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+    make_private(path)
+
+
+def _with_attributes(log: EventLog, names: tuple[str, ...]) -> EventLog:
+    """The log with every attribute that has a role, all missing where no event brought a value yet."""
+    absent = [name for name in names if name not in log.case_attributes and name not in log.event_attributes]
+    none = Column(np.full(log.n_cases, -1, dtype=np.int32), ())
+    return replace(log, case_attributes={**log.case_attributes, **dict.fromkeys(absent, none)})

@@ -32,8 +32,8 @@ from models.eventlog import EventLog
 from models.utility.discovery import Method, discovery_quality
 from stream.config.settings import Process, Publication, Settings
 from stream.config.window import window_of
-from stream.fold.cut import Cut
 from stream.fold.fold import Fold
+from stream.fold.records import Cut
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.release.contract import Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts

@@ -31,8 +31,8 @@ from models.attacks.true_linker import true_counts, true_linker
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
 from stream.config.window import window_of
-from stream.fold.cut import Cut
 from stream.fold.fold import Fold
+from stream.fold.records import Cut
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import partners, simple

@@ -171,7 +171,7 @@ def _coordinate(config: Path, output: Path, meter: Meter) -> None:
     """Beside the meter, a line for each delta: partition, last offset, and when it was folded."""
     from stream.daemon import roles
     from stream.daemon.coordinator import Coordinator
-    from stream.daemon.delta_records import decode_record
+    from stream.daemon.delta_topic import decode_record
     from stream.fold.records import Delta
 
     fold = Coordinator._fold
@@ -367,14 +367,14 @@ class Bench:
 
     def records(self) -> list[AnyRecord]:
         """The recorded delta topic."""
-        from stream.daemon.delta_records import decode_record
+        from stream.daemon.delta_topic import decode_record
 
         return [decode_record(offset, value) for offset, value in self.deltas()]
 
     def deltas(self) -> list[tuple[int, bytes]]:
         """The recorded delta topic, not decoded."""
         from connectors.kafka.source import Source
-        from stream.daemon.delta_reader import DeltaReader
+        from stream.daemon.delta_topic import DeltaReader
 
         reader = DeltaReader(self.name, Source(topics=("x",), bootstrap=self.bootstrap))
         try:
@@ -385,7 +385,7 @@ class Bench:
     def fold(self) -> dict[str, float]:
         """Decode and fold the recorded deltas, as the coordinator does."""
         from stream.config.window import window_of
-        from stream.daemon.delta_records import decode_record
+        from stream.daemon.delta_topic import decode_record
         from stream.fold.fold import Fold
         from stream.fold.rules import FoldRules, PublicationRules
 

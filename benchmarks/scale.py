@@ -34,8 +34,8 @@ from connectors.logs import read_log
 from models.attacks import linkability, shared_pairs
 from models.eventlog import Column, EventLog
 from stream.config.settings import Settings
-from stream.run.freed_memory import give_back
 from stream.run.replay import Replay
+from stream.run.runner import give_back
 
 ROOT = Path(__file__).resolve().parent.parent
 GROWTH = 0.87

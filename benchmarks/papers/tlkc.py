@@ -9,10 +9,9 @@ from typing import Any, get_args
 from benchmarks.papers.page import NOT_HELD, ROOT, Page, Table, chosen, held
 from benchmarks.tlkc import AUTHORS, SETTINGS
 from models.anonymize.baselines import baseline_1, baseline_2, pretsa
-from models.anonymize.frequent import maximal_frequent
 from models.anonymize.result import Anonymized
 from models.anonymize.suppression import algorithm_1
-from models.anonymize.tlkc import anonymize
+from models.anonymize.tlkc import anonymize, maximal_frequent
 from models.anonymize.view import view_of_items
 from models.anonymize.violations import Bounds, minimal_violations
 from models.errors import VeilstreamError

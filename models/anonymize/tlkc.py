@@ -34,7 +34,7 @@ from models.anonymize.suppression import (
     raise_caps,
 )
 from models.anonymize.view import View, view
-from models.anonymize.violations import BELOW_K, Bounds, Violations, minimal_violations
+from models.anonymize.violations import BELOW_K, Bounds, LevelSearch, Violations, minimal_violations, single_items
 from models.content_free import content_free
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
@@ -43,6 +43,32 @@ from models.variants import total
 
 if TYPE_CHECKING:
     from models.anonymize.local import Choice
+
+
+# Maximal frequent traces (tlkc-privacy-extended-2021, Def. 17), the utility measure of Algorithm 1.
+
+
+def maximal_frequent(view: View, theta: float | str | Fraction) -> list[tuple[int, ...]]:
+    """The frequent traces (in at least `theta` of the cases) that no longer trace extends, as code tuples.
+
+    `view` is ordered (`seq` or `rel`). The search walks every frequent trace, so a low theta on long traces is slow.
+    """
+    share = Fraction(str(theta))
+    if not 0 < share <= 1:
+        raise InputError(f"theta = {theta} is not in (0, 1]")
+    bounds = Bounds.of(1, max(1, -(-share.numerator * view.n_cases // share.denominator)), 1)
+    single = single_items(view, bounds)
+    search = LevelSearch(view, single.candidates[single.support >= bounds.K, 0], bounds)
+    result: list[tuple[int, ...]] = []
+    while len(search.paths):
+        paths = search.paths
+        level = search.next_level()
+        search.keep(level.support >= bounds.K)
+        extended = np.zeros(len(paths), dtype=np.bool_)
+        extended[search.deletions] = True
+        result.extend(tuple(row) for row in search.alive[paths[~extended]].tolist())
+    return sorted(result)
+
 
 Suppression = Literal["greedy", "pruned", "exact", "local"]
 
@@ -353,7 +379,7 @@ def _greedy(problem: Problem, options: Options) -> list[int]:
     if options.algorithm == 2:
         weights = Weights(Fraction(str(options.alpha)), Fraction(str(options.beta)))
         return algorithm_2(candidates, cases_with(seen), seen.n_cases, weights)
-    from models.anonymize.frequent import maximal_frequent
+    from models.anonymize.tlkc import maximal_frequent
 
     known = problem.knowledge
     ordered = replace(known, structure="rel" if known.structure == "rel" else "seq")

@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 
 from models.errors import VeilstreamError
-from stream.run.freed_memory import give_back
+from stream.run.runner import give_back
 from stream.values.visible import visible
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]

@@ -20,14 +20,13 @@ from models.errors import InputError
 from models.eventlog import EventLog, Ints
 from models.knowledge import NANOSECONDS, perspective
 from models.variants import total
-from stream.release.attributes import public_parameters, with_attributes
 from stream.release.audits.loss import LossAudit
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.intake import STATEMENTS, Intake
 from stream.release.manifest import promise, reading_notes
 from stream.release.mechanisms import kinds, mechanism
 from stream.release.mechanisms.tlkc import Tlkc
-from stream.release.public_view import pseudonymous_resources, public_log
+from stream.release.public_view import pseudonymous_resources, public_log, public_parameters, with_attributes
 from stream.values.pseudonym import Pseudonyms
 
 OWN_OPTIONS = frozenset(

@@ -173,7 +173,7 @@ class _Run:
         self._tell("mechanism")
         build, seconds = once.release_once(mechanism, exposure, keep_resources=self._asked.keep_resources)
         if self._asked.released:
-            from stream.release.attributes import beside
+            from stream.release.public_view import beside
 
             build = replace(build, not_guaranteed=(*build.not_guaranteed, beside(self._asked.released)))
         self._write(target, exposure, build)
@@ -205,10 +205,9 @@ class _Run:
         from models.variants import Plan
         from stream.engine import dataset
         from stream.engine.contract import ID_DIGITS, Draws
-        from stream.engine.values import common_values
-        from stream.release.attributes import GROUP, public_parameters
+        from stream.engine.source import common_values
         from stream.release.manifest import reading_notes
-        from stream.release.public_view import carried
+        from stream.release.public_view import GROUP, carried, public_parameters
 
         mechanism = self._asked.mechanism
         assert exposure.cases is not None  # noqa: S101 - a table has them
@@ -246,8 +245,8 @@ def _manifest(
     mechanism: Mechanism, exposure: Exposure, build: Build, plan: Any, released: Sequence[str], files: list[FileEntry]
 ) -> Mapping[str, Any]:
     """The public manifest of a data set: for a dp release nothing in it is read off the data."""
-    from stream.release.attributes import public_parameters
     from stream.release.manifest import VERSION, reading_notes, software
+    from stream.release.public_view import public_parameters
 
     parameters = public_parameters(mechanism, released)
     body: dict[str, Any] = {

@@ -20,7 +20,7 @@ from models.errors import InputError
 from stream.config.faults import naming
 from stream.config.process import Table, kept_moment, plain_name
 from stream.config.window import WindowTable
-from stream.fold.window import Window
+from stream.fold.rules import Window
 from stream.release.audits import audits
 from stream.release.contract import AUDIENCE, Audit, Mechanism
 from stream.release.gate import GatePolicy, refuse_impossible

@@ -23,7 +23,7 @@ from connectors.kafka.mapping import EventMapping
 from connectors.kafka.registry import RegistryOptions
 from connectors.kafka.source import Source
 from stream.config import settings
-from stream.fold.window import Window
+from stream.fold.rules import Window
 from stream.release import audits, mechanisms
 from stream.release.gate import GatePolicy
 

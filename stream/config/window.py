@@ -15,7 +15,7 @@ from connectors.times import nanoseconds as instant
 from models.errors import InputError
 from stream.config.faults import explain
 from stream.config.process import Table
-from stream.fold.window import MOST, Clock, EventsPerCase, First, FirstKind, Mode, Window
+from stream.fold.rules import MOST, Clock, EventsPerCase, First, FirstKind, Mode, Window
 from stream.values.duration import Duration, as_duration
 
 Count = Annotated[int, Strict(), Field(ge=1, le=MOST)]
@@ -47,7 +47,7 @@ def _no_wait(value: Any) -> int:
 
 
 class EventsPerCaseTable(Table):
-    """`events_per_case`: by how many events each case grows. See `stream.fold.window.EventsPerCase`."""
+    """`events_per_case`: by how many events each case grows. See `stream.fold.rules.EventsPerCase`."""
 
     x: Count
     mode: Mode = "exactly"
@@ -81,7 +81,7 @@ class FirstTable(Table):
 
 
 class WindowTable(Table):
-    """`window`: triggers and guards. See `stream.fold.window.Window`."""
+    """`window`: triggers and guards. See `stream.fold.rules.Window`."""
 
     new_cases: Count | None = None
     new_events: Count | None = None

@@ -21,11 +21,10 @@ from typing import Any
 from connectors.kafka.topics import topic
 from models.errors import TakenOverError, UnavailableError, shortage
 from stream.daemon.broker_contact import BrokerContact, no_contact
-from stream.daemon.delta_records import DeltaRecord
+from stream.daemon.delta_topic import DeltaRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import TP, App, leader_epoch
-from stream.daemon.health import STUCK_SECONDS, faulty_state
-from stream.daemon.progress import ProgressCheck, patience
+from stream.daemon.health import STUCK_SECONDS, ProgressCheck, faulty_state, patience
 from stream.daemon.state_machine import CoordinatorContext, Engine
 from stream.daemon.status import StatusFile
 from stream.daemon.unreadable import unreadable_partitions

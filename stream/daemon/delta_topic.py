@@ -4,24 +4,250 @@ Faust."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 
+from connectors.kafka.faults import undecodable
 from connectors.kafka.lineage import Leader, Lineage, LogClient
 from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
-from models.errors import RefusedError, VeilstreamError
-from stream.daemon.delta_log import Anchor, LostDeltasError, anchors, note
-from stream.daemon.delta_reader import DeltaReader
-from stream.daemon.delta_records import DECODER, DeltaRecord, decode_record, whole
-from stream.fold.records import Command, Config
+from models.errors import RefusedError, UnavailableError, VeilstreamError
+from stream.daemon.faust_consumer import ISOLATION
+from stream.fold.records import READABLE, AnyRecord, Command, Config, Delta, lost_from
 from stream.fold.rules import FoldRules
+from stream.ledger.entries import DeltaAnchor, NoteBody, NoteEntry
 from stream.ledger.sqlite import Ledger
 from stream.release.pipeline import Pipeline
+from stream.run.runner import Arrival
+
+# Read the delta topic beside Faust, so that a host whose state is behind its group can catch up.
+
+PATIENCE_SECONDS = 60.0
+"""Without a record for this long before the end: the broker is away, and the process ends to be started again."""
+
+
+def poll_records(consumer: Any, partition: Any) -> Any:
+    """Poll a kafka-python consumer of one partition. RefusedError where the next record batch cannot be decoded: a
+    restart would only read it again."""
+    try:
+        return consumer.poll(timeout_ms=200)
+    except Exception as error:
+        if not undecodable(error):
+            raise
+        raise RefusedError(
+            f"{partition.topic}: the record batch at offset {consumer.position(partition)} cannot be decoded "
+            f"({type(error).__name__}); see docs/runbooks/VeilstreamUnreadableBatch.md"
+        ) from None
+
+
+class DeltaReader:
+    """A consumer without a group on the one partition of the delta topic."""
+
+    def __init__(self, process: str, source: Source) -> None:
+        from kafka import TopicPartition
+
+        self._source = source
+        self._partition = TopicPartition(topic(process, "delta"), 0)
+        self._consumer: Any = None
+
+    def _open(self) -> Any:
+        from kafka import KafkaConsumer
+
+        if self._consumer is None:
+            self._consumer = KafkaConsumer(
+                bootstrap_servers=self._source.servers,
+                enable_auto_commit=False,
+                auto_offset_reset="none",
+                max_partition_fetch_bytes=8 * 1024 * 1024,
+                isolation_level=ISOLATION,
+                **self._source.security.kafka_python(),
+            )
+            self._consumer.assign([self._partition])
+        return self._consumer
+
+    def begin(self) -> int:
+        """First offset that the topic still has."""
+        return int(self._open().beginning_offsets([self._partition])[self._partition])
+
+    def end(self) -> int:
+        """Offset behind the last record."""
+        return int(self._open().end_offsets([self._partition])[self._partition])
+
+    def read(self, first: int, until: int) -> Iterator[tuple[int, bytes | None, int]]:
+        """(offset, value, leader epoch) of the records from `first` up to `until` (exclusive), in order."""
+        consumer = self._open()
+        consumer.seek(self._partition, first)
+        heard = time.monotonic()
+        while consumer.position(self._partition) < until:
+            for records in poll_records(consumer, self._partition).values():
+                heard = time.monotonic()
+                for record in records:
+                    if record.offset >= until:
+                        return
+                    yield record.offset, record.value, int(record.leader_epoch)
+            if time.monotonic() - heard > PATIENCE_SECONDS:
+                raise UnavailableError(f"{self._partition.topic}: cannot be read up to offset {until}")
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close(autocommit=False)
+            self._consumer = None
+
+
+class _Subject(msgspec.Struct):
+    """The source partition that a record is about; ticks, commands and configurations have none."""
+
+    src: str | None = None
+    p: int | None = None
+
+
+def seen_in_delta_topic(process: str, source: Source, topic: str, number: int) -> bool:
+    """Whether a record of the delta topic is about a source partition, now or in a part that the topic no longer has:
+    its later events were then promised to the fold. UnavailableError where the topic cannot be read."""
+    subject = msgspec.json.Decoder(_Subject)
+    reader = DeltaReader(process, source)
+    try:
+        if reader.begin() > 0:
+            return True
+        found = (subject.decode(value or b"{}") for _, value, _ in reader.read(0, reader.end()))
+        return any((one.src, one.p) == (topic, number) for one in found)
+    finally:
+        reader.close()
+
+
+# Which delta topic the state was folded from, and where its offsets stand among the positions of the
+# fold.
+#
+# A position names cuts, and the ledger remembers cuts for ever: a topic that was created again, or lost
+# its tail, gives offsets a second time, and a cut at one of them would be taken for one that was charged
+# and sealed. So positions go on where the state ended, and an anchor in the ledger says from which offset
+# of which topic on.
+
+
+class Anchor(DeltaAnchor, frozen=True):
+    """What the ledger keeps of the delta topic, with what follows from it."""
+
+    def position(self, offset: int) -> int:
+        return self.base + offset
+
+    def offset(self, position: int) -> int:
+        return position - self.base
+
+    @property
+    def begin(self) -> int:
+        """Position of its first record."""
+        return self.base + self.first
+
+    def lost_from(self, lineage: Lineage, position: int, epoch: int) -> int | None:
+        """First offset at which the topic differs from the one that was folded up to `position` (that record had leader
+        epoch `epoch`); None where it is the same topic."""
+        if self.log and lineage.topic and self.log != lineage.topic:
+            return 0
+        return lost_from(lineage.epochs, lineage.end, epoch, self.offset(position))
+
+
+class LostDeltasError(RefusedError):
+    """The delta topic is not the one that the state was folded from. `lost`: the first offset at which they differ."""
+
+    def __init__(self, topic: str, lineage: Lineage, anchor: Anchor, position: int, lost: int) -> None:
+        self.lineage, self.lost = lineage, lost
+        what = "lost what it had from there on" if self._same(anchor) else "was deleted and created again"
+        super().__init__(
+            f"{topic}: the state was folded up to position {position}, the topic {what} (offset {lost}): deltas that "
+            "nobody folded are gone; nothing is released until `veilstream gap rewind|accept`"
+        )
+
+    def _same(self, anchor: Anchor) -> bool:
+        return not anchor.log or anchor.log == self.lineage.topic
+
+
+def anchors(ledger: Ledger) -> list[Anchor]:
+    """Return every anchor in the ledger, in order."""
+    notes = (entry.body.delta for entry in ledger.entries() if isinstance(entry, NoteEntry))
+    return [Anchor(found.log, found.base, found.first) for found in notes if found is not None]
+
+
+def note(anchor: Anchor) -> NoteEntry:
+    """The ledger entry of an anchor."""
+    return NoteEntry(publication="", body=NoteBody(delta=anchor))
+
+
+# Records of the delta topic as the runner takes them: complete, decoded, at their positions.
+
+DeltaRecord = tuple[int, bytes | None, int]
+"""Offset, value, leader epoch (-1: unknown) of a record of the delta topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRecords:
+    """A `RecordSource` over records of the delta topic. `readable` converts a record of an earlier program to the
+    present form."""
+
+    records: Iterable[DeltaRecord]
+    anchor: Anchor
+    readable: Callable[[AnyRecord], AnyRecord]
+
+    def after(self, position: int) -> Iterator[Arrival]:
+        """Return the records behind `position`; the state has the others already."""
+        for offset, value, epoch in self.records:
+            here = self.anchor.position(offset)
+            if here <= position:
+                continue
+            record = self.readable(decode_record(offset, value))
+            yield Arrival(here, record, len(record.rows) if isinstance(record, Delta) else 0, epoch)
+
+
+Reread = Callable[[int, int], Iterable[DeltaRecord]]
+"""The records from an offset up to another (exclusive), read once more by another consumer."""
+
+
+def whole(records: Iterable[DeltaRecord], first: int, reread: Reread) -> Iterator[DeltaRecord]:
+    """Records from offset `first` on, in order, without holes that a consumer made. Missing offsets are read once more:
+    the marker of a transaction has an offset and is no record; a record that was left out takes its place.
+
+    This comes before the fold: a record that a second look finds is folded where it stands, before any later cut.
+    """
+    for record in records:
+        if record[0] > first:
+            yield from reread(first, record[0])
+        if record[0] >= first:
+            yield record
+            first = record[0] + 1
+
+
+def decode_record(offset: int, value: bytes | None) -> AnyRecord:
+    """Decode a record of the delta topic. RefusedError for another version or bytes that are no record: a fold that
+    guesses cannot be replayed."""
+    try:
+        record: Any = DECODER.decode(value or b"")
+    except msgspec.DecodeError:
+        raise RefusedError(f"delta offset {offset}: {_version_of(value)}; {_READS}") from None
+    if record.v not in READABLE:
+        raise RefusedError(f"delta offset {offset}: version {record.v}; {_READS}")
+    return record  # type: ignore[no-any-return]  # the decoder's type is the union of the records
+
+
+_READS = f"this program reads versions {' and '.join(map(str, READABLE))}"
+
+DECODER: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+class _Version(msgspec.Struct):
+    v: int
+
+
+def _version_of(value: bytes | None) -> str:
+    try:
+        return f"version {msgspec.json.decode(value or b'', type=_Version).v}"
+    except msgspec.DecodeError:
+        return "not a delta record"
+
 
 log = logging.getLogger("veilstream")
 

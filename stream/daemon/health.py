@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +18,96 @@ from stream.daemon.broker_contact import BrokerContact
 from stream.daemon.unreadable import unreadable_partitions
 from stream.release.schedule import LONGEST_BUILD
 from stream.values.duration import SECOND
+
+# The progress check ends a process that makes no progress; its service manager starts it again.
+#
+# Faust and its client wait without a limit in many places (a rebalance, a lookup, a commit). A crash is
+# always safe here and a blocked process never is: nothing is acknowledged before it is durable.
+
+log = logging.getLogger("veilstream")
+
+LEAST_SECONDS = 60.0
+SESSIONS = 10
+"""A rebalance may take some session timeouts, one for each member that died in it."""
+
+EXIT_CODE = 1
+
+TASKS = Path("/proc/self/task")
+"""Linux: a folder for each thread, whose `schedstat` holds nanoseconds on a CPU, and waiting for one."""
+
+
+def patience(session_timeout: float, heartbeat: float) -> float:
+    """Return the seconds without progress after which a process counts as stuck; it checks every `heartbeat`
+    seconds."""
+    return max(LEAST_SECONDS, SESSIONS * session_timeout, 3 * heartbeat)
+
+
+class ProgressCheck:
+    """Ends the process when it makes no progress. Code that makes progress, or has nothing to do, calls `moved`; a
+    thread of its own checks, since an event loop can block too.
+
+    `asleep`: a process that was stopped for so many seconds (neither busy nor waiting for a CPU) ends as soon as it
+    runs again, before it joins its group: another process has its place by then, and would lose it. None: it goes on.
+    """
+
+    def __init__(self, seconds: float, end: Callable[[int], None] = os._exit, asleep: float | None = None) -> None:
+        self.seconds, self.asleep = seconds, asleep
+        self._end = end
+        self._moved = time.monotonic()
+        self._done = threading.Event()
+
+    def moved(self) -> None:
+        """Report progress, or that there is nothing to do."""
+        self._moved = time.monotonic()
+
+    @property
+    def idle_seconds(self) -> float:
+        """Since the last move."""
+        return time.monotonic() - self._moved
+
+    def watch(self) -> None:
+        """Start the check; `stop` ends it."""
+        self.moved()
+        threading.Thread(target=self._watch, name="progress", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the check: the process is stopping."""
+        self._done.set()
+
+    def _watch(self) -> None:
+        waited, looked, worked = _waited(), time.monotonic(), time.process_time()
+        while not self._done.wait(min(1.0, self.seconds / 4)):
+            # The waits are read on both sides of the clock: this thread may lose its CPU between two lines, and what
+            # the clock counts as time must not be missing from the waits, now or at the next look.
+            before = _waited()
+            still, busy = time.monotonic() - looked, time.process_time() - worked
+            behind = _waited()
+            starved = max((seconds - waited.get(thread, 0.0) for thread, seconds in behind.items()), default=0.0)
+            looked, worked, waited = looked + still, worked + busy, before
+            if self.asleep is not None and still - busy - starved > self.asleep:
+                log.error("asleep for %.0f s, another coordinator has taken over or may: this process ends", still)
+                logging.shutdown()
+                self._end(EXIT_CODE)
+                return
+            if self.idle_seconds > self.seconds:
+                log.error("no progress for %.0f s: this process ends, to be started again", self.idle_seconds)
+                logging.shutdown()
+                self._end(EXIT_CODE)
+                return
+
+
+def _waited() -> dict[str, float]:
+    """Return the seconds that each thread has waited for a CPU. A process that waits for a CPU is not asleep: it still
+    sends heartbeats when it gets one. A stopped or paused process waits for nothing. Empty where the kernel does not
+    count."""
+    found = {}
+    for counts in TASKS.glob("*/schedstat"):
+        try:
+            found[counts.parent.name] = int(counts.read_text().split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):
+            continue  # the thread ended meanwhile
+    return found
+
 
 HOST = "127.0.0.1"
 READY = ("active", "standby", "ingesting")

@@ -28,11 +28,10 @@ from stream.daemon.batch_consumer import FetchMessage
 from stream.daemon.broker_clock import BrokerClock
 from stream.daemon.broker_contact import BrokerContact, no_contact
 from stream.daemon.delta_batches import BatchWriter, SourceBatch
-from stream.daemon.delta_reader import seen_in_delta_topic
+from stream.daemon.delta_topic import seen_in_delta_topic
 from stream.daemon.deltas import LogState
 from stream.daemon.faust_consumer import TP, App, first_record, leader_epoch, log_begins
-from stream.daemon.health import faulty_state
-from stream.daemon.progress import ProgressCheck, patience
+from stream.daemon.health import ProgressCheck, faulty_state, patience
 from stream.daemon.unreadable import unreadable_partitions
 from stream.daemon.worker_status import WorkerStatusFile
 from stream.fold.records import Heartbeat, Tick

@@ -20,22 +20,18 @@ from connectors.kafka.source import Source
 from connectors.kafka.topics import topic
 from models.errors import InputError, RefusedError
 from stream.config.settings import Settings
-from stream.daemon.alarms import Alarms, gaps
 from stream.daemon.broker_clock import BrokerClock
-from stream.daemon.delta_log import LostDeltasError
-from stream.daemon.delta_records import DeltaRecord, DeltaRecords
-from stream.daemon.delta_topic import DeltaTopic
+from stream.daemon.delta_topic import DeltaRecord, DeltaRecords, DeltaTopic, LostDeltasError
 from stream.daemon.deltas import DeadLetter
 from stream.daemon.kafka_ledger import TopicLedger
 from stream.daemon.publisher import Announcer
-from stream.daemon.status import HeldStatus, Standing, write_status
+from stream.daemon.status import Alarms, HeldStatus, Standing, gaps, write_status
 from stream.engine.building import builder
 from stream.fold.cases import digest
-from stream.fold.cut import Cut
 from stream.fold.fold import Fold
-from stream.fold.records import Command, Config, Tick
+from stream.fold.records import Command, Config, Cut, Tick
 from stream.fold.rules import FoldRules, SourcePartition
-from stream.ledger.saved_state import SavedState
+from stream.ledger.checkpoints import SavedState
 from stream.release.erasure import apply_tombstones, erase, tombstones
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.schedule import RealClock

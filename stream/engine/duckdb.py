@@ -7,9 +7,9 @@ for a log in memory; SQL groups, sorts and counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,13 +21,192 @@ from models.eventlog import MISSING, Column
 from models.instants import FIRST_YEAR, LAST_YEAR
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from models.variants import GONE, Plan, table_of
-from stream.engine import values
-from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent
-from stream.engine.duckdb_connection import Said, connected
-from stream.engine.duckdb_rows import attribute_of, raw, text_of, time_of
-from stream.engine.items import alphabet_of, floor_sql, item_sql
-from stream.engine.moments import local_minutes, units_coarser_than
-from stream.engine.source import CSV, Source
+from stream.engine import source
+from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent, sql_name, sql_text
+from stream.engine.source import (
+    CSV,
+    ISO,
+    Source,
+    alphabet_of,
+    clamp_microseconds,
+    floor_sql,
+    is_url,
+    item_sql,
+    local_minutes,
+    units_coarser_than,
+    without_unit,
+)
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+
+# The rows of a data set in duckdb's SQL: which files in which order, and what each column is read as.
+
+_GUARDED = "^'+[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
+
+
+def raw(source: Source, attributes: Iterable[str]) -> tuple[str, str, str]:
+    """The rows of the files as they are, in the columns that are needed, and the names of two columns of ours: the
+    file's place and the row's. No column of the source has such a name, nor is in their place."""
+    names = source.names
+    needed = [names.case, names.activity, names.time, *([names.resource] if names.resource in source.header else [])]
+    needed += [column for name in attributes for column in source.column(name) if column is not None]
+    shown = ", ".join(map(sql_name, dict.fromkeys(needed)))
+    named, file, row = (
+        sql_name(source.free(name)) for name in ("veilstream_name", "veilstream_file", "veilstream_row")
+    )
+    if source.kind != CSV:
+        if any(name.lower() == "file_row_number" for name in source.header):
+            raise InputError(
+                f"{source.name}: duckdb needs the name 'file_row_number' itself; rename this column, or use --engine "
+                "embedded"
+            )
+        files = ", ".join(map(sql_text, source.files))
+        places = " ".join(f"WHEN {sql_text(path)} THEN {place}" for place, path in enumerate(source.files))
+        hive = "true, hive_types_autocast = false" if source.partitions else "false"
+        place = f"CASE {named} {places} END" if len(source.files) > 1 else "0"
+        text = (
+            f"SELECT {shown}, ({place})::BIGINT AS {file}, file_row_number AS {row} "  # noqa: S608
+            f"FROM read_parquet([{files}], filename = {sql_text(source.free('veilstream_name'))}, "
+            f"file_row_number = true, union_by_name = true, hive_partitioning = {hive})"
+        )
+        return text, file, row
+    text = " UNION ALL ".join(
+        f"SELECT {shown}, {place}::BIGINT AS {file}, row_number() OVER () - 1 AS {row} FROM {_csv(source, path)}"  # noqa: S608
+        for place, path in enumerate(source.files)
+    )
+    return text, file, row
+
+
+def _csv(source: Source, file: str) -> str:
+    dialect = source.dialect
+    columns = ", ".join(f"{sql_text(name)}: 'VARCHAR'" for name in dialect.header)
+    hive = "hive_partitioning = true, hive_types_autocast = false, " if source.partitions else ""
+    return (
+        f"read_csv({sql_text(file)}, auto_detect = false, header = true, skip = {dialect.skipped}, {hive}"
+        f"delim = {sql_text(dialect.separator)}, quote = '\"', escape = '\"', null_padding = true, "
+        f"columns = {{{columns}}}, max_line_size = 16777216, parallel = false)"
+    )
+
+
+def text_of(source: Source, column: str, role: str) -> str:
+    """A column as text; empty texts of CSV are missing."""
+    import pyarrow as pa
+
+    kind = source.types.get(column, pa.string())
+    if source.kind == CSV:
+        text = f"nullif({sql_name(column)}, '')"
+        if role != "case":
+            return text
+        # a quote that was set before what a spreadsheet would run (connectors.formulas)
+        return f"CASE WHEN regexp_matches({text}, {sql_text(_GUARDED)}) THEN substr({text}, 2) ELSE {text} END"
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind):
+        return f"{sql_name(column)}::VARCHAR"
+    raise InputError(f"{source.name}: column {column!r} ({role}) is {kind}; only --engine embedded reads it")
+
+
+def attribute_of(source: Source, column: str | None) -> str:
+    import pyarrow as pa
+
+    if column is None:
+        return "NULL::INTEGER"
+    name = sql_name(column)
+    if source.kind == CSV:
+        return f"nullif({name}, '')"
+    kind = source.types.get(column, pa.string())
+    if pa.types.is_floating(kind):
+        return f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END"
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise InputError(f"{source.name}: column {column!r} is {kind}; only --engine embedded reads it")
+    return name
+
+
+def time_of(source: Source) -> tuple[str, str]:
+    """Two expressions: nanoseconds since 1970 (NULL where there is no time), and whether that is in UTC."""
+    import pyarrow as pa
+
+    name, kind = sql_name(source.names.time), source.types.get(source.names.time, pa.string())
+    if source.unit is not None:
+        return f"{name}::BIGINT * {source.unit}", "true"
+    if pa.types.is_timestamp(kind):
+        moment = f"epoch_ns({name})"
+        if kind.unit != "ns":
+            # Moments beyond the years that nanoseconds hold become the nearest of them, which is refused with a clear
+            # line; epoch_ns alone would fail without one.
+            first, last = clamp_microseconds()
+            moment = f"greatest(least(epoch_us({name}), {last}), {first}) * 1000"
+        return moment, "true" if kind.tz is not None else "false"
+    if pa.types.is_integer(kind):
+        raise InputError(without_unit(source))
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise InputError(f"{source.name}: times of type {kind} are read by --engine embedded only")
+    text = f"trim({name})"
+    found = f"regexp_extract({text}, {sql_text(ISO)}, ['date', 'clock', 'fraction', 'zone'])"
+    moment = f"epoch_us(TRY_CAST({found}.date || ' ' || {found}.clock AS TIMESTAMP)) * 1000"
+    fraction = f"rpad({found}.fraction, 9, '0')::BIGINT"
+    offset = (
+        f"CASE WHEN length({found}.zone) < 2 THEN 0 ELSE (CASE WHEN {found}.zone[1] = '-' THEN -1 ELSE 1 END) * "
+        f"({found}.zone[2:3]::BIGINT * 60 + {found}.zone[-2:]::BIGINT) * 60000000000 END"
+    )
+    whole = f"CASE WHEN regexp_full_match({text}, {sql_text(ISO)}) THEN {moment} + {fraction} - {offset} END"
+    return whole, f"{found}.zone <> ''"
+
+
+# A connection of duckdb, and its errors as one line.
+
+
+def connected(source: Source, work: Path, memory: str | None) -> DuckDBPyConnection:
+    """A connection that spills into `work` and fetches no extension from anywhere."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise InputError('--engine duckdb needs duckdb: install "veilstream[duckdb]"') from error
+    spill = work / "spill"
+    spill.mkdir(mode=0o700, exist_ok=True)
+    settings: dict[str, Any] = {
+        "temp_directory": str(spill),
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "preserve_insertion_order": True,
+    }
+    if memory is not None:
+        settings["memory_limit"] = memory
+    try:
+        connection = duckdb.connect(":memory:", config=settings)
+    except duckdb.Error as error:
+        raise InputError(f"--memory {memory}: not an amount of memory such as 2GB") from error
+    if is_url(source.name):
+        import fsspec
+
+        connection.register_filesystem(fsspec.filesystem(source.name.partition("://")[0]))
+    return connection
+
+
+class Said:
+    """Errors of duckdb as one clear line without content: its messages quote values."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        import duckdb
+
+        name = self._source.name
+        if isinstance(error, duckdb.OutOfMemoryException):
+            if "max_temp_directory_size" in str(error) or "No space left" in str(error):
+                raise VeilstreamError(f"{name}: the disk is full; make room, or write elsewhere") from None
+            raise VeilstreamError(f"{name}: more memory is needed than --memory allows; raise it") from None
+        if isinstance(error, duckdb.IOException):
+            raise VeilstreamError(f"{name}: cannot be read, or the disk is full ({type(error).__name__})") from None
+        if isinstance(error, duckdb.Error):
+            raise InputError(
+                f"{name}: duckdb cannot read this ({type(error).__name__}); try --engine embedded, which says where"
+            ) from None
+
 
 BATCH = 50_000
 """Cases that are handed on at once."""
@@ -61,7 +240,7 @@ class DuckDb:
 
     def _counted(self, asked: Asked, tell: Tell) -> Counted:
         self._asked = asked
-        values.check_bins(asked)
+        source.check_bins(asked)
         known = asked.knowledge
         if known.structure == "rel" and known.clock == "log" and known.T in ("hours", "days"):
             raise InputError('clock = "log": this log does not say by which clock it was written; use "utc"')
@@ -202,7 +381,7 @@ class DuckDb:
         )["v"]
         plain_texts = texts.to_pylist()
         shown = [unguarded(text) for text in plain_texts] if self._source.kind == CSV else plain_texts
-        labels = values.labels(shown, self._asked, resource=resource)
+        labels = source.labels(shown, self._asked, resource=resource)
         self._keep(table, v=pa.array(plain_texts, pa.string()), k=labels.codes)
         return labels
 
@@ -253,7 +432,7 @@ class DuckDb:
         own_name, last_name = self._source.column(name)
         own = self._coded(found["x"], f"x{place}") if own_name else None
         last = self._coded(found["y"], f"y{place}") if last_name else None
-        column = values.attribute(name, own, last, found["cases"].to_numpy(), self._asked)
+        column = source.attribute(name, own, last, found["cases"].to_numpy(), self._asked)
         codes = pa.array(column.codes, pa.int32())
         self._keep(f"codes{place}", kind=pa.array(np.arange(len(column)), pa.int64()), code=codes)
         self._public[name] = column

@@ -3,18 +3,169 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from connectors.columns import CASE_PREFIX, Names
 from connectors.frame import check_columns
 from connectors.headers import resolved, said
 from connectors.reading import Reading
-from connectors.times import zone
+from connectors.times import nanoseconds, zone
+from models.anonymize.sensitive import class_columns, refuse_identifying
+from models.anonymize.values import written
 from models.errors import InputError
+from models.eventlog import MISSING, Column, EventLog, Ints
 from models.instants import INSTANTS, UNITS
+from models.knowledge import NANOSECONDS, Knowledge, Unit
+from stream.engine.contract import Asked
+
+# From the distinct values of a data set to labels, items and classes, by the same functions as for a log
+# in memory.
+#
+# Engines count; what a value means is decided here, on the few distinct ones.
+
+
+def check_bins(asked: Asked) -> None:
+    """InputError for bins of an attribute that is not asked for."""
+    if unknown := sorted(set(asked.bins) - set(asked.sensitive)):
+        raise InputError(f"bins are given for {', '.join(unknown)}, which is no sensitive attribute here")
+
+
+def labels(texts: Sequence[str], asked: Asked, *, resource: bool = False) -> Column:
+    """The label of each distinct text of activities or resources, as a column over the texts."""
+    column = Column(np.arange(len(texts), dtype=np.int32), tuple(texts))
+    if not asked.written:
+        return column
+    nothing = Column(np.full(len(texts), MISSING, dtype=np.int32), ())
+    activity, actor = (nothing, column) if resource else (column, nothing)
+    log = written(_log(len(texts), activity, actor))
+    return log.resource if resource else log.activity
+
+
+def attribute(name: str, own: Column | None, last: Column | None, cases: Ints, asked: Asked) -> Column:
+    """The value of attribute `name` in each kind of case: (its own value, the last one of its events).
+
+    `own`, `last`: int32[kinds] with all distinct values of the column, also those that no case ends with, None where
+    the data set has no such column; `cases`: int64[kinds]. Values are in written form where that is asked for, and
+    classes where it is a sensitive attribute whose classes are asked for. InputError where it names cases.
+    """
+    kinds = len(cases)
+    activity = Column(np.zeros(kinds, dtype=np.int32), ("",))
+    log = _log(kinds, activity, Column(np.full(kinds, MISSING, dtype=np.int32), ()))
+    log = log.with_columns(case={} if own is None else {name: own}, event={} if last is None else {name: last})
+    if not asked.written:
+        return log.case_values(name)
+    bins = {name: asked.bins[name]} if name in asked.bins else None
+    refuse_identifying(log, (name,), bins, cases)
+    log = written(log, (name,))
+    if name in asked.sensitive and asked.classes:
+        return class_columns(log, (name,), bins, cases)[name]
+    return log.case_values(name)
+
+
+def _log(events: int, activity: Column, resource: Column) -> EventLog:
+    """One case for each event."""
+    return EventLog(
+        case_ids=tuple(map(str, range(events))),
+        starts=np.arange(events + 1, dtype=np.int64),
+        activity=activity,
+        time=np.zeros(events, dtype=np.int64),
+        resource=resource,
+        row=np.arange(events, dtype=np.int64),
+    )
+
+
+def common_values(column: Column, cases: Ints, least: int) -> Column:
+    """The classes of a released sensitive attribute as they leave: what fewer than `least` cases have is `other`.
+    `column`: the class of each row of the release; `cases`: how many of each row leave."""
+    from stream.release.public_view import common
+
+    leave = np.flatnonzero(cases)
+    shown = common(column.take(leave), least, np.zeros(len(leave), dtype=np.int64), cases[leave])
+    codes = np.full(len(column), MISSING, dtype=np.int32)
+    codes[leave] = shown.codes
+    return Column(codes, shown.values)
+
+
+# Times as engines read them: texts of ISO 8601, and local times of a zone, minute by minute.
+
+ISO = r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?(Z|[+-]\d{2}:\d{2})?"
+"""Date, time, fraction and zone of a text that engines read; other ways to write a time are for `embedded`."""
+
+MINUTE = NANOSECONDS["minutes"]
+
+WHOLE_MINUTES_SINCE = 1973
+"""From then on every zone is whole minutes ahead of UTC."""
+
+
+def local_minutes(minutes: Ints, name: str, where: str, *, texts: bool) -> tuple[Ints, Ints, Any]:
+    """For minutes of local time (since 1970): themselves, their begin in UTC (ns), and whether the clock jumps over
+    them: all of such a minute is the moment after the jump. Of two equal local times the first is meant. As the readers
+    do it, of which that of `texts` goes on by the old clock instead of jumping. InputError before 1973."""
+    import pandas as pd
+
+    minutes = np.sort(minutes.astype(np.int64))
+    if name.upper() in ("UTC", "Z"):
+        return minutes, minutes * MINUTE, np.zeros(len(minutes), dtype=np.bool_)
+    if len(minutes) and int(minutes[0]) * MINUTE < pd.Timestamp(WHOLE_MINUTES_SINCE, 1, 1).value:
+        raise InputError(f"{where}: times before {WHOLE_MINUTES_SINCE} in {name} are read by --engine embedded only")
+    if texts:
+        begin, own = datetime(1970, 1, 1), zone(name)  # noqa: DTZ001 - the zone follows
+        moments = [nanoseconds((begin + timedelta(minutes=one)).replace(tzinfo=own)) for one in minutes.tolist()]
+        return minutes, np.asarray(moments, dtype=np.int64), np.zeros(len(minutes), dtype=np.bool_)
+    local = pd.DatetimeIndex(minutes * MINUTE)
+    first = np.ones(len(local), dtype=bool)
+    moved = local.tz_localize(zone(name), ambiguous=first, nonexistent="shift_forward")
+    there = local.tz_localize(zone(name), ambiguous=first, nonexistent="NaT")
+    moment = moved.tz_convert("UTC").tz_localize(None).as_unit("ns").to_numpy().astype(np.int64)
+    return minutes, moment, np.asarray(there.isna())
+
+
+def units_coarser_than(T: Unit) -> list[tuple[Unit, int]]:
+    """Units above T with their nanoseconds, finest first."""
+    return [(unit, size) for unit, size in NANOSECONDS.items() if size > NANOSECONDS[T]]  # type: ignore[misc]
+
+
+# Items as numbers: what SQL of any engine counts, and what the numbers stand for.
+
+
+def floor_sql(value: str, unit: int, whole: str) -> str:
+    """Whole units of a time, rounded down also before 1970. `whole`: the operator of whole division (toward zero)."""
+    return f"(({value} - ((({value}) % {unit}) + {unit}) % {unit}) {whole} {unit})"
+
+
+def item_sql(known: Knowledge, items: Mapping[str, Column], activity: str, resource: str, tick: str) -> str:
+    """The number of an item: its relative time, activity and resource as digits, as far as it has them. `activity`: the
+    label's code; `resource`: the code and 1, 0 for none."""
+    item = tick if known.structure == "rel" else "0"
+    if "activity" in items:
+        item = f"({item}) * {max(len(items['activity'].values), 1)} + {activity}"
+    if "resource" in items:
+        item = f"({item}) * {len(items['resource'].values) + 1} + {resource}"
+    return item
+
+
+def alphabet_of(numbers: Ints, known: Knowledge, items: Mapping[str, Column]) -> tuple[Any, ...]:
+    """The items of their numbers."""
+    parts: dict[str, list[Any]] = {}
+    rest = numbers
+    if "resource" in items:
+        own = items["resource"].values
+        parts["resource"] = [(None, *own)[code] for code in (rest % (len(own) + 1)).tolist()]
+        rest = rest // (len(own) + 1)
+    if "activity" in items:
+        own = items["activity"].values
+        parts["activity"] = [own[code] for code in (rest % max(len(own), 1)).tolist()]
+        rest = rest // max(len(own), 1)
+    parts["relative_time"] = rest.tolist()
+    columns = [parts[name] for name in known.carries]
+    return tuple(columns[0]) if len(columns) == 1 else tuple(zip(*columns, strict=True))
+
 
 PARQUET, CSV = ".parquet", ".csv"
 _SUFFIXES = {".parquet": PARQUET, ".csv": CSV, ".csv.gz": CSV, ".tsv": CSV, ".tsv.gz": CSV}

@@ -9,6 +9,9 @@ the data; event logs, which would keep it, are off.
 
 from __future__ import annotations
 
+import os
+import re
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,21 +20,201 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connectors.frame import plain, zoneless
+from connectors.times import SECOND
 from models.errors import InputError, NoEventsError, VeilstreamError
 from models.eventlog import MISSING, Column
 from models.instants import FIRST_YEAR, LAST_YEAR
 from models.knowledge import NANOSECONDS, Knowledge, Unit
 from models.variants import GONE, Plan, VariantTable, table_of
-from stream.engine import values
+from stream.engine import source
 from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent
-from stream.engine.items import alphabet_of, floor_sql, item_sql
-from stream.engine.moments import MINUTE, local_minutes, units_coarser_than
-from stream.engine.source import Source, is_url
-from stream.engine.spark_rows import attribute_of, readable, text_of, time_of
-from stream.engine.spark_session import Said, session
+from stream.engine.source import (
+    CSV,
+    MINUTE,
+    Source,
+    alphabet_of,
+    floor_sql,
+    is_url,
+    item_sql,
+    local_minutes,
+    units_coarser_than,
+    without_unit,
+)
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# A session of Spark, and its errors as one line.
+
+SQL = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.ansi.enabled": "true",
+}
+"""What our queries rest on."""
+
+EVENT_LOG = "spark.eventLog.enabled"
+"""Event logs would keep the key of a release, which stands in the plan of the query."""
+
+
+COLLECTOR = "-XX:+UseParallelGC"
+"""Of a local JVM. The default one collects beside the work, on cores that the work needs (a quarter more CPU)."""
+
+JAVA = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+"""Where options of every JVM are told."""
+
+
+def session(work: Path, memory: str | None) -> tuple[SparkSession, bool]:
+    """A session with our settings, and whether Spark was started for it: the one of spark-submit, or a local one. Where
+    a session runs in this process already it is another one of the same application, which is not ours to stop.
+    InputError for an application that keeps an event log, and for a `memory` that is no amount."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise InputError('--engine spark needs pyspark: install "veilstream[spark]"') from error
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")  # of pandas' next version
+    running = SparkSession.getActiveSession()
+    made = _started(work, memory) if running is None else running.newSession()
+    if made.sparkContext.getConf().get(EVENT_LOG, "false").lower() == "true":
+        raise InputError(
+            "--engine spark: this session keeps an event log, where the key of the release would stand; start it with "
+            f"{EVENT_LOG}=false"
+        )
+    for name, value in SQL.items():
+        made.conf.set(name, value)
+    made.sparkContext.setLogLevel("OFF")
+    return made, running is None
+
+
+def _started(work: Path, memory: str | None) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("veilstream")
+    settings = {
+        EVENT_LOG: "false",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.local.dir": str(work),
+    }
+    if memory is not None:
+        settings |= dict.fromkeys(("spark.driver.memory", "spark.executor.memory"), megabytes(memory))
+    if not {"PYSPARK_GATEWAY_PORT", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR"} & os.environ.keys():  # else told elsewhere
+        settings |= {"spark.master": "local[*]", "spark.sql.shuffle.partitions": "8"}
+        if not any("GC" in os.environ.get(name, "") for name in JAVA):  # a JVM takes one collector
+            settings["spark.driver.extraJavaOptions"] = COLLECTOR
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    try:
+        made: SparkSession = builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise VeilstreamError(f"--engine spark: no session ({type(error).__name__}); is Java 17 installed?") from None
+    return made
+
+
+def megabytes(memory: str) -> str:
+    """`2GB`, `512m`, `1.5GiB` as Spark writes amounts of memory: a JVM knows no `GB`. As for duckdb, GB and g are
+    10^9 bytes, GiB 2^30."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) *([kmgt])(i?)b?", memory.strip().lower())
+    if found is None:
+        raise InputError(f"--memory {memory}: not an amount of memory such as 2GB")
+    number, unit, binary = found.groups()
+    return f"{int(float(number) * (1024 if binary else 1000) ** ('kmgt'.index(unit) + 1)) >> 20}m"
+
+
+class Said:
+    """Errors of Spark as one clear line without content: its messages quote values."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        if isinstance(error, (PySparkException, Py4JError, ConnectionError)):  # no connection: its JVM is dead
+            raise VeilstreamError(
+                f"{self._source.name}: spark failed ({type(error).__name__}); its own log says where"
+            ) from None
+
+
+# The columns of a data set in Spark's SQL: which it can read, and as what.
+
+LAST = 2**63 - 1
+"""The largest number of 64 bits; nanoseconds reach it in the year 2262."""
+
+
+def readable(source: Source) -> Source:
+    """The data set, or InputError with the engine that reads it."""
+    import pyarrow as pa
+
+    if source.kind == CSV:
+        raise InputError(f"{source.name}: CSV is no data set for spark; write Parquet, or use --engine duckdb")
+    kind = source.types.get(source.names.time, pa.string())
+    if any(name.lower() == "_metadata" for name in source.header):
+        raise InputError(
+            f"{source.name}: spark needs the name '_metadata' itself; rename this column, or use --engine duckdb"
+        )
+    if source.unit is None and pa.types.is_integer(kind):
+        raise InputError(without_unit(source))
+    if source.unit is None and not pa.types.is_timestamp(kind):
+        raise InputError(f"{source.name}: times of type {kind} are read by --engine duckdb or embedded")
+    return source
+
+
+def _name(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def text_of(source: Source, column: str, role: str) -> str:
+    import pyarrow as pa
+
+    kind = source.types.get(column, pa.string())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind):
+        return f"CAST({_name(column)} AS STRING)"
+    raise InputError(f"{source.name}: column {column!r} ({role}) is {kind}; only --engine embedded reads it")
+
+
+def attribute_of(source: Source, column: str | None) -> str:
+    import pyarrow as pa
+
+    if column is None:
+        return "CAST(NULL AS INT)"
+    kind = source.types.get(column, pa.string())
+    if pa.types.is_floating(kind):
+        return f"IF(isnan({_name(column)}), NULL, {_name(column)})"
+    if (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+    ):
+        return _name(column)
+    raise InputError(f"{source.name}: column {column!r} is {kind}; --engine duckdb or embedded reads it")
+
+
+def time_of(source: Source) -> tuple[str, str]:
+    """Nanoseconds since 1970, and whether they are in UTC."""
+    kind, name = source.types[source.names.time], _name(source.names.time)
+    if source.unit is not None:
+        return _times(name, source.unit), "true"
+    zoned = "true" if kind.tz is not None else "false"
+    if kind.unit == "ns":  # read as a number (nanosAsLong): Spark's own times end at the microsecond
+        return name, zoned
+    return _times(f"unix_micros(CAST({name} AS TIMESTAMP))", SECOND // 1_000_000), zoned
+
+
+def _times(number: str, unit: int) -> str:
+    """The product, or the end of the range where 64 bits do not hold it: Spark would end with an exception of its own,
+    and the check of the years could not name the row."""
+    end = f"IF({number} IS NULL, NULL, IF({number} < 0, -{LAST}L, {LAST}L))"
+    return f"coalesce(try_multiply({number}, {unit}L), {end})"
+
 
 BATCH = 50_000
 """Cases that are handed on at once."""
@@ -84,7 +267,7 @@ class Spark:
         """The table of the data set. InputError as the readers of a log in memory, with file and row."""
         with Said(self._source):
             self._asked = asked
-            values.check_bins(asked)
+            source.check_bins(asked)
             known = asked.knowledge
             if known.structure == "rel" and known.clock == "log" and known.T in ("hours", "days"):
                 raise InputError('clock = "log": this log does not say by which clock it was written; use "utc"')
@@ -216,7 +399,7 @@ class Spark:
             if role not in known.carries:
                 continue
             texts = self._first_seen(rows, column)
-            labels = values.labels(texts, self._asked, resource=role == "resource")
+            labels = source.labels(texts, self._asked, resource=role == "resource")
             codes = self._small(
                 {column: pa.array(texts, pa.string()), f"k{column}": pa.array(labels.codes, pa.int64())}
             )
@@ -274,7 +457,7 @@ class Spark:
         cases = np.asarray([row["count(1)"] for row in found], dtype=np.int64)
         own = self._coded([row[f"x{place}"] for row in found], f"x{place}", rows) if own_name else None
         last = self._coded([row[f"y{place}"] for row in found], f"y{place}", rows) if last_name else None
-        column = values.attribute(name, own, last, cases, self._asked)
+        column = source.attribute(name, own, last, cases, self._asked)
         types = {field.name: field.dataType for field in gathered.schema}
         lines = [
             (row[f"x{place}"], row[f"y{place}"], code) for row, code in zip(found, column.codes.tolist(), strict=True)

@@ -13,8 +13,8 @@ from models.eventlog import MISSING, Column, EventLog
 from stream.fold.cases import EXPOSED, PENDING, Array, Attribute, Table
 from stream.fold.completion import silent_now
 from stream.fold.intake import State
+from stream.fold.rules import EventsPerCase
 from stream.fold.triggers import Clock
-from stream.fold.window import EventsPerCase
 
 Flags = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]

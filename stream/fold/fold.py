@@ -14,13 +14,12 @@ from models.errors import InputError, RefusedError
 from stream.fold.changes import Change, Marks, changes, marks
 from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions
-from stream.fold.cut import Cut
 from stream.fold.cutting import Cutter
 from stream.fold.exposure import Projection
 from stream.fold.intake import Batch, Partition, State
 from stream.fold.patches import added, update
 from stream.fold.publications import Publications
-from stream.fold.records import TIMES, AnyRecord, Command, Config, Delta, Heartbeat, Tick
+from stream.fold.records import TIMES, AnyRecord, Command, Config, Cut, Delta, Heartbeat, Tick
 from stream.fold.retention import Retention
 from stream.fold.rows import Rows
 from stream.fold.rules import FoldRules, LogFacts

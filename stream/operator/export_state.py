@@ -25,9 +25,8 @@ from stream.engine.work import workspace
 from stream.fold.cases import EXPOSED, PENDING
 from stream.fold.exposure import project, trace_order
 from stream.fold.fold import Fold
-from stream.ledger.checkpoints import Checkpoints
+from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.ledger.folder import json_bytes, ledger_in
-from stream.ledger.saved_state import SavedState
 
 VERSION = 1
 """Of `_state.json`."""

@@ -20,12 +20,12 @@ from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.snapshot import STATE_VERSION
 from stream.ledger import checkpoints as checkpoint
-from stream.ledger import mirror, variants
+from stream.ledger import mirror, release_record
 from stream.ledger import sqlite as ledger
+from stream.ledger.checkpoints import SavedState
 from stream.ledger.entries import Entry, SealEntry
 from stream.ledger.envelope import Damaged, Keys, Protection, seal, unseal
 from stream.ledger.folder import OperatorFolder, ledger_in, replace_with
-from stream.ledger.saved_state import SavedState
 from stream.release.audit_document import SHARED
 from stream.run.service import mirror_of
 
@@ -216,7 +216,7 @@ def _variants(path: Path) -> Item:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    newest = int(variants.VERSION)
+    newest = int(release_record.VERSION)
     try:
         version = int((pq.read_schema(path).metadata or {})[b"veilstream"])
     except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:

@@ -526,10 +526,10 @@ def _readable(path: Path) -> bool:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
         return True
-    from stream.ledger import variants
+    from stream.ledger import release_record
 
     try:
-        variants.read(path)
+        release_record.read(path)
     except RefusedError:
         return False
     return True

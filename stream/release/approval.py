@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from models.errors import InputError
 from stream.fold.cases import digest
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.entries import ApprovalBody, ApprovalEntry, ErasedEntry, Ruling, SealEntry
 from stream.ledger.folder import json_bytes, rewrite, write_json
 from stream.release import audit_document as documents
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stream.ledger.release_record import Record
+    from stream.release.audience import Key
     from stream.release.documents import AuditDocument
     from stream.release.pipeline import Pipeline
-    from stream.release.prior_releases import Key
 
 Order = Literal["approve", "reject"]
 
@@ -108,7 +108,7 @@ def _refuse_unseen(seal: SealEntry, known: Known) -> None:
 
 
 def _cut_at(seal: SealEntry) -> int:
-    """The position of a release's cut, which its id names (`stream.fold.cut`); -1 where it names none."""
+    """The position of a release's cut, which its id names (`stream.fold.records`); -1 where it names none."""
     position = seal.cut.rsplit("/", 3)[1:2]
     return int(position[0]) if position and position[0].isdigit() else -1
 
@@ -244,7 +244,7 @@ def holds_erased(holder: Holder, number: int) -> bool:
         return False
     folder = holder.folder.release(holder.name, number)
     shown = folder / "variants.parquet"
-    named = [case for case in variants.read(shown).log.case_ids if case] if shown.is_file() else []
+    named = [case for case in release_record.read(shown).log.case_ids if case] if shown.is_file() else []
     return not named or any(digest(case).hex() in stones for case in named) or _remembers(folder, stones)
 
 

@@ -9,22 +9,70 @@ such publication is a series of its own.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from models.errors import RefusedError
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.entries import ApprovalEntry, BurnedEntry, Entry, SealEntry
 from stream.ledger.folder import OperatorFolder, rewrite, write_json
 from stream.ledger.mirror import Mirror
 from stream.ledger.release_record import Record
 from stream.ledger.sqlite import Ledger
 from stream.release import audit_document as documents
-from stream.release.contract import Build
+from stream.release.contract import Audit, Build
 from stream.release.documents import AuditDocument
 from stream.release.mechanisms import kinds
-from stream.release.prior_releases import Earlier, Key
+
+# The standing releases of an audience, as audits look back at them.
+
+Key = tuple[str, int]
+"""Publication and number of a release."""
+
+
+class Earlier(Sequence[Record]):
+    """Oldest first. In memory are the last `reach` records (None: all); an older one is read anew when it is asked
+    for, which only an erasure does: a daemon's memory does not grow with releases that nobody compares any more."""
+
+    def __init__(self, read: Callable[[Key], Record], keys: Iterable[Key], reach: int | None) -> None:
+        self._read, self._reach = read, reach
+        self._keys = list(keys)
+        near = self._keys if reach is None else self._keys[max(0, len(self._keys) - reach) :]
+        self._held = {key: read(key) for key in near}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Record]: ...
+    def __getitem__(self, place: int | slice) -> Record | Sequence[Record]:
+        if isinstance(place, slice):
+            return [self[one] for one in range(*place.indices(len(self)))]
+        key = self._keys[place]
+        return self._held[key] if key in self._held else self._read(key)
+
+    def __setitem__(self, place: int, record: Record) -> None:
+        """What is kept of a release has been written anew. What audits keep with other releases shows what it was."""
+        for held in self._held.values():
+            held.cache.clear()
+        if self._keys[place] in self._held:
+            self._held[self._keys[place]] = record
+
+    def append(self, record: Record) -> None:
+        """The release that was sealed last."""
+        self._keys.append(record.key)
+        self._held[record.key] = record
+        if self._reach is not None and len(self) > self._reach:
+            self._held.pop(self._keys[-self._reach - 1], None)
+
+
+def reach(audits: Iterable[Audit]) -> int | None:
+    """How many earlier releases the audits look back at, at most; None: all."""
+    asked = [audit.looks_back for audit in audits]
+    return None if None in asked else max((one for one in asked if one is not None), default=0)
 
 
 class Audience:
@@ -49,7 +97,7 @@ class Audience:
     def append(self, record: Record, seal: SealEntry, build: Build | None = None) -> None:
         """The release that was sealed last; what its mechanism left is in `build`, or read when it is asked for."""
         self.seals[record.key] = seal
-        record.stands(record.audit, variants.VariantsFile(self._file(record.key)))
+        record.stands(record.audit, release_record.VariantsFile(self._file(record.key)))
         if build is not None:
             self._memory = record.key, build.memory
         self.earlier.append(record)
@@ -89,9 +137,9 @@ class Audience:
         folder = self.folder.release(*key)
         if self.mirror is not None and not folder.exists():  # of a publication that is configured no more
             self.mirror.bring(*key, seal.body.operator, self.folder)
-        record = variants.read(self._file(key))
+        record = release_record.read(self._file(key))
         record.publication = key[0]
-        record.stands(self.audit_of(key), variants.VariantsFile(self._file(key)))
+        record.stands(self.audit_of(key), release_record.VariantsFile(self._file(key)))
         return record
 
     def _file(self, key: Key) -> Path:

@@ -15,11 +15,10 @@ from connectors.files import Writer
 from models.errors import UnreadableError, shortage
 from models.eventlog import EventLog
 from stream.ledger.entries import CutSection
-from stream.release.attributes import public_parameters
 from stream.release.contract import Attempt, Build, Mechanism
 from stream.release.documents import AuditDocument, Resources
 from stream.release.manifest import reading_notes
-from stream.release.public_view import shuffled
+from stream.release.public_view import public_parameters, shuffled
 
 FILES = {"xes": "log.xes.gz", "csv": "log.csv.gz", "parquet": "log.parquet"}
 

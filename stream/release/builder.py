@@ -10,10 +10,9 @@ from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 from stream.ledger.release_record import Record
 from stream.ledger.sqlite import Account
-from stream.release.attributes import with_attributes
 from stream.release.contract import Build, Exposure
 from stream.release.planned import BuiltBy, Place
-from stream.release.public_view import pseudonymous_resources
+from stream.release.public_view import pseudonymous_resources, with_attributes
 from stream.release.spec import PublicationSpec
 from stream.values.pseudonym import Pseudonyms
 

@@ -162,7 +162,7 @@ class Build:
 
     * `log`: the released cases with released attributes and times; its case ids are not published (fresh random ones
       are drawn when files are written). Sensitive values stand in `log.case_attributes`.
-    * `attributes`: what leaves of the cases' attributes, one column a name, as it leaves (stream.release.attributes).
+    * `attributes`: what leaves of the cases' attributes, one column a name, as it leaves (stream.release.public_view).
     * `cohort`: int64[released cases], number of the group that left together and never changes; None: one group.
     * `origin`: int64[released cases], index of the case in `exposure.log`, or -1 for a record that is no one case.
     * `carries`: the perspectives that leave (`activity`, `resource`, `relative_time`): what an adversary links on.
@@ -368,3 +368,16 @@ class Audit(BaseModel, ABC):
     def before_noise(self, context_free: Mapping[str, Any], charge: Charge) -> list[Reason]:
         """Reasons to refuse before any noise is drawn, from ledger facts alone (leakage, budget)."""
         return []
+
+
+# A build with its audit and what the gate says of it.
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A build with its audit and the gate's reasons against it."""
+
+    build: Build
+    candidate: Record
+    audit: AuditDocument
+    reasons: list[Reason]

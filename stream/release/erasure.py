@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypedDict
 
 from connectors.store.base import Store
 from stream.fold.cases import digest
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.entries import Entry, ErasedBody, ErasedEntry, SealEntry
 from stream.ledger.folder import OperatorFolder, rewrite
 from stream.ledger.mirror import Mirror
@@ -148,8 +148,8 @@ def _reject_former(former: _Former) -> None:
 
 
 def _rewritten(service: Releases, record: Record, cases: set[str]) -> Record:
-    rest = variants.without_cases(record, cases)
+    rest = release_record.without_cases(record, cases)
     path = service.folder.release(*record.key) / "variants.parquet"
-    rewrite(service.folder.ops, path, partial(variants.write, record=rest))
-    rest.stands(record.audit, variants.VariantsFile(path))
+    rewrite(service.folder.ops, path, partial(release_record.write, record=rest))
+    rest.stands(record.audit, release_record.VariantsFile(path))
     return rest

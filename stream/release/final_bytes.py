@@ -17,9 +17,9 @@ from connectors.logs import read_back
 from models.errors import InputError, NoEventsError
 from models.eventlog import Column, EventLog
 from stream.ledger.release_record import Record
-from stream.release.attributes import OTHER
 from stream.release.audit_document import FILES, beside
 from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.public_view import OTHER
 
 
 def faults(

@@ -10,11 +10,11 @@ from typing import cast
 from models.dp.budget import Charge, shown
 from models.dp.zcdp import Accounting
 from stream.ledger.sqlite import Account
-from stream.release.attributes import GROUP, public_parameters
 from stream.release.contract import Build, Mechanism
 from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessBudget
 from stream.release.intake import STATEMENTS
 from stream.release.once import OncePerCase
+from stream.release.public_view import GROUP, public_parameters
 from stream.release.spec import PublicationSpec
 
 VERSION = 1

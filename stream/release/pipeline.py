@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol, cast
 from connectors.store.base import Prepared, Store, check_unfinished
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError, RefusedError, TooFewCasesError, UnavailableError, UnreadableError
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.entries import (
     CutSection,
     NoteBody,
@@ -38,18 +38,16 @@ from stream.ledger.release_record import Record
 from stream.ledger.sqlite import Account, Ledger
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
-from stream.release.audience import Audience
+from stream.release.audience import Audience, Earlier
 from stream.release.builder import Builder
-from stream.release.candidate import Candidate
 from stream.release.charging import Charging
 from stream.release.comparison import forget
-from stream.release.contract import Attempt, AuditContext, Build, Decision, Mechanism
+from stream.release.contract import Attempt, AuditContext, Build, Candidate, Decision, Mechanism
 from stream.release.documents import AuditDocument, Manifest
 from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.manifest import ProcessAccount, chain, manifest
 from stream.release.once import refuse_other_terms
 from stream.release.planned import BuiltBy
-from stream.release.prior_releases import Earlier
 from stream.release.public_view import shuffled
 from stream.release.reason import Reason, of_record, ruled, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
@@ -379,7 +377,7 @@ class Pipeline:
         """What later audits and builds need of the release: here, and in the mirror."""
         operator_files = {
             "audit.json": write_json(document),
-            "variants.parquet": lambda path: variants.write(path, candidate),
+            "variants.parquet": lambda path: release_record.write(path, candidate),
             "memory.json": write_json(build.memory),
         }
         temporary = self.folder.prepare(self.name, operator_files)

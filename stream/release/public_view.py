@@ -4,15 +4,111 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from models.anonymize.sensitive import class_columns
+from models.anonymize.values import label
 from models.chance import Chance
-from models.eventlog import Column, EventLog, Ints
-from stream.release.contract import Build
+from models.eventlog import MISSING, Codes, Column, EventLog, Ints
+from models.variants import amounts
+from stream.release.contract import Build, Exposure, Mechanism
 from stream.values.pseudonym import Pseudonyms
+
+# What leaves of the attributes of a case (`release_attributes`): never a value that singles it out by
+# itself.
+#
+# A sensitive attribute leaves as the classes that C bounds: numbers as their classes (the mechanism's
+# bins, else quartiles), and values of fewer than K cases as `other`, together with the next rarest ones
+# until `other` stands for at least K cases. A public attribute leaves as it is. Where cases leave in
+# cohorts that never change, all of this is decided within each cohort, so that no later release shows
+# another value of a case.
+#
+# Not promised: what the attributes tell together with the events of a case. The bounds L and K speak of
+# events alone; the audits link on every released attribute, and the audit of uniqueness counts it.
+
+OTHER = "other"
+
+GROUP = 20
+"""Least cases of a released sensitive value where the mechanism has no K."""
+
+
+def with_attributes(build: Build, names: Sequence[str], exposure: Exposure, mechanism: Mechanism) -> Build:
+    """The build with the attributes that leave. `names`: `release_attributes` of the publication."""
+    if not names:
+        return build
+    bins: Mapping[str, Sequence[float]] = getattr(mechanism, "bins", {})
+    least = getattr(mechanism, "K", GROUP)
+    cohorts = np.zeros(build.log.n_cases, dtype=np.int64) if build.cohort is None else build.cohort
+    shown: dict[str, Column] = {}
+    for name in names:
+        column = build.log.case_values(name)
+        if name in exposure.sensitive:
+            column = common(_classes(name, build, exposure, bins), least, cohorts)
+        shown[name] = column
+    return replace(build, attributes=shown, not_guaranteed=(*build.not_guaranteed, beside(names)))
+
+
+def _classes(name: str, build: Build, exposure: Exposure, bins: Mapping[str, Sequence[float]]) -> Column:
+    """The classes that C bounds: of the exposed cases, but of what was once published where that never changes."""
+    if name in bins or build.cohort is not None:
+        return class_columns(build.log, [name], {name: bins[name]} if name in bins else None)[name]
+    return class_columns(exposure.log, [name])[name].take(build.origin)
+
+
+def public_parameters(mechanism: Mechanism, shown: Collection[str]) -> dict[str, Any]:
+    """Return the parameters of a mechanism as public documents may show them.
+
+    Edges of classes (`bins`) of an attribute that does not leave are left out: recipients cannot use them, and they may
+    have been chosen by looking at the data (`stream.run.presets`).
+
+    Parameters
+    ----------
+    mechanism
+        The mechanism with all its parameters.
+    shown
+        The attributes that leave with the cases.
+    """
+    parameters = mechanism.model_dump(mode="json", exclude={"kind"})
+    if "bins" in parameters:
+        parameters["bins"] = {name: edges for name, edges in parameters["bins"].items() if name in shown}
+    return parameters
+
+
+def beside(names: Sequence[str]) -> str:
+    """What a release with attributes does not guarantee."""
+    return f"what the released attributes ({', '.join(names)}) tell together with the events of a case"
+
+
+def common(column: Column, least: int, groups: Ints, cases: Ints | None = None) -> Column:
+    """The column with `other` for what fewer than `least` cases of a group have. Missing stays missing where at least
+    `least` cases of the group lack a value, else it is `other` too.
+
+    `groups`: of each entry, decided group by group. A group of fewer than `least` cases shows nothing but `other`.
+    `cases`: how many cases each entry stands for; None: one each.
+    """
+    values = (*(str(value) for value in column.values), OTHER)
+    codes = column.codes.copy()
+    for group in np.unique(groups):
+        rows = np.flatnonzero(groups == group)
+        stands = None if cases is None else cases[rows]
+        codes[rows] = _common(column.codes[rows], least, len(values) - 1, stands)
+    return Column(codes, values).take(slice(None))
+
+
+def _common(codes: Codes, least: int, other: int, cases: Ints | None) -> Codes:
+    kinds, places = np.unique(codes, return_inverse=True)
+    counts = amounts(places, cases, len(kinds))
+    order = np.lexsort((kinds, counts))  # rarest first, ties in the order of the values
+    merged = 0
+    while merged < len(order) and (counts[order[merged]] < least or 0 < counts[order[:merged]].sum() < least):
+        merged += 1
+    rare = kinds[order[:merged]]
+    return np.where(np.isin(codes, rare), other, codes).astype(np.int32)
+
 
 SECOND = 1_000_000_000
 
@@ -94,3 +190,83 @@ def _shuffled(count: int, draw: Callable[[int], int] | None = None) -> list[int]
         other = draw(last + 1)
         order[last], order[other] = order[other], order[last]
     return order
+
+
+# Roles in the place of employees (`resources = "roles"`): a role leaves where it stands for at least K
+# resources.
+#
+# Each resource of a log that is about to be anonymized is replaced by its role, from a column of the
+# events or from a taxonomy that the operator gives, before the mechanism counts anything: its items are
+# activities and roles, and its bounds hold of them. A role that fewer than K distinct resources of the
+# exposed events have is shown as `other`, which stands for at least K resources itself; where it could
+# not, no role at all is shown.
+#
+# Over a series: a role that was shown stays shown, and one joins only where `other` then still stands for
+# K resources or for nobody. Where it stood for nobody and a rare role comes, the smallest shown role
+# becomes `other` beside it. So what all releases together say of an event stands for at least K
+# resources: a role that was ever shown, or the roles that never were. Erasure and retention can make them
+# fewer.
+#
+# Relation: which resource did an event; unit: one resource, as far as its role. Not guaranteed: what a
+# role tells of an employee who is known to have worked on a case; anything of cases, which is the
+# mechanism's part.
+
+
+def roles_of_events(log: EventLog, roles: str | Mapping[str, str]) -> Column:
+    """The role of each event that a resource did, missing where there is none. `roles`: the name of an attribute of
+    events, or the role of each resource by the name that it has in the log."""
+    if isinstance(roles, str):
+        column = log.event_attributes.get(roles, Column(np.full(log.n_events, MISSING, dtype=np.int32), ()))
+        texts = [label(str(value)) for value in column.values]
+        codes = column.codes
+    else:
+        known = {label(name): role for name, role in roles.items()}
+        texts = [known.get(label(str(name)), "") for name in log.resource.values]
+        codes = log.resource.codes
+    named = [texts[code] or None if code != MISSING else None for code in codes.tolist()]
+    done = (log.resource.codes != MISSING).tolist()
+    return Column.encode(name if by else None for name, by in zip(named, done, strict=True))
+
+
+def with_roles(
+    log: EventLog, roles: str | Mapping[str, str], least: int, before: Collection[str] = ()
+) -> tuple[EventLog, tuple[str, ...]]:
+    """The log with roles as its resources, and the roles that are shown. `before`: those that the series showed.
+
+    An event that no resource did has no role; one of a resource without a role is `other`.
+    """
+    column = roles_of_events(log, roles)
+    shown = shown_roles(column, log.resource.codes, least, before)
+    if not shown and _resources(column, log.resource.codes, range(-1, len(column.values))) < least:
+        return replace(log, resource=Column(np.full(log.n_events, MISSING, dtype=np.int32), ())), ()
+    values = (*shown, OTHER)
+    place = {name: number for number, name in enumerate(values)}
+    table = np.asarray([place.get(name, len(shown)) for name in (*column.values, None)], dtype=np.int32)
+    codes = np.where(log.resource.codes == MISSING, MISSING, table[column.codes]).astype(np.int32)
+    return replace(log, resource=Column(codes, values).take(slice(None))), shown
+
+
+def shown_roles(column: Column, resources: Codes, least: int, before: Collection[str] = ()) -> tuple[str, ...]:
+    """The roles that may be shown, sorted. `column`: the role of each event; `resources`: who did it."""
+    everyone = range(-1, len(column.values))
+    counts = {code: _resources(column, resources, [code]) for code in everyone}
+    named = [code for code in everyone if code != MISSING and column.values[code] != OTHER]
+    enough = [code for code in named if counts[code] >= least]
+    order = sorted(enough, key=lambda one: (-counts[one], str(column.values[one])))
+    kept = [code for code in order if column.values[code] in before]
+
+    def rest(*without: int) -> int:
+        return _resources(column, resources, [one for one in everyone if one not in (*kept, *without)])
+
+    if 0 < rest() < least and kept:
+        kept.pop()
+    for code in order:
+        if code not in kept and (rest(code) == 0 or rest(code) >= least):
+            kept.append(code)
+    return tuple(sorted(str(column.values[code]) for code in kept))
+
+
+def _resources(column: Column, resources: Codes, codes: Collection[Any]) -> int:
+    """Distinct resources of the events that have one of the roles."""
+    chosen: Ints = resources[np.isin(column.codes, list(codes)) & (resources != MISSING)]
+    return len(np.unique(chosen))

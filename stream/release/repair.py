@@ -18,8 +18,7 @@ from models.anonymize.shown import Shown
 from models.errors import BoundError
 from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import MEASURES, CorrespondenceAudit
-from stream.release.candidate import Candidate
-from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.contract import Build, Candidate, Exposure, Mechanism
 from stream.release.gate import GatePolicy
 from stream.release.reason import Reason
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from stream.fold.changes import Change, Marks
 from stream.fold.fold import Fold
-from stream.ledger.checkpoints import Checkpoints
-from stream.ledger.saved_state import SavedChange, SavedState
+from stream.ledger.checkpoints import Checkpoints, SavedChange, SavedState
 
 
 class StateKeeper:

@@ -20,9 +20,8 @@ from models.anonymize.sensitive import refuse_identifying
 from models.errors import InputError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.fold.cut import Cut
 from stream.fold.fold import Fold
-from stream.fold.records import Delta, Row, Tick
+from stream.fold.records import Cut, Delta, Row, Tick
 from stream.release.contract import Decision
 from stream.release.documents import AuditDocument
 from stream.release.failpoints import Hook, nothing

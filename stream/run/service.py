@@ -23,19 +23,16 @@ from models.dp.budget import Charge
 from models.errors import InputError, RefusedError
 from models.eventlog import Column, EventLog
 from stream.config.settings import Publication, Settings
-from stream.fold.cut import Cut
 from stream.fold.fold import Fold
-from stream.fold.records import AnyRecord, Command, Delta, with_resources
+from stream.fold.records import AnyRecord, Command, Cut, Delta, with_resources
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.ledger.checkpoints import Checkpoints, FileOperations
+from stream.ledger.checkpoints import Checkpoints, FileOperations, SavedState
 from stream.ledger.entries import ClaimEntry, NoteBody, NoteEntry
 from stream.ledger.folder import OperatorFolder, make_private
 from stream.ledger.mirror import Mirror, open_mirror
-from stream.ledger.saved_state import SavedState
 from stream.ledger.sqlite import Account, Ledger, SqliteLedger, refuse_other_accounting
 from stream.release.approval import UNSEEN, Known, Order, decide
-from stream.release.attributes import GROUP
-from stream.release.audience import Audience, refuse_apart
+from stream.release.audience import Audience, reach, refuse_apart
 from stream.release.audit_document import AuditPart, read_audit
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver, Ruled
 from stream.release.documents import AuditDocument
@@ -44,9 +41,8 @@ from stream.release.failpoints import Failpoint, Hook, nothing
 from stream.release.intake import Intake
 from stream.release.pipeline import Pipeline, Publisher
 from stream.release.planned import BuiltBy
-from stream.release.prior_releases import reach
+from stream.release.public_view import GROUP, with_roles
 from stream.release.recovery import compare, publish_due, recover, supersede
-from stream.release.resource_roles import with_roles
 from stream.release.schedule import RealClock, ReleaseClock
 from stream.release.verdict import Series
 from stream.run.keeper import StateKeeper

@@ -21,7 +21,7 @@ from stream.ledger.entries import (
     SealBody,
     SealEntry,
 )
-from stream.operator.report import answers
+from stream.operator.report import data
 from stream.operator.report.document import AttemptRow
 from stream.operator.report.plots import Series, bars
 from stream.release.documents import AuditDocument
@@ -117,7 +117,7 @@ def test_until_when_the_budget_lasts(
     body: dict[str, Any] = {"epsilon": 0.5, "delta": 0.0, "spent": spent, "limit": limit}
     if process is not None:
         body["process"] = {"spent": spent, "limit": {"epsilon": process, "delta": None}}
-    found = answers.budget(PACE, cast(AuditDocument, {"budget": body}))
+    found = data.budget(PACE, cast(AuditDocument, {"budget": body}))
     assert found is not None
     assert found["left"] == (None if left is None else pytest.approx(left))
     assert found["releases_left"] == more
@@ -127,7 +127,7 @@ def test_until_when_the_budget_lasts(
 def test_one_release_has_no_pace() -> None:
     """How many more it pays for is said, and no day."""
     body = {"epsilon": 0.5, "delta": 0.0, "spent": {"epsilon": 0.5, "delta": 0.0}, "limit": 2.0}
-    found = answers.budget(PACE[:1], cast(AuditDocument, {"budget": body}))
+    found = data.budget(PACE[:1], cast(AuditDocument, {"budget": body}))
     assert found is not None
     assert (found["releases_left"], found["last_paid"]) == (3, None)
 
@@ -159,7 +159,7 @@ def test_erasures_gaps_and_lost_numbers_are_lines_of_their_own() -> None:
         BurnedEntry(publication="a", cut="2", sequence=2),
         ErasedEntry(publication="a", body=ErasedBody(cases=2, releases=(1,))),
     ]
-    rows = answers.happened(found, {"a": [attempt(1, "2025-01-01"), attempt(2, "2025-01-02", status="burned")]})
+    rows = data.happened(found, {"a": [attempt(1, "2025-01-01"), attempt(2, "2025-01-02", status="burned")]})
     assert [row["what"] for row in rows] == ["released", "gap accepted", "number lost", "erasure"]
     assert rows[-1]["why"] == "2 cases erased; held by release 1"
 
@@ -169,7 +169,7 @@ def test_a_repaired_release_is_no_warning() -> None:
     body = SealBody(files=(), manifest="0", temporary="t", operator="o")
     found: list[Entry] = [SealEntry(publication="a", cut="1", sequence=1, body=body)]
     repaired = attempt(1, "2025-01-01", repaired=True, reasons=["ba: 16 is below 20"])
-    (row,) = answers.happened(found, {"a": [repaired]})
+    (row,) = data.happened(found, {"a": [repaired]})
     assert (row["what"], row["why"]) == (
         "released after a repair",
         "more events were removed, since ba: 16 is below 20",

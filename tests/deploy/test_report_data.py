@@ -14,7 +14,7 @@ import pytest
 from connectors import read_log
 from stream.commands import execute
 from stream.operator.report import figures
-from stream.operator.report.knowledge import Names
+from stream.operator.report.data import Names
 from stream.operator.report.plots import Series, bars, lines, swatch
 from tests.conftest import ROOT
 

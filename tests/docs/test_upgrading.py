@@ -6,10 +6,10 @@ import re
 
 from stream.daemon import publisher
 from stream.fold import records, snapshot
-from stream.ledger import change_log, ledger, mirror, variants
+from stream.ledger import change_log, ledger, mirror, release_record
 from stream.operator import backup
 from stream.release import manifest
-from stream.release.mechanisms import cohort_memory
+from stream.release.mechanisms import cohorts
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "upgrading.md").read_text(encoding="utf-8")
@@ -20,8 +20,8 @@ WRITTEN = {
     "ledger (`ledger.sqlite`, and its topic)": ledger.VERSION,
     "records of the delta topic": max(records.READABLE),
     "mirror": mirror.VERSION,
-    "`variants.parquet`": int(variants.VERSION),
-    "memory of cohorts": cohort_memory.VERSION,
+    "`variants.parquet`": int(release_record.VERSION),
+    "memory of cohorts": cohorts.VERSION,
     "`manifest.json`": manifest.VERSION,
     "backup": backup.VERSION,
 }

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.anonymize.frequent import maximal_frequent
 from models.anonymize.suppression import algorithm_1, algorithm_2, cases_with
+from models.anonymize.tlkc import maximal_frequent
 from models.anonymize.view import View, view_of_items
 from models.anonymize.violations import Bounds, minimal_violations
 from models.eventlog import Column

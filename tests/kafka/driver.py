@@ -67,9 +67,9 @@ def widen_rebalance() -> None:
 
 
 def shorten_patience() -> None:
-    from stream.daemon import progress
+    from stream.daemon import health
 
-    progress.LEAST_SECONDS, progress.SESSIONS = 10.0, 0
+    health.LEAST_SECONDS, health.SESSIONS = 10.0, 0
 
 
 def leave_the_hole() -> None:
@@ -132,7 +132,7 @@ def leave_out(*, always: bool) -> None:
     import json
 
     from stream.daemon.coordinator import Coordinator
-    from stream.daemon.delta_reader import DeltaReader
+    from stream.daemon.delta_topic import DeltaReader
 
     fold, read = Coordinator._fold, DeltaReader.read
     chosen: list[int] = []
@@ -224,7 +224,7 @@ def obey(role: str, config: Path, output: Path, folder: Path) -> int:
 
 def main(role: str, config: str, output: str, fault: str = "") -> int:
     from stream.daemon import logs, roles
-    from stream.run.freed_memory import give_back
+    from stream.run.runner import give_back
 
     give_back()  # as the command does
     if clock := os.environ.get("TEST_CLOCK"):

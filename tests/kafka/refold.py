@@ -12,9 +12,8 @@ import msgspec
 
 from connectors import read_log
 from models.eventlog import EventLog
-from stream.fold.cut import Cut
 from stream.fold.fold import Fold
-from stream.fold.records import AnyRecord, Config
+from stream.fold.records import AnyRecord, Config, Cut
 from stream.fold.rules import FoldRules
 
 Content = Counter[tuple[tuple[str, ...], Any]]

@@ -14,7 +14,7 @@ import pytest
 
 from connectors import read_log
 from stream.config import sources
-from stream.ledger.saved_state import SavedState
+from stream.ledger.checkpoints import SavedState
 from stream.run.service import mirror_of
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker

@@ -23,14 +23,14 @@ from models.attacks.numbering import Numbering
 from models.attacks.pairs import ReleasePair, join_releases
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.eventlog import EventLog
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.release_record import Record
 from stream.release import comparison
+from stream.release.audience import Earlier
 from stream.release.audits.anonymity import CorrespondenceAudit, parts
 from stream.release.audits.series import SeriesAudit
 from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
-from stream.release.prior_releases import Earlier
 
 
 @dataclass
@@ -86,8 +86,8 @@ def fresh(record: Record) -> Record:
 
 def stand(record: Record, path: Path) -> None:
     """From here on the release has a file, from which its log can be read again."""
-    variants.write(path, record)
-    record.stands(record.audit, variants.VariantsFile(path))
+    release_record.write(path, record)
+    record.stands(record.audit, release_record.VariantsFile(path))
 
 
 def measured(candidate: Record, earlier: list[Record], audit: CorrespondenceAudit, *, immutable: bool) -> Any:
@@ -139,7 +139,7 @@ def test_audits_of_a_series_equal_those_from_scratch(
         if rng.random() < 0.3:
             gone = {rng.choice(list(series.cases))}
             series.erased |= gone
-            kept = [variants.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
+            kept = [release_record.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
             if seed != 0:
                 for one in kept:
                     stand(one, tmp_path / f"{one.sequence}.parquet")
@@ -183,7 +183,7 @@ def test_what_erasure_writes_again_leaves_nothing_in_memory() -> None:
     held = {record.key: record for record in records}
     earlier = Earlier(held.__getitem__, list(held), None)
     assert all(record.cache for record in earlier)
-    earlier[1] = variants.without_cases(records[1], {records[1].log.case_ids[0]})
+    earlier[1] = release_record.without_cases(records[1], {records[1].log.case_ids[0]})
     assert not any(record.cache for record in earlier)
 
 

@@ -19,7 +19,7 @@ from models.attacks.linkability import LEAST
 from models.attacks.linker import BaseLinker, FollowedLinker, base_linkers, evident_obstacles, obstacles
 from models.attacks.outcome import Minimum
 from models.attacks.pairs import ReleasePair
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import knowledge_of
 from stream.release.comparison import Comparison
@@ -95,7 +95,7 @@ def test_what_is_followed_equals_each_pair_alone(
         if rng.random() < 0.2:
             gone = {rng.choice(list(series.cases))}
             series.erased |= gone
-            kept = [variants.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
+            kept = [release_record.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
 
 
 def test_all_ways_are_gone(ways: Counter[str]) -> None:

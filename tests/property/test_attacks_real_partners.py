@@ -15,7 +15,7 @@ import pytest
 from models.attacks import totals
 from models.attacks.outcome import FLOOR, Minimum
 from models.attacks.true_linker import RealPartners
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.release_record import Record
 from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of
 from stream.release.comparison import Comparison
@@ -65,7 +65,7 @@ def test_what_is_followed_equals_each_pair_alone(length: int, minimum: Minimum, 
         if rng.random() < 0.2:
             gone = {rng.choice(list(series.cases))}
             series.erased |= gone
-            kept = [variants.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
+            kept = [release_record.without_cases(one, gone) if gone & set(one.log.case_ids) else one for one in kept]
 
 
 def test_a_case_that_leaves_and_comes_again_is_counted_each_time() -> None:

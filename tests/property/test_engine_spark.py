@@ -128,7 +128,7 @@ def test_no_event_log_keeps_the_key(java: None, tmp_path: Path) -> None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from stream.engine.spark_session import session
+    from stream.engine.spark import session
 
     events = tmp_path / "events"
     events.mkdir()
@@ -254,7 +254,7 @@ def test_csv_is_refused_with_the_engine_that_reads_it(tmp_path: Path) -> None:
 )
 def test_amounts_of_memory_are_those_of_duckdb(told: str, megabytes: str) -> None:
     """Rounded down to whole megabytes of 2^20 bytes, as a JVM takes them."""
-    from stream.engine.spark_session import megabytes as amount
+    from stream.engine.spark import megabytes as amount
 
     assert amount(told) == megabytes
 
@@ -262,7 +262,7 @@ def test_amounts_of_memory_are_those_of_duckdb(told: str, megabytes: str) -> Non
 @pytest.mark.parametrize("told", ["much", "2", "-1GB", "2GB; x", ""])
 def test_what_is_no_amount_of_memory_is_refused(told: str) -> None:
     """In one line that shows what an amount looks like."""
-    from stream.engine.spark_session import megabytes as amount
+    from stream.engine.spark import megabytes as amount
 
     with pytest.raises(InputError, match="such as 2GB"):
         amount(told)

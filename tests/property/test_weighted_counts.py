@@ -13,7 +13,7 @@ import pytest
 from models.anonymize.check import _share, first_violation
 from models.anonymize.sensitive import quartile_classes
 from models.eventlog import Column, EventLog
-from stream.engine.values import common_values
+from stream.engine.source import common_values
 
 MANY = 10**6
 ROOM = 2 * 10**6

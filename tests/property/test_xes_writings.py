@@ -61,7 +61,7 @@ def test_every_writing_is_read_as_an_xml_parser_reads_it(known: int, document: b
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "log.xes"
         file.write_bytes(document)
-        limits = mock.patch("connectors.xes_tags._MOST_SEEN", known), mock.patch("connectors.xes_stream._CHUNK", chunk)
+        limits = mock.patch("connectors.xes._MOST_SEEN", known), mock.patch("connectors.xes_stream._CHUNK", chunk)
         with limits[0], limits[1]:
             log = read_log(file)
     expected = xes.events(document)

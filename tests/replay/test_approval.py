@@ -16,7 +16,7 @@ from connectors import read_log
 from models.errors import InputError, RefusedError
 from stream.commands import execute
 from stream.config import sources
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.entries import ApprovalEntry, SealEntry, WithheldEntry
 from stream.ledger.folder import read_key
 from stream.operator import approval
@@ -227,7 +227,7 @@ def test_an_erasure_rejects_the_held_releases_that_it_concerns(
     assert [one.publication for one in approval.held(world / "out")] == left
     pseudonym = Pseudonyms(read_key(world / "out" / "operator" / "key")).case(case)
     for path in world.glob("out/operator/*/*/variants.parquet"):
-        assert pseudonym not in variants.read(path).log.case_ids
+        assert pseudonym not in release_record.read(path).log.case_ids
     assert visible(world, "private") == []
     assert verify(world / "out").problems == []
 

@@ -18,7 +18,7 @@ from stream.commands import execute
 from stream.config import sources
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.entries import ApprovalEntry, SealEntry
 from stream.ledger.folder import read_key
 from stream.operator import approval
@@ -255,7 +255,7 @@ def test_a_held_release_that_only_remembers_an_erased_case_is_rejected(
     (held,) = approval.held(tmp_path / "out")
     own = audit_of(tmp_path, number=held.number).parent
     memory = (own / "memory.json").read_text()
-    shown = set(variants.read(own / "variants.parquet").log.case_ids)
+    shown = set(release_record.read(own / "variants.parquet").log.case_ids)
     key = Pseudonyms(read_key(tmp_path / "out" / "operator" / "key"))
     only = [one for one in (f"case{number}" for number in range(100)) if key.case(one) in memory]
     case = next(one for one in only if key.case(one) not in shown)

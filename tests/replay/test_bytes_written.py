@@ -128,7 +128,7 @@ def test_planted_a_writer_that_merges_values_is_found(
     """Without the written form the solver sees 1 and "1", the file shows one value: the check of the bytes finds it,
     withholds, and nobody sees the file."""
     log = EventLog.from_traces([("ab", 1)] * 10 + [("ab", "1")] * 10, "S")
-    for module in ("stream.run.service", "stream.release.mechanisms.cohort_memory"):
+    for module in ("stream.run.service", "stream.release.mechanisms.cohorts"):
         monkeypatch.setattr(f"{module}.written", lambda log, _names: log)
     outcome = _run(log, tmp_path / "out", mechanism)
     assert [decision.status for _, decision in outcome.decisions] == ["withheld"]

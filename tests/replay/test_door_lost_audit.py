@@ -10,8 +10,8 @@ import pytest
 
 from connectors import read_log
 from stream.config import sources
-from stream.fold.cut import Cut
 from stream.fold.fold import Fold
+from stream.fold.records import Cut
 from stream.release.contract import Decision
 from stream.run.log_source import log_facts, records_from_log
 from stream.run.service import ReleaseService

@@ -12,7 +12,7 @@ from connectors import read_log
 from models.errors import RefusedError
 from stream.commands import execute as veilstream
 from stream.config import sources
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.folder import read_key
 from stream.run.replay import Replay
 from stream.run.service import ReleaseService
@@ -38,7 +38,7 @@ def test_an_erased_case_is_in_nothing_that_is_kept_or_comes_later(
     assert len(verifier.decisions(out)) > len(before)
     pseudonym = Pseudonyms(read_key(out / "operator" / "key")).case("case3")
     for path in out.glob("operator/*/*/variants.parquet"):
-        assert pseudonym not in variants.read(path).log.case_ids
+        assert pseudonym not in release_record.read(path).log.case_ids
     for path in (out / "operator").rglob("*"):
         if path.is_file():
             assert pseudonym.encode() not in path.read_bytes()
@@ -55,7 +55,7 @@ def test_a_tombstone_survives_the_loss_of_the_checkpoints(world: Path, monkeypat
     shutil.rmtree(out / "operator" / "checkpoints")
     replay(world, out)
     last = max(out.glob("operator/plain/0*/variants.parquet"))
-    assert Pseudonyms(read_key(out / "operator" / "key")).case("case3") not in variants.read(last).log.case_ids
+    assert Pseudonyms(read_key(out / "operator" / "key")).case("case3") not in release_record.read(last).log.case_ids
 
 
 def test_two_processes_on_one_folder(world: Path) -> None:
@@ -140,7 +140,7 @@ def test_an_erasure_that_died_half_way_is_finished_at_the_next_start(world: Path
     ledger.close()
     replay(world, out)
     for path in out.glob("operator/*/*/variants.parquet"):
-        assert pseudonym not in variants.read(path).log.case_ids
+        assert pseudonym not in release_record.read(path).log.case_ids
     for path in (out / "operator").rglob("*"):
         if path.is_file():
             assert pseudonym.encode() not in path.read_bytes()

@@ -15,7 +15,7 @@ from models.errors import InputError
 from stream.commands import execute
 from stream.engine import plan_file
 from stream.engine.plan_file import PlanFile
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.sqlite import open_readonly
 from stream.release.contract import Build
 from stream.testing import verifier
@@ -305,6 +305,6 @@ def test_an_erasure_in_between_refuses_the_plan(world: Path, capsys: pytest.Capt
     assert entries(world).count("seal") == 1
     assert replay(world, "--plan", planned(world, "2")) == 0
     assert verifier.verify(world / "out") == []
-    shown = variants.read(world / "out" / "operator" / "p0" / "000002" / "variants.parquet").log.case_ids
+    shown = release_record.read(world / "out" / "operator" / "p0" / "000002" / "variants.parquet").log.case_ids
     assert len(shown) == 299
     assert Pseudonyms(bytes.fromhex(KEY)).case("case3") not in shown

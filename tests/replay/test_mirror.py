@@ -19,7 +19,7 @@ from models.eventlog import EventLog
 from stream.config import sources
 from stream.config.settings import Settings
 from stream.fold.fold import Fold
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.envelope import Keys, unseal
 from stream.ledger.mirror import RELEASE, Mirror
 from stream.run.log_source import log_facts, records_from_log
@@ -131,7 +131,7 @@ def _cases(loaded: Settings, folder: Path, scratch: Path) -> set[str]:
         if path.is_file():
             files = msgspec.msgpack.decode(unseal(path.read_bytes(), loaded.storage_keys, RELEASE).body)
             scratch.write_bytes(files["variants.parquet"])
-            cases.update(variants.read(scratch).log.case_ids)
+            cases.update(release_record.read(scratch).log.case_ids)
     return cases
 
 

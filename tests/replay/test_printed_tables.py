@@ -14,7 +14,7 @@ from stream.commands import execute as veilstream
 from stream.commands import releases, replay, verify
 from stream.commands._output import filled, show_reasons, tables
 from stream.config.sources import load
-from stream.daemon.delta_log import Anchor
+from stream.daemon.delta_topic import Anchor
 from stream.daemon.status import Standing, write_status
 from stream.fold.fold import Fold
 from stream.run.log_source import log_facts, records_from_log

@@ -19,7 +19,7 @@ from stream.commands import execute
 from stream.config.lint import warnings
 from stream.config.settings import Settings
 from stream.config.sources import load
-from stream.release.resource_roles import OTHER, shown_roles, with_roles
+from stream.release.public_view import OTHER, shown_roles, with_roles
 from stream.run.replay import Replay
 
 HOUR = 3_600_000_000_000

@@ -18,7 +18,7 @@ from models.eventlog import Column, EventLog
 from stream.commands import execute
 from stream.config.settings import Process, Settings
 from stream.config.sources import load
-from stream.release.attributes import OTHER, common
+from stream.release.public_view import OTHER, common
 
 HOUR = 3_600_000_000_000
 FROZEN = Path(__file__).resolve().parent.parent / "fixtures" / "d56300e"

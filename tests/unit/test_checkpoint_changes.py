@@ -13,8 +13,7 @@ import pytest
 from models.errors import RefusedError
 from stream.ledger import change_log
 from stream.ledger.change_log import logs
-from stream.ledger.checkpoints import CURRENT, PREVIOUS, Checkpoints, FileOperations
-from stream.ledger.saved_state import SavedChange, SavedState
+from stream.ledger.checkpoints import CURRENT, PREVIOUS, Checkpoints, FileOperations, SavedChange, SavedState
 
 KEY = bytes(range(32))
 

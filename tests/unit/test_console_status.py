@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from stream.commands import execute
-from stream.daemon.delta_log import Anchor
+from stream.daemon.delta_topic import Anchor
 from stream.daemon.status import FILE, Standing, write_status
 from stream.fold.fold import Fold
 from stream.fold.records import Command

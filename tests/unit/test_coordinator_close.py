@@ -16,11 +16,10 @@ from connectors.kafka.source import Source
 from models.errors import VeilstreamError
 from stream.config.settings import Settings
 from stream.config.window import window_of
-from stream.daemon.alarms import Alarms
 from stream.daemon.coordinator import Coordinator
-from stream.daemon.delta_log import Anchor
+from stream.daemon.delta_topic import Anchor
 from stream.daemon.state_machine import Engine
-from stream.daemon.status import StatusFile
+from stream.daemon.status import Alarms, StatusFile
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules

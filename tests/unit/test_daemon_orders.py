@@ -15,9 +15,8 @@ from stream.commands.erase import _case_ids
 from stream.config.settings import Settings
 from stream.config.window import window_of
 from stream.daemon import operator_commands as orders
-from stream.daemon.alarms import Alarms
 from stream.daemon.state_machine import Engine
-from stream.daemon.status import FILE
+from stream.daemon.status import FILE, Alarms
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, PlainRow
 from stream.fold.rules import FoldRules, PublicationRules

@@ -11,13 +11,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from stream.daemon import progress
-from stream.daemon.progress import TASKS
+from stream.daemon import health
+from stream.daemon.health import TASKS
 from tests.conftest import missing
 
 WATCHED = """
 import sys, time
-from stream.daemon.progress import ProgressCheck
+from stream.daemon.health import ProgressCheck
 check = ProgressCheck(60, asleep=float(sys.argv[1]) if sys.argv[1] else None)
 check.watch()
 print("watching", flush=True)
@@ -83,10 +83,10 @@ def test_a_cpu_that_is_lost_between_two_lines_is_no_sleep(look: int, monkeypatch
         now[0] += seconds
         return now[0] > 20
 
-    check = progress.ProgressCheck(60, end=ended.append, asleep=2)
-    monkeypatch.setattr(progress, "_waited", waited)
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(progress.time, "process_time", lambda: 0.0)
+    check = health.ProgressCheck(60, end=ended.append, asleep=2)
+    monkeypatch.setattr(health, "_waited", waited)
+    monkeypatch.setattr(health.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(health.time, "process_time", lambda: 0.0)
     monkeypatch.setattr(check, "_done", SimpleNamespace(wait=pause))
     check.moved()
     check._watch()

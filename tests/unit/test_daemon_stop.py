@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import InputError
-from stream.daemon.late_end import LateEnd
+from stream.daemon.faust_app import LateEnd
 from tests.conftest import ROOT
 
 SCRIPT = """

@@ -24,7 +24,7 @@ from stream.daemon.coordinator import Coordinator
 from stream.daemon.roles import ending
 from stream.daemon.state_machine import CoordinatorContext
 from stream.daemon.status import StatusFile
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.folder import OperatorFolder
 from stream.ledger.sqlite import SqliteLedger
 from stream.release import audit_document
@@ -147,7 +147,10 @@ def test_too_few_descriptors_are_no_reason_for_a_backup(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(Path, "read_bytes", short)
     monkeypatch.setattr("pyarrow.parquet.read_table", short)
-    for read in (lambda: audit_document.read_audit(tmp_path), lambda: variants.read(tmp_path / "variants.parquet")):
+    for read in (
+        lambda: audit_document.read_audit(tmp_path),
+        lambda: release_record.read(tmp_path / "variants.parquet"),
+    ):
         with pytest.raises(VeilstreamError) as ended:
             read()
         assert ended.value.exit_code == 1

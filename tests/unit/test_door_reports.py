@@ -13,11 +13,10 @@ from connectors.kafka.source import Source
 from stream.config.settings import Settings
 from stream.config.window import window_of
 from stream.daemon import coordinator as coordinators
-from stream.daemon.alarms import Alarms
 from stream.daemon.coordinator import Coordinator
-from stream.daemon.delta_log import Anchor
+from stream.daemon.delta_topic import Anchor
 from stream.daemon.state_machine import CoordinatorContext, Engine
-from stream.daemon.status import Standing, read_status
+from stream.daemon.status import Alarms, Standing, read_status
 from stream.fold.fold import Fold
 from stream.fold.records import Delta
 from stream.fold.rules import FoldRules, PublicationRules

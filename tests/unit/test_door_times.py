@@ -190,7 +190,7 @@ def test_engines_refuse_integers_without_a_unit(tmp_path: Path) -> None:
     """With the unit they are counted as the readers read them."""
     from stream.engine.duckdb import DuckDb
     from stream.engine.source import opened
-    from stream.engine.spark_rows import readable
+    from stream.engine.spark import readable
 
     file = stored(tmp_path / "log.parquet", pa.array([moment // 10**9 for moment in NANOSECONDS]))
     asked = Asked(Knowledge("rel", "ac", "seconds"))

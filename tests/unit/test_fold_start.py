@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from stream.fold.rules import PublicationRules
+from stream.fold.rules import First, PublicationRules, Window
 from stream.fold.triggers import NEVER, Clock, Firing, PublicationState
-from stream.fold.window import First, Window
 
 
 def _rules(start: int | None = None, *, private: bool = True, **window: Any) -> PublicationRules:

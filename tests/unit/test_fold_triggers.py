@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream.fold.cut import Cut
 from stream.fold.fold import Fold
-from stream.fold.records import Delta, Row, Tick
-from stream.fold.rules import FoldRules, PublicationRules
+from stream.fold.records import Cut, Delta, Row, Tick
+from stream.fold.rules import EventsPerCase, First, FoldRules, PublicationRules, Window
 from stream.fold.triggers import NEVER, Clock, Firing, PublicationState
-from stream.fold.window import EventsPerCase, First, Window
 
 HOUR = 3_600_000_000_000
 

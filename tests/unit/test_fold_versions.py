@@ -10,8 +10,7 @@ import pytest
 
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, Heartbeat, Row
-from stream.ledger.checkpoints import Checkpoints
-from stream.ledger.saved_state import SavedState
+from stream.ledger.checkpoints import Checkpoints, SavedState
 from tests.conftest import ROOT
 from tests.oracles.fold_runs import S
 

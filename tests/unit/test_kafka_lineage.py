@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from connectors.kafka.lineage import MOST_EPOCHS, Leader, Lineage, LogClient, leader_epochs
 from connectors.kafka.source import Source
-from stream.daemon.delta_log import Anchor, LostDeltasError, anchors, note
+from stream.daemon.delta_topic import Anchor, LostDeltasError, anchors, note
 from stream.daemon.faust_consumer import _PartitionRecords, _Records
 from stream.fold.records import lost_from
 from tests.entries import entry

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from models.dp.budget import Charge
-from stream.daemon.delta_log import Anchor, note
+from stream.daemon.delta_topic import Anchor, note
 from stream.ledger import entries
 from stream.ledger.entries import (
     ApprovalBody,

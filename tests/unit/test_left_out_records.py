@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import VeilstreamError
-from stream.daemon.delta_log import Anchor
-from stream.daemon.delta_records import DeltaRecord
-from stream.daemon.delta_topic import DeltaTopic
+from stream.daemon.delta_topic import Anchor, DeltaRecord, DeltaTopic
 from stream.fold.records import Delta, Heartbeat, Row, Tick
 from tests.unit.test_coordinator_close import DAY, Unopened
 from tests.unit.test_fetches import ONE, consumer, records, taken

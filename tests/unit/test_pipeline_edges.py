@@ -16,7 +16,7 @@ import pytest
 from connectors import read_log, write_log
 from models.errors import RefusedError
 from models.eventlog import Column, EventLog
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.release import audit_document, comparison, pipeline
 from stream.release.contract import Attempt, Exposure
 from stream.release.schedule import ReleaseClock, SimulatedClock
@@ -41,9 +41,9 @@ def test_the_operators_copy_names_the_source_cases(tmp_path: Path) -> None:
         attempt = _attempt(traces=("ab", "ac", "ad"))
         service.pipelines["p"].attempt(attempt)
         service.pipelines["q"].attempt(_attempt("q@1.0.0"))
-    found = variants.read(_operator(tmp_path, 1) / "variants.parquet")
+    found = release_record.read(_operator(tmp_path, 1) / "variants.parquet")
     assert sorted(found.log.case_ids) == sorted(attempt.exposure.log.case_ids)
-    assert set(variants.read(_operator(tmp_path, 1, "q") / "variants.parquet").log.case_ids) == {""}
+    assert set(release_record.read(_operator(tmp_path, 1, "q") / "variants.parquet").log.case_ids) == {""}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 
 from stream.ledger.release_record import Record
+from stream.release.audience import Earlier, reach
 from stream.release.audits import audits
-from stream.release.prior_releases import Earlier, reach
 
 OFF = {"anonymity": False, "series": False, "leakage": False, "risk": False, "utility": False}
 

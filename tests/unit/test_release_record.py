@@ -11,7 +11,7 @@ import pytest
 from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.release_record import Record
 from stream.run.replay import Replay
 
@@ -37,11 +37,11 @@ def test_a_log_that_left_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
     """Whole where the log is asked for, and then it stays; the cases alone where only they are."""
     record, path = made(), tmp_path / "variants.parquet"
     ids, traces = record.log.case_ids, record.log.traces()
-    variants.write(path, record)
-    record.stands({}, variants.VariantsFile(path))
+    release_record.write(path, record)
+    record.stands({}, release_record.VariantsFile(path))
     record.leave_memory()
     with monkeypatch.context() as whole:
-        whole.setattr(variants, "_log", lambda _table: pytest.fail("the whole log was read"))
+        whole.setattr(release_record, "_log", lambda _table: pytest.fail("the whole log was read"))
         assert record.case_ids == ids
     assert record.log.traces() == traces
     path.unlink()
@@ -56,7 +56,7 @@ def test_of_an_audit_stays_what_later_ones_ask(tmp_path: Path) -> None:
     record = made()
     record.stands(
         {"n_actual": 1, "counts": {"suppressed_cases": 2}, "anonymity": {"results": []}, "cut": {"time": "now"}},
-        variants.VariantsFile(tmp_path / "variants.parquet"),
+        release_record.VariantsFile(tmp_path / "variants.parquet"),
     )
     assert record.audit == {"n_actual": 1, "counts": {"suppressed_cases": 2}, "cut": {"time": "now"}}
 

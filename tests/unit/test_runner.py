@@ -8,9 +8,8 @@ import pytest
 
 from models.errors import InputError
 from stream.config.window import window_of
-from stream.fold.cut import Cut
 from stream.fold.fold import Fold
-from stream.fold.records import AnyRecord, Command, Delta, Tick
+from stream.fold.records import AnyRecord, Command, Cut, Delta, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.run.runner import Arrival, Runner
 

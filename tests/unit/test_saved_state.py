@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from models.errors import RefusedError
-from stream.ledger.saved_state import SavedState
+from stream.ledger.checkpoints import SavedState
 from tests.conftest import GOLDEN
 
 STATES = [

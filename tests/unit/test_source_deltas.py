@@ -20,7 +20,7 @@ from connectors.lifecycle import Lifecycle
 from models.errors import RefusedError, UnavailableError
 from stream.daemon import ingest as ingest_module
 from stream.daemon.delta_batches import BatchWriter
-from stream.daemon.delta_records import decode_record
+from stream.daemon.delta_topic import decode_record
 from stream.daemon.deltas import DeltaWriter, SourceRecord
 from stream.fold.fold import Fold
 from stream.fold.records import Delta

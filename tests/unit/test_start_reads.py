@@ -10,7 +10,7 @@ import pytest
 
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.ledger import variants
+from stream.ledger import release_record
 from stream.ledger.release_record import Record
 from stream.release.contract import Attempt, Exposure
 from stream.run.service import ReleaseService
@@ -46,12 +46,12 @@ def test_a_start_reads_what_is_looked_back_at(
         decision = service.pipelines["p"].attempt(Attempt(f"p/{number}/0/0", "manual", 0, exposure, {}))
         assert decision.status == "sealed", decision.because
     service.close()
-    seen, real = [], variants.read
+    seen, real = [], release_record.read
 
     def reading(path: Path) -> Record:
         seen.append(int(path.parent.name))
         return real(path)
 
-    monkeypatch.setattr(variants, "read", reading)
+    monkeypatch.setattr(release_record, "read", reading)
     ReleaseService(chosen, tmp_path).close()
     assert seen == read

@@ -12,8 +12,7 @@ from stream.fold.fold import Fold
 from stream.fold.records import Command, Config, Delta, Row, Tick
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.ledger.change_log import logs
-from stream.ledger.checkpoints import Checkpoints
-from stream.ledger.saved_state import SavedState
+from stream.ledger.checkpoints import Checkpoints, SavedState
 from stream.run.keeper import StateKeeper
 from tests.oracles.fold_runs import S
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from stream.commands import execute
-from stream.daemon.delta_log import Anchor
+from stream.daemon.delta_topic import Anchor
 from stream.daemon.status import Standing, StatusFile, read_status
 from stream.fold.fold import Fold
 from stream.fold.rules import FoldRules

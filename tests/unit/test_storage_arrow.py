@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stream.ledger import arrow
+from stream.ledger import release_record
 
 WRITES = """
 import sys, tempfile, pathlib
@@ -26,7 +26,7 @@ print("pandas" in sys.modules)
 @pytest.mark.parametrize("values", [[], [""], ["a", "", "ü\U0001f600"], ["a", None, "b"], [None] * 9, ["x"] * 20])
 def test_texts(values: list[str | None]) -> None:
     """Empty ones, ones of several bytes a character, and nulls, also more than a byte of the bitmap has."""
-    made = arrow.texts(values)
+    made = release_record.texts(values)
     made.validate(full=True)
     assert made.equals(pa.array(values, type=pa.string()))
 
@@ -38,7 +38,7 @@ def test_integers(kind: type, length: int) -> None:
     values = np.arange(-3, 2 * length - 3, dtype=kind)[::2]
     there = np.arange(length) % 3 != 1
     for mask in (None, there, np.ones(length, dtype=np.bool_)):
-        made = arrow.integers(values, mask)
+        made = release_record.integers(values, mask)
         made.validate(full=True)
         assert made.equals(pa.array(values, mask=None if mask is None else ~mask))
 

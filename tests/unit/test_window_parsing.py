@@ -8,7 +8,7 @@ import pytest
 
 from models.errors import InputError
 from stream.config.window import window_of
-from stream.fold.window import First, Window
+from stream.fold.rules import First, Window
 
 DAY = 86_400_000_000_000
 

@@ -6,42 +6,397 @@ A measure that does not apply to a mechanism keeps its `status` and `reason`; it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from fractions import Fraction
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any, Literal, TypeVar, cast
 
-from models.dp.budget import Charge
+import msgspec
+import numpy as np
+
+from models.dp.budget import Charge, exact
 from models.dp.zcdp import Accounting
 from models.errors import InputError
 from models.eventlog import EventLog
-from stream.ledger.entries import BurnedEntry, ChargeEntry, Entry, SealEntry, WithheldEntry
+from stream.ledger import release_record
+from stream.ledger.entries import (
+    ApprovalEntry,
+    BurnedEntry,
+    ChargeEntry,
+    Entry,
+    ErasedEntry,
+    NoteEntry,
+    SealEntry,
+    WithheldEntry,
+)
 from stream.operator.history import HistoryRow, audit, entries, read, read_json
-from stream.operator.report import answers, graphs
 from stream.operator.report.document import (
     AnonymityRow,
     AttemptRow,
+    BudgetAnswer,
     BudgetSection,
     ChargeRow,
+    CostAnswer,
     Graph,
+    HappenedRow,
+    KeptRow,
     LabelledRow,
     PublicationReport,
     Report,
+    SafeAnswer,
+    WorstRow,
 )
-from stream.operator.report.knowledge import Names
 from stream.release.documents import (
     AnonymitySection,
     AuditDocument,
     Budget,
+    LossSection,
     Manifest,
     PairRow,
     PairSection,
     SeriesRow,
     TrueLinkerRow,
+    Zcdp,
 )
-from stream.release.gate import MEASURES, worst_anonymity
-from stream.release.verdict import Verdict
+from stream.release.gate import MEASURES, Measure, fitting, worst_anonymity
+from stream.release.verdict import Verdict, Word
+
+# Names by number: what a page may show of activities and background knowledge without naming any of it.
+
+
+class Names:
+    """Items of one publication, numbered. `shown` says whether a label is the item itself or only its number.
+
+    Numbers follow the sorted names of what was released, so they mean the same all over one report and nothing
+    outside of it.
+    """
+
+    def __init__(self, activities: Iterable[str], *, shown: bool) -> None:
+        self.shown = shown
+        self._numbers: dict[str, int] = {}
+        for activity in sorted(set(activities)):
+            self.number(activity)
+
+    def number(self, item: Any) -> int:
+        """The number of an item, from 1; an item that was not seen before gets the next one."""
+        key = item if isinstance(item, str) else msgspec.json.encode(item).decode()
+        return self._numbers.setdefault(key, len(self._numbers) + 1)
+
+    def label(self, item: Any) -> str:
+        """The item as text where values are shown, else `#` and its number."""
+        if not self.shown:
+            return f"#{self.number(item)}"
+        return " ".join(str(part) for part in item) if isinstance(item, list | tuple) else str(item)
+
+    def labels(self, items: Sequence[Any] | None) -> list[str]:
+        """Background knowledge as labels, in its order."""
+        return [self.label(item) for item in items or []]
+
+
+# Directly-follows graphs of releases, as the report draws them: the heaviest edges, numbered activities.
+
+MOST_NODES, MOST_EDGES = 24, 36
+"""More than that cannot be read; what is left out is counted on the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Activities with their events, and how often one directly follows another."""
+
+    nodes: Counter[str]
+    edges: Counter[tuple[str, str]]
+
+
+def flow(log: EventLog) -> Flow:
+    """The directly-follows counts of a log; events without an activity count for nothing."""
+    codes, names = log.activity.codes, log.activity.values
+    inner = np.ones(log.n_events, dtype=np.bool_)
+    inner[log.starts[:-1][log.lengths > 0]] = False
+    later = np.flatnonzero(inner)
+    pairs, times = np.unique(np.stack([codes[later - 1], codes[later]]), axis=1, return_counts=True)
+    edges: Counter[tuple[str, str]] = Counter()
+    for (a, b), occurrences in zip(pairs.T.tolist(), times.tolist(), strict=True):
+        if a >= 0 and b >= 0:
+            edges[str(names[a]), str(names[b])] = occurrences
+    seen, counts = np.unique(codes[codes >= 0], return_counts=True)
+    nodes = {str(names[code]): count for code, count in zip(seen.tolist(), counts.tolist(), strict=True)}
+    return Flow(Counter(nodes), edges)
+
+
+def released(folder: Path) -> EventLog | None:
+    """What a release held, from the operator's variants.parquet; None where it is not kept."""
+    path = folder / "variants.parquet"
+    return release_record.read(path).log if path.is_file() else None
+
+
+def shown(found: Flow, names: Names, title: str, other: Flow | None) -> Graph:
+    """The graph for the page: its heaviest nodes and edges, how many of each it leaves out, and which edges the
+    other graph has too (`shared`, null where there is no other)."""
+    kept = dict(found.nodes.most_common(MOST_NODES))
+    chosen = _chosen(found, set(kept))
+    edges: list[Mapping[str, Any]] = [
+        {
+            "from": names.label(a),
+            "to": names.label(b),
+            "count": count,
+            "shared": None if other is None else (a, b) in other.edges,
+        }
+        for (a, b), count in chosen
+    ]
+    return {
+        "title": title,
+        "nodes": [{"name": names.label(name), "count": count} for name, count in kept.items()],
+        "edges": edges,
+        "left_out": {"nodes": len(found.nodes) - len(kept), "edges": len(found.edges) - len(edges)},
+    }
+
+
+def _chosen(found: Flow, kept: set[str]) -> list[tuple[tuple[str, str], int]]:
+    """Heaviest edges first; every activity keeps its heaviest way in, so that none stands alone."""
+    inside = [(pair, count) for pair, count in found.edges.most_common() if set(pair) <= kept]
+    ways_in: dict[str, tuple[str, str]] = {}
+    for (a, b), _ in inside:
+        if a != b:
+            ways_in.setdefault(b, (a, b))
+    needed = set(ways_in.values())
+    room = MOST_EDGES - len(needed)
+    others = {pair for pair, _ in [edge for edge in inside if edge[0] not in needed][: max(0, room)]}
+    return [edge for edge in inside if edge[0] in needed or edge[0] in others]
+
+
+# Answers to the questions that a report begins with, each from audits, ledger and verdict; nothing is
+# measured anew.
+#
+# Is it safe? What is left of the budget, and until when? What did it cost the analysts? What happened?
+
+MEANING: Mapping[Word, str] = {
+    "SAFE": "Bounds on all four attacks were set, and all releases together hold them.",
+    "LIMITED": "Something was not bounded, not measured, or only warned about, or holds only against somebody who does "
+    "not know the public rules. Read what it is before you rely on it.",
+    "WAITING": "Nothing of this publication is released yet: a person decides, or too few cases have come.",
+    "WITHHELD": "Nothing of this publication is released: the mechanism, the gate or a person refused it.",
+    "NOTHING RELEASED": "Nothing of this publication is released, and nothing waits to be.",
+    "DP VOID": "The noise protects only people who never see another publication of the same cases.",
+}
+SAFE_BY_NOISE = "A limit of epsilon was set, and all releases together stay within it. No record is a person."
+SAFE_ONCE = "Each case is in one release, and every release keeps its epsilon. No record is a person."
+"""SAFE where noise protects: there are no groups, so there is no bound on the attacks that count them."""
+ADVERSARY: Mapping[Measure, str] = {
+    "ka": "holds release {release} alone",
+    "fa": "holds releases {against} and {release} and looks in release {against} for a person who is in both",
+    "ca": "holds releases {against} and {release} and looks in release {release} for a person who is in both",
+    "ba": "holds releases {against} and {release} and looks for a person who is new in release {release}",
+}
+"""correspondence-attacks-2021: the forward, cross and backward attack differ in where the person is looked for."""
+
+
+def safe(
+    verdict: Verdict,
+    rows: Sequence[AnonymityRow],
+    bounds: Mapping[str, float],
+    series: Any,
+    budget: Budget | None = None,
+) -> SafeAnswer:
+    """The verdict with the worst number of each attack: at which release, against which, and by whom. `budget`: of the
+    last release, where noise protects."""
+    standing = [row for row in rows if row["label"].isdigit()]
+    worst = [row for measure in MEASURES if (row := _worst(standing, measure, bounds)) is not None]
+    together = [row["value"] for row in worst]
+    if series.get("status") == "ok" and series.get("worst") is not None:
+        together.append(series["worst"])
+    return {
+        "verdict": verdict.verdict,
+        "meaning": _meaning(verdict.verdict, budget),
+        "sentence": verdict.sentence,
+        "rules": verdict.rules,
+        "worst": worst,
+        "together": min(together, default=None),
+    }
+
+
+def _meaning(word: Word, budget: Budget | None) -> str:
+    if word == "SAFE" and budget:
+        return SAFE_ONCE if budget.get("scope") == "cases" else SAFE_BY_NOISE
+    return MEANING[word]
+
+
+def _worst(rows: Sequence[AnonymityRow], measure: Measure, bounds: Mapping[str, float]) -> WorstRow | None:
+    measured = [row for row in rows if row["worst"].get(measure) is not None]
+    if not measured:
+        return None
+    row = min(measured, key=lambda one: cast(int, one["worst"][measure]))
+    value = cast(int, row["worst"][measure])
+    against, knowledge = (None, []) if measure == "ka" else _where(row, measure, value)
+    many = row.get("bk_length")
+    knows = f"knows up to {many} items of a person" if many else "knows something of a person"
+    left = f"{value} case{'s' * (value != 1)}"
+    holds = ADVERSARY[measure].format(release=row["label"], against=against)
+    return {
+        "measure": measure.upper(),
+        "value": value,
+        "bound": bounds.get(f"min_{measure}"),
+        "release": row["label"],
+        "against": against,
+        "knowledge": knowledge,
+        "sentence": f"In the worst case {left} fit. The adversary {knows}, and {holds}.",
+    }
+
+
+def _where(row: AnonymityRow, measure: Measure, value: int) -> tuple[str | None, list[str]]:
+    """The earlier release that gives the value, and what is known of the person there."""
+    for true in row.get("true_linker") or []:
+        if true.get(measure) == value:
+            return _named(true), list(true.get("worst", {}).get(measure) or [])
+    for pair in row["pairs"]:
+        for one in pair["results"]:
+            if one.get(measure) == value and one.get("linker") != "none":
+                return _named(pair), list(one.get("worst", {}).get(measure) or [])
+    return None, []
+
+
+def _named(pair: Any) -> str:
+    other = pair.get("publication")
+    return f"{pair['earlier']} of {other}" if other else str(pair["earlier"])
+
+
+def budget(attempts: Sequence[AttemptRow], last: AuditDocument) -> BudgetAnswer | None:
+    """What is spent and left, how many releases that pays for, and when the last of them is due at the pace so far;
+    None where nothing is ever spent."""
+    stated: Budget = last.get("budget") or Budget()
+    if not stated:
+        return None
+    each, spent = stated["epsilon"], stated["spent"]["epsilon"] or 0.0
+    rests = [limit - used for used, limit in _limits(stated) if limit is not None]
+    left = max(0.0, min(rests)) if rests else None
+    more = int(left / each + 1e-9) if left is not None and each > 0 else None
+    if (stated_rho := stated.get("zcdp")) is not None and more is not None:
+        more = _by_rho(stated, stated_rho)
+    moments = [_moment(row["time"]) for row in attempts if row["label"].isdigit() and row["time"]]
+    steps = [(later - earlier).total_seconds() for earlier, later in pairwise(moments)]
+    last_paid = None
+    if more is not None and steps:
+        last_paid = (moments[-1] + timedelta(seconds=more * median(steps))).isoformat(timespec="minutes")
+    return {
+        "spent": spent,
+        "limit": stated["limit"],
+        "each": each,
+        "left": left,
+        "releases_left": more,
+        "last_paid": last_paid,
+    }
+
+
+def _by_rho(stated: Budget, zcdp: Zcdp) -> int | None:
+    """How many releases are left where rho adds up, by epsilon."""
+    adds, each = Accounting("zcdp", exact(zcdp["conversion_delta"])), Charge(rho=exact(zcdp["rho"]))
+    process = stated.get("process")
+    rules = [(stated["limit"], zcdp["spent"]), (process["limit"]["epsilon"] if process else None, zcdp["process"])]
+    found = [fitting(adds, (exact(limit), None), Charge(rho=exact(rho)), each) for limit, rho in rules if limit]
+    return min((one for one in found if one is not None), default=None)
+
+
+def _limits(stated: Budget) -> Iterator[tuple[float, float | None]]:
+    yield stated["spent"]["epsilon"] or 0.0, stated["limit"]
+    process = stated.get("process")
+    if process is not None:
+        yield process["spent"]["epsilon"] or 0.0, process["limit"]["epsilon"]
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def cost(audits: Mapping[str, AuditDocument], labels: Names) -> CostAnswer | None:
+    """What the last release keeps of the events seen, by activity, and every release in all; None without a measure."""
+    measured = {label: found for label, document in audits.items() if (found := _loss(document)) and label.isdigit()}
+    if not measured:
+        return None
+    label, last = list(measured.items())[-1]
+    rows = cast(Sequence[Mapping[str, Any]], last.get("activities") or [])
+    return {
+        "label": label,
+        "kept": last.get("kept"),
+        "activities": [_answers_kept(row, labels) for row in rows],
+        "frequent": cast(int | None, last.get("frequent")),
+        "lost": labels.labels(last.get("lost")),
+        "variants_in": cast(int | None, last.get("variants_in")),
+        "variants_kept": cast(int | None, last.get("variants_kept")),
+        "cases_as_they_were": cast(float | None, last.get("cases_as_they_were")),
+        "by_release": [(one, found.get("kept")) for one, found in measured.items()],
+    }
+
+
+def _loss(document: AuditDocument) -> LossSection | None:
+    found = document.get("loss")
+    return found if found and found.get("status") == "ok" else None
+
+
+def _answers_kept(row: Mapping[str, Any], labels: Names) -> KeptRow:
+    return {
+        "activity": labels.label(row["activity"]),
+        "events": row["events"],
+        "released": row["released"],
+        "kept": row["kept"],
+    }
+
+
+def happened(found: Sequence[Entry], attempts: Mapping[str, Sequence[AttemptRow]]) -> list[HappenedRow]:
+    """Everything of the ledger that somebody has to know, in its order: releases, what was withheld, burned numbers,
+    erasures, accepted gaps. Erasures and gaps have no time of their own: they stand where they were recorded."""
+    rows = {name: iter(own) for name, own in attempts.items()}
+    return [row for entry in found if (row := _happened(entry, rows)) is not None]
+
+
+def _happened(entry: Entry, attempts: Mapping[str, Iterator[AttemptRow]]) -> HappenedRow | None:
+    if isinstance(entry, SealEntry | WithheldEntry):
+        row = next(attempts[entry.publication])
+        if row["status"] == "burned":
+            return _line("number lost", entry.publication, row["label"], row["time"], None, _BURNED)
+        what = "released, with a warning" if row["warned"] else _WHAT[row["status"]]
+        why = "; ".join(row["reasons"])
+        if row["repaired"]:
+            what, why = "released after a repair", f"more events were removed, since {why}"
+        return _line(what, entry.publication, row["label"], row["time"], row["cases"], why)
+    if isinstance(entry, ApprovalEntry) and entry.body.decision in ("approved", "refused"):
+        body, label = entry.body, str(entry.sequence)
+        what = "approved" if body.decision == "approved" else "approval refused by the gate"
+        why = f"by {body.by}: {body.why}" + (f" ({'; '.join(body.reasons)})" if body.reasons else "")
+        return _line(what, entry.publication, label, None, None, why)
+    if isinstance(entry, ErasedEntry):
+        many, held = entry.body.cases, ", ".join(map(str, entry.body.releases))
+        why = f"{many} case{'s' * (many != 1)} erased; " + (f"held by release {held}" if held else "in no release")
+        return _line("erasure", entry.publication, "", None, None, why)
+    if isinstance(entry, NoteEntry) and entry.body.gap is not None:
+        return _line("gap accepted", entry.publication, "", None, None, _GAP)
+    return None
+
+
+_WHAT = {
+    "withheld": "withheld",
+    "sealed": "sealed, not yet public",
+    "published": "released",
+    "held": "held for approval",
+    "rejected": "rejected",
+    "superseded": "superseded",
+}
+_BURNED = "a crash came between sealing and publishing; the number is not used again"
+_GAP = "source events are missing; the operator went on without them"
+
+
+def _line(what: str, publication: str, label: str, time: str | None, cases: int | None, why: str) -> HappenedRow:
+    return {
+        "what": what,
+        "publication": publication,
+        "label": label,
+        "time": time or None,
+        "cases": cases,
+        "why": why,
+    }
+
 
 STANDING = ("published", "sealed")
 _Row = TypeVar("_Row", PairRow, TrueLinkerRow)
@@ -66,7 +421,7 @@ def collect(output: Path, *, show_values: bool = True, source: EventLog | None =
         "values_shown": show_values,
         "comparison": compared,
         "verdicts": [{**one.as_json(), "line": one.line()} for one in verdicts],
-        "happened": answers.happened(found, {one["name"]: one["attempts"] for one in publications}),
+        "happened": happened(found, {one["name"]: one["attempts"] for one in publications}),
         "publications": publications,
     }
 
@@ -117,9 +472,9 @@ def _publication(
         "graphs": _graphs(flows, labels),
         "graphs_of": "source" if source is not None else "releases",
         "manifest": manifest,
-        "safe": answers.safe(verdict, anonymity, bounds, series, last.get("budget")),
-        "left": answers.budget(told, last),
-        "cost": answers.cost(audits, labels),
+        "safe": safe(verdict, anonymity, bounds, series, last.get("budget")),
+        "left": budget(told, last),
+        "cost": cost(audits, labels),
     }
 
 
@@ -278,20 +633,20 @@ def _charge(entry: ChargeEntry, became: str) -> ChargeRow:
     return {"cut": entry.cut, "epsilon": float(charge.epsilon), "delta": float(charge.delta), "became": became}
 
 
-def _flows(output: Path, name: str, standing: Sequence[int], source: EventLog | None) -> list[tuple[str, graphs.Flow]]:
+def _flows(output: Path, name: str, standing: Sequence[int], source: EventLog | None) -> list[tuple[str, Flow]]:
     """Before and after: the source log and the last release, or the last two releases where no source is given."""
     logs = [
-        (f"Release {number}", graphs.released(output / "operator" / name / f"{number:06d}"))
+        (f"Release {number}", released(output / "operator" / name / f"{number:06d}"))
         for number in standing[-1 if source is not None else -2 :]
     ]
     if source is not None:
         logs.insert(0, ("Source log", source))
-    return [(title, graphs.flow(log)) for title, log in logs if log is not None and log.n_events]
+    return [(title, flow(log)) for title, log in logs if log is not None and log.n_events]
 
 
-def _graphs(flows: Sequence[tuple[str, graphs.Flow]], labels: Names) -> list[Graph]:
+def _graphs(flows: Sequence[tuple[str, Flow]], labels: Names) -> list[Graph]:
     others = [flow for _, flow in reversed(flows)] if len(flows) > 1 else [None] * len(flows)
-    return [graphs.shown(flow, labels, title, other) for (title, flow), other in zip(flows, others, strict=True)]
+    return [shown(flow, labels, title, other) for (title, flow), other in zip(flows, others, strict=True)]
 
 
 def _manifest(output: Path, name: str, standing: Sequence[int]) -> Manifest | None:

@@ -18,7 +18,7 @@ from stream.ledger.release_record import Record
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.reading import faults
 from stream.release.mechanisms.suppression import removed
-from stream.release.mechanisms.tlkc_parameters import values_words
+from stream.release.mechanisms.tlkc import values_words
 
 
 class LcsStart(Mechanism):

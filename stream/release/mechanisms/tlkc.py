@@ -3,20 +3,198 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import fields, replace
+from typing import Any, Literal, Self
 
+from pydantic import Field, model_validator
+
+from models.anonymize.accuracy import coarser_unit
 from models.anonymize.hiding import Mode, Target
 from models.anonymize.repair import Banned, choose, repaired
 from models.anonymize.result import Anonymized
-from models.anonymize.sensitive import FewerThanKError, InfeasibleError, class_columns
+from models.anonymize.sensitive import FewerThanKError, InfeasibleError, check_edges, class_columns
 from models.anonymize.shown import Shown
-from models.anonymize.tlkc import Problem
+from models.anonymize.tlkc import Options, Problem, Suppression
+from models.anonymize.violations import Bounds
 from models.errors import BoundError, InputError, TooFewCasesError
-from models.knowledge import Knowledge
-from stream.release.contract import Build, Exposure
+from models.eventlog import EventLog
+from models.knowledge import WEAKER, Attribute, Clock, Knowledge, Structure, Unit
+from stream.ledger.release_record import Record
+from stream.release.contract import Build, Exposure, Mechanism
+from stream.release.mechanisms.reading import faults
 from stream.release.mechanisms.suppression import removed, timed
-from stream.release.mechanisms.tlkc_parameters import TlkcMechanism, values_words
+
+# The keys that `tlkc` and `tlkc-cohorts` have in common, and what the models make of them.
+
+CLOCKS = {"utc": "UTC", "log": "the clock of the log"}
+"""Clocks, as promises say it."""
+
+ITEMS = {"ac": "activities", "re": "resources", "ar": "activities with their resources"}
+KNOWN = {"set": "which ones", "mult": "how often each", "seq": "in which order", "rel": "in which order and when"}
+"""What items are, and what is known of them, as promises say it."""
+
+
+def values_words(C: float, of: str) -> str:
+    """What a promise says of sensitive values: nothing where C = 1 bounds nothing, as without a sensitive attribute."""
+    return f", and no value of a sensitive attribute has more than {C:g} of {of}" if C < 1 else ""
+
+
+class TlkcMechanism(Mechanism):
+    """A mechanism whose releases satisfy TLKC-privacy (tlkc-privacy-extended-2021, Def. 14)."""
+
+    knowledge: Structure = "seq"
+    """What an adversary knows of a case: which items; how often each; in which order; order and relative time."""
+    attribute: Attribute = "ac"
+    """Items are activities (`ac`), resources (`re`) or both (`ar`)."""
+    T: Unit = "minutes"
+    """Accuracy of relative times."""
+    clock: Clock = "utc"
+    """By which clock relative days and hours begin: UTC, or `log`, that of the log (of process.timezone, where events
+    come from a stream)."""
+    L: int = Field(default=2, ge=1)
+    """Items that an adversary knows."""
+    K: int = Field(default=20, ge=1)
+    """Cases that must match."""
+    C: float = Field(default=0.5, gt=0, le=1)
+    """Largest share of one value of a sensitive attribute among the cases that match."""
+    also: tuple[Structure, ...] = ()
+    """Weaker knowledge against which C holds too (K does by itself); by default all of it for `local` and cohorts."""
+    times: Literal["ordinal", "microaggregated"] = "ordinal"
+    """What the times of a release say: nothing but the order; or means over at least K cases, dealt out at random among
+    the cases that bear them (starts in whole T; elapsed times by directly-follows pair)."""
+    suppression: Suppression = "exact"
+    """How events are chosen; `local` shortens single cases, the others take items from all."""
+    algorithm: Literal[1, 2] = 2
+    """`greedy`, `pruned`: the paper's Algorithm 1 or 2."""
+    theta: float = Field(default=0.5, gt=0, le=1)
+    """Algorithm 1: share of the cases that makes a trace frequent."""
+    alpha: float = Field(default=0.5, ge=0, le=1)
+    """Algorithm 2: weight of the privacy gain."""
+    beta: float = Field(default=0.5, ge=0, le=1)
+    """Algorithm 2: weight of the utility loss; 1 - `alpha`."""
+    capping: bool = True
+    """`mult`: cap how often an item occurs in a case where that is enough, instead of removing it."""
+    bins: Mapping[str, tuple[float, ...]] = Field(default_factory=dict)
+    """Upper edges of the classes of a numeric sensitive attribute; its quartiles without."""
+    work: float = Field(default=20.0, gt=0)
+    """Seconds of branch and bound of `exact` before it falls back to `pruned` with a warning."""
+    effort: int = Field(default=0, ge=0)
+    """`local`: number of proposals of the search; each costs less than a plain run."""
+    value_aware: bool = False
+    """`local`: shorten the fewest holders of a value; tells who they are."""
+    seed: int = 0
+    """`local`: seed of the search."""
+    max_minimality: int | None = Field(default=None, ge=0)
+    """`local`: suppress more, until at most so many sets of items leave fewer than K cases to somebody who knows the
+    rules of suppression; by default as many as `gate.max_minimality` allows."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_also(cls, given: Any) -> Any:
+        """Where single cases lose events, or cases of many cohorts are put together, shares are easily other ones."""
+        if not isinstance(given, Mapping) or "also" in given:
+            return given
+        local = cls.shares_memory or given.get("suppression") == "local"
+        return {**given, "also": WEAKER.get(str(given.get("knowledge", "seq")), ()) if local else ()}
+
+    @model_validator(mode="after")
+    def _meaningful(self) -> Self:
+        """Refused when the file is read, not at the first cut."""
+        self.options()
+        for structure in self.also:
+            if structure not in WEAKER[self.knowledge]:
+                weaker = ", ".join(WEAKER[self.knowledge]) or "nothing"
+                raise InputError(f"also = {structure!r} is not weaker than knowledge = {self.knowledge!r}; {weaker} is")
+        if self.times != "ordinal" and (self.knowledge == "rel" or self.attribute == "re"):
+            raise InputError(
+                'times = "microaggregated" needs releases that show activities and no times of their own: not '
+                'knowledge = "rel", nor attribute = "re"'
+            )
+        for name, edges in self.bins.items():
+            check_edges(name, edges)
+        return self
+
+    @property
+    def known(self) -> Knowledge:
+        """What an adversary knows, as the models take it."""
+        return Knowledge(self.knowledge, self.attribute, self.T, self.clock)
+
+    @property
+    def bounds(self) -> Bounds:
+        """L, K and C, as the models take them."""
+        return Bounds.of(self.L, self.K, self.C)
+
+    def options(self) -> Options:
+        """How suppression chooses, as the model takes it."""
+        return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+
+    @property
+    def perspective(self) -> tuple[str, ...]:
+        if self.knowledge == "rel":
+            return (*self.known.carries, self.T, self.clock)
+        times = ("relative_time", self.T) if self.times != "ordinal" else ()
+        return (*self.known.carries, *times)
+
+    @property
+    def known_words(self) -> str:
+        """What an adversary knows, as promises say it."""
+        time = f", times in {self.T} by {CLOCKS[self.clock]}" if self.knowledge == "rel" else ""
+        known = " or ".join(KNOWN[one] for one in (self.knowledge, *self.also))
+        return f"{ITEMS[self.attribute]}: {known}{time}"
+
+    @property
+    def left_words(self) -> str:
+        """What the promise leaves of weaker knowledge."""
+        left = [one for one in WEAKER[self.knowledge] if one not in self.also]
+        if self.knowledge == "rel":
+            zone = (
+                ""
+                if self.T in ("seconds", "minutes")
+                else f"; days and hours counted by another clock than {self.clock}"
+            )
+            return f" the share of a value for somebody who knows the items without their times{zone};"
+        return (
+            f" the share of a value for somebody who knows less of the items ({', '.join(KNOWN[one] for one in left)});"
+            if left
+            else ""
+        )
+
+    @property
+    def local_risks(self) -> tuple[str, ...]:
+        """What a release by local suppression does not guarantee."""
+        if self.suppression != "local":
+            return ()
+        values = ("that a shortened case does not tell its sensitive value (value_aware)",) if self.value_aware else ()
+        known = "adversaries who know the rules of local suppression"
+        if self.max_minimality is not None:
+            sets = f"at most {self.max_minimality} of them" if self.max_minimality else "none of them"
+            known += f", beyond the sets of items that are measured ({sets} may leave them fewer than {self.K} cases)"
+        return (
+            known,
+            "that a person's own case is among those that match what is known of it, since events were removed",
+            *values,
+        )
+
+    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+        """By the checker that shares nothing with the search, for the knowledge itself and every weaker kind of it that
+        is promised."""
+        return faults(released, exposure, (self.knowledge, *self.also), self.bounds, self.bins)
+
+    def check_log(self, log: EventLog) -> None:
+        self.check_unit(coarser_unit(log, self.T) if self.knowledge == "rel" else None)
+
+    def check_unit(self, unit: str | None) -> None:
+        if unit:
+            raise InputError(f"T = {self.T} is finer than the log, whose times are whole {unit} apart")
+
+    def check(self, settings: Mapping[str, Any]) -> list[str]:
+        if self.value_aware:
+            return [
+                f"{self.kind}: value_aware bans tell which cases hold a value; leave it off for anything that is "
+                "published"
+            ]
+        return []
+
 
 HIDDEN = (
     "adversaries who know the rules of repair by events: a case that an earlier release does not hold lacks what "

@@ -24,7 +24,7 @@ from connectors import read_log
 from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.release.gate import MEASURES, worst_anonymity
-from stream.run.advise import GOALS, Goal, Trial, frontier, nearest, propose
+from stream.run.advise import GOALS, CandidateTrial, Goal, frontier, nearest, propose
 from stream.run.presets import with_completion
 from stream.run.replay import Replay
 
@@ -52,11 +52,11 @@ def measure(log: EventLog, sensitive: tuple[str, ...], folder: Path, goal: Goal)
     }
 
 
-def shown(trial: Trial) -> dict[str, Any]:
+def shown(trial: CandidateTrial) -> dict[str, Any]:
     return {"name": trial.candidate.publication.name, "kept": trial.kept, "wait": trial.wait_days}
 
 
-def again(log: EventLog, settings: Settings, best: Trial, folder: Path) -> dict[str, Any]:
+def again(log: EventLog, settings: Settings, best: CandidateTrial, folder: Path) -> dict[str, Any]:
     """The proposal alone."""
     chosen = settings.model_copy(update={"publication": (best.candidate.publication,)})
     outcome = Replay(chosen, folder).run(log, final=True)

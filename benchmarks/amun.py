@@ -66,7 +66,7 @@ def measure(names: list[str], rounds: int) -> dict[str, Any]:
     return results
 
 
-class _Timed(noise.Source):
+class _Timed(noise.NoiseSource):
     """A source that adds up the CPU seconds spent in drawing noise."""
 
     __slots__ = ("spent",)

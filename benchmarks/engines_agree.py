@@ -23,13 +23,13 @@ import numpy as np
 from connectors import read_log, write_log
 from connectors.reading import Reading
 from models.eventlog import EventLog
-from models.variants import Plan
+from models.variants import VariantPlan
 from stream.commands import _anonymize as once
 from stream.commands import _engine
-from stream.commands.attack import Asked as AttackAsked
+from stream.commands.attack import AttackQuestion as AttackAsked
 from stream.commands.attack import _Question
 from stream.engine import open_engine
-from stream.engine.contract import Asked, Draws, Engine
+from stream.engine.contract import CountQuery, Draws, Engine
 from stream.release.contract import Exposure
 from stream.release.public_view import carried
 
@@ -83,11 +83,11 @@ def found(kind: str, pair: Pair, work: Path) -> dict[str, Any]:
 
 def _released(engine: Engine, pair: Pair) -> dict[str, Any]:
     mechanism = once.chosen("tlkc", {"suppression": "exact", "K": 5, "L": 2, "C": "0.9"})
-    counted = engine.count(Asked(mechanism.variants_by(), pair.sensitive))
+    counted = engine.count(CountQuery(mechanism.variants_by(), pair.sensitive))
     log, count = counted.table.log, counted.table.count
     exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), pair.sensitive, 0, cases=count)
     build, _seconds = once.release_once(mechanism, exposure, keep_resources=False)
-    plan = Plan.of(carried(build), build.origin, count)
+    plan = VariantPlan.of(carried(build), build.origin, count)
     counts = dict(once.summary(mechanism, exposure, build, 0.0))
     leaving = list(engine.leaving(plan, KEY))
     return {
@@ -102,7 +102,7 @@ def _audits(kind: str, pair: Pair) -> Any:
     """The attack on the two releases."""
     question = _Question(AttackAsked(n="0..2"))
     paths = [pair.earlier, pair.whole]
-    options = _engine.Options(engine=kind)
+    options = _engine.EngineOptions(engine=kind)
     simple = question.simple(
         question.counted(paths, Reading(), options, list(pair.sensitive)), paths, list(pair.sensitive)
     )

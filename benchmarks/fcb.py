@@ -34,7 +34,7 @@ from stream.config.window import window_of
 from stream.fold.fold import Fold
 from stream.fold.records import Cut
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import partners, simple
 from stream.release.contract import Build, Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
@@ -76,17 +76,19 @@ class Source:
 class Series:
     """One publication: its releases in order, and the cuts that gave none."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[ReleaseRecord] = field(default_factory=list)
     events: list[int] = field(default_factory=list)
     withheld: int = 0
     waits: list[float] = field(default_factory=list)
     dropped: int = 0
     """Most cases of a cut that lost every event."""
 
-    def add(self, build: Build, exposure: Exposure) -> Record:
+    def add(self, build: Build, exposure: Exposure) -> ReleaseRecord:
         ids = tuple(exposure.log.case_ids[case] for case in build.origin)
         self.records.append(
-            Record(len(self.records) + 1, replace(build.log, case_ids=ids), build.carries, build.T, exposure.sensitive)
+            ReleaseRecord(
+                len(self.records) + 1, replace(build.log, case_ids=ids), build.carries, build.T, exposure.sensitive
+            )
         )
         self.events.append(build.log.n_events)
         self.dropped = max(self.dropped, build.cases_dropped)
@@ -213,7 +215,7 @@ def counted(source: Source, series: Series) -> dict[str, int]:
     return least
 
 
-def _real(earlier: Record, later: Record, one: Any, name: str, n: int) -> bool:
+def _real(earlier: ReleaseRecord, later: ReleaseRecord, one: Any, name: str, n: int) -> bool:
     given = join_releases(simple(earlier), simple(later))
     return true_counts(given, next_occurrences(given), partners(earlier, later), one.worst[name], n)[name] > 0
 

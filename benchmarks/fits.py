@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 
 from connectors import read_log
-from models.dp.noise import Source, scale_for, secure
+from models.dp.noise import NoiseSource, scale_for, secure
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts
 from models.dp.synthesis.fitting import fit, follows, nearby
 from models.dp.synthesis.flows import thinned
 from models.dp.synthesis.spreading import Spread
-from models.dp.synthesis.table import Table, Variant
-from models.dp.synthetic import CASES_A_CELL, Budget, Design, frequent_variants, residual_model
+from models.dp.synthesis.table import Variant, VariantCounts
+from models.dp.synthetic import CASES_A_CELL, Design, StageBudget, frequent_variants, residual_model
 from models.utility.similarity import dfg_error, similarity
 
 LOGS = ("sepsis", "bpic2012", "bpic2013-incidents", "bpic2012-app", "urineweginfectie")
@@ -50,7 +50,7 @@ def main() -> None:
     found: dict[str, Any] = {}
     for name in asked.log or LOGS:
         log = read_log(folder / f"{name}.xes.gz")
-        table = Table.of(log, sorted(map(str, log.activity.values)))
+        table = VariantCounts.of(log, sorted(map(str, log.activity.values)))
         for epsilon in asked.epsilon or ("1", "0.1"):
             for order in asked.order or (1, 2):
                 rows = [_round(table, epsilon, order) for _ in range(asked.rounds)]
@@ -61,11 +61,11 @@ def main() -> None:
     print(json.dumps(found, indent=1))
 
 
-def _round(table: Table, epsilon: str, order: int) -> dict[str, tuple[float, ...]]:
+def _round(table: VariantCounts, epsilon: str, order: int) -> dict[str, tuple[float, ...]]:
     """The figures of one draw of stages 1 and 2, and of one of stage 3 for each model."""
     source, terms = secure(), Terms.of(epsilon, "1e-6")
     design = Design(activities=table.alphabet, order=order)
-    budget = Budget.of(terms, design)
+    budget = StageBudget.of(terms, design)
     frequent = frequent_variants(table, budget, terms, source)
     levels = residual_model(table, frequent, design, budget, terms, source)
     firsts = {"dropped": _dropped(levels[0]), "balanced": thinned(levels[0])}
@@ -86,19 +86,19 @@ def _round(table: Table, epsilon: str, order: int) -> dict[str, tuple[float, ...
     return rows
 
 
-def _dropped(level: contexts.Level) -> contexts.Level:
+def _dropped(level: contexts.ContextLevel) -> contexts.ContextLevel:
     cells = np.where(level.cells >= DROP * level.scale[:, None], level.cells, 0)
     return replace(level, cells=cells, scale=np.zeros(len(level.scale)))
 
 
 def _weights(
-    table: Table,
+    table: VariantCounts,
     frequent: dict[Variant, int],
-    first: contexts.Level,
+    first: contexts.ContextLevel,
     drawn: dict[Variant, int],
     design: Design,
-    budget: Budget,
-    source: Source,
+    budget: StageBudget,
+    source: NoiseSource,
 ) -> tuple[list[Variant], Any]:
     """Stage 3 with the candidates of a sample."""
     each = contexts.step_weights(list(drawn), len(table.alphabet), design.case_weight)
@@ -108,10 +108,12 @@ def _weights(
     return listed, candidates.reweigh(table, listed, budget.weights, source)
 
 
-def _level_error(table: Table, frequent: dict[Variant, int], level: contexts.Level, design: Design) -> float:
+def _level_error(
+    table: VariantCounts, frequent: dict[Variant, int], level: contexts.ContextLevel, design: Design
+) -> float:
     """Total variation of relative frequencies; 1 for a level of nothing."""
     variants, counts = table.without(frequent)
-    steps = contexts.Steps.of(variants, len(table.alphabet))
+    steps = contexts.VariantSteps.of(variants, len(table.alphabet))
     each = contexts.step_weights(variants, len(table.alphabet), design.case_weight) * counts
     true = contexts.true_cells(steps, each[steps.variant], level.contexts, 1)
     if not level.cells.any():
@@ -119,7 +121,7 @@ def _level_error(table: Table, frequent: dict[Variant, int], level: contexts.Lev
     return float(0.5 * np.abs(true / true.sum() - level.cells / level.cells.sum()).sum())
 
 
-def _near(table: Table, shown: list[tuple[Variant, int]]) -> tuple[float, float]:
+def _near(table: VariantCounts, shown: list[tuple[Variant, int]]) -> tuple[float, float]:
     """Similarity and DFG error."""
     true, there = Counter(dict(zip(table.variants, table.counts.tolist(), strict=True))), Counter(dict(shown))
     return (similarity(true, there), dfg_error(true, there)) if there else (0.0, 1.0)

@@ -108,11 +108,16 @@ async def _consume(source: Source, name: str, meter: Meter) -> None:
 def _events(log: Path) -> list[tuple[bytes, dict[str, Any]]]:
     """Keys and bodies of the log's events, as an information system has them."""
     from connectors import read_log
-    from connectors.columns import Names
+    from connectors.columns import ColumnNames
     from connectors.kafka.producing import source_events
 
     events = read_log(log)
-    columns = {"case": Names().case, "activity": Names().activity, "time": Names().time, "resource": Names().resource}
+    columns = {
+        "case": ColumnNames().case,
+        "activity": ColumnNames().activity,
+        "time": ColumnNames().time,
+        "resource": ColumnNames().resource,
+    }
     return [(key, json.loads(value)) for _, key, value in source_events(events, columns)]
 
 
@@ -134,11 +139,16 @@ async def _produce(source: Source, log: Path, repeat: int, meter: Meter) -> None
 
 def _publish(source: Source, log: Path, repeat: int, meter: Meter) -> None:
     from connectors import read_log
-    from connectors.columns import Names
+    from connectors.columns import ColumnNames
     from connectors.kafka.producing import publish_log
 
     events = read_log(log)
-    columns = {"case": Names().case, "activity": Names().activity, "time": Names().time, "resource": Names().resource}
+    columns = {
+        "case": ColumnNames().case,
+        "activity": ColumnNames().activity,
+        "time": ColumnNames().time,
+        "resource": ColumnNames().resource,
+    }
     meter.total = 0
     meter.first()
     for _ in range(repeat):

@@ -21,9 +21,9 @@ import numpy as np
 from connectors import read_log
 from models.eventlog import EventLog
 from models.leakage.accumulation import TemporalLeakage
-from models.leakage.experiment import Settings, run
+from models.leakage.experiment import SimulationSettings, run
 from models.leakage.states import StateFunction
-from models.leakage.steps import Step
+from models.leakage.steps import LeakageStep
 
 LOGS = ("sepsis", "bpic2012-app", "bpic2013-incidents")
 LARGER = "bpic2012"
@@ -57,7 +57,7 @@ def measure() -> dict[str, Any]:
 def windows(log: EventLog, scenario: Any, states: str) -> dict[str, Any]:
     """Five releases at every window: CPU seconds and the largest TPL of each window."""
     function = StateFunction.parse(states)
-    each = [Settings(scenario=scenario, window=x, states=function) for x in WINDOWS]
+    each = [SimulationSettings(scenario=scenario, window=x, states=function) for x in WINDOWS]
     outcomes, seconds = cpu(lambda: [run(log, settings) for settings in each])
     return {
         "cpu": seconds,
@@ -69,7 +69,7 @@ def windows(log: EventLog, scenario: Any, states: str) -> dict[str, Any]:
 def mixing_chain(releases: int) -> dict[str, Any]:
     """Own random correlations at every step."""
     rng = np.random.default_rng(3)
-    steps = [Step(rows=rng.dirichlet(np.full(4, 3.0), size=4)) for _ in range(2 * releases)]
+    steps = [LeakageStep(rows=rng.dirichlet(np.full(4, 3.0), size=4)) for _ in range(2 * releases)]
     leakage = TemporalLeakage()
 
     def series() -> None:

@@ -27,7 +27,7 @@ import numpy as np
 
 from connectors import read_log
 from models.dp import strict, synthetic
-from models.dp.synthesis.times import Bounds
+from models.dp.synthesis.times import PublicTimeBounds
 from models.eventlog import EventLog
 from models.utility.similarity import likeness
 
@@ -61,7 +61,7 @@ def measure(names: list[str] | tuple[str, ...], epsilons: list[str] | tuple[str,
         for epsilon in epsilons:
             terms = {"epsilon": epsilon, "delta_dp": DELTA}
             design = synthetic.Design(activities=tuple(log.activity.values))
-            timed = replace(design, bounds=Bounds(30 * DAY_MS))
+            timed = replace(design, bounds=PublicTimeBounds(30 * DAY_MS))
             results[name][epsilon] = {
                 "dp-variants": _mean(log, _variants(log, terms), rounds),
                 "dp-synthetic": _mean(log, _synthetic(log, terms, design), rounds),

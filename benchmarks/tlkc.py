@@ -22,9 +22,9 @@ from typing import Any
 
 from connectors import read_log
 from models.anonymize.result import Anonymized
-from models.anonymize.tlkc import Options, Problem, anonymize
+from models.anonymize.tlkc import SuppressionOptions, TlkcProblem, anonymize
 from models.anonymize.view import view
-from models.anonymize.violations import Bounds, minimal_violations
+from models.anonymize.violations import TlkcBounds, minimal_violations
 from models.eventlog import EventLog
 from models.knowledge import Knowledge
 from models.utility.discovery import Method, discovery_quality
@@ -72,7 +72,7 @@ def measure(logs: dict[str, EventLog], fitness: Sequence[Method] = METHODS, effo
     _warm_up()
     result: dict[str, Any] = {"exact": {}}
     if "sepsis" in logs:
-        seq = _search(logs["sepsis"], "seq", Bounds.of(6, 20, "0.5"))
+        seq = _search(logs["sepsis"], "seq", TlkcBounds.of(6, 20, "0.5"))
         result["violations"] = {"sepsis seq L=6 K=20 C=0.5": seq}
     for name, log in logs.items():
         for setting, bounds in SETTINGS.items():
@@ -143,7 +143,7 @@ def price(log: EventLog, released: Anonymized, fitness: Sequence[Method]) -> dic
     }
 
 
-def _search(log: EventLog, structure: Any, bounds: Bounds) -> dict[str, Any]:
+def _search(log: EventLog, structure: Any, bounds: TlkcBounds) -> dict[str, Any]:
     seen = view(log, Knowledge(structure, "ac", "minutes"), {"Diagnose": log.case_values("Diagnose")})
     begin = time.process_time()
     found = minimal_violations(seen, bounds)
@@ -155,7 +155,9 @@ def _warm_up() -> None:
     log = EventLog.from_traces([("ab", "x"), ("ba", "y"), ("ab", "z")])
     classes = {"sensitive": log.case_values("sensitive")}
     for suppression in ("exact", "local"):
-        Problem(log, Knowledge("seq"), Bounds.of(2, 2, 1), classes).solve(Options(suppression=suppression))
+        TlkcProblem(log, Knowledge("seq"), TlkcBounds.of(2, 2, 1), classes).solve(
+            SuppressionOptions(suppression=suppression)
+        )
 
 
 if __name__ == "__main__":

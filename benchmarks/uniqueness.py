@@ -22,7 +22,7 @@ from models.errors import InputError
 from models.eventlog import EventLog
 from models.risk.adversary import greedy_points
 from models.risk.index import TraceIndex
-from models.risk.points import Projection, View, default_case_attributes, default_event_attributes, view
+from models.risk.points import KnownColumns, Projection, default_case_attributes, default_event_attributes, view
 from models.risk.uniqueness import Points, known
 
 FOLDER = Path(os.environ.get("VEILSTREAM_LOGS", Path(__file__).resolve().parents[2] / "shared" / "logs"))
@@ -37,7 +37,7 @@ def cpu(function: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - begin, value
 
 
-def projection_row(log: EventLog, seen: View) -> dict[str, Any]:
+def projection_row(log: EventLog, seen: KnownColumns) -> dict[str, Any]:
     """One projection: time to build the index and to follow one more tenth, and each query's share and time."""
     TraceIndex.build(log, seen)
     build, index = cpu(lambda: TraceIndex.build(log, seen))

@@ -17,7 +17,7 @@ CASE_PREFIX = "case:"
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ColumnNames:
     """The columns that hold case id, activity, time, resource and transition; XES names by default."""
 
     case: str = "case:concept:name"
@@ -27,7 +27,7 @@ class Names:
     lifecycle: str = "lifecycle:transition"
 
     @classmethod
-    def of(cls, columns: Mapping[str, str] | None) -> Names:
+    def of(cls, columns: Mapping[str, str] | None) -> ColumnNames:
         """From `{"case": .., "activity": .., "time": .., "resource": .., "lifecycle": ..}`, each optional."""
         unknown = sorted(set(columns or {}) - {"case", "activity", "time", "resource", "lifecycle"})
         if unknown:

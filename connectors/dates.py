@@ -62,7 +62,7 @@ _EXCEL_EPOCH = {EXCEL: -2_209_161_600, EXCEL_1904: -2_082_844_800}
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ColumnFormat:
     """How a column is read: a unit of counts, Excel's days, or a format of strptime for each text.
 
     `said` is what a person is told of the guess.
@@ -115,7 +115,7 @@ def lengths(texts: Sequence[str]) -> NDArray[np.int64]:
     return np.asarray([pd.Timedelta(text).as_unit("ns").value for text in texts], dtype=np.int64)
 
 
-def plan(texts: Sequence[str], order: str | None = None) -> Plan:
+def plan(texts: Sequence[str], order: str | None = None) -> ColumnFormat:
     """How distinct texts stand for times; `order` is one of day-first, month-first, year-first.
 
     UnknownTimesError: no reading, more than one, or none that holds for all.
@@ -138,10 +138,10 @@ def plan(texts: Sequence[str], order: str | None = None) -> Plan:
     if len(readings) > 1:
         raise _ambiguous({one: formats for one, (formats, _) in readings.items()})
     formats_left, _ = next(iter(readings.values()))
-    return Plan(formats=formats_left, said=f"times are read as {_shown(formats_left)}")
+    return ColumnFormat(formats=formats_left, said=f"times are read as {_shown(formats_left)}")
 
 
-def plan_for_most(texts: Sequence[str]) -> tuple[Plan, list[int]] | None:
+def plan_for_most(texts: Sequence[str]) -> tuple[ColumnFormat, list[int]] | None:
     """Return the plan for the texts that are some time, and the places of the others; None where there is no plan.
 
     A text that is a time in one order of day and month and none in another is no misfit: whoever wrote it decides which
@@ -303,7 +303,7 @@ def zoned(form: str) -> bool:
     return "%z" in form or "%Z" in form
 
 
-def _counts(texts: Sequence[str]) -> Plan:
+def _counts(texts: Sequence[str]) -> ColumnFormat:
     """The unit in which all numbers lie between 1980 and 2100."""
     ranges = {name: (_FROM * 10**9 // factor, _TO * 10**9 // factor) for name, factor in UNITS.items()}
     ranges[EXCEL] = (_EXCEL_FROM, _EXCEL_TO)
@@ -312,7 +312,7 @@ def _counts(texts: Sequence[str]) -> Plan:
     if not first and len(texts[0]) in _COMPACT:
         form = _COMPACT[len(texts[0])]
         if all(len(text) == len(texts[0]) for text in texts) and not np.isnat(parsed(texts, form)).any():
-            return Plan(formats=(form,) * len(texts), said=f"times are read as {form!r}")
+            return ColumnFormat(formats=(form,) * len(texts), said=f"times are read as {form!r}")
     if not first:
         raise UnknownTimesError(
             0, f"is a number whose unit cannot be told; name it: --time-format {'|'.join([*UNITS, EXCEL])}"
@@ -326,8 +326,8 @@ def _counts(texts: Sequence[str]) -> Plan:
                 f"--time-format {name}",
             )
     if name == EXCEL:
-        return Plan(excel=EXCEL, said="times are read as Excel's days since 1899-12-30 (--time-format excel)")
-    return Plan(unit=name, said=f"times are read as {name} since 1970-01-01 UTC (--time-format {name})")
+        return ColumnFormat(excel=EXCEL, said="times are read as Excel's days since 1899-12-30 (--time-format excel)")
+    return ColumnFormat(unit=name, said=f"times are read as {name} since 1970-01-01 UTC (--time-format {name})")
 
 
 def excel_days(text: str, kind: str) -> np.datetime64:

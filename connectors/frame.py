@@ -14,7 +14,7 @@ import numpy as np
 
 from connectors import bad_rows, dates
 from connectors.bad_rows import BadRows, fields_as_text
-from connectors.columns import CASE_PREFIX, Names, as_text, constant_per_case
+from connectors.columns import CASE_PREFIX, ColumnNames, as_text, constant_per_case
 from connectors.reading import Reading, UndeclaredError
 from connectors.shapes import shape
 from connectors.times import SECOND, ZonelessError, parser, zone
@@ -30,7 +30,7 @@ Where = Callable[[int], str]
 """From a row of the table (0 is the first) to words that say where it stands."""
 
 
-def from_frame(frame: pd.DataFrame, names: Names, reading: Reading, source: str, where: Where) -> EventLog:
+def from_frame(frame: pd.DataFrame, names: ColumnNames, reading: Reading, source: str, where: Where) -> EventLog:
     """Group the rows into cases in order of first appearance, each in time order; `row` is the table's row.
 
     InputError: missing columns (which, and which exist), no rows, a row without case, activity or time, a bad
@@ -108,7 +108,7 @@ def _taken(column: Column, order: Ints | None) -> Column:
     return column if order is None else Column(column.codes[order], column.values)
 
 
-def check_columns(found: list[str], names: Names, source: str) -> None:
+def check_columns(found: list[str], names: ColumnNames, source: str) -> None:
     """InputError unless case, activity and time are among the columns and no column stands twice."""
     check_names(found, names, source)
     missing = _missing(found, names)
@@ -121,7 +121,7 @@ def check_columns(found: list[str], names: Names, source: str) -> None:
         )
 
 
-def check_names(found: list[str], names: Names, source: str) -> None:
+def check_names(found: list[str], names: ColumnNames, source: str) -> None:
     """InputError where the header is none, or names a column twice."""
     if _missing(found, names):
         _check_header(found, source)
@@ -130,7 +130,7 @@ def check_names(found: list[str], names: Names, source: str) -> None:
         raise InputError(f"{source}: column {', '.join(map(repr, twice))} stands twice; rename one")
 
 
-def _missing(found: list[str], names: Names) -> dict[str, str]:
+def _missing(found: list[str], names: ColumnNames) -> dict[str, str]:
     wanted = {"case": names.case, "activity": names.activity, "time": names.time}
     return {role: name for role, name in wanted.items() if name not in found}
 
@@ -412,7 +412,7 @@ class _Texts:
             return self._refused(misfit, dates.NO_TIME)
         return self._refused(error.place, error.reason)
 
-    def _by_plan(self, plan: dates.Plan, misfits: Sequence[int]) -> None:
+    def _by_plan(self, plan: dates.ColumnFormat, misfits: Sequence[int]) -> None:
         """By a plan that holds for all texts but some."""
         if plan.unit is not None or plan.excel is not None:
             # A number says nothing of its unit, and one row more could change what it looks like.

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 
 _TIERS: Mapping[str, tuple[frozenset[str], ...]] = {
     role: tuple(frozenset(tier.split()) for tier in tiers)
@@ -60,14 +60,14 @@ def candidates(header: Sequence[str], role: str) -> list[str]:
     return []
 
 
-def resolved(header: Sequence[str], columns: Mapping[str, str] | None) -> Names:
+def resolved(header: Sequence[str], columns: Mapping[str, str] | None) -> ColumnNames:
     """The names of the log's columns: those given, XES names where they stand, else the one known name of the header.
 
     A part with two equally good columns keeps its XES name, so that the error about its absence lists all columns.
     A resource is looked for where another part was found so: who names columns names this one too.
     """
     given = dict(columns or {})
-    names = Names.of(given)
+    names = ColumnNames.of(given)
     found: dict[str, str] = {}
     taken = set(given.values())
     for role in ("case", "activity", "time"):
@@ -81,12 +81,12 @@ def resolved(header: Sequence[str], columns: Mapping[str, str] | None) -> Names:
         free = [name for name in candidates(header, "resource") if name not in taken]
         if len(free) == 1:
             found["resource"] = free[0]
-    return Names(**{**asdict(names), **found})
+    return ColumnNames(**{**asdict(names), **found})
 
 
-def said(header: Sequence[str], columns: Mapping[str, str] | None, names: Names) -> str | None:
+def said(header: Sequence[str], columns: Mapping[str, str] | None, names: ColumnNames) -> str | None:
     """What was taken for which part without being told, in one line; None where nothing was."""
-    usual, given = Names(), columns or {}
+    usual, given = ColumnNames(), columns or {}
     guessed = [
         f"{role}={getattr(names, role)!r}"
         for role in ("case", "activity", "time", "resource")

@@ -17,7 +17,7 @@ import numpy as np
 
 from connectors import guessing
 from connectors.bad_rows import BadRows
-from connectors.columns import CASE_PREFIX, Names
+from connectors.columns import CASE_PREFIX, ColumnNames
 from connectors.dates import ISO, ORDERS, UnknownTimesError, numbers, plan, plan_for_most, zoned
 from connectors.frame import encode
 from connectors.headers import resolved
@@ -41,7 +41,7 @@ PARTS = ("case", "activity", "time", "resource")
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class InspectedColumn:
     """One column: the part of the log that it is, or the role that it may need, with the reason."""
 
     name: str
@@ -55,7 +55,7 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class OpenQuestion:
     """A flag that only a person can settle."""
 
     flag: str
@@ -76,10 +76,10 @@ class Inspection:
     rows: int | None = None
     duplicates: int | None = None
     time: dict[str, Any] = field(default_factory=dict)
-    columns: list[Attribute] = field(default_factory=list)
+    columns: list[InspectedColumn] = field(default_factory=list)
     object_types: dict[str, dict[str, int]] = field(default_factory=dict)
     log: dict[str, int] | None = None
-    decisions: list[Decision] = field(default_factory=list)
+    decisions: list[OpenQuestion] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     bad_rows: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -157,7 +157,7 @@ def _flat(path: Path, kind: str, reading: Reading, found: Inspection, patterns: 
         found.columns.append(_attribute(name, column, part_of.get(name), case, activity, patterns))
     for role in ("case", "activity", "time"):
         if role not in parts:
-            found.decisions.append(Decision("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
+            found.decisions.append(OpenQuestion("--columns", (f"{role}=COLUMN",), f"no column looks like the {role}"))
     names = {role: parts[role].column for role in PARTS if role in parts}
     known = resolved(list(columns), reading.columns)
     found.flags += _column_flag(names, known, list(columns), reading, found)
@@ -208,7 +208,7 @@ def _attribute(
     case: Column | None,
     activity: Column | None,
     patterns: Patterns,
-) -> Attribute:
+) -> InspectedColumn:
     from connectors.csv import typed
 
     role, reason = (None, part[1]) if part else guessing.role(name, column, case, activity, patterns)
@@ -218,7 +218,7 @@ def _attribute(
     shapes = Counter(shape(str(column.values[code])) for code in column.codes[:2000].tolist() if code >= 0)
     samples = tuple(text for text, _ in shapes.most_common(_SAMPLES))
     kind = kinds.pop() if len(kinds) == 1 else "str"
-    return Attribute(
+    return InspectedColumn(
         name,
         part[0] if part else None,
         role,
@@ -231,7 +231,7 @@ def _attribute(
 
 
 def _column_flag(
-    names: Mapping[str, str], known: Names, header: list[str], reading: Reading, found: Inspection
+    names: Mapping[str, str], known: ColumnNames, header: list[str], reading: Reading, found: Inspection
 ) -> list[str]:
     """`--columns` with what no reader would find out by itself."""
     needed = {
@@ -267,7 +267,7 @@ def _times(series: pd.Series[Any], reading: Reading, found: Inspection) -> Readi
         found.time = _kind_of_times(texts, reading, found)
     if found.time.get("zone") is False and reading.timezone is None:
         found.decisions.append(
-            Decision(
+            OpenQuestion(
                 "--timezone", ("ZONE",), "the times carry no zone; name the one of their clock, such as Europe/Berlin"
             )
         )
@@ -309,7 +309,7 @@ def _kind_of_times(texts: list[str], reading: Reading, found: Inspection) -> dic
             return {"format": most[0].flag, "zone": most[0].unit is not None}
         if error.readings:
             found.decisions.append(
-                Decision("--time-format", error.readings, "the dates can be read in each of these ways")
+                OpenQuestion("--time-format", error.readings, "the dates can be read in each of these ways")
             )
             return {"format": None, "zone": False, "readings": list(error.readings)}
         return {"format": None, "zone": None}
@@ -356,7 +356,7 @@ def _ocel(path: Path, reading: Reading, found: Inspection) -> bool:
     if reading.object_type is not None:
         _flags_told(reading, found)
         return False
-    found.decisions.append(Decision("--object-type", tuple(counts), "the objects of one type become the cases"))
+    found.decisions.append(OpenQuestion("--object-type", tuple(counts), "the objects of one type become the cases"))
     _commands(found)
     return True
 
@@ -373,7 +373,7 @@ def _tried(path: Path, reading: Reading, found: Inspection, *, flat: bool, patte
         found.problems.append(str(error).replace(str(path), found.file))
         if not flat and "--timezone" in str(error) and reading.timezone is None:
             found.decisions.append(
-                Decision("--timezone", ("ZONE",), "the times carry no zone; name that of their clock")
+                OpenQuestion("--timezone", ("ZONE",), "the times carry no zone; name that of their clock")
             )
             found.problems.clear()
             _tried(path, replace(reading, timezone="UTC"), found, flat=flat, patterns=patterns)
@@ -402,7 +402,7 @@ def _unsaid(_: str) -> None:
 
 def _of_log(log: EventLog, reading: Reading, found: Inspection, patterns: Patterns) -> None:
     """Columns of a log that is no table."""
-    names = Names.of(reading.columns)
+    names = ColumnNames.of(reading.columns)
     case = Column(log.case_of_event.astype(np.int32), log.case_ids)
     ordinary = "the name that the format gives it"
     shown = [

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from connectors.folders import one_after_another, parts
 from connectors.reading import Reading
 from models.errors import InputError
@@ -112,7 +112,7 @@ def _of_transitions(log: EventLog, reading: Reading) -> EventLog:
         return log
     from connectors.lifecycle import of_log
 
-    return of_log(log, reading.lifecycle, Names.of(reading.columns).lifecycle, reading.say)
+    return of_log(log, reading.lifecycle, ColumnNames.of(reading.columns).lifecycle, reading.say)
 
 
 def _read(path: Path, reading: Reading) -> EventLog:
@@ -141,8 +141,8 @@ def read_back(path: Path) -> EventLog:
     if suffix_of(path) == ".xes":
         from connectors import xes
 
-        found = xes.quickly(path, Names.of(None))
-        return found or xes.read_generally(path, Names.of(None))
+        found = xes.quickly(path, ColumnNames.of(None))
+        return found or xes.read_generally(path, ColumnNames.of(None))
     return read_log(path)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connectors.bad_rows import BadRows
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from connectors.times import parser
 from connectors.xes_columns import CONVERT, Collector, converted, lacking
 from connectors.xes_stream import DEEPEST, attribute, check_shape, elements, key_value, line_of, local, refusal, tags
@@ -129,7 +129,7 @@ _LARGE = 1 << 18
 
 @content_free()
 @dataclass(frozen=True, slots=True)
-class Event:
+class TraceEvent:
     """One event of `iter_traces`: its activity, time in nanoseconds, resource, and all further attributes."""
 
     activity: str
@@ -144,7 +144,7 @@ class Trace:
     """One trace of `iter_traces`, events in file order."""
 
     name: str
-    events: tuple[Event, ...]
+    events: tuple[TraceEvent, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -158,12 +158,12 @@ def read(
     attribute given twice, an empty log. A trace without events stays as an empty case.
     With `bad`, events and traces that cannot be read are left out and counted there; broken XML is refused as before.
     """
-    names = Names.of(columns)
+    names = ColumnNames.of(columns)
     found = quickly(path, names, timezone) if _large(path) else None
     return read_generally(path, names, timezone, bad) if found is None else found
 
 
-def quickly(path: Path, names: Names, timezone: str | None = None) -> EventLog | None:
+def quickly(path: Path, names: ColumnNames, timezone: str | None = None) -> EventLog | None:
     """The log of a file that is laid out as nearly all are, or None: it imports compiled code, and then takes a fifth
     of the time."""
     from connectors import xes_lines
@@ -178,7 +178,7 @@ def _large(path: Path) -> bool:
         return False
 
 
-def read_generally(path: Path, names: Names, timezone: str | None = None, bad: BadRows | None = None) -> EventLog:
+def read_generally(path: Path, names: ColumnNames, timezone: str | None = None, bad: BadRows | None = None) -> EventLog:
     """The same of a file of any layout; what is wrong with one is said here."""
     collector = Collector(path, names, timezone, bad)
     take, passed = taker(collector, names.time), 0
@@ -195,7 +195,7 @@ def read_generally(path: Path, names: Names, timezone: str | None = None, bad: B
 def iter_traces(path: Path, columns: Mapping[str, str] | None = None, timezone: str | None = None) -> Iterator[Trace]:
     """The traces one at a time, in file order and with their events as they stand in the file: memory does not grow
     with the log. Errors as `read`, except that the names of traces are not compared with one another."""
-    names = Names.of(columns)
+    names = ColumnNames.of(columns)
     builder = _Builder(path, names, timezone)
     for _ in elements(path, builder.start, builder.end):
         yield from builder.finished
@@ -205,14 +205,14 @@ def iter_traces(path: Path, columns: Mapping[str, str] | None = None, timezone: 
 class _Builder:
     """Whole traces, built as their elements pass."""
 
-    def __init__(self, path: Path, names: Names, timezone: str | None) -> None:
+    def __init__(self, path: Path, names: ColumnNames, timezone: str | None) -> None:
         self.path, self.names, self.parse = path, names, parser(timezone)
         self.finished: list[Trace] = []
         self.number = 0
         self.open: list[str] = []
         self.own: dict[str, Any] = {}
         self.attributes: dict[str, Any] = {}
-        self.events: list[Event] = []
+        self.events: list[TraceEvent] = []
 
     def start(self, tag: str, attributes: list[str]) -> None:
         self.open.append(local(tag))
@@ -252,7 +252,7 @@ class _Builder:
         if time is None:
             raise InputError(lacking(f"{self.path}: {where}", self.names.time))
         resource = self.attributes.pop(self.names.resource, None)
-        self.events.append(Event(activity, time, None if resource is None else str(resource), self.attributes))
+        self.events.append(TraceEvent(activity, time, None if resource is None else str(resource), self.attributes))
 
     def _required(self, attributes: dict[str, Any], name: str, where: str) -> str:
         value = attributes.pop(name, None)

@@ -12,7 +12,7 @@ import numpy as np
 
 from connectors import bad_rows
 from connectors.bad_rows import BadRows, fields_as_text
-from connectors.columns import CASE_PREFIX, Names, Sparse, as_text, constant_per_case, sorted_by_time
+from connectors.columns import CASE_PREFIX, ColumnNames, Sparse, as_text, constant_per_case, sorted_by_time
 from connectors.times import ZonelessError, offset_minutes, parser
 from connectors.xes_stream import local
 from models.errors import InputError, NoEventsError
@@ -59,7 +59,7 @@ def lacking(where: str, name: str) -> str:
 class Collector:
     """Sparse columns of all attributes, and the log that they make."""
 
-    def __init__(self, path: Path, names: Names, timezone: str | None, bad: BadRows | None = None) -> None:
+    def __init__(self, path: Path, names: ColumnNames, timezone: str | None, bad: BadRows | None = None) -> None:
         """`bad`: collects events and traces that cannot be read, which are left out; without it they are refused."""
         self.path, self.names, self.bad = path, names, bad
         self._parse = parser(timezone)

@@ -60,7 +60,7 @@ class Bodies(NamedTuple):
 
 
 @content_free()
-class Found(NamedTuple):
+class ParsedEvents(NamedTuple):
     """By event: `body`; `time` in nanoseconds and `minutes` by which its clock is ahead of UTC (UNREAD: neither), its
     line `time_line` int64[E, 2]; `head` int64[E, 2], the bytes since the event before."""
 
@@ -72,7 +72,7 @@ class Found(NamedTuple):
 
 
 @kernel
-def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, found: Found) -> int:
+def scan(data: Bytes, prefix: Bytes, suffix: Bytes, bodies: Bodies, found: ParsedEvents) -> int:
     """The events in `data`, which ends where one ends, or OTHER. `prefix`, `suffix`: between these, on a line of its
     own, stands a time. There is room for all events, and in `bodies` for all bodies."""
     events, at, head = 0, 0, 0
@@ -358,7 +358,7 @@ class _Lines:
 
     def _events(self, piece: bytes) -> None:
         most = len(piece) // _SHORTEST + 1
-        found = Found(
+        found = ParsedEvents(
             np.empty(most, dtype=np.int32),
             np.empty(most, dtype=np.int64),
             np.empty(most, dtype=np.int32),

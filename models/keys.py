@@ -52,7 +52,7 @@ def case_blocks(starts: Ints) -> Iterator[tuple[int, int]]:
     return pairwise([*np.unique(np.searchsorted(starts[:-1], events)).tolist(), len(starts) - 1])
 
 
-class Sums:
+class KeyTotals:
     """How often each key comes, and the sum of what comes with it, of keys that come in blocks. Each lies in
     0..size-1."""
 

@@ -127,7 +127,7 @@ def variant_table(log: EventLog, knowledge: Knowledge, classes: Mapping[str, Col
 
 @content_free()
 @dataclass(frozen=True)
-class Plan:
+class VariantPlan:
     """Which released traces the cases of each row of a table get.
 
     * `traces`: the distinct released traces, one case each, times as they leave;
@@ -142,7 +142,7 @@ class Plan:
     count: Ints
 
     @classmethod
-    def of(cls, released: EventLog, origin: Ints, count: Ints) -> Plan:
+    def of(cls, released: EventLog, origin: Ints, count: Ints) -> VariantPlan:
         """The plan behind a build on a table. `released`: its cases; `origin`: the row of each, or -1; `count`:
         int64[rows]."""
         index: dict[bytes, int] = {}

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.field.tools import ALONE, PeerError, Tool, Traces, ask, released, travas
 from models.dp import strict, synthetic
-from models.dp.audit import Pair, audit
+from models.dp.audit import NeighbourPair, audit
 from models.errors import BoundError
 from models.eventlog import EventLog
 
@@ -49,7 +49,9 @@ def guarantees(tool: Tool, epsilon: float = 1.0) -> list[dict[str, Any]]:
             continue
         runs = AUDIT_RUNS // SLOW.get(tool.name, 1)
         try:
-            pair = Pair(name, _outcomes(tool, one, epsilon, runs), _outcomes(tool, other, epsilon, runs), steps)
+            pair = NeighbourPair(
+                name, _outcomes(tool, one, epsilon, runs), _outcomes(tool, other, epsilon, runs), steps
+            )
             claimed = 0.0 if "delta" not in tool.claim else AUDIT_DELTA
             found = audit(pair, runs, delta=claimed, alpha=ALPHA / len(NEIGHBOURS))
         except PeerError as error:

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.papers.page import NOT_HELD, ROOT, Page, Table, chosen, held
 from models.dp import amun, noise
-from models.dp.amun import Design, Settings, event_epsilons, filtered
+from models.dp.amun import AmunSettings, Design, event_epsilons, filtered
 from models.dp.annotation import AnnotatedLog, annotate
 from models.dp.priors import prior_probabilities
 from models.errors import BoundError
@@ -118,7 +118,7 @@ def _annotated() -> AnnotatedLog:
 
 def _example() -> list[Table]:
     annotated = _annotated()
-    settings = Settings(EXAMPLE["delta"], "filtering", prior="paper-tables")
+    settings = AmunSettings(EXAMPLE["delta"], "filtering", prior="paper-tables")
     kept, mask = filtered(annotated, settings)
     return [_table_1(annotated), _table_2(annotated), _table_3(kept, mask, settings), _table_4(kept)]
 
@@ -141,7 +141,7 @@ def _table_2(annotated: AnnotatedLog) -> Table:
     return Table("Table 2: prior knowledge P_k", ["case", "activity", "ours", "printed"], rows)
 
 
-def _table_3(kept: AnnotatedLog, mask: Any, settings: Settings) -> Table:
+def _table_3(kept: AnnotatedLog, mask: Any, settings: AmunSettings) -> Table:
     gone = {str(int(case) + 1) for case in np.flatnonzero(~mask)}
     left = [row for row in EXAMPLE["rows"] if row["case"] not in gone]
     priors = prior_probabilities(kept, EXAMPLE["delta"], "paper-tables")

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.papers.page import NOT_HELD, Page, Table, chosen, held
 from models.eventlog import EventLog
-from models.leakage.experiment import Method, Outcome, Scenario, Settings, run
+from models.leakage.experiment import Method, Scenario, SimulationOutcome, SimulationSettings, run
 
 LOGS = ("sepsis", "bpic2013-incidents", "bpic2012-app")
 
@@ -66,7 +66,7 @@ def _statistics(name: str, log: EventLog | None) -> list[list[Any]]:
     initial = ["events of the initial part", "complete traces", "incomplete traces"]
     ours: list[Any] = [NOT_HELD] * (len(labels) + len(initial))
     if log is not None:
-        first = run(log, Settings(split=0.5, releases=1))
+        first = run(log, SimulationSettings(split=0.5, releases=1))
         variants = len(set(log.traces()))
         ours = [log.n_events, len(log.activity.values), log.n_cases, variants, f"{100 * variants / log.n_cases:.3g}%"]
         ours += [first.events[0], first.complete[0], first.incomplete[0]]
@@ -95,5 +95,5 @@ def _window(log: EventLog | None, scenario: Scenario, x: int) -> list[list[Any]]
     return rows
 
 
-def _run(log: EventLog, scenario: Scenario, x: int, method: Method) -> Outcome:
-    return run(log, Settings(scenario=scenario, window=x, epsilon=(Fraction(1, 100),), method=method))
+def _run(log: EventLog, scenario: Scenario, x: int, method: Method) -> SimulationOutcome:
+    return run(log, SimulationSettings(scenario=scenario, window=x, epsilon=(Fraction(1, 100),), method=method))

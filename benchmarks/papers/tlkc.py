@@ -13,7 +13,7 @@ from models.anonymize.result import Anonymized
 from models.anonymize.suppression import algorithm_1
 from models.anonymize.tlkc import anonymize, maximal_frequent
 from models.anonymize.view import view_of_items
-from models.anonymize.violations import Bounds, minimal_violations
+from models.anonymize.violations import TlkcBounds, minimal_violations
 from models.errors import VeilstreamError
 from models.eventlog import Column, EventLog
 from models.knowledge import Structure
@@ -103,7 +103,7 @@ def _algorithm_1(*, mend: bool) -> tuple[list[str], list[list[str]]]:
     items = Column.encode(tuple(_part(text)) for trace in traces for text in trace)
     starts = EventLog.from_traces([(trace, None) for trace in traces]).starts
     view = view_of_items(starts, items, "rel", {"Disease": Column.encode(diseases)})
-    found = minimal_violations(view, Bounds.of(bounds["L"], bounds["K"], bounds["C"])).candidates()
+    found = minimal_violations(view, TlkcBounds.of(bounds["L"], bounds["K"], bounds["C"])).candidates()
     codes = algorithm_1(found, maximal_frequent(view, bounds["theta"]), len(view.alphabet))
     gone = [f"({','.join(map(str, item))})" for item in view.decode(codes)]
     return gone, [[text for text in trace if text not in gone] for trace in traces]

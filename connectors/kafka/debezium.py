@@ -28,7 +28,7 @@ _PLACES: Final = ("lsn", "pos", "change_lsn", "commit_lsn", "scn", "ord")
 
 
 @content_free("op")
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """One change of a row. `body` is the whole envelope; `row` the row after the change, or before a delete."""
 
     body: Mapping[str, Any]
@@ -72,7 +72,7 @@ class Change(NamedTuple):
         return "\x1f".join([*place, self.op, rows])
 
 
-def change(record: Any) -> Change:
+def change(record: Any) -> RowChange:
     """The change of a decoded record; Poison("envelope") where it is none."""
     if isinstance(record, Mapping) and "payload" in record and "schema" in record and "op" not in record:
         record = record["payload"]
@@ -84,7 +84,7 @@ def change(record: Any) -> Change:
     rows = [record.get("before"), record.get("after")]
     if any(row is not None and not isinstance(row, Mapping) for row in rows):
         raise Poison("envelope")
-    return Change(record, op, _tables(source), *rows)
+    return RowChange(record, op, _tables(source), *rows)
 
 
 def _tables(source: Mapping[str, Any]) -> tuple[str, ...]:

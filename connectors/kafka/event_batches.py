@@ -40,7 +40,7 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 @content_free()
 @dataclass(frozen=True, slots=True)
-class Columns:
+class EventColumns:
     """Events by column, in the order of their records."""
 
     case: Sequence[str]
@@ -52,7 +52,7 @@ class Columns:
     end: Sequence[bool]
 
 
-BatchDecoder = Callable[[Sequence[Value], Sequence[Headers]], Columns | None]
+BatchDecoder = Callable[[Sequence[Value], Sequence[Headers]], EventColumns | None]
 """From the values and headers of some records to their events; None where `events.decoder` must look at them."""
 
 
@@ -68,7 +68,7 @@ def batch_decoder(schema: Schema) -> BatchDecoder | None:
     split = attrgetter(*names)
     attributes = _attribute_columns(schema.attributes, names)
 
-    def decode(values: Sequence[Value], headers: Sequence[Headers]) -> Columns | None:
+    def decode(values: Sequence[Value], headers: Sequence[Headers]) -> EventColumns | None:
         if schema.format == "auto" and not _plain(values, headers):
             return None
         try:
@@ -83,7 +83,7 @@ def batch_decoder(schema: Schema) -> BatchDecoder | None:
         made = attributes(columns, len(events))
         if made is None:
             return None
-        return Columns(
+        return EventColumns(
             case=cases,
             activity=columns["activity"],
             time_ns=times,

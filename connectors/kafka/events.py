@@ -1,6 +1,6 @@
 """The schema of source events: JSON with XES names (or mapped ones), plain or in a CloudEvents envelope.
 
-A record becomes an `Event` or a `Poison`: a class of error without a word of the record's content.
+A record becomes an `SourceEvent` or a `Poison`: a class of error without a word of the record's content.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from connectors.columns import CASE_PREFIX, Names
+from connectors.columns import CASE_PREFIX, ColumnNames
 from connectors.lifecycle import Lifecycle, activity_of
 from connectors.times import ZonelessError, parser
 from models.content_free import content_free
@@ -28,7 +28,7 @@ Headers = Sequence[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None
 
 
 @content_free("end")
-class Event(NamedTuple):
+class SourceEvent(NamedTuple):
     """One event, as decoded: nothing pseudonymized yet. `attributes` as in a delta row."""
 
     case: str
@@ -104,7 +104,7 @@ class _Envelope(msgspec.Struct):
 class Schema:
     """What to read of an event; compiled once by `decoder`."""
 
-    names: Names = field(default_factory=Names)
+    names: ColumnNames = field(default_factory=ColumnNames)
     attributes: tuple[str, ...] = ()
     timezone: str | None = None
     event_id: str | None = None
@@ -116,15 +116,15 @@ class Schema:
     """Which transitions become events; None: all, as events of the same name."""
 
 
-def decoder(schema: Schema) -> Callable[[bytes | None, Headers], Event]:
-    """A function from value and headers to an `Event`; it raises `Poison` or `LeftOut` and nothing else.
+def decoder(schema: Schema) -> Callable[[bytes | None, Headers], SourceEvent]:
+    """A function from value and headers to an `SourceEvent`; it raises `Poison` or `LeftOut` and nothing else.
 
     Fields that the schema does not name are skipped while parsing: they never become objects.
     """
     plain = _plain_decoder(schema)
     envelope = msgspec.json.Decoder(_Envelope)
 
-    def structured(value: bytes) -> Event:
+    def structured(value: bytes) -> SourceEvent:
         try:
             outer = envelope.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -132,7 +132,7 @@ def decoder(schema: Schema) -> Callable[[bytes | None, Headers], Event]:
         _check_version(outer.specversion)
         return plain(bytes(outer.data), outer.id)
 
-    def decode(value: bytes | None, headers: Headers) -> Event:
+    def decode(value: bytes | None, headers: Headers) -> SourceEvent:
         if value is None:
             raise Poison("null_value")
         if schema.format == "json":
@@ -160,14 +160,14 @@ def _check_version(version: str) -> None:
         raise Poison("version")
 
 
-def _plain_decoder(schema: Schema) -> Callable[[bytes, str | None], Event]:
+def _plain_decoder(schema: Schema) -> Callable[[bytes, str | None], SourceEvent]:
     raw: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_struct(schema))
     parse = parser(schema.timezone)
     attributes = _attribute_reader(schema.attributes)
     take_envelope_id = schema.event_id == ENVELOPE_ID
     wanted = schema.lifecycle
 
-    def decode(value: bytes, envelope_id: str | None) -> Event:
+    def decode(value: bytes, envelope_id: str | None) -> SourceEvent:
         try:
             read = raw.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -175,7 +175,7 @@ def _plain_decoder(schema: Schema) -> Callable[[bytes, str | None], Event]:
         if not str(read.case).strip() or read.activity == "":  # blanks name no case
             raise Poison("schema")
         event_id = envelope_id if take_envelope_id else getattr(read, "event_id", None)
-        return Event(
+        return SourceEvent(
             str(read.case),
             read.activity if wanted is None else kept(wanted, read.activity, read.lifecycle),
             _time(parse, read.time),

@@ -16,8 +16,17 @@ import msgspec
 
 from connectors.columns import CASE_PREFIX
 from connectors.kafka import avro, json_schema, protobuf
-from connectors.kafka.events import ENVELOPE_ID, Event, LeftOut, Message, Poison, Schema, kept
-from connectors.kafka.mapping import EventMapping, Rules, attribute_of, key_of, name_of, optional_name, rules, time_of
+from connectors.kafka.events import ENVELOPE_ID, LeftOut, Message, Poison, Schema, SourceEvent, kept
+from connectors.kafka.mapping import (
+    CompiledMappings,
+    EventMapping,
+    attribute_of,
+    key_of,
+    name_of,
+    optional_name,
+    rules,
+    time_of,
+)
 from connectors.kafka.paths import ABSENT, find
 from connectors.kafka.registry import RegistryOptions, Schemas, SchemaType, json_text, needs
 from connectors.times import parser
@@ -47,7 +56,7 @@ class Formats:
     UnavailableError while it does not answer; None: nothing to ask. `events` then never waits: it gives the events of
     one record, and raises Poison or LeftOut."""
 
-    events: Callable[[Message], list[Event]]
+    events: Callable[[Message], list[SourceEvent]]
     prepare: Prepare | None = None
 
 
@@ -87,11 +96,11 @@ def formats(
     return Formats(_guarded(lambda message: make(message, _framed(schemas, message), partial(key, message))), prepare)
 
 
-def _guarded(events: Callable[[Message], list[Event]]) -> Callable[[Message], list[Event]]:
+def _guarded(events: Callable[[Message], list[SourceEvent]]) -> Callable[[Message], list[SourceEvent]]:
     """The same, with a reason for whatever else a record brings about: a value deeper than the stack, a number with
     more digits than Python writes. One such record must not end the worker at each start."""
 
-    def guarded(message: Message) -> list[Event]:
+    def guarded(message: Message) -> list[SourceEvent]:
         try:
             return events(message)
         except (Poison, LeftOut, UnavailableError, MemoryError):
@@ -102,7 +111,7 @@ def _guarded(events: Callable[[Message], list[Event]]) -> Callable[[Message], li
     return guarded
 
 
-Make = Callable[[Message, Any, Callable[[], Any]], list[Event]]
+Make = Callable[[Message, Any, Callable[[], Any]], list[SourceEvent]]
 
 
 def _compilers(wanted: str, reader_schema: Path | None) -> dict[SchemaType, Any]:
@@ -140,9 +149,11 @@ def _framed(schemas: Schemas, message: Message) -> Any:
 
 
 def _mapped(schema: Schema, mappings: tuple[EventMapping, ...], changes: bool, snapshots: bool) -> Make:
-    compiled: Rules = rules(mappings, parser(schema.timezone), schema.time_unit, changes=changes, snapshots=snapshots)
+    compiled: CompiledMappings = rules(
+        mappings, parser(schema.timezone), schema.time_unit, changes=changes, snapshots=snapshots
+    )
 
-    def make(message: Message, body: Any, key: Callable[[], Any]) -> list[Event]:
+    def make(message: Message, body: Any, key: Callable[[], Any]) -> list[SourceEvent]:
         if body is ABSENT:
             if changes:
                 raise LeftOut("tombstone")
@@ -156,7 +167,7 @@ def _by_columns(schema: Schema) -> Make:
     """One event of a record, whose parts stand under the names of `process.columns`; dots reach into records."""
     names, parse = schema.names, parser(schema.timezone)
 
-    def make(message: Message, body: Any, _key: Callable[[], Any]) -> list[Event]:
+    def make(message: Message, body: Any, _key: Callable[[], Any]) -> list[SourceEvent]:
         if body is ABSENT:
             raise Poison("null_value")
         activity = optional_name(find(body, names.activity))
@@ -167,7 +178,7 @@ def _by_columns(schema: Schema) -> Make:
         time = find(body, names.time)
         if time is ABSENT or time is None:
             raise Poison("schema")
-        event = Event(
+        event = SourceEvent(
             name_of(find(body, names.case)),
             activity,
             time_of(time, parse, schema.time_unit),

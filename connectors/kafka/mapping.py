@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from connectors.columns import CASE_PREFIX
 from connectors.kafka import debezium
-from connectors.kafka.events import Event, LeftOut, Message, Poison, check_value
+from connectors.kafka.events import LeftOut, Message, Poison, SourceEvent, check_value
 from connectors.kafka.paths import ABSENT, Template, as_text, find, getter, nanoseconds, plain, unit_of
 from connectors.times import ZonelessError
 from models.content_free import content_free
@@ -94,12 +94,12 @@ class EventMapping(BaseModel):
 
 
 @content_free()
-class Found(NamedTuple):
+class MappedRecord(NamedTuple):
     """A record as mappings see it: what the paths reach, and the change where it is one."""
 
     message: Message
     body: Any
-    change: debezium.Change | None
+    change: debezium.RowChange | None
     key: Callable[[], Any]
 
     def get(self, path: str, column: str | None = None) -> Any:
@@ -129,7 +129,7 @@ class Found(NamedTuple):
         return ABSENT
 
 
-_WORDS: Final[Mapping[str, Callable[[debezium.Change, str | None], Any]]] = {
+_WORDS: Final[Mapping[str, Callable[[debezium.RowChange, str | None], Any]]] = {
     "table": lambda change, _: change.table if change.table is not None else ABSENT,
     "op": lambda change, _: change.op,
     "operation": lambda change, _: debezium.OPERATIONS[change.op],
@@ -152,21 +152,21 @@ def key_of(key: bytes | None) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class CompiledMappings:
     """The mappings of a source, compiled by `rules`."""
 
     compiled: tuple[_Rule, ...]
     changes: bool
     snapshots: bool
 
-    def events(self, message: Message, body: Any, key: Callable[[], Any]) -> list[Event]:
+    def events(self, message: Message, body: Any, key: Callable[[], Any]) -> list[SourceEvent]:
         """The events of a decoded record; LeftOut where there is none, Poison where one cannot be made."""
         if isinstance(body, str):
             body = _unquoted(body)
         change = debezium.change(body) if self.changes else None
         if change is not None and change.op == "r" and not self.snapshots:
             raise LeftOut("snapshot")
-        found = Found(message, body if change is None else change.body, change, key)
+        found = MappedRecord(message, body if change is None else change.body, change, key)
         matching = [rule for rule in self.compiled if rule.matches(found)]
         if not matching:
             raise LeftOut("no_mapping")
@@ -195,7 +195,7 @@ class _Rule:
     case: Callable[[Callable[[str], Any]], Any]
     resource: Callable[[Callable[[str], Any]], Any] | None
 
-    def matches(self, found: Found) -> bool:
+    def matches(self, found: MappedRecord) -> bool:
         wanted, change = self.mapping, found.change
         if wanted.topic and found.message.topic not in wanted.topic:
             return False
@@ -203,13 +203,13 @@ class _Rule:
             return False
         return all(_is_one(found.get(path), value) for path, value in wanted.where.items())
 
-    def _takes(self, change: debezium.Change) -> bool:
+    def _takes(self, change: debezium.RowChange) -> bool:
         wanted = self.mapping
         if wanted.table and not set(wanted.table) & set(change.tables):
             return False
         return change.op in (wanted.op or (_CHANGES if wanted.column else _ROWS))
 
-    def events(self, found: Found) -> Iterator[Event]:
+    def events(self, found: MappedRecord) -> Iterator[SourceEvent]:
         if not self.mapping.column or found.change is None:
             yield self._event(found, None)
             return
@@ -217,14 +217,14 @@ class _Rule:
             if found.change.changed(column):
                 yield self._event(found, column)
 
-    def _event(self, found: Found, column: str | None) -> Event:
+    def _event(self, found: MappedRecord, column: str | None) -> SourceEvent:
         def get(path: str) -> Any:
             return found.get(path, column)
 
         activity = self.activity(get)
         if activity is ABSENT or not activity:
             raise Poison("mapping")
-        return Event(
+        return SourceEvent(
             name_of(self.case(get)),
             activity,
             self._time(get),
@@ -256,7 +256,7 @@ class _Rule:
                 result.setdefault(level, {})[name.removeprefix(CASE_PREFIX)] = value
         return result or None
 
-    def _event_id(self, found: Found, get: Callable[[str], Any], column: str | None) -> str | None:
+    def _event_id(self, found: MappedRecord, get: Callable[[str], Any], column: str | None) -> str | None:
         """What a repeat of the event has again. Events of one record are different events: each has its mapping and its
         column in its id."""
         if self.mapping.event_id is not None:
@@ -270,7 +270,7 @@ class _Rule:
 
 def rules(
     mappings: Sequence[EventMapping], parse: Callable[[str], int], unit: str | None, *, changes: bool, snapshots: bool
-) -> Rules:
+) -> CompiledMappings:
     """Compile mappings. `parse`: of times that are text; `changes`: records are Debezium's; `snapshots`: take op r."""
     compiled = tuple(
         _Rule(
@@ -284,7 +284,7 @@ def rules(
         )
         for one in mappings
     )
-    return Rules(compiled, changes, snapshots)
+    return CompiledMappings(compiled, changes, snapshots)
 
 
 def _digest(mapping: EventMapping) -> str:

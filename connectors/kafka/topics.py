@@ -21,7 +21,7 @@ CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TopicPlan:
     """A topic as it should be; None leaves a setting to the broker. `irreplaceable`: it must not lose a record."""
 
     name: str
@@ -30,7 +30,7 @@ class Plan:
     irreplaceable: bool = False
 
 
-class Problem(NamedTuple):
+class TopicProblem(NamedTuple):
     """One thing that is not as it should be. `fatal`: with it the daemon would lose the order or the ledger.
     `forbidden`: the broker does not let us look; an administrator of the broker changes that, not the configuration."""
 
@@ -50,7 +50,7 @@ def group(process: str, role: str) -> str:
     return f"veilstream.{process}.{role}"
 
 
-def plans(process: str, source: Source) -> list[Plan]:
+def plans(process: str, source: Source) -> list[TopicPlan]:
     """The five topics of a process. `delta` and `ledger` are total orders: exactly one partition each."""
     retention = {
         "delta": int(source.delta_retention * 1000),
@@ -59,7 +59,7 @@ def plans(process: str, source: Source) -> list[Plan]:
         "released-events": int(source.released_retention * 1000),
         "dlq": int(source.delta_retention * 1000),
     }
-    return [Plan(topic(process, kind), 1, _config(retention[kind], source), kind == "ledger") for kind in KINDS]
+    return [TopicPlan(topic(process, kind), 1, _config(retention[kind], source), kind == "ledger") for kind in KINDS]
 
 
 def _config(retention_ms: int, source: Source) -> dict[str, str]:
@@ -92,7 +92,7 @@ def admin(source: Source, timeout: float = 20.0) -> Iterator[Any]:
             client.close()
 
 
-def create(client: Any, wanted: Sequence[Plan], source: Source) -> list[str]:
+def create(client: Any, wanted: Sequence[TopicPlan], source: Source) -> list[str]:
     """Create what is missing; the names created. What exists is never changed (`check` says what differs)."""
     from kafka.admin import NewTopic
 
@@ -107,19 +107,19 @@ def create(client: Any, wanted: Sequence[Plan], source: Source) -> list[str]:
     return [plan.name for plan in missing]
 
 
-def check(client: Any, wanted: Sequence[Plan]) -> list[Problem]:
+def check(client: Any, wanted: Sequence[TopicPlan]) -> list[TopicProblem]:
     """What is wrong: a missing topic, another number of partitions, another retention, and what we may not look at: a
     permission that is missing is no check that passed."""
-    problems: list[Problem] = []
+    problems: list[TopicProblem] = []
     counts: dict[str, int] = {}
     for plan in wanted:
         try:
             count = _counts(client, [plan.name])[plan.name]
         except VeilstreamError as error:
-            problems.append(Problem(str(error), fatal=True, forbidden=True))
+            problems.append(TopicProblem(str(error), fatal=True, forbidden=True))
             continue
         if count is None:
-            problems.append(Problem(f"topic {plan.name}: missing; run `veilstream topics create`", fatal=True))
+            problems.append(TopicProblem(f"topic {plan.name}: missing; run `veilstream topics create`", fatal=True))
         else:
             counts[plan.name] = count
     there = [plan for plan in wanted if plan.name in counts]
@@ -129,14 +129,14 @@ def check(client: Any, wanted: Sequence[Plan]) -> list[Problem]:
         unread = sorted({*plan.config, COMPRESSION} - config.keys())
         if unread:
             text = f"topic {plan.name}: its configuration ({', '.join(unread)}) cannot be read: {NOT_ALLOWED}"
-            problems.append(Problem(text, fatal=True, forbidden=True))
+            problems.append(TopicProblem(text, fatal=True, forbidden=True))
         problems += _differences(plan, counts[plan.name], config)
     return problems
 
 
-def _differences(plan: Plan, count: int, config: Mapping[str, str]) -> Iterator[Problem]:
+def _differences(plan: TopicPlan, count: int, config: Mapping[str, str]) -> Iterator[TopicProblem]:
     if plan.partitions is not None and count != plan.partitions:
-        yield Problem(
+        yield TopicProblem(
             f"topic {plan.name}: {count} partitions, must be {plan.partitions}: records would have no total order; "
             "delete it and run `veilstream topics create`",
             fatal=True,
@@ -145,15 +145,15 @@ def _differences(plan: Plan, count: int, config: Mapping[str, str]) -> Iterator[
     for key, value in plan.config.items():
         if key != COMPRESSION and key in config and config[key] != value:
             fatal = plan.irreplaceable and key in KEEPING
-            yield Problem(f"topic {plan.name}: {key} = {config[key]}, must be {value}", fatal)
+            yield TopicProblem(f"topic {plan.name}: {key} = {config[key]}, must be {value}", fatal)
 
 
-def _undecodable(plan: Plan, compression: str) -> Iterator[Problem]:
+def _undecodable(plan: TopicPlan, compression: str) -> Iterator[TopicProblem]:
     """Codecs that a topic may hold and this installation cannot decode. Fatal where the topic holds no other."""
     possible = CODECS if compression == "producer" else (compression,)
     lacking = [codec for codec in possible if codec in CODECS and codec not in decodable()]
     if lacking:
-        yield Problem(
+        yield TopicProblem(
             f"topic {plan.name}: {COMPRESSION} = {compression}, which this installation cannot decode "
             f"({', '.join(lacking)}); install veilstream with its dependencies: cramjam, lz4, python-snappy, zstandard",
             fatal=compression != "producer",
@@ -215,7 +215,7 @@ def set_group_back(client: Any, group: str, offsets: Mapping[tuple[str, int], in
         raise InputError(f"the ingest group cannot be set back ({refused[0].__name__}): stop its workers first")
 
 
-def _configs(client: Any, wanted: Sequence[Plan]) -> dict[str, dict[str, str]]:
+def _configs(client: Any, wanted: Sequence[TopicPlan]) -> dict[str, dict[str, str]]:
     from kafka.admin import ConfigResource, ConfigResourceType
 
     keys = {plan.name: dict.fromkeys((*plan.config, COMPRESSION)) for plan in wanted}

@@ -26,10 +26,10 @@ import numpy.typing as npt
 
 from models.anonymize.cohorts import Chosen, balanced
 from models.anonymize.local import PLAIN, Choice, entering, under
-from models.anonymize.local_model import Bans, Projection, Reach, close
-from models.anonymize.tlkc import Problem
-from models.anonymize.view import View
-from models.anonymize.violations import Bounds
+from models.anonymize.local_model import Bans, Reach, SafeState, close
+from models.anonymize.tlkc import TlkcProblem
+from models.anonymize.view import TraceView
+from models.anonymize.violations import TlkcBounds
 from models.content_free import content_free
 from models.errors import BoundError, TooFewCasesError
 from models.eventlog import Column, EventLog, Ints
@@ -102,7 +102,7 @@ class Division:
 
 @content_free()
 @dataclass(frozen=True, slots=True)
-class Trial:
+class DivisionTrial:
     """One division: the cases that were tried, bool[C]; items that entered first; the cases that leave (the others lost
     every event); what each case keeps by the value of events, int64[C]; the bans; what it is worth. `share`: of the
     events of those that leave; `paid`: due items that are shown."""
@@ -112,18 +112,18 @@ class Trial:
     leave: Chosen
     stays: Chosen
     kept: Ints
-    state: Projection
+    state: SafeState
     worth: float
     share: float
     paid: int
 
-    def better(self, other: Trial, min_share: float) -> bool:
+    def better(self, other: DivisionTrial, min_share: float) -> bool:
         """An activity that is owed counts more than what it costs: it is missing from every release otherwise."""
         return (self.share >= min_share, self.paid, self.worth) > (other.share >= min_share, other.paid, other.worth)
 
 
 def divided(
-    queue: Problem, waited: Ints, patience: Patience, share: Fraction, min_share: float, want: Wanted
+    queue: TlkcProblem, waited: Ints, patience: Patience, share: Fraction, min_share: float, want: Wanted
 ) -> Division:
     """The division that keeps most. `waited`: int64[C], releases that each case has waited for; `share`: largest share
     of a class. BoundError with the cause where no cohort can be formed."""
@@ -142,10 +142,10 @@ def divided(
     return Division(np.flatnonzero(first.tried), Choice(decode(first.first), want.value, want.owed))
 
 
-def _cause(queue: Problem) -> str:
+def _cause(queue: TlkcProblem) -> str:
     """Why no K cases of the whole queue can leave: what they share is too little, or too much of one value."""
     n, bounds = queue.log.n_cases, queue.bounds
-    free = Problem(queue.log, queue.knowledge, replace(bounds, C=Fraction(1)), queue.classes)
+    free = TlkcProblem(queue.log, queue.knowledge, replace(bounds, C=Fraction(1)), queue.classes)
     everyone = np.ones(n, dtype=np.bool_)
     if queue.classes and _Search(free, Fraction(1), Wanted()).tried(everyone, ()) is not None:
         return (
@@ -156,7 +156,7 @@ def _cause(queue: Problem) -> str:
     return f"of {n} completed cases that wait fewer than K = {bounds.K} have anything in common; more cases mend it"
 
 
-def frequent(log: EventLog, classes: Iterable[Column], bounds: Bounds) -> list[Any]:
+def frequent(log: EventLog, classes: Iterable[Column], bounds: TlkcBounds) -> list[Any]:
     """Activities of at least `FREQUENT` of the cases; but none that K cases have of which one class has more than C:
     waiting cures no such share, and bans that read no value take the activity from all."""
     width = max(1, len(log.activity.values))
@@ -178,7 +178,7 @@ def wanted(came: Mapping[Any, int], shown: Mapping[Any, int], frequent: Collecti
     return Wanted({**{item: PLAIN + more for item, more in lost.items()}, **dict.fromkeys(owed, PLAIN + OWED)}, owed)
 
 
-def refuse_hopeless(queue: Problem, share: Fraction) -> None:
+def refuse_hopeless(queue: TlkcProblem, share: Fraction) -> None:
     """BoundError for a queue below K, and where a class is so frequent that fewer than K cases could leave beside the
     others: that is the cause then, not how many cases wait."""
     if queue.log.n_cases < queue.bounds.K:
@@ -202,7 +202,7 @@ def refuse_hopeless(queue: Problem, share: Fraction) -> None:
 class _Search:
     """Divisions of one queue, by local suppression of the cases that leave."""
 
-    def __init__(self, queue: Problem, share: Fraction, want: Wanted) -> None:
+    def __init__(self, queue: TlkcProblem, share: Fraction, want: Wanted) -> None:
         self.queue, self.share, self.view = queue, share, queue.seen
         self.value = np.asarray([want.value.get(item, PLAIN) for item in self.view.alphabet], dtype=np.int64)
         self.owed = np.asarray([item in want.owed for item in self.view.alphabet], dtype=np.bool_)
@@ -238,7 +238,7 @@ class _Search:
         late = (oldest >= LATE * patience.releases) | patience.last | (self.holders >= DUE * self.queue.bounds.K)
         self.due = self.owed & (self.holders >= self.queue.bounds.K) & late
 
-    def tried(self, chosen: Chosen, first: tuple[int, ...]) -> Trial | None:
+    def tried(self, chosen: Chosen, first: tuple[int, ...]) -> DivisionTrial | None:
         """The division in which the chosen cases leave, without those that lose every event and those that a class
         has too many of; None where fewer than K are left."""
         while True:
@@ -256,9 +256,9 @@ class _Search:
         worth = float(kept.sum() + self.expected[~leave].sum())
         share = float(stays.sum() / self.length[leave].sum())
         paid = len(np.unique(self.codes[stays & self.due[self.codes]]))
-        return Trial(chosen, first, leave, stays, kept, state, worth, share, paid)
+        return DivisionTrial(chosen, first, leave, stays, kept, state, worth, share, paid)
 
-    def best(self, start: Trial, seed: int, min_share: float) -> Trial:
+    def best(self, start: DivisionTrial, seed: int, min_share: float) -> DivisionTrial:
         """Hill climbing from the whole queue: cases that would keep more by waiting go, others come back."""
         generator = np.random.default_rng(seed)
         best, seen = start, {(start.tried.tobytes(), start.first)}
@@ -273,7 +273,7 @@ class _Search:
                 best = trial
         return best
 
-    def rescued(self, best: Trial, min_share: float) -> Trial:
+    def rescued(self, best: DivisionTrial, min_share: float) -> DivisionTrial:
         """Who leaves stays; items that are due enter first, where that shows more of them."""
         for item in np.flatnonzero(self.due).tolist():
             trial = self.tried(*self._raised(best, item))
@@ -281,13 +281,13 @@ class _Search:
                 best = trial
         return best
 
-    def _few_wait(self, chosen: Chosen, start: Trial) -> bool:
+    def _few_wait(self, chosen: Chosen, start: DivisionTrial) -> bool:
         """Whether no more wait by choice than may."""
         wait = start.leave & ~chosen
         fresh = self.waited == 0
         return bool(wait.sum() <= MOST * len(wait) and wait[fresh].sum() <= MOST_FRESH * fresh.sum())
 
-    def _proposal(self, best: Trial, generator: np.random.Generator) -> tuple[Chosen, tuple[int, ...]]:
+    def _proposal(self, best: DivisionTrial, generator: np.random.Generator) -> tuple[Chosen, tuple[int, ...]]:
         chosen, first = best.tried.copy(), best.first
         gain = np.where(chosen, self.expected - best.kept, 0)
         costly = np.flatnonzero(gain > 0)
@@ -302,7 +302,7 @@ class _Search:
             chosen[_some(costly, gain[costly], generator)] = False
         return chosen, first
 
-    def _paying(self, best: Trial) -> Chosen:
+    def _paying(self, best: DivisionTrial) -> Chosen:
         """bool[C]: cases that show an item that was owed and enters first: hardly more than K do, so they stay."""
         entering = np.zeros(len(self.value), dtype=np.bool_)
         entering[list(best.first)] = True
@@ -310,7 +310,7 @@ class _Search:
         paying[self.case[best.stays & (self.due & entering)[self.codes]]] = True
         return paying
 
-    def _raised(self, best: Trial, item: int) -> tuple[Chosen, tuple[int, ...]]:
+    def _raised(self, best: DivisionTrial, item: int) -> tuple[Chosen, tuple[int, ...]]:
         """The item enters first (or no more), and all cases that have it leave: but, where K of them have none, those
         with another item that no cohort has shown, nor this one would."""
         unpaid = self.owed.copy()
@@ -325,7 +325,7 @@ class _Search:
         others = tuple(other for other in best.first if other != item)
         return chosen, others if item in best.first else (*others, item)
 
-    def _lost_item(self, best: Trial, generator: np.random.Generator) -> int | None:
+    def _lost_item(self, best: DivisionTrial, generator: np.random.Generator) -> int | None:
         """An item that K cases have, by the value of its events that the division does not keep, or one that enters
         first already."""
         lost = self.value * np.maximum(0, self.count - np.bincount(self.codes[best.stays], minlength=len(self.value)))
@@ -333,7 +333,7 @@ class _Search:
         lost[list(best.first)] = np.maximum(lost[list(best.first)], 1)
         return int(generator.choice(len(lost), p=lost / lost.sum())) if lost.any() else None
 
-    def _suppressed(self, chosen: Chosen, first: tuple[int, ...], bounds: Bounds) -> tuple[Chosen, Projection]:
+    def _suppressed(self, chosen: Chosen, first: tuple[int, ...], bounds: TlkcBounds) -> tuple[Chosen, SafeState]:
         """bool[E]: the events of chosen cases that stay, and the state of local suppression."""
         part, places = _part(self.view, np.bincount(self.row[chosen], minlength=len(self.view.weight)))
         mine = chosen[self.case]
@@ -343,7 +343,7 @@ class _Search:
         stays[places] = state.kept
         return stays[self.position] & mine, state
 
-    def _joining(self, best: Trial) -> Ints:
+    def _joining(self, best: DivisionTrial) -> Ints:
         """About what each case would keep beside those that leave: what their bans allow, of items that they show."""
         shown = np.bincount(self.codes[best.stays], minlength=len(self.value)) > 0
         return self._worth(under(Reach(self.view), best.state)[self.position] & shown[self.codes])
@@ -361,7 +361,7 @@ def _some(cases: Ints, gain: npt.NDArray[np.float64], generator: np.random.Gener
     return cases[np.argsort(-(gain + noise), kind="stable")[: max(1, int(len(cases) * generator.random()))]]
 
 
-def _part(view: View, weight: Ints) -> tuple[View, Ints]:
+def _part(view: TraceView, weight: Ints) -> tuple[TraceView, Ints]:
     """The rows of positive weight, and the position of each of theirs in the whole view."""
     rows = np.flatnonzero(weight)
     lengths = np.diff(view.starts)[rows]

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from models.anonymize.local import Choice
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import InfeasibleError
-from models.anonymize.tlkc import Options, Problem
+from models.anonymize.tlkc import SuppressionOptions, TlkcProblem
 from models.content_free import content_free
 from models.errors import BoundError, InputError, TooFewCasesError
 from models.eventlog import Column, Ints
@@ -47,13 +47,13 @@ class CohortRules:
     """When a queue may leave: `min_share` of its events must stay. `alphabet`: items that any cohort may show, None
     where each cohort chooses its own; `choice`: what local suppression prefers."""
 
-    options: Options
+    options: SuppressionOptions
     min_share: float = 0.0
     alphabet: Collection[Any] | None = None
     choice: Choice = field(default_factory=Choice)
 
 
-def cohort(queue: Problem, rules: CohortRules) -> Anonymized:
+def cohort(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
     """The queue as a cohort. BoundError says why it has to wait: K, C, or too few events would stay.
 
     Cases that would lose every event are not in the cohort; they stay in the queue.
@@ -70,7 +70,7 @@ def cohort(queue: Problem, rules: CohortRules) -> Anonymized:
     return result
 
 
-def _suppressed(queue: Problem, rules: CohortRules) -> Anonymized:
+def _suppressed(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
     try:
         if rules.alphabet is None and rules.options.suppression == "local":
             return _locally(queue, rules)
@@ -82,7 +82,7 @@ def _suppressed(queue: Problem, rules: CohortRules) -> Anonymized:
         raise BoundError(f"{queue.log.n_cases} completed cases wait: {error}") from None
 
 
-def _locally(queue: Problem, rules: CohortRules) -> Anonymized:
+def _locally(queue: TlkcProblem, rules: CohortRules) -> Anonymized:
     """Local suppression with some search. What the search finds can lose whole cases, and with them the balance of a
     class, or all events of an item that no cohort has shown yet: then what it began with stands."""
     queue.refuse_infeasible()
@@ -103,7 +103,7 @@ def _owed(result: Anonymized, rules: CohortRules) -> int:
     return len(rules.choice.owed & set(result.items.values))
 
 
-def _within(queue: Problem, alphabet: Collection[Any]) -> Anonymized:
+def _within(queue: TlkcProblem, alphabet: Collection[Any]) -> Anonymized:
     """Only the items of the common alphabet. Nothing else may be suppressed: an item missing here and shown by
     another cohort would tell the cohorts apart."""
     seen = queue.seen

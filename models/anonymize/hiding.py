@@ -22,8 +22,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.shown import Shown
-from models.anonymize.tlkc import Problem
+from models.anonymize.shown import ShownItems
+from models.anonymize.tlkc import TlkcProblem
 from models.eventlog import Ints
 
 Kept = npt.NDArray[np.bool_]
@@ -48,7 +48,7 @@ class Target:
 class Hiding:
     """One log against what earlier releases showed of its cases."""
 
-    def __init__(self, problem: Problem, shown: Shown, targets: Sequence[Target], mode: Mode) -> None:
+    def __init__(self, problem: TlkcProblem, shown: ShownItems, targets: Sequence[Target], mode: Mode) -> None:
         log, seen = problem.log, problem.seen
         self.problem = problem
         self.items = len(seen.alphabet)

@@ -19,21 +19,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from models.anonymize.local_model import Bans, Projection, Reach, attempt
+from models.anonymize.local_model import Bans, Reach, SafeState, attempt
 from models.anonymize.local_search import moved
 from models.anonymize.minimality import narrowed
-from models.anonymize.view import View
-from models.anonymize.violations import Bounds
+from models.anonymize.view import TraceView
+from models.anonymize.violations import TlkcBounds
 from models.eventlog import Ints
 
 Candidates = list[tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _RemovalStep:
     """A state, and the candidates that it leaves with fewer than K possible cases."""
 
-    state: Projection
+    state: SafeState
     below: Candidates
 
     @property
@@ -42,7 +42,7 @@ class _Step:
         return {ban[0] for ban in self.state.bans.candidates if len(ban) == 1}
 
 
-def withstanding(view: View, bounds: Bounds, state: Projection, events: Ints, most: int) -> Projection:
+def withstanding(view: TraceView, bounds: TlkcBounds, state: SafeState, events: Ints, most: int) -> SafeState:
     """Return a state in which at most `most` candidates have fewer than K possible cases.
 
     Parameters
@@ -59,7 +59,7 @@ def withstanding(view: View, bounds: Bounds, state: Projection, events: Ints, mo
     The state itself if it holds the bound. If nothing can be changed any more, the last state: the gate refuses it.
     """
     reach = Reach(view)
-    step = _Step(state, narrowed(view, bounds, state))
+    step = _RemovalStep(state, narrowed(view, bounds, state))
     while len(step.below) > most:
         trials = list(_trials(reach, bounds, step, events))
         better = _best(step, trials)
@@ -69,7 +69,7 @@ def withstanding(view: View, bounds: Bounds, state: Projection, events: Ints, mo
     return step.state
 
 
-def _trials(reach: Reach, bounds: Bounds, step: _Step, events: Ints) -> Iterator[_Step]:
+def _trials(reach: Reach, bounds: TlkcBounds, step: _RemovalStep, events: Ints) -> Iterator[_RemovalStep]:
     """Each item of the candidates left out of all cases, and each as the last of the order. (Trying four more places
     took three times as long on Sepsis, and kept .864 of its events instead of .860.)"""
     state = step.state
@@ -83,18 +83,18 @@ def _trials(reach: Reach, bounds: Bounds, step: _Step, events: Ints) -> Iterator
             yield _tried(reach, bounds, moved(state.priority, item, last), state.bans, events)
 
 
-def _tried(reach: Reach, bounds: Bounds, priority: Ints, bans: Bans, events: Ints) -> _Step:
+def _tried(reach: Reach, bounds: TlkcBounds, priority: Ints, bans: Bans, events: Ints) -> _RemovalStep:
     state = attempt(reach, bounds, priority, bans, events)
     if state is None:
         raise AssertionError("no number of events is below 0")
-    return _Step(state, narrowed(reach.view, bounds, state))
+    return _RemovalStep(state, narrowed(reach.view, bounds, state))
 
 
-def _best(before: _Step, trials: list[_Step]) -> _Step | None:
+def _best(before: _RemovalStep, trials: list[_RemovalStep]) -> _RemovalStep | None:
     """The step that loses least for each candidate that it mends. If none mends any, the item that is cheapest to leave
     out: removals are what the loop ends by. None if no item is left."""
 
-    def cost(after: _Step) -> float:
+    def cost(after: _RemovalStep) -> float:
         lost = max(0, before.state.events - after.state.events)
         return lost / (len(before.below) - len(after.below))
 

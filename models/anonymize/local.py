@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from models.anonymize.local_model import Bans, Kept, Projection, Reach, close, project_onto
+from models.anonymize.local_model import Bans, Kept, Reach, SafeState, close, project_onto
 from models.anonymize.suppression import losses
-from models.anonymize.view import View
-from models.anonymize.violations import Bounds
+from models.anonymize.view import TraceView
+from models.anonymize.violations import TlkcBounds
 from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints
 from models.variants import amounts, of_events
 
 
-def default_priority(view: View, suppressed: Iterable[int]) -> Ints:
+def default_priority(view: TraceView, suppressed: Iterable[int]) -> Ints:
     """Rank of each item, 0 first: the items that global suppression keeps, then the others, frequent ones first."""
     gone = set(suppressed)
     total = [int(loss.sum()) for loss in losses(view)]
@@ -53,13 +53,13 @@ class Choice:
     value: Mapping[Any, int] = field(default_factory=dict)
     owed: frozenset[Any] = frozenset()
 
-    def priority(self, view: View, events: Ints) -> Ints:
+    def priority(self, view: TraceView, events: Ints) -> Ints:
         """Rank of each item. `events`: at each position."""
         code = {item: number for number, item in enumerate(view.alphabet)}
         first = tuple(code[item] for item in self.first if item in code)
         return entering(view.codes, events, len(view.alphabet), first)
 
-    def valued(self, view: View, events: Ints) -> Ints:
+    def valued(self, view: TraceView, events: Ints) -> Ints:
         """Value of the events at each position."""
         value = np.asarray([self.value.get(item, PLAIN) for item in view.alphabet], dtype=np.int64)
         return events * value[view.codes]
@@ -74,14 +74,14 @@ def entering(codes: Codes, events: Ints, items: int, first: Sequence[int] = ()) 
     return rank
 
 
-def under(reach: Reach, state: Projection) -> Kept:
+def under(reach: Reach, state: SafeState) -> Kept:
     """What stays of a view under the bans and priorities of a state of other rows; nothing says that it is safe."""
     kept = np.ones(len(reach.view.codes), dtype=np.bool_)
     project_onto(reach, state.priority, state.bans, state.bans.candidates, kept)
     return kept
 
 
-def one_case_per_row(view: View) -> View:
+def one_case_per_row(view: TraceView) -> TraceView:
     """The same view with equal cases in rows of their own (value-aware bans tell them apart)."""
     if view.cases is not None:
         raise InputError("value_aware tells cases of one variant apart: it needs the cases themselves")
@@ -99,7 +99,7 @@ def one_case_per_row(view: View) -> View:
     )
 
 
-def shortened_by_value(view: View, state: Projection) -> int:
+def shortened_by_value(view: TraceView, state: SafeState) -> int:
     """Cases that show less than the bans of all rows alone would leave them: each tells that it holds a value."""
     public = Bans(tuple(ban for k, ban in enumerate(state.bans.candidates) if k not in state.bans.holders))
     kept = np.ones(len(view.codes), dtype=np.bool_)
@@ -107,13 +107,13 @@ def shortened_by_value(view: View, state: Projection) -> int:
     return int(view.weight[np.unique(view.row_of_position[kept & ~state.kept])].sum())
 
 
-def events_at_positions(view: View) -> Ints:
+def events_at_positions(view: TraceView) -> Ints:
     """Events of the log that stand at each position of the rows' traces, over all cases of the row."""
     rows = np.repeat(view.row_of_case, np.diff(view.case_starts))
     return amounts(view.starts[rows] + view.slot_of_event, of_events(view.cases, view.case_starts), len(view.codes))
 
 
-def kept_events(view: View, kept: Kept) -> Kept:
+def kept_events(view: TraceView, kept: Kept) -> Kept:
     """bool[E]: the events whose position stays."""
     rows = np.repeat(view.row_of_case, np.diff(view.case_starts))
     chosen: Kept = kept[view.starts[rows] + view.slot_of_event]
@@ -121,8 +121,8 @@ def kept_events(view: View, kept: Kept) -> Kept:
 
 
 def suppress(
-    view: View,
-    bounds: Bounds,
+    view: TraceView,
+    bounds: TlkcBounds,
     preferred: Iterable[int] | Choice,
     *,
     bans: Sequence[tuple[int, ...]] = (),
@@ -131,7 +131,7 @@ def suppress(
     value_aware: bool = False,
     max_minimality: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
-) -> tuple[View, Projection]:
+) -> tuple[TraceView, SafeState]:
     """Local suppression of a view, with `effort` proposals of search; returns the view that the projection refers to.
 
     `preferred`: the items that global suppression would remove, which enter last, or a choice of its own; `bans`:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.view import View
-from models.anonymize.violations import ABOVE_C, Bounds, Violations, minimal_violations
+from models.anonymize.view import TraceView
+from models.anonymize.violations import ABOVE_C, TlkcBounds, Violations, minimal_violations
 from models.content_free import content_free
 from models.eventlog import Codes, Ints
 
@@ -43,7 +43,7 @@ class Bans:
 class Reach:
     """The rows whose source trace contains each ban, found once: whatever the priorities, a ban binds only there."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: TraceView) -> None:
         self.view = view
         self.rows: dict[tuple[int, ...], Ints] = {}
 
@@ -77,7 +77,7 @@ def flat(candidates: Sequence[tuple[int, ...]]) -> tuple[Ints, Codes]:
 
 @content_free("events", "rounds")
 @dataclass(frozen=True, slots=True)
-class Projection:
+class SafeState:
     """A safe state: priorities and bans (both public), and what stays. `events`: events kept."""
 
     priority: Ints
@@ -88,8 +88,8 @@ class Projection:
 
 
 def close(
-    view: View, bounds: Bounds, priority: Ints, bans: Bans, events: Ints, *, value_aware: bool = False
-) -> Projection:
+    view: TraceView, bounds: TlkcBounds, priority: Ints, bans: Bans, events: Ints, *, value_aware: bool = False
+) -> SafeState:
     """Project, find the minimal violating candidates, ban them, until none is left.
 
     `events`: events at each position (several under `set`). Value-aware needs one case per row.
@@ -101,8 +101,15 @@ def close(
 
 
 def attempt(
-    reach: Reach, bounds: Bounds, priority: Ints, bans: Bans, events: Ints, *, value_aware: bool = False, least: int = 0
-) -> Projection | None:
+    reach: Reach,
+    bounds: TlkcBounds,
+    priority: Ints,
+    bans: Bans,
+    events: Ints,
+    *,
+    value_aware: bool = False,
+    least: int = 0,
+) -> SafeState | None:
     """As `close`, but None as soon as fewer than `least` events stay: more bans hardly ever bring events back."""
     view = reach.view
     kept = np.ones(len(view.codes), dtype=np.bool_)
@@ -113,14 +120,14 @@ def attempt(
             return None
         found = minimal_violations(projected(view, kept), bounds)
         if not len(found):
-            return Projection(priority, bans, kept, amount, rounds)
+            return SafeState(priority, bans, kept, amount, rounds)
         new, holders = _new_bans(view, kept, found, bounds, value_aware)
         bans = bans.plus(new, holders)
         project_onto(reach, priority, bans, new, kept)
     raise AssertionError("every round removes an event")
 
 
-def projected(view: View, kept: Kept) -> View:
+def projected(view: TraceView, kept: Kept) -> TraceView:
     """The view of what stays; rows may then repeat or be empty."""
     counts = np.concatenate(([0], np.cumsum(kept))).astype(np.int64)
     return replace(view, starts=counts[view.starts], codes=view.codes[kept])
@@ -137,7 +144,7 @@ def project_onto(reach: Reach, priority: Ints, bans: Bans, new: Sequence[tuple[i
 
 
 def _new_bans(
-    view: View, kept: Kept, found: Violations, bounds: Bounds, value_aware: bool
+    view: TraceView, kept: Kept, found: Violations, bounds: TlkcBounds, value_aware: bool
 ) -> tuple[list[tuple[int, ...]], list[frozenset[int] | None]]:
     candidates = found.candidates()
     if not value_aware:
@@ -149,7 +156,9 @@ def _new_bans(
     ]
 
 
-def fewest_holders(view: View, kept: Kept, candidate: tuple[int, ...], bounds: Bounds) -> frozenset[int] | None:
+def fewest_holders(
+    view: TraceView, kept: Kept, candidate: tuple[int, ...], bounds: TlkcBounds
+) -> frozenset[int] | None:
     """The fewest matching rows whose removal brings every share to at most C, or None where fewer than K would stay.
 
     For a value with count c among s matching cases, x removed holders suffice when c - x <= C * (s - x).

@@ -20,9 +20,9 @@ from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
 
-from models.anonymize.local_model import Bans, Projection, Reach, attempt
-from models.anonymize.view import View
-from models.anonymize.violations import BELOW_K, Bounds, minimal_violations
+from models.anonymize.local_model import Bans, Reach, SafeState, attempt
+from models.anonymize.view import TraceView
+from models.anonymize.violations import BELOW_K, TlkcBounds, minimal_violations
 from models.eventlog import Ints
 
 COOLING = 0.001
@@ -37,9 +37,9 @@ Proposal = tuple[Ints, list[Ban]]
 
 
 def improve(
-    view: View,
-    bounds: Bounds,
-    start: Projection,
+    view: TraceView,
+    bounds: TlkcBounds,
+    start: SafeState,
     events: Ints,
     effort: int,
     generator: np.random.Generator,
@@ -47,7 +47,7 @@ def improve(
     fixed: Collection[Ban] = (),
     value_aware: bool = False,
     progress: Callable[[int], None] = lambda _: None,
-) -> Projection:
+) -> SafeState:
     """The best of `start` and `effort` proposals; most cost less than closing from nothing, as they keep bans and are
     given up once they fall behind."""
     lasting = {**unavoidable(view, bounds), **dict.fromkeys(fixed)}
@@ -66,7 +66,7 @@ def improve(
     return best
 
 
-def unavoidable(view: View, bounds: Bounds) -> dict[Ban, None]:
+def unavoidable(view: TraceView, bounds: TlkcBounds) -> dict[Ban, None]:
     """Minimal candidates below K in the source, in order: removal never raises a support, so every method must ban
     them."""
     found = minimal_violations(view, bounds)
@@ -81,7 +81,7 @@ def _avoidable(bans: Bans, lasting: Collection[Ban]) -> list[Ban]:
 
 
 def _proposal(
-    view: View, current: Projection, bans: list[Ban], events: Ints, generator: np.random.Generator
+    view: TraceView, current: SafeState, bans: list[Ban], events: Ints, generator: np.random.Generator
 ) -> Proposal:
     kind = generator.random()
     lost = np.bincount(view.codes[~current.kept], events[~current.kept], len(view.alphabet))

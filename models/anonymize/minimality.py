@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.local_model import Bans, Projection, Reach, flat, projected
-from models.anonymize.view import View
-from models.anonymize.violations import Bounds
+from models.anonymize.local_model import Bans, Reach, SafeState, flat, projected
+from models.anonymize.view import TraceView
+from models.anonymize.violations import TlkcBounds
 from models.eventlog import Ints
 
 PAIRS_UP_TO = 40
@@ -38,7 +38,7 @@ class Minimality:
         return {"audited": self.audited, "below_k": self.below_k, "least_cases": self.least}
 
 
-def audit(view: View, bounds: Bounds, state: Projection) -> Minimality:
+def audit(view: TraceView, bounds: TlkcBounds, state: SafeState) -> Minimality:
     """Audit every ban and every pair of items that some source case contains."""
     wanted, cases = _possible(view, bounds, state)
     possible = cases[cases > 0]
@@ -46,14 +46,14 @@ def audit(view: View, bounds: Bounds, state: Projection) -> Minimality:
     return Minimality(len(wanted), len(below), int(possible.min()) if len(possible) else None)
 
 
-def narrowed(view: View, bounds: Bounds, state: Projection) -> list[tuple[int, ...]]:
+def narrowed(view: TraceView, bounds: TlkcBounds, state: SafeState) -> list[tuple[int, ...]]:
     """Return the audited candidates for which 1..K-1 released cases are possible."""
     wanted, cases = _possible(view, bounds, state)
     below = np.flatnonzero((cases > 0) & (cases < bounds.K))
     return [wanted[place] for place in below.tolist()]
 
 
-def _possible(view: View, bounds: Bounds, state: Projection) -> tuple[list[tuple[int, ...]], Ints]:
+def _possible(view: TraceView, bounds: TlkcBounds, state: SafeState) -> tuple[list[tuple[int, ...]], Ints]:
     """The audited candidates, and how many released cases each can be of: int64[candidates]."""
     from models.anonymize.local_kernels import first_gaps, possible_cases
 
@@ -78,7 +78,7 @@ def _possible(view: View, bounds: Bounds, state: Projection) -> tuple[list[tuple
     return wanted, cases
 
 
-def at_most_once(view: View) -> npt.NDArray[np.bool_]:
+def at_most_once(view: TraceView) -> npt.NDArray[np.bool_]:
     """bool[items]: items that no case of the source has twice."""
     key = view.row_of_position * max(len(view.alphabet), 1) + view.codes
     pairs, counts = np.unique(key, return_counts=True)
@@ -87,7 +87,7 @@ def at_most_once(view: View) -> npt.NDArray[np.bool_]:
     return once
 
 
-def _wanted(view: View, bans: Bans, bounds: Bounds) -> list[tuple[int, ...]]:
+def _wanted(view: TraceView, bans: Bans, bounds: TlkcBounds) -> list[tuple[int, ...]]:
     wanted = set(bans.candidates)
     items = len(view.alphabet)
     if bounds.L >= 2 and items <= PAIRS_UP_TO:

@@ -36,11 +36,11 @@ import numpy.typing as npt
 
 from models.anonymize.hiding import Hiding, Kept, Mode, Target
 from models.anonymize.result import Anonymized
-from models.anonymize.shown import Shown
+from models.anonymize.shown import ShownItems
 from models.anonymize.suppression import Candidates, losses
-from models.anonymize.tlkc import Options, Problem
-from models.anonymize.view import View, view, view_of_items
-from models.anonymize.violations import Bounds, minimal_violations
+from models.anonymize.tlkc import SuppressionOptions, TlkcProblem
+from models.anonymize.view import TraceView, view, view_of_items
+from models.anonymize.violations import TlkcBounds, minimal_violations
 from models.content_free import content_free
 from models.knowledge import items
 
@@ -50,13 +50,13 @@ Banned = tuple[Any, ...]
 
 @content_free()
 @dataclass(frozen=True)
-class Repaired(Problem):
+class Repaired(TlkcProblem):
     """A TLKC problem with further candidates that must lose an item."""
 
     banned: tuple[Banned, ...] = ()
 
     @classmethod
-    def of(cls, problem: Problem, banned: Iterable[Banned]) -> Repaired:
+    def of(cls, problem: TlkcProblem, banned: Iterable[Banned]) -> Repaired:
         """`problem` with candidates by item value; those with an item the log lacks are hit already."""
         whole = cls(problem.log, problem.knowledge, problem.bounds, problem.classes, tuple(banned))
         vars(whole).update(seen=problem.seen, violations=problem.violations)  # they are the same: not found again
@@ -71,10 +71,10 @@ class Repaired(Problem):
 
 
 def repaired(
-    problem: Problem,
-    shown: Shown,
+    problem: TlkcProblem,
+    shown: ShownItems,
     targets: Sequence[Target],
-    options: Options,
+    options: SuppressionOptions,
     *,
     gone: Sequence[Any],
     mode: Mode,
@@ -100,7 +100,7 @@ def repaired(
     )
 
 
-def _violating(problem: Problem, kept: Kept) -> list[tuple[int, ...]]:
+def _violating(problem: TlkcProblem, kept: Kept) -> list[tuple[int, ...]]:
     """What violates TLKC in the kept events, for the knowledge itself and every weaker kind of `also`: every order in
     which a case can match it, as codes of `problem.seen`."""
     if not kept.any():
@@ -116,17 +116,17 @@ def _violating(problem: Problem, kept: Kept) -> list[tuple[int, ...]]:
     return list(found)
 
 
-def _showing(problem: Problem, kept: Kept) -> Problem:
-    return Problem(problem.log.select_events(kept), problem.knowledge, problem.bounds, problem.classes)
+def _showing(problem: TlkcProblem, kept: Kept) -> TlkcProblem:
+    return TlkcProblem(problem.log.select_events(kept), problem.knowledge, problem.bounds, problem.classes)
 
 
-def _hidden(problem: Problem, kept: Kept, suppressed: Collection[Any]) -> dict[str, int]:
+def _hidden(problem: TlkcProblem, kept: Kept, suppressed: Collection[Any]) -> dict[str, int]:
     stays = np.asarray([item not in suppressed for item in problem.seen.alphabet], dtype=np.bool_)
     lost = ~kept & stays[problem.seen.item_of_event]
     return {"events": int(lost.sum()), "cases": len(np.unique(problem.log.case_of_event[lost]))}
 
 
-def fresh_violations(problem: Problem, published: Collection[str], K: int, length: int) -> list[Banned]:
+def fresh_violations(problem: TlkcProblem, published: Collection[str], K: int, length: int) -> list[Banned]:
     """Minimal background knowledge of at most `length` items that 1..K-1 cases outside an earlier release match.
 
     `published`: case ids of that release. What every candidate below K shares with a single item is one item.
@@ -135,17 +135,17 @@ def fresh_violations(problem: Problem, published: Collection[str], K: int, lengt
     if not outside.any():
         return []
     seen = _view(problem, outside)
-    found = minimal_violations(seen, Bounds(length, K, Fraction(1)))
+    found = minimal_violations(seen, TlkcBounds(length, K, Fraction(1)))
     return [seen.decode(candidate) for candidate in found.candidates()]
 
 
-def _view(problem: Problem, cases: npt.NDArray[np.bool_]) -> View:
+def _view(problem: TlkcProblem, cases: npt.NDArray[np.bool_]) -> TraceView:
     """The chosen cases as an attacker sees them: in order, whatever structure the mechanism protects."""
     column = items(problem.log, problem.knowledge).take(cases[problem.log.case_of_event])
     return view_of_items(problem.log.select_cases(cases).starts, column, "seq", {})
 
 
-def choose(problem: Problem, worst: Sequence[Banned], gone: Collection[Any]) -> Any | None:
+def choose(problem: TlkcProblem, worst: Sequence[Banned], gone: Collection[Any]) -> Any | None:
     """The item of the worst background knowledge with the most of it per event lost; None where none is left."""
     seen = problem.seen
     loss = {item: int(one.sum()) for item, one in zip(seen.alphabet, losses(seen), strict=True)}

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.violations import Bounds
+from models.anonymize.violations import TlkcBounds
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
 from models.variants import amounts, total
@@ -117,7 +117,9 @@ def _relabel(column: Column, labels: list[str]) -> Column:
     return Column(np.where(column.codes < 0, -1, merged.codes[column.codes]).astype(np.int32), merged.values)
 
 
-def refuse_infeasible(n_cases: int, classes: Mapping[str, Column], bounds: Bounds, cases: Ints | None = None) -> None:
+def refuse_infeasible(
+    n_cases: int, classes: Mapping[str, Column], bounds: TlkcBounds, cases: Ints | None = None
+) -> None:
     """InfeasibleError where the whole log already violates (the empty candidate of Def. 14): no suppression cures that.
 
     Names the number that makes it so: cases against K, the largest class against C, the number of classes against 1/C.

@@ -31,7 +31,7 @@ def _empty() -> Ints:
 
 @content_free()
 @dataclass
-class Shown:
+class ShownItems:
     """The state after some releases.
 
     * `case`, `item`: number of each case id and item met so far;

@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from models.anonymize.view import View
+from models.anonymize.view import TraceView
 from models.eventlog import Ints
 from models.variants import amounts, of_events
 
@@ -91,7 +91,7 @@ class _Alive:
                 self.count[list(self.sets[number])] -= 1
 
 
-def losses(view: View) -> list[Ints]:
+def losses(view: TraceView) -> list[Ints]:
     """Per item: loss[t - 1] = cases with at least t events of the item = events that the t-th cap level costs."""
     if view.structure == "set":
         return _losses_by_event(view)  # its traces do not say how often a case has an item
@@ -105,7 +105,7 @@ def losses(view: View) -> list[Ints]:
     return [found[low:high] for low, high in itertools.pairwise(begins.tolist())]
 
 
-def _losses_by_event(view: View) -> list[Ints]:
+def _losses_by_event(view: TraceView) -> list[Ints]:
     """The same for any structure, from the events of each case."""
     item, ordinal = view.item_of_event, view.ordinal_of_event
     order = np.argsort(item, kind="stable")
@@ -145,6 +145,6 @@ def _hit(need: dict[int, int], caps: Caps, besides: int) -> bool:
     return any(item != besides and caps.get(item, count) < count for item, count in need.items())
 
 
-def cases_with(view: View) -> Ints:
+def cases_with(view: TraceView) -> Ints:
     """Cases in which each item occurs, int64[items]."""
     return np.asarray([int(loss[0]) if len(loss) else 0 for loss in losses(view)], dtype=np.int64)

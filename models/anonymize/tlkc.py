@@ -33,8 +33,8 @@ from models.anonymize.suppression import (
     prune,
     raise_caps,
 )
-from models.anonymize.view import View, view
-from models.anonymize.violations import BELOW_K, Bounds, LevelSearch, Violations, minimal_violations, single_items
+from models.anonymize.view import TraceView, view
+from models.anonymize.violations import BELOW_K, LevelSearch, TlkcBounds, Violations, minimal_violations, single_items
 from models.content_free import content_free
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 # Maximal frequent traces (tlkc-privacy-extended-2021, Def. 17), the utility measure of Algorithm 1.
 
 
-def maximal_frequent(view: View, theta: float | str | Fraction) -> list[tuple[int, ...]]:
+def maximal_frequent(view: TraceView, theta: float | str | Fraction) -> list[tuple[int, ...]]:
     """The frequent traces (in at least `theta` of the cases) that no longer trace extends, as code tuples.
 
     `view` is ordered (`seq` or `rel`). The search walks every frequent trace, so a low theta on long traces is slow.
@@ -56,7 +56,7 @@ def maximal_frequent(view: View, theta: float | str | Fraction) -> list[tuple[in
     share = Fraction(str(theta))
     if not 0 < share <= 1:
         raise InputError(f"theta = {theta} is not in (0, 1]")
-    bounds = Bounds.of(1, max(1, -(-share.numerator * view.n_cases // share.denominator)), 1)
+    bounds = TlkcBounds.of(1, max(1, -(-share.numerator * view.n_cases // share.denominator)), 1)
     single = single_items(view, bounds)
     search = LevelSearch(view, single.candidates[single.support >= bounds.K, 0], bounds)
     result: list[tuple[int, ...]] = []
@@ -76,7 +76,7 @@ VALUE_AWARE = "value-aware local suppression: which cases were shortened depends
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SuppressionOptions:
     """How suppression chooses; the promise does not depend on it.
 
     `algorithm`: 1 scores PG / (UL + 1) over maximal frequent traces of share `theta`, 2 scores
@@ -98,7 +98,7 @@ class Options:
     max_minimality: int | None = None
 
     @property
-    def whole_items(self) -> Options:
+    def whole_items(self) -> SuppressionOptions:
         """The same where `local` suppression is no way: whole items go, by `exact`."""
         return (
             replace(self, suppression="exact", effort=0, value_aware=False, max_minimality=None)
@@ -144,18 +144,18 @@ def anonymize(
     """Remove events until the log satisfies TLKC-privacy for `sensitive` attributes, each separately.
 
     `knowledge`: the type (then `attribute`, `T` and `clock` complete it) or the whole; `also`: weaker types for which
-    the bounds must hold too. `options`: the fields of `Options`.
+    the bounds must hold too. `options`: the fields of `SuppressionOptions`.
     Raises InputError for infeasible K or C (before any work) and BoundError where nothing would be left.
     """
     if not isinstance(knowledge, Knowledge):
         knowledge = Knowledge(knowledge, attribute, T, clock)
-    problem = Problem(log, knowledge, Bounds.of(L, K, C), class_columns(log, sensitive, bins), also=tuple(also))
-    return problem.solve(Options(**options))
+    problem = TlkcProblem(log, knowledge, TlkcBounds.of(L, K, C), class_columns(log, sensitive, bins), also=tuple(also))
+    return problem.solve(SuppressionOptions(**options))
 
 
 @content_free("bounds")
 @dataclass(frozen=True)
-class Problem:
+class TlkcProblem:
     """A log, what is known of it, the bounds, and the class of each case by sensitive attribute.
 
     `also`: weaker structures of knowledge for which the bounds must hold too. Supports grow when knowledge weakens, so
@@ -166,22 +166,22 @@ class Problem:
 
     log: EventLog
     knowledge: Knowledge
-    bounds: Bounds
+    bounds: TlkcBounds
     classes: Mapping[str, Column]
     also: tuple[Structure, ...] = field(default=(), kw_only=True)
     bans: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
     cases: Ints | None = field(default=None, kw_only=True)
 
-    def only(self, cases: npt.NDArray[Any]) -> Problem:
+    def only(self, cases: npt.NDArray[Any]) -> TlkcProblem:
         """The same for some of the cases (mask or indices)."""
         chosen = np.flatnonzero(cases) if cases.dtype == np.bool_ else cases
         classes = {name: column.take(chosen) for name, column in self.classes.items()}
         log, stands = self.log.select_cases(chosen), None if self.cases is None else self.cases[chosen]
         # bans are codes of this log
-        return Problem(log, self.knowledge, self.bounds, classes, also=self.also, cases=stands)
+        return TlkcProblem(log, self.knowledge, self.bounds, classes, also=self.also, cases=stands)
 
     @cached_property
-    def seen(self) -> View:
+    def seen(self) -> TraceView:
         """The log as the adversary sees it."""
         return view(self.log, self.knowledge, self.classes, self.cases)
 
@@ -206,12 +206,12 @@ class Problem:
         n_cases = total(self.log.lengths >= 0, self.cases)
         refuse_infeasible(n_cases, self.classes, self.bounds, self.cases)
 
-    def solve(self, options: Options, progress: Callable[[int], None] = lambda _: None) -> Anonymized:
+    def solve(self, options: SuppressionOptions, progress: Callable[[int], None] = lambda _: None) -> Anonymized:
         """Feasibility, suppression, and the verdict of the independent checker on what stays."""
         self.refuse_infeasible()
         return self.settled(lambda problem: problem._once(options, progress))
 
-    def settled(self, once: Callable[[Problem], Anonymized]) -> Anonymized:
+    def settled(self, once: Callable[[TlkcProblem], Anonymized]) -> Anonymized:
         """`once`, again with more bans until no weaker knowledge of `also` violates; then verified."""
         problem = self
         while True:
@@ -221,13 +221,13 @@ class Problem:
                 return problem.verified(result)
             problem = problem.banning(weak)
 
-    def _once(self, options: Options, progress: Callable[[int], None]) -> Anonymized:
+    def _once(self, options: SuppressionOptions, progress: Callable[[int], None]) -> Anonymized:
         if options.suppression != "local":
             return self.suppress(options)
         caps, _ = _caps(self, options.whole_items)
         return self.local(options, caps, progress)
 
-    def banning(self, candidates: Iterable[tuple[int, ...]]) -> Problem:
+    def banning(self, candidates: Iterable[tuple[int, ...]]) -> TlkcProblem:
         """The same log with more bans; what was found of it stays known."""
         again = replace(self, bans=(*self.bans, *candidates))
         vars(again).update({name: vars(self)[name] for name in ("seen", "violations") if name in vars(self)})
@@ -251,7 +251,7 @@ class Problem:
                 found.update(dict.fromkeys(orders))
         return list(found)
 
-    def suppress(self, options: Options) -> Anonymized:
+    def suppress(self, options: SuppressionOptions) -> Anonymized:
         """Whole items (or occurrences above a cap) go, so that no candidate is left; not verified yet."""
         seen = self.seen
         caps, warnings = _caps(self, options)
@@ -275,7 +275,7 @@ class Problem:
 
     def local(
         self,
-        options: Options,
+        options: SuppressionOptions,
         preferred: Iterable[int] | Choice,
         progress: Callable[[int], None] = lambda _: None,
     ) -> Anonymized:
@@ -330,7 +330,7 @@ class Problem:
         )
 
 
-def violation_in(problem: Problem, kept: npt.NDArray[np.bool_], structure: Structure | None = None) -> Any:
+def violation_in(problem: TlkcProblem, kept: npt.NDArray[np.bool_], structure: Structure | None = None) -> Any:
     """The first violation the independent checker finds in the kept events, or None; `structure`: a weaker one."""
     released = Anonymized(problem.log, kept, problem.knowledge)
     starts = np.concatenate(([0], np.cumsum(released.kept_per_case))).astype(np.int64)
@@ -347,14 +347,14 @@ def violation_in(problem: Problem, kept: npt.NDArray[np.bool_], structure: Struc
     )
 
 
-def _within(seen: View, limit: Ints) -> npt.NDArray[np.bool_]:
+def _within(seen: TraceView, limit: Ints) -> npt.NDArray[np.bool_]:
     """Which events are among the first so many of their item and case, as `limit` says of each item."""
     if np.isin(limit, (0, np.iinfo(np.int64).max)).all():
         return (limit > 0)[seen.item_of_event]
     return seen.ordinal_of_event < limit[seen.item_of_event]
 
 
-def _caps(problem: Problem, options: Options) -> tuple[Caps, list[str]]:
+def _caps(problem: TlkcProblem, options: SuppressionOptions) -> tuple[Caps, list[str]]:
     seen, candidates = problem.seen, problem.candidates
     loss = losses(seen)
     capping = options.capping and seen.structure == "mult"
@@ -373,7 +373,7 @@ def _caps(problem: Problem, options: Options) -> tuple[Caps, list[str]]:
     return caps, [late] if options.suppression == "exact" else []
 
 
-def _greedy(problem: Problem, options: Options) -> list[int]:
+def _greedy(problem: TlkcProblem, options: SuppressionOptions) -> list[int]:
     """Algorithm 1 or 2 as printed: items in the order of suppression."""
     seen, candidates = problem.seen, problem.candidates
     if options.algorithm == 2:

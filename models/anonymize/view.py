@@ -24,7 +24,7 @@ from models.variants import amounts
 
 @content_free("structure")
 @dataclass(frozen=True)
-class View:
+class TraceView:
     """Rows are the distinct (trace, sensitive classes) pairs of a log.
 
     * `alphabet`: items in canonical order; codes are ranks in it;
@@ -96,14 +96,14 @@ def canonical(item: Any) -> tuple[Any, ...]:
     return (type(item).__name__, item if isinstance(item, str) else repr(item))
 
 
-def view(log: EventLog, knowledge: Knowledge, sensitive: Mapping[str, Column], cases: Ints | None = None) -> View:
-    """The log seen through `knowledge`, with one class column per sensitive attribute. `cases`: see `View`."""
+def view(log: EventLog, knowledge: Knowledge, sensitive: Mapping[str, Column], cases: Ints | None = None) -> TraceView:
+    """The log seen through `knowledge`, with one class column per sensitive attribute. `cases`: see `TraceView`."""
     return view_of_items(log.starts, items(log, knowledge), knowledge.structure, sensitive, cases)
 
 
 def view_of_items(
     starts: Ints, column: Column, structure: Structure, sensitive: Mapping[str, Column], cases: Ints | None = None
-) -> View:
+) -> TraceView:
     """The same from given items (one per event), e.g. of a simple log whose relative times are already numbers."""
     alphabet, codes = _canonical_codes(column)
     ordered, ends, slots = _traces(starts, codes, structure)
@@ -112,7 +112,7 @@ def view_of_items(
     first, row_of_case = _distinct(ordered, ends, classes)
     lengths = np.diff(ends)[first]
     begins = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    return View(
+    return TraceView(
         structure=structure,
         alphabet=alphabet,
         starts=begins,

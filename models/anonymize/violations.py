@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from models.anonymize.view import View
+from models.anonymize.view import TraceView
 from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints
@@ -35,7 +35,7 @@ MAX_CANDIDATES = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class TlkcBounds:
     """The parameters of TLKC-privacy. C may be a float, a string or a fraction: it is read as the decimal printed."""
 
     L: int
@@ -43,7 +43,7 @@ class Bounds:
     C: Fraction
 
     @classmethod
-    def of(cls, L: int, K: int, C: float | str | Fraction) -> Bounds:
+    def of(cls, L: int, K: int, C: float | str | Fraction) -> TlkcBounds:
         """Checked bounds; InputError names the parameter."""
         try:
             share = C if isinstance(C, Fraction) else Fraction(str(C))
@@ -70,7 +70,7 @@ def _most(C: Fraction, cases: int) -> Ints:
 
 @content_free()
 @dataclass(frozen=True, slots=True)
-class Level:
+class CandidateLevel:
     """Candidates of one size in lexicographic order: int32[N, size], their support and what is wrong.
 
     `reason`: 0 nothing, BELOW_K cases, or K cases but a share ABOVE_C.
@@ -83,8 +83,8 @@ class Level:
     def __len__(self) -> int:
         return len(self.candidates)
 
-    def where(self, chosen: npt.NDArray[np.bool_]) -> Level:
-        return Level(self.candidates[chosen], self.support[chosen], self.reason[chosen])
+    def where(self, chosen: npt.NDArray[np.bool_]) -> CandidateLevel:
+        return CandidateLevel(self.candidates[chosen], self.support[chosen], self.reason[chosen])
 
 
 @content_free("counted")
@@ -92,7 +92,7 @@ class Level:
 class Violations:
     """Minimal violating candidates by size, and how many candidates survived and were counted."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[CandidateLevel, ...]
     surviving: tuple[int, ...]
     counted: int
 
@@ -104,7 +104,7 @@ class Violations:
         return [tuple(row) for level in self.levels for row in level.candidates.tolist()]
 
 
-def minimal_violations(view: View, bounds: Bounds, *, max_candidates: int = MAX_CANDIDATES) -> Violations:
+def minimal_violations(view: TraceView, bounds: TlkcBounds, *, max_candidates: int = MAX_CANDIDATES) -> Violations:
     """The minimal violating candidates of sizes 1..L.
 
     Raises InputError where more than `max_candidates` candidates survive in one level: no promise is made then.
@@ -130,7 +130,7 @@ def minimal_violations(view: View, bounds: Bounds, *, max_candidates: int = MAX_
     return Violations(tuple(found), tuple(surviving), counted)
 
 
-def single_items(view: View, bounds: Bounds) -> Level:
+def single_items(view: TraceView, bounds: TlkcBounds) -> CandidateLevel:
     """All candidates of one item."""
     from models.anonymize.kernels import alone
 
@@ -143,7 +143,7 @@ def single_items(view: View, bounds: Bounds) -> Level:
         alone(view.starts, view.codes, view.weight, value, len(names), support, worst)
     shares = worst > bounds.most(view.n_cases)[support]
     reason = np.where(support < bounds.K, BELOW_K, np.where(shares, ABOVE_C, 0))
-    level = Level(np.arange(items, dtype=np.int32)[:, None], support, reason.astype(np.int32))
+    level = CandidateLevel(np.arange(items, dtype=np.int32)[:, None], support, reason.astype(np.int32))
     return level.where(support > 0)
 
 
@@ -160,7 +160,7 @@ Extensions = tuple[Codes, Codes, Ints, Codes]
 class LevelSearch:
     """The trie of surviving candidates, one level at a time, over the items that survive alone."""
 
-    def __init__(self, view: View, alive: Codes, bounds: Bounds) -> None:
+    def __init__(self, view: TraceView, alive: Codes, bounds: TlkcBounds) -> None:
         self.bounds = bounds
         self.alive = alive.astype(np.int32)
         self.starts, self.codes = _only(view, alive)
@@ -174,7 +174,7 @@ class LevelSearch:
         self.keys = np.arange(len(alive), dtype=np.int64)
         self.occurrences: tuple[Ints, Codes, Ints] | None = None
 
-    def next_level(self) -> Level:
+    def next_level(self) -> CandidateLevel:
         """Every candidate one larger that is supported and whose deletions all survive."""
         items = len(self.alive)
         small = items * items * self.n_values <= CELLS
@@ -182,7 +182,7 @@ class LevelSearch:
             self._pairs() if self.paths.shape[1] == 1 and small else self._extended()
         )
         self.next_paths = np.concatenate((self.paths[self.parent], self.item[:, None]), axis=1)
-        return Level(self.alive[self.next_paths], support, reason)
+        return CandidateLevel(self.alive[self.next_paths], support, reason)
 
     def _pairs(self) -> Extensions:
         """The candidates of two items, all in one pass over the rows."""
@@ -233,7 +233,7 @@ class LevelSearch:
         self.paths, self.deletions = self.next_paths[chosen], deletions
 
 
-def _only(view: View, alive: Codes) -> tuple[Ints, Codes]:
+def _only(view: TraceView, alive: Codes) -> tuple[Ints, Codes]:
     """Starts and recoded codes of the traces without the items that do not survive alone."""
     rank = np.full(len(view.alphabet), -1, dtype=np.int32)
     rank[alive] = np.arange(len(alive), dtype=np.int32)
@@ -242,7 +242,7 @@ def _only(view: View, alive: Codes) -> tuple[Ints, Codes]:
     return counts[view.starts], rank[view.codes[keep]]
 
 
-def _heavy_classes(view: View, bounds: Bounds) -> tuple[Codes, int]:
+def _heavy_classes(view: TraceView, bounds: TlkcBounds) -> tuple[Codes, int]:
     """int32[A, R]: classes that can exceed C at all, numbered through over all attributes; -1 for the others.
 
     A class of at most C * K cases can never be more than C of K or more cases, and below K a candidate is out anyway.

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.content_free import content_free
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.errors import InputError
 from models.eventlog import Ints
 
@@ -132,7 +132,7 @@ class Counts:
         none = np.zeros((shape.levels, 0), dtype=np.int64)
         return cls(shape, scale, [], none, none.copy(), none.copy(), [0] * shape.levels, since - 1, since)
 
-    def extend(self, keys: Sequence[Any], draw: Source, *, backlog: bool) -> None:
+    def extend(self, keys: Sequence[Any], draw: NoiseSource, *, backlog: bool) -> None:
         """Further keys. `backlog`: found in the data, so they get the noise of everything drawn before, as if they had
         been there; else they are public (opened by noisy counts), and are counted from now on."""
         size = (self.shape.levels, len(keys))
@@ -149,7 +149,7 @@ class Counts:
         self.keys = [key for key, kept in zip(self.keys, mask.tolist(), strict=True) if kept]
         self.sums, self.noises, self.open = (one[:, mask] for one in (self.sums, self.noises, self.open))
 
-    def add(self, number: int, true: Ints, draw: Source) -> Ints:
+    def add(self, number: int, true: Ints, draw: NoiseSource) -> Ints:
         """Take in the true counts of release `number`, int64[keys]; return its own noisy counts."""
         if number <= self.last:
             raise InputError(f"release {number} was counted before")

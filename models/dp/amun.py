@@ -32,7 +32,7 @@ from models.dp.guessing import (
     epsilon_of_times,
     worst_case_advantage,
 )
-from models.dp.noise import Source, secure
+from models.dp.noise import NoiseSource, secure
 from models.dp.priors import Prior, prior_probabilities
 from models.dp.sampling import Sampled, sample_cases
 from models.dp.timestamps import case_times, compressed, compression_factor, noise_times, order_of_times
@@ -54,7 +54,7 @@ Compression = Literal["equation-4", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AmunSettings:
     """Parameters of a release, checked. `releases` and `cases_per_person` divide every epsilon (section 3.1)."""
 
     delta: float
@@ -99,7 +99,7 @@ class AmunRelease:
 
     log: EventLog
     origin: Ints
-    settings: Settings
+    settings: AmunSettings
     epsilon_counts: float
     epsilon_times: Floats
     private: bool
@@ -117,19 +117,19 @@ def release(
     compression: Compression = "equation-4",
     releases: int = 1,
     cases_per_person: int = 1,
-    draw: Source | None = None,
+    draw: NoiseSource | None = None,
 ) -> AmunRelease:
     """Release a log at guessing advantage `delta` (per cell, see the module's docstring for what that covers).
 
     Raises InputError for parameters out of range and an empty log, BoundError where the filter would leave no case.
     """
-    settings = Settings(delta, variant, prior, time_correlation, replicas, compression, releases, cases_per_person)
+    settings = AmunSettings(delta, variant, prior, time_correlation, replicas, compression, releases, cases_per_person)
     if log.n_events == 0:
         raise InputError("the log has no events, there is nothing to release")
     return _release(log, settings, secure() if draw is None else draw)
 
 
-def _release(log: EventLog, settings: Settings, draw: Source) -> AmunRelease:
+def _release(log: EventLog, settings: AmunSettings, draw: NoiseSource) -> AmunRelease:
     nonempty = np.flatnonzero(log.lengths > 0)
     bare = replace(log, event_attributes={}, case_attributes={})  # no attribute is released
     whole = len(nonempty) == log.n_cases
@@ -154,7 +154,7 @@ def _release(log: EventLog, settings: Settings, draw: Source) -> AmunRelease:
     )
 
 
-def filtered(annotated: AnnotatedLog, settings: Settings) -> tuple[AnnotatedLog, npt.NDArray[np.bool_]]:
+def filtered(annotated: AnnotatedLog, settings: AmunSettings) -> tuple[AnnotatedLog, npt.NDArray[np.bool_]]:
     """Case filtering (definition 3.7) and the mask of cases kept; every case where the design has no filter.
 
     BoundError where no case would be left (the filter reads the data, and nothing of it is published).
@@ -172,7 +172,7 @@ def filtered(annotated: AnnotatedLog, settings: Settings) -> tuple[AnnotatedLog,
     return annotated.select(kept), kept
 
 
-def event_epsilons(annotated: AnnotatedLog, settings: Settings) -> Floats:
+def event_epsilons(annotated: AnnotatedLog, settings: AmunSettings) -> Floats:
     """eps_t of each event (equation 3; proposition A.7 where times are linearly correlated), float64[E]."""
     priors = prior_probabilities(annotated, settings.delta, settings.prior)
     divisor = settings.releases * settings.cases_per_person
@@ -181,14 +181,14 @@ def event_epsilons(annotated: AnnotatedLog, settings: Settings) -> Floats:
     return epsilon_of_times(priors, settings.delta) / divisor
 
 
-def _needed(annotated: AnnotatedLog, settings: Settings, draw: Source) -> Ints:
+def _needed(annotated: AnnotatedLog, settings: AmunSettings, draw: NoiseSource) -> Ints:
     """Noise of each transition of the contingency table (definition 3.11), int64[T]; |z| where oversampling."""
     scale = math.nextafter(1.0 / settings.epsilon_counts, math.inf)
     noise = draw.laplace(scale, annotated.dafsa.n_transitions)
     return np.abs(noise) if settings.variant == "oversampling" else noise
 
 
-def _shares(copies: Ints, settings: Settings) -> Ints:
+def _shares(copies: Ints, settings: AmunSettings) -> Ints:
     """By how much the eps_t of each case is divided, int64[C]."""
     share = np.maximum(copies, 1)
     if settings.replicas == "maximum":
@@ -203,7 +203,7 @@ def _events_of(log: EventLog, cases: Ints) -> Ints:
 
 
 def _assemble(
-    annotated: AnnotatedLog, instances: Ints, relative: Ints, settings: Settings, draw: Source
+    annotated: AnnotatedLog, instances: Ints, relative: Ints, settings: AmunSettings, draw: NoiseSource
 ) -> tuple[EventLog, Ints]:
     """The released log, its cases in order of released start (ties at random), and that order of the instances."""
     lengths = annotated.log.lengths[instances]
@@ -240,7 +240,7 @@ def _findings(
     sampled: Sampled,
     epsilon: Floats,
     silent: npt.NDArray[np.bool_],
-    settings: Settings,
+    settings: AmunSettings,
 ) -> dict[str, Any]:
     """Read off raw data: for the operator only."""
     per_case = np.add.reduceat(epsilon, annotated.log.starts[:-1])

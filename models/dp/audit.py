@@ -39,7 +39,7 @@ Possible = Callable[[Hashable], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class NeighbourPair:
     """Two neighbouring logs, as runs: `name` says how they differ; `steps` how many times the unit of the claim
     (add or remove) lies between them: a changed event is a removal and an addition, 2."""
 
@@ -94,7 +94,7 @@ def upper_bound(hits: int, runs: int, alpha: float) -> float:
     return float(betaincinv(hits + 1, runs - hits, 1.0 - alpha)) if hits < runs else 1.0
 
 
-def audit(pair: Pair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, events: int = EVENTS) -> Finding:
+def audit(pair: NeighbourPair, runs: int, *, delta: float = 0.0, alpha: float = 0.01, events: int = EVENTS) -> Finding:
     """Bound epsilon from below over `runs` runs on each of the two logs (half to choose events, half to count)."""
     if runs < 20 or not 0.0 <= delta < 1.0 or not 0.0 < alpha < 1.0:
         raise InputError("an audit needs at least 20 runs, delta_dp in [0, 1) and alpha in (0, 1)")

@@ -24,7 +24,7 @@ import numpy as np
 
 from models.content_free import content_free
 from models.dp import truncated
-from models.dp.noise import Source, scale_for
+from models.dp.noise import NoiseSource, scale_for
 from models.dp.truncated import DIGITS
 from models.errors import InputError
 from models.eventlog import Ints
@@ -81,7 +81,7 @@ class Rule:
     least: int
     reach: int | None
 
-    def noise(self, draw: Source, size: int) -> Ints:
+    def noise(self, draw: NoiseSource, size: int) -> Ints:
         """Noise of so many counts, int64[size]."""
         if self.reach is None:
             return draw.laplace(self.scale, size)
@@ -106,7 +106,7 @@ def rule_of(epsilon: Fraction, delta: Fraction, cases_per_person: int = 1) -> Ru
 
 
 def release_counts(
-    counts: Ints, epsilon: Fraction, delta: Fraction, draw: Source, cases_per_person: int = 1
+    counts: Ints, epsilon: Fraction, delta: Fraction, draw: NoiseSource, cases_per_person: int = 1
 ) -> NoisyCounts:
     """(epsilon, delta)-DP counts of variants (`counts`: int64[V], true counts), see the module's docstring."""
     chosen = rule_of(epsilon, delta, cases_per_person)

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 from models.dp.annotation import MILLISECOND
-from models.dp.audit import Pair
+from models.dp.audit import NeighbourPair
 from models.dp.counts import NoisyCounts
 from models.errors import BoundError
 from models.eventlog import EventLog, Ints
@@ -51,7 +51,7 @@ class Stage:
         return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
-def pairs(run: Run, stage: Stage | None = None, *, times: bool = True, rule: bool = False) -> list[Pair]:
+def pairs(run: Run, stage: Stage | None = None, *, times: bool = True, rule: bool = False) -> list[NeighbourPair]:
     """The neighbouring pairs: a case added, a case of a new variant, an event changed, and a time shifted.
 
     `times`: whether times are released; `rule`: whether the mechanism releases variants of the source log only, which
@@ -69,9 +69,9 @@ def pairs(run: Run, stage: Stage | None = None, *, times: bool = True, rule: boo
     return [_pair(name, run, base, other, steps, rule) for name, other, steps in neighbours]
 
 
-def _pair(name: str, run: Run, one: EventLog, other: EventLog, steps: int, rule: bool) -> Pair:
+def _pair(name: str, run: Run, one: EventLog, other: EventLog, steps: int, rule: bool) -> NeighbourPair:
     around = one.n_cases
-    return Pair(
+    return NeighbourPair(
         name,
         lambda: _outcome(run, one, around),
         lambda: _outcome(run, other, around),
@@ -86,7 +86,7 @@ Counting = Callable[[Ints], NoisyCounts]
 by itself, so that the counts of many runs can be given at once."""
 
 
-def count_pairs(counting: Counting, common: int) -> list[Pair]:
+def count_pairs(counting: Counting, common: int) -> list[NeighbourPair]:
     """The neighbouring pairs of `pairs` as counts alone, in bulk: a case added, one of a new variant, one changed."""
     base = (common, 0)
     neighbours = [
@@ -95,7 +95,7 @@ def count_pairs(counting: Counting, common: int) -> list[Pair]:
         ("an event changed", (common - 1, 1), 2),
     ]
     return [
-        Pair(
+        NeighbourPair(
             name,
             lambda: (),
             lambda: (),

@@ -69,7 +69,7 @@ def grid_down(epsilons: npt.NDArray[np.float64], steps: int = 200) -> npt.NDArra
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class NoiseSource:
     """Where a mechanism draws: from the cryptographic source (`private`), or a seeded generator (never private)."""
 
     generator: np.random.Generator | None = None
@@ -132,17 +132,17 @@ class Source:
         return tuple(np.frombuffer(raw, dtype="S20").astype("U20").tolist())
 
 
-def secure() -> Source:
+def secure() -> NoiseSource:
     """The source of every release: cryptographic, not seedable."""
-    return Source()
+    return NoiseSource()
 
 
-def simulated(seed: int) -> Source:
+def simulated(seed: int) -> NoiseSource:
     """A seeded source for tests and benchmarks. What it draws is reproducible, hence `private = False`."""
-    return Source(np.random.default_rng(seed))
+    return NoiseSource(np.random.default_rng(seed))
 
 
-def source(seed: int | None = None, *, private: bool = True) -> Source:
+def source(seed: int | None = None, *, private: bool = True) -> NoiseSource:
     """The source that a caller asked for; InputError where a seed is given for a release that claims privacy."""
     if seed is None:
         return secure()

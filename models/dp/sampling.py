@@ -19,7 +19,7 @@ from models.compiled import kernel
 from models.content_free import content_free
 from models.dp.dafsa import Dafsa
 from models.dp.entropy import Words
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.eventlog import Codes, Ints
 
 SPARE_WORDS = 64
@@ -37,7 +37,7 @@ class Sampled:
     removed: Ints
 
 
-def sample_cases(dafsa: Dafsa, variant_of_case: Ints, needed: Ints, draw: Source) -> Sampled:
+def sample_cases(dafsa: Dafsa, variant_of_case: Ints, needed: Ints, draw: NoiseSource) -> Sampled:
     """Copy and delete cases until every transition has made its `needed` moves (int64[T]; positive: copies)."""
     n_variants = len(dafsa.starts) - 1
     counts = np.bincount(variant_of_case, minlength=n_variants).astype(np.int64)

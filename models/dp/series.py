@@ -22,7 +22,7 @@ import numpy as np
 from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape, delta_of, threshold
 from models.dp.counts import NoisyCounts
-from models.dp.noise import Source, scale_for, secure
+from models.dp.noise import NoiseSource, scale_for, secure
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, coverage, least_count, ordinal
 from models.errors import BoundError
 from models.eventlog import EventLog, Ints, SimpleLog
@@ -52,7 +52,7 @@ def release_variants(
     shape: Shape,
     number: int,
     state: Mapping[str, Any] | None = None,
-    draw: Source | None = None,
+    draw: NoiseSource | None = None,
 ) -> Accumulated:
     """dp-variants of the cases of release `number`, and of all cases so far."""
     source = secure() if draw is None else draw
@@ -94,7 +94,7 @@ class _Variants:
                 return cls(list(state["alphabet"]), variants, counts)
         return cls([], [], Counts.begin(shape, scale, number))
 
-    def counted(self, log: EventLog, draw: Source) -> Ints:
+    def counted(self, log: EventLog, draw: NoiseSource) -> Ints:
         """True counts of the log by variant; variants that are new here are taken in."""
         simple = SimpleLog.from_log(log)
         place = {label: code for code, label in enumerate(self.alphabet)}
@@ -113,13 +113,13 @@ class _Variants:
         np.add.at(true, rows[simple.variant], simple.count)
         return true
 
-    def log(self, shown: Ints, counts: Ints, draw: Source) -> EventLog:
+    def log(self, shown: Ints, counts: Ints, draw: NoiseSource) -> EventLog:
         """The variants `shown` with these counts, without times."""
         chosen = [self.variants[place] for place in shown.tolist()]
         rows = [np.tile(ordinal(len(v)), (int(counts[p]), 1)) for v, p in zip(chosen, shown.tolist(), strict=True)]
         return assembled(self.alphabet, chosen, rows, draw)
 
-    def accumulated(self, terms: Terms, shape: Shape, draw: Source) -> tuple[EventLog | None, dict[str, Any]]:
+    def accumulated(self, terms: Terms, shape: Shape, draw: NoiseSource) -> tuple[EventLog | None, dict[str, Any]]:
         """The log over all releases so far, and what is said of it."""
         counts, total = self.counts, self.counts.total
         draws = sum(counts.nodes)

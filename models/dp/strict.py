@@ -29,7 +29,7 @@ from models.dp import zcdp
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND, sorted_alphabet
 from models.dp.budget import exact, positive, probability
 from models.dp.counts import NoisyCounts, release_counts, rule_of, threshold
-from models.dp.noise import Source, checked_scale, scale_for, secure
+from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
 from models.dp.zcdp import Gaussian
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints, SimpleLog
@@ -111,7 +111,7 @@ def release_variants(
     epsilon: Any,
     delta_dp: Any,
     cases_per_person: int = 1,
-    draw: Source | None = None,
+    draw: NoiseSource | None = None,
     cases: Ints | None = None,
 ) -> StrictRelease:
     """dp-variants: a log whose variants have noisy frequencies, without times (ordinal, one event a second). `cases`:
@@ -134,7 +134,7 @@ def release_log(
     bounds: TimeBounds | None = None,
     time_share: Any = Fraction(1, 2),
     cases_per_person: int = 1,
-    draw: Source | None = None,
+    draw: NoiseSource | None = None,
 ) -> StrictRelease:
     """dp-log: variants with noisy frequencies and noised times; `time_share` of epsilon goes to the times."""
     source = secure() if draw is None else draw
@@ -160,7 +160,7 @@ def release_gaussian(
     rho: Any,
     delta_dp: Any,
     cases_per_person: int = 1,
-    draw: Source | None = None,
+    draw: NoiseSource | None = None,
     cases: Ints | None = None,
 ) -> StrictRelease:
     """`release_variants` with discrete Gaussian noise: delta_dp-approximately rho-zCDP (models.dp.zcdp)."""
@@ -201,7 +201,7 @@ def released_from(epsilon: Fraction, delta_dp: Fraction, cases_per_person: int =
     return rule_of(epsilon, delta_dp, cases_per_person).least
 
 
-def _noisy_counts(simple: SimpleLog, true: Ints, terms: Terms, epsilon: Fraction, draw: Source) -> NoisyCounts:
+def _noisy_counts(simple: SimpleLog, true: Ints, terms: Terms, epsilon: Fraction, draw: NoiseSource) -> NoisyCounts:
     least_count(epsilon, terms.delta_dp, terms.cases_per_person)
     noisy = release_counts(true, epsilon, terms.delta_dp, draw, terms.cases_per_person)
     _refuse_too_many(simple, noisy)
@@ -237,7 +237,9 @@ def coverage(true: Ints, noisy: NoisyCounts) -> dict[str, Any]:
 class _Times:
     """Rows of times by variant: [start, duration, duration, ...] in milliseconds, clipped to the public bounds."""
 
-    def __init__(self, log: EventLog, simple: SimpleLog, bounds: TimeBounds, epsilon: Fraction, draw: Source) -> None:
+    def __init__(
+        self, log: EventLog, simple: SimpleLog, bounds: TimeBounds, epsilon: Fraction, draw: NoiseSource
+    ) -> None:
         self.log, self.bounds, self.epsilon, self.draw = log, bounds, epsilon, draw
         variant_of_case = simple.variant[simple.row_of_case]
         self.cases = np.argsort(variant_of_case, kind="stable")
@@ -298,12 +300,12 @@ def ordinal(length: int) -> Ints:
     return np.arange(length, dtype=np.int64) * 1_000_000_000
 
 
-def _as_log(simple: SimpleLog, noisy: NoisyCounts, rows: list[Ints], draw: Source) -> EventLog:
+def _as_log(simple: SimpleLog, noisy: NoisyCounts, rows: list[Ints], draw: NoiseSource) -> EventLog:
     return assembled(simple.alphabet, [simple.variants[variant] for variant in noisy.variants.tolist()], rows, draw)
 
 
 def assembled(
-    alphabet: Sequence[str], variants: Sequence[Sequence[int]], rows: Sequence[Ints], draw: Source
+    alphabet: Sequence[str], variants: Sequence[Sequence[int]], rows: Sequence[Ints], draw: NoiseSource
 ) -> EventLog:
     """Released cases as a log under fresh ids, in order of start, ties at random. `rows[i]`: int64[cases, length],
     times in nanoseconds of the cases of `variants[i]`, whose labels are places in `alphabet`."""

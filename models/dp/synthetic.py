@@ -41,13 +41,13 @@ from typing import Any
 import numpy as np
 
 from models.dp.budget import exact
-from models.dp.noise import Source, checked_scale, scale_for, secure
+from models.dp.noise import NoiseSource, checked_scale, scale_for, secure
 from models.dp.strict import MAX_EVENTS, MAX_THRESHOLD, StrictRelease, Terms, assembled
 from models.dp.synthesis import candidates, contexts, labels, times
 from models.dp.synthesis.fitting import fit, fitted, follows, nearby
 from models.dp.synthesis.flows import thinned
 from models.dp.synthesis.spreading import POOL, Spread
-from models.dp.synthesis.table import Table, Variant, only
+from models.dp.synthesis.table import Variant, VariantCounts, only
 from models.dp.zcdp import MAX_SCALE, Gaussian, rho_of, scale_of
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog, Ints
@@ -139,7 +139,7 @@ class Design:
     max_length: int = 200
     sample: int = 20_000
     given: tuple[tuple[str, ...], ...] = ()
-    bounds: times.Bounds | None = None
+    bounds: times.PublicTimeBounds | None = None
     shares: Shares | None = None
 
     def __post_init__(self) -> None:
@@ -164,7 +164,7 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class StageBudget:
     """Exact epsilon of each stage, and the delta of the labels, of the threshold of variants, and of the conversion of
     rho."""
 
@@ -178,7 +178,7 @@ class Budget:
     delta_rho: Fraction
 
     @classmethod
-    def of(cls, terms: Terms, design: Design) -> Budget:
+    def of(cls, terms: Terms, design: Design) -> StageBudget:
         """The terms over the stages. InputError where a stage's noise would not fit, or be none."""
         shares = design.split(terms.epsilon)
         parts = {stage: terms.epsilon * getattr(shares, stage) for stage in STAGES}
@@ -238,14 +238,14 @@ def release_synthetic(
     delta_dp: Any,
     design: Design | None = None,
     cases_per_person: int = 1,
-    draw: Source | None = None,
+    draw: NoiseSource | None = None,
     cases: Ints | None = None,
 ) -> StrictRelease:
     """dp-synthetic: drawn traces with noisy counts, and times where the design has bounds of them; else ordinal
     ones. `cases`: int64[C], how many cases each one stands for (a table of variants, for a design without times)."""
     source, plan = secure() if draw is None else draw, design or Design()
     terms = Terms.of(epsilon, delta_dp, cases_per_person)
-    budget = Budget.of(terms, plan)
+    budget = StageBudget.of(terms, plan)
     if cases is not None and plan.bounds is not None:
         raise InputError("times of dp-synthetic are read off the cases themselves, not off their variants")
     alphabet, kept, table = chosen_labels(log, plan, budget, terms, source, cases)
@@ -266,21 +266,21 @@ def release_synthetic(
 
 
 def chosen_labels(
-    log: EventLog, design: Design, budget: Budget, terms: Terms, draw: Source, cases: Ints | None = None
-) -> tuple[tuple[str, ...], EventLog, Table]:
+    log: EventLog, design: Design, budget: StageBudget, terms: Terms, draw: NoiseSource, cases: Ints | None = None
+) -> tuple[tuple[str, ...], EventLog, VariantCounts]:
     """Stage 0: the public alphabet, the log without other labels, and its variants over that alphabet."""
     if design.activities is not None:
         alphabet = tuple(sorted(set(design.activities)))
     else:
-        whole = Table.of(only(log, (str(value) for value in log.activity.values)), cases=cases)
+        whole = VariantCounts.of(only(log, (str(value) for value in log.activity.values)), cases=cases)
         alphabet = labels.select(
             whole, budget.labels, budget.delta_labels, design.max_labels, draw, terms.cases_per_person
         )
     kept = only(log, alphabet)
-    return alphabet, kept, Table.of(kept, alphabet, cases)
+    return alphabet, kept, VariantCounts.of(kept, alphabet, cases)
 
 
-def frequent_variants(table: Table, budget: Budget, terms: Terms, draw: Source) -> dict[Variant, int]:
+def frequent_variants(table: VariantCounts, budget: StageBudget, terms: Terms, draw: NoiseSource) -> dict[Variant, int]:
     """Stage 1: variants above the threshold with their noisy counts; none where the stage has no share.
 
     They come in the order of their labels, never in that of the log: stage 3 settles ties by the order of its list, and
@@ -294,8 +294,13 @@ def frequent_variants(table: Table, budget: Budget, terms: Terms, draw: Source) 
 
 
 def residual_model(
-    table: Table, frequent: Mapping[Variant, int], design: Design, budget: Budget, terms: Terms, draw: Source
-) -> list[contexts.Level]:
+    table: VariantCounts,
+    frequent: Mapping[Variant, int],
+    design: Design,
+    budget: StageBudget,
+    terms: Terms,
+    draw: NoiseSource,
+) -> list[contexts.ContextLevel]:
     """Stage 2: noisy levels of the cases whose variant stage 1 did not give."""
     rest, counts = table.without(frequent)
     each = [budget.rho("model") / design.order] * design.order
@@ -304,7 +309,7 @@ def residual_model(
     )
 
 
-def enough(level: contexts.Level) -> bool:
+def enough(level: contexts.ContextLevel) -> bool:
     """Whether a noisy first level says that longer contexts are worth their noise: without noise that does not fit, it
     holds `STEPS_A_CELL` scales a cell on average. It reads noisy counts alone."""
     left = thinned(level).cells
@@ -312,13 +317,13 @@ def enough(level: contexts.Level) -> bool:
 
 
 def candidate_list(
-    levels: Sequence[contexts.Level],
+    levels: Sequence[contexts.ContextLevel],
     frequent: Mapping[Variant, int],
     alphabet: tuple[str, ...],
     design: Design,
-    budget: Budget,
+    budget: StageBudget,
     terms: Terms,
-    draw: Source,
+    draw: NoiseSource,
 ) -> tuple[list[Variant], tuple[str, ...], dict[Variant, int]]:
     """What stage 3 counts, each trace once, and the alphabet with the labels of given candidates behind it. It reads
     outputs of earlier stages and what is declared, never the log."""
@@ -338,7 +343,12 @@ def candidate_list(
 
 
 def like_level(
-    drawn: Mapping[Variant, int], cases: float, level: contexts.Level, labels: int, design: Design, draw: Source
+    drawn: Mapping[Variant, int],
+    cases: float,
+    level: contexts.ContextLevel,
+    labels: int,
+    design: Design,
+    draw: NoiseSource,
 ) -> tuple[dict[Variant, int], float]:
     """Some of the drawn traces, as often as the noisy first level asks for: a model of labels that follow each other
     cannot have all that the level says at once, since noise that was taken out and steps that end a trace move it."""
@@ -357,11 +367,11 @@ def _fitted(
     counts: Ints,
     drawn: Mapping[Variant, int],
     frequent: Mapping[Variant, int],
-    level: contexts.Level,
+    level: contexts.ContextLevel,
     labels: int,
     bound: int,
     scale: float,
-    draw: Source,
+    draw: NoiseSource,
 ) -> list[tuple[Variant, int]]:
     """Cases of each released trace: those of stage 3, spread over drawn traces and fitted to the first level too."""
     shown = [(variant, n) for variant, n in zip(listed, counts.tolist(), strict=True) if n and variant]
@@ -375,9 +385,9 @@ def release_times(
     alphabet: tuple[str, ...],
     released: list[tuple[Variant, int]],
     design: Design,
-    budget: Budget,
+    budget: StageBudget,
     terms: Terms,
-    draw: Source,
+    draw: NoiseSource,
 ) -> list[Ints]:
     """Stage 4: times of the released traces, int64[cases, length] each; ordinal ones where no bounds are declared."""
     if design.bounds is None:
@@ -388,7 +398,11 @@ def release_times(
 
 
 def _operator(
-    events: int, dropped: int, table: Table, frequent: Mapping[Variant, int], released: list[tuple[Variant, int]]
+    events: int,
+    dropped: int,
+    table: VariantCounts,
+    frequent: Mapping[Variant, int],
+    released: list[tuple[Variant, int]],
 ) -> dict[str, Any]:
     """What only the operator may see: it is read off raw data."""
     counts = dict(zip(table.variants, table.counts.tolist(), strict=True))

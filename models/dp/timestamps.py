@@ -18,7 +18,7 @@ from models.compiled import kernel
 from models.content_free import content_free
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND
 from models.dp.guessing import Floats
-from models.dp.noise import Source, grid_down
+from models.dp.noise import NoiseSource, grid_down
 from models.dp.priors import group_extent
 from models.eventlog import Ints
 
@@ -41,7 +41,7 @@ class NoisyTimes:
     silent: npt.NDArray[np.bool_]
 
 
-def noise_times(group: Ints, relative: Ints, epsilon: Floats, copy_of: Ints, draw: Source) -> NoisyTimes:
+def noise_times(group: Ints, relative: Ints, epsilon: Floats, copy_of: Ints, draw: NoiseSource) -> NoisyTimes:
     """Noised relative times of released events.
 
     `group`, `relative`, `epsilon` describe the source events (int64[E], int64[E], float64[E]: eps_t of each instance);

@@ -22,7 +22,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.errors import InputError
 from models.eventlog import Ints
 
@@ -60,7 +60,7 @@ def kept(scale: float, least: int) -> float:
     return (-math.expm1(step * (least + 1)) - a * math.expm1(step * least)) / (1.0 + a)
 
 
-def draw(source: Source, scale: float, least: int, size: int) -> Ints:
+def draw(source: NoiseSource, scale: float, least: int, size: int) -> Ints:
     """`size` draws on -least .. least: exact discrete Laplace ones, those beyond drawn again (1 / `kept` draws for each
     one, so a rule has at least `LEAST_KEPT` of them)."""
     noise = source.laplace(scale, size)

@@ -32,7 +32,7 @@ import numpy as np
 
 from models.dp.budget import Charge, positive, probability
 from models.dp.counts import NoisyCounts
-from models.dp.noise import Source, checked_scale
+from models.dp.noise import NoiseSource, checked_scale
 from models.dp.truncated import DIGITS
 from models.errors import InputError
 from models.eventlog import Ints
@@ -154,7 +154,7 @@ class Gaussian:
         """The least noisy count that is released."""
         return threshold(self.scale, self.delta_dp, self.cases_per_person)
 
-    def counts(self, counts: Ints, draw: Source) -> NoisyCounts:
+    def counts(self, counts: Ints, draw: NoiseSource) -> NoisyCounts:
         """Noisy counts of the variants that occur (`counts`: int64[V], true ones) and reach the threshold."""
         least = self.threshold
         present = np.flatnonzero(counts > 0)

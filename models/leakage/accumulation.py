@@ -28,7 +28,7 @@ from fractions import Fraction
 
 from models.dp.budget import shown
 from models.errors import InputError
-from models.leakage.steps import Step, leakage_step
+from models.leakage.steps import LeakageStep, leakage_step
 
 MOST_DIGITS = 300
 """Decimal exponent beyond which a budget is refused: floats end there."""
@@ -72,7 +72,7 @@ class TemporalLeakage:
 
     epsilon: list[Fraction] = field(default_factory=list)
     bpl: list[Fraction] = field(default_factory=list)
-    forward: list[Step] = field(default_factory=list)
+    forward: list[LeakageStep] = field(default_factory=list)
     backward_extreme: list[bool] = field(default_factory=list)
     sums: list[Fraction] = field(default_factory=lambda: [Fraction(0)])
     before: list[Fraction] = field(default_factory=list)
@@ -107,7 +107,9 @@ class TemporalLeakage:
         values = (b + f - e for b, f, e in zip(self.bpl, self.before, self.epsilon, strict=False))
         return max((self.lead + self.sum_epsilon, *values))
 
-    def release(self, epsilon: Fraction, backward: Step | None = None, forward: Step | None = None) -> None:
+    def release(
+        self, epsilon: Fraction, backward: LeakageStep | None = None, forward: LeakageStep | None = None
+    ) -> None:
         """Account for one more release with leakage `epsilon` of its own.
 
         `backward`, `forward`: AL of the step from the previous release to this one, from this release's automaton;
@@ -145,13 +147,13 @@ class TemporalLeakage:
         self.before += [total - start for start in self.sums[self.run : last]]
         self.lead = self.bpl[-1] - self.sum_epsilon
 
-    def _apply(self, step: Step, value: Fraction) -> Fraction:
+    def _apply(self, step: LeakageStep, value: Fraction) -> Fraction:
         already = step.evaluations
         result = step.above(value)
         self.evaluations += step.evaluations - already
         return result
 
-    def preview(self, epsilon: Fraction, backward: Step | None, forward: Step | None) -> Fraction:
+    def preview(self, epsilon: Fraction, backward: LeakageStep | None, forward: LeakageStep | None) -> Fraction:
         """The largest TPL of all releases if one more with `epsilon` followed; nothing is changed."""
         trial = TemporalLeakage(
             list(self.epsilon),
@@ -167,7 +169,7 @@ class TemporalLeakage:
 
 
 def batch(
-    epsilon: Sequence[Fraction], backward: Sequence[Step], forward: Sequence[Step]
+    epsilon: Sequence[Fraction], backward: Sequence[LeakageStep], forward: Sequence[LeakageStep]
 ) -> tuple[list[Fraction], list[Fraction], list[Fraction]]:
     """(BPL, FPL, TPL) of a whole series by the recursions as printed; `backward[i]`, `forward[i]`: step i+1 -> i+2."""
     bpl = [epsilon[0]]

@@ -20,7 +20,7 @@ from fractions import Fraction
 
 from models.errors import InputError
 from models.leakage.accumulation import epsilon_of
-from models.leakage.steps import Step
+from models.leakage.steps import LeakageStep
 
 BITS = 48
 """Budgets are cut to this many significant bits: it keeps the numbers in the ledger short. Other values keep the bound
@@ -49,7 +49,7 @@ class Allocation:
         return [self.first, *([self.constant] * (T - 2)), self.last]
 
 
-def allocate(backward: Step, forward: Step, alpha: Fraction) -> Allocation:
+def allocate(backward: LeakageStep, forward: LeakageStep, alpha: Fraction) -> Allocation:
     """Solve aB - AL_B(aB) = aF - AL_F(aF) = e, aB + aF - e = alpha for a chain that does not change."""
     epsilon_of(alpha, "alpha")
     if backward.extreme or forward.extreme:
@@ -70,7 +70,9 @@ def allocate(backward: Step, forward: Step, alpha: Fraction) -> Allocation:
     return Allocation(alpha, Fraction(0), Fraction(0), Fraction(0))
 
 
-def _kept(backward: Step, forward: Step, alpha: Fraction, first: Fraction, last: Fraction) -> Allocation | None:
+def _kept(
+    backward: LeakageStep, forward: LeakageStep, alpha: Fraction, first: Fraction, last: Fraction
+) -> Allocation | None:
     """The allocation with these ends, None where it does not keep the bound for every T.
 
     With aB = first, aF = last and e no more than aB - AL_B(aB) and aF - AL_F(aF), every BPL_i is at most aB and every

@@ -22,7 +22,7 @@ from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Ints
 from models.leakage.automaton import TransitionSystem
-from models.leakage.steps import EXTREME, Point, Step, step, stochastic
+from models.leakage.steps import EXTREME, LeakageStep, Point, step, stochastic
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -133,7 +133,7 @@ def _bounded(matrix: csr_matrix) -> csr_matrix:
     return matrix
 
 
-def steps(system: TransitionSystem, scenario: Scenario, x: int) -> tuple[Step, Step]:
+def steps(system: TransitionSystem, scenario: Scenario, x: int) -> tuple[LeakageStep, LeakageStep]:
     """(AL_B, AL_F) of one step. A tree needs no matrix (`tree_step`)."""
     check(scenario, x)
     if system.space.function.tree:
@@ -141,7 +141,7 @@ def steps(system: TransitionSystem, scenario: Scenario, x: int) -> tuple[Step, S
     return _general(system, "backward", scenario, x), _general(system, "forward", scenario, x)
 
 
-def _general(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> Step:
+def _general(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> LeakageStep:
     found = correlation(system, direction, scenario, x)
     result = step(found.rows)
     if result.witness is not None:
@@ -150,7 +150,7 @@ def _general(system: TransitionSystem, direction: Direction, scenario: Scenario,
     return result
 
 
-def tree_step(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> Step:
+def tree_step(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> LeakageStep:
     """AL of a prefix automaton, from its depth h and its leaves alone. `witness`: two states of disjoint rows.
 
     Backward is extreme iff h >= x + 1 (a prefix of length x + 1 and one x events shorter have no common ancestor
@@ -161,12 +161,12 @@ def tree_step(system: TransitionSystem, direction: Direction, scenario: Scenario
     h = system.depth
     leaves = system.leaves()
     if direction == "forward" and len(leaves) >= 2:
-        return Step(points=[EXTREME], witness=(int(leaves[0]), int(leaves[1])))
+        return LeakageStep(points=[EXTREME], witness=(int(leaves[0]), int(leaves[1])))
     if h >= x + 1:
-        return Step(points=[EXTREME], witness=_witness(system, direction, scenario, x))
+        return LeakageStep(points=[EXTREME], witness=_witness(system, direction, scenario, x))
     if scenario == "certain":
-        return Step(points=[Point(0.0, 0.0)])
-    return Step(points=[Point(h / (h + 1), 0.0)])
+        return LeakageStep(points=[Point(0.0, 0.0)])
+    return LeakageStep(points=[Point(h / (h + 1), 0.0)])
 
 
 def _witness(system: TransitionSystem, direction: Direction, scenario: Scenario, x: int) -> tuple[int, int]:

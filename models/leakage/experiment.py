@@ -22,13 +22,13 @@ from models.leakage.automaton import TransitionSystem
 from models.leakage.correlations import Scenario, check, steps
 from models.leakage.simulation import Paths, ended_cases, first_release, lockstep, paths, transition_system
 from models.leakage.states import StateFunction
-from models.leakage.steps import Leakage, Step
+from models.leakage.steps import Leakage, LeakageStep
 
 Method = Literal["definition", "reference"]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SimulationSettings:
     """What to simulate. `epsilon`: one budget for every release, or one for each; under replacement, exact.
 
     * `newest`: every step uses the automaton of the newest release instead of its own release's;
@@ -71,7 +71,7 @@ class Settings:
 
 @content_free()
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ChainCurves:
     """Curves of one chain, one entry a release. `states`: of each release's automaton; `extreme`: (backward, forward)
     of each step. `last`: AL_B and AL_F of the newest automaton."""
 
@@ -80,16 +80,16 @@ class Chain:
     tpl: Sequence[Leakage]
     states: Sequence[int]
     extreme: Sequence[tuple[bool, bool]]
-    last: tuple[Step, Step]
+    last: tuple[LeakageStep, LeakageStep]
 
 
 @content_free("epsilon")
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationOutcome:
     """Curves by chain (`activity` first), and what each release showed: complete and incomplete cases, events."""
 
     epsilon: Sequence[Fraction]
-    chains: Mapping[str, Chain]
+    chains: Mapping[str, ChainCurves]
     complete: Sequence[int]
     incomplete: Sequence[int]
     events: Sequence[int]
@@ -99,7 +99,7 @@ class Outcome:
         return max(value for chain in self.chains.values() for value in chain.tpl)
 
 
-def run(log: EventLog, settings: Settings) -> Outcome:
+def run(log: EventLog, settings: SimulationSettings) -> SimulationOutcome:
     """Simulate the releases of `log` and account for their leakage. InputError where the settings leave nothing."""
     ended = ended_cases(log, settings.end_activities)
     if settings.complete_only and not ended.any():
@@ -109,7 +109,7 @@ def run(log: EventLog, settings: Settings) -> Outcome:
     rng = np.random.default_rng(settings.seed)
     shown = list(lockstep(first, full, settings.scenario, settings.window, settings.releases, rng))
     budgets = settings.budgets(len(shown))
-    return Outcome(
+    return SimulationOutcome(
         epsilon=budgets,
         chains={name: _chain(log, ended, shown, budgets, settings, items) for name, items in _items(log, settings)},
         complete=[int(((s == full) & ended).sum()) for s in shown],
@@ -118,7 +118,7 @@ def run(log: EventLog, settings: Settings) -> Outcome:
     )
 
 
-def _items(log: EventLog, settings: Settings) -> list[tuple[str, Column]]:
+def _items(log: EventLog, settings: SimulationSettings) -> list[tuple[str, Column]]:
     columns = {"resource": log.resource, "org:resource": log.resource, **log.event_attributes}
     unknown = [name for name in settings.attributes if name not in columns]
     if unknown:
@@ -131,16 +131,16 @@ def _chain(
     ended: npt.NDArray[np.bool_],
     shown: Sequence[Ints],
     budgets: Sequence[Fraction],
-    settings: Settings,
+    settings: SimulationSettings,
     items: Column,
-) -> Chain:
+) -> ChainCurves:
     found = paths(log, settings.states, ended, items)
     systems = [_system(found, some, settings) for some in shown]
     if settings.newest:
         systems = [systems[-1]] * len(systems)
     pairs = [steps(system, settings.scenario, settings.window) for system in systems]
     bpl, fpl, tpl = _curves(budgets, pairs, systems, settings)
-    return Chain(
+    return ChainCurves(
         bpl=bpl,
         fpl=fpl,
         tpl=tpl,
@@ -150,15 +150,15 @@ def _chain(
     )
 
 
-def _system(found: Paths, shown: Ints, settings: Settings) -> TransitionSystem:
+def _system(found: Paths, shown: Ints, settings: SimulationSettings) -> TransitionSystem:
     return transition_system(found, shown, least_cases=settings.least_cases, complete_only=settings.complete_only)
 
 
 def _curves(
     budgets: Sequence[Fraction],
-    pairs: Sequence[tuple[Step, Step]],
+    pairs: Sequence[tuple[LeakageStep, LeakageStep]],
     systems: Sequence[TransitionSystem],
-    settings: Settings,
+    settings: SimulationSettings,
 ) -> tuple[Sequence[Leakage], Sequence[Leakage], Sequence[Leakage]]:
     if settings.method == "reference":
         lengths = [min(settings.window, system.depth) for system in systems[1:]]

@@ -14,7 +14,7 @@ from typing import Any
 
 from models.errors import RefusedError
 from models.leakage.accumulation import TemporalLeakage
-from models.leakage.steps import ROUNDING, Point, Step
+from models.leakage.steps import ROUNDING, LeakageStep, Point
 
 VERSION = 1
 
@@ -54,7 +54,7 @@ def _read_state(state: Mapping[str, Any]) -> TemporalLeakage:
     return TemporalLeakage(
         epsilon=epsilon,
         bpl=[_read(value) for value in state["bpl"]],
-        forward=[Step(points=[Point(float(Q), float(D)) for Q, D in points]) for points in state["forward"]],
+        forward=[LeakageStep(points=[Point(float(Q), float(D)) for Q, D in points]) for points in state["forward"]],
         backward_extreme=list(state["backward_extreme"]),
         sums=list(itertools.accumulate(epsilon, initial=Fraction(0))),
         before=[_read(value) for value in state["fpl_before"]],

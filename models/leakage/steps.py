@@ -84,7 +84,7 @@ EXTREME = Point(1.0, 0.0)
 
 @content_free("evaluations")
 @dataclass(slots=True)
-class Step:
+class LeakageStep:
     """AL as a function, remembering the maximising points it has met.
 
     `rows`: the distinct rows (float64[n, m]) where points may still be missing, None where `points` are all.
@@ -142,7 +142,7 @@ class Step:
             best = value
         return best
 
-    def complete(self) -> Step:
+    def complete(self) -> LeakageStep:
         """The same function by its points alone, for all alpha: what the ledger keeps.
 
         sum_j (q_j - v d_j)^+, maximised over pairs, is a convex, piecewise linear function of v; its pieces are the
@@ -152,7 +152,7 @@ class Step:
             return self
         first, last = _best_point(self.rows, 1.0), _best_point(self.rows, 1e15)
         found = [first, *_between(self.rows, first, last), last]
-        return Step(points=list(dict.fromkeys(found)), witness=self.witness)
+        return LeakageStep(points=list(dict.fromkeys(found)), witness=self.witness)
 
 
 def _between(rows: Floats, left: Point, right: Point) -> list[Point]:
@@ -194,15 +194,15 @@ def leakage_step(rows: Any, alpha: float) -> float:
     return float(step(rows)(alpha))
 
 
-def step(rows: Any) -> Step:
+def step(rows: Any) -> LeakageStep:
     """The function AL of a stochastic matrix, dense or scipy sparse. InputError as for `leakage_step`."""
     matrix = stochastic(rows)
     if matrix.shape[0] < 2:
-        return Step(points=[Point(0.0, 0.0)])
+        return LeakageStep(points=[Point(0.0, 0.0)])
     witness = disjoint_pair(matrix)
     if witness is not None:
-        return Step(points=[EXTREME], witness=witness)
-    return Step(rows=_distinct(matrix))
+        return LeakageStep(points=[EXTREME], witness=witness)
+    return LeakageStep(rows=_distinct(matrix))
 
 
 def stochastic(rows: Any) -> csr_matrix:

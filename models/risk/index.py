@@ -15,7 +15,7 @@ import numpy.typing as npt
 from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, EventLog, Ints
-from models.risk.points import PointCoder, View, Whole
+from models.risk.points import KnownColumns, PointCoder, Whole
 from models.risk.posting import count_items, digests, mark_different, mark_equal, number_ranks, place_cases
 
 Flags = npt.NDArray[np.bool_]
@@ -69,7 +69,7 @@ class TraceIndex:
     _final: bool = False
 
     @classmethod
-    def build(cls, log: EventLog, seen: View, *, joint: bool = True, final: bool = False) -> TraceIndex:
+    def build(cls, log: EventLog, seen: KnownColumns, *, joint: bool = True, final: bool = False) -> TraceIndex:
         """The index of one log. `final`: it follows no other, and keeps nothing of what that would be compared with."""
         index = cls(PointCoder(seen, joint=joint), _final=final)
         index.update(log)

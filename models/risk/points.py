@@ -44,7 +44,7 @@ BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class KnownColumns:
     """The columns by which an adversary knows a case.
 
     * `event`: names among `activity`, `time`, `resource` and event attributes; empty for projection F;
@@ -63,7 +63,7 @@ def view(
     event_attributes: Sequence[str],
     case_attributes: Sequence[str],
     resolution: Unit = "seconds",
-) -> View:
+) -> KnownColumns:
     """The view of a projection over the attributes a log has. InputError where it has none that the projection
     needs, or for an unknown projection or resolution."""
     if projection not in get_args(Projection):
@@ -78,7 +78,7 @@ def view(
         event += (TIME,)
     if projection in "BC":
         event += tuple(event_attributes)
-    return View(event, tuple(case_attributes) if projection in "BDF" else (), resolution)
+    return KnownColumns(event, tuple(case_attributes) if projection in "BDF" else (), resolution)
 
 
 def lacking(projection: Projection, event_attributes: Sequence[str], case_attributes: Sequence[str]) -> str:
@@ -172,7 +172,7 @@ class PointCoder:
     space, so that a case's attributes are one more item of its index entry.
     """
 
-    def __init__(self, seen: View, *, joint: bool) -> None:
+    def __init__(self, seen: KnownColumns, *, joint: bool) -> None:
         self.view = seen
         self.joint = joint
         self._values: dict[str, dict[Hashable, int]] = {}

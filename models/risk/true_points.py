@@ -18,7 +18,7 @@ import numpy as np
 from models.content_free import content_free
 from models.eventlog import EventLog, Ints
 from models.knowledge import Unit
-from models.risk.points import ACTIVITY, TIME, PointCoder, View
+from models.risk.points import ACTIVITY, TIME, KnownColumns, PointCoder
 from models.risk.uniqueness import Points, known
 
 MOST_PERSONS = 400
@@ -76,9 +76,9 @@ def looked_for(
         return []
     chosen = rng.choice(records, size=min(MOST_PERSONS, len(records)), replace=False)
     columns = (ACTIVITY,) if unit is None else (ACTIVITY, TIME)
-    coder = PointCoder(View(columns, (), unit or "seconds"), joint=True)
+    coder = PointCoder(KnownColumns(columns, (), unit or "seconds"), joint=True)
     true_points, released_points = _points(coder, true), _points(coder, released)
-    index = _Index.of(released_points, released.case_of_event)
+    index = _PointIndex.of(released_points, released.case_of_event)
     return [_found(m, true, true_points, index, chosen, origin, rng) for m in amounts]
 
 
@@ -90,7 +90,7 @@ def _points(coder: PointCoder, log: EventLog) -> Ints:
 
 @content_free("width")
 @dataclass(frozen=True, slots=True)
-class _Index:
+class _PointIndex:
     """Released cases by (point, how often): a case that has a point three times is listed for 1, 2 and 3."""
 
     keys: Ints
@@ -98,7 +98,7 @@ class _Index:
     width: int
 
     @classmethod
-    def of(cls, points: Ints, case: Ints) -> _Index:
+    def of(cls, points: Ints, case: Ints) -> _PointIndex:
         order = np.lexsort((points, case))
         sorted_points, sorted_cases = points[order], case[order]
         new_run = np.ones(len(order), dtype=np.bool_)
@@ -119,7 +119,7 @@ class _Index:
 
 
 def _found(
-    m: Points, true: EventLog, points: Ints, index: _Index, chosen: Ints, origin: Ints, rng: np.random.Generator
+    m: Points, true: EventLog, points: Ints, index: _PointIndex, chosen: Ints, origin: Ints, rng: np.random.Generator
 ) -> Found:
     take = known(true.lengths, m)
     outcomes = Counter[str]()

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Column, EventLog, Ints
-from models.keys import BLOCK, Sums
+from models.keys import BLOCK, KeyTotals
 from models.variants import of_events
 
 Floats = npt.NDArray[np.float64]
@@ -29,7 +29,7 @@ NANOSECONDS_PER_HOUR = 3_600_000_000_000
 
 @content_free()
 @dataclass(frozen=True, slots=True)
-class Graph:
+class DirectlyFollowsGraph:
     """A directly-follows graph: nodes in use, and by edge how often it was taken and the hours it took in all."""
 
     nodes: frozenset[object]
@@ -57,7 +57,7 @@ class Agreement:
 
 def directly_follows(
     log: EventLog, attribute: Literal["activity", "resource"] = "activity", cases: Ints | None = None
-) -> Graph:
+) -> DirectlyFollowsGraph:
     """Def. 6 over activities or resources (handover of work). An event without a resource breaks the chain: nobody
     is known to have handed over. `cases`: int64[C], how many each case stands for (None: one). InputError without any
     resource."""
@@ -78,9 +78,9 @@ def _pairs(log: EventLog, codes: npt.NDArray[np.int32]) -> Iterator[Ints]:
         yield begin + np.flatnonzero(part & (codes[begin:end] >= 0) & (codes[begin + 1 : end + 1] >= 0))
 
 
-def _graph(log: EventLog, column: Column, weight: Ints | None) -> Graph:
+def _graph(log: EventLog, column: Column, weight: Ints | None) -> DirectlyFollowsGraph:
     codes, size = column.codes, max(len(column.values), 1)
-    edges = Sums(size * size)
+    edges = KeyTotals(size * size)
     for first in _pairs(log, codes):
         took = (log.time[first + 1] - log.time[first]) / NANOSECONDS_PER_HOUR
         edges.add(
@@ -90,14 +90,14 @@ def _graph(log: EventLog, column: Column, weight: Ints | None) -> Graph:
     names = [(column.values[edge // size], column.values[edge % size]) for edge in found.tolist()]
     there = np.zeros(size + 1, dtype=np.bool_)
     there[codes] = True  # a missing value is the place behind the last one
-    return Graph(
+    return DirectlyFollowsGraph(
         frozenset(column.values[code] for code in np.flatnonzero(there[:-1]).tolist()),
         dict(zip(names, counts.tolist(), strict=True)),
         dict(zip(names, hours.tolist(), strict=True)),
     )
 
 
-def agreement(original: Graph, released: Graph) -> Agreement:
+def agreement(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) -> Agreement:
     """Fitness: occurrences in the release of edges that the original has, over all occurrences in the original (as
     printed: a release with more cases than its original can pass 1). Precision: of the pairs of the original's nodes
     that are no edge there, the share that is none in the release either; 1 where every pair is an edge."""
@@ -139,7 +139,7 @@ class EdgeDistance:
     mae_time_months: float
 
 
-def edge_distance(original: Graph, released: Graph) -> EdgeDistance:
+def edge_distance(original: DirectlyFollowsGraph, released: DirectlyFollowsGraph) -> EdgeDistance:
     """Table 6 of differentially-private-release-2023: counts of edges, and sums of hours per edge / 720."""
     edges = sorted(original.count.keys() | released.count.keys(), key=repr)
     here, there = (_weights(graph.count, edges) for graph in (original, released))
@@ -203,7 +203,7 @@ def project(original: EventLog, released: EventLog) -> EventLog:
     return original.select_events(known[original.activity.codes], drop_empty=True)
 
 
-def _means(graph: Graph) -> dict[Edge, float]:
+def _means(graph: DirectlyFollowsGraph) -> dict[Edge, float]:
     return {edge: graph.hours[edge] / count for edge, count in graph.count.items()}
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
-from models.keys import Sums, case_blocks
+from models.keys import KeyTotals, case_blocks
 from models.utility.distance import counted, earth_movers_distance
 
 MOST = 1_200
@@ -98,7 +98,7 @@ def _steps(log: EventLog, labels: dict[Any, int], cases: Ints | None) -> tuple[I
     """(steps of the cases, from their starts to their ends, ascending; how often each is taken). A step is one number:
     an activity has its code + 2 (1: missing), the start and the end 0. `cases`: as for `likeness`."""
     code = np.asarray([*(labels[value] + 2 for value in log.activity.values), 1], dtype=np.int64)
-    found = Sums((len(labels) + 2) ** 2)
+    found = KeyTotals((len(labels) + 2) ** 2)
     for begin, end in case_blocks(log.starts):
         starts = log.starts[begin : end + 1]
         own = np.insert(code[log.activity.codes[starts[0] : starts[-1]]], starts - starts[0], 0)  # borders of cases

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from stream.commands._plot import new_figure, save
 
 if TYPE_CHECKING:
-    from stream.run.advise import Trial
+    from stream.run.advise import CandidateTrial
 
 
-def draw(path: Path, name: str, trials: Sequence[Trial], best: Sequence[Trial]) -> None:
+def draw(path: Path, name: str, trials: Sequence[CandidateTrial], best: Sequence[CandidateTrial]) -> None:
     """Write the figure; candidates that released no cases are left out."""
     figure = new_figure(7, 4.5)
     axes = figure.subplots()

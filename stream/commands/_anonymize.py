@@ -14,7 +14,7 @@ import numpy as np
 
 from connectors import write_log
 from models.anonymize.sensitive import refuse_identifying
-from models.anonymize.tlkc import Problem
+from models.anonymize.tlkc import TlkcProblem
 from models.anonymize.values import written
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
@@ -90,7 +90,7 @@ def exposure_of(log: EventLog, sensitive: Sequence[str], released: Sequence[str]
     return Exposure(whole, np.ones(log.n_cases, dtype=np.bool_), tuple(sensitive), last, public)
 
 
-def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> Problem | None:
+def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> TlkcProblem | None:
     """The TLKC problem, refused (InputError) where infeasible; None for other kinds."""
     if not isinstance(chosen_mechanism, Tlkc):
         return None
@@ -99,7 +99,7 @@ def tlkc_problem(chosen_mechanism: Mechanism, exposure: Exposure) -> Problem | N
     return problem
 
 
-class Violation(TypedDict):
+class ViolationDocument(TypedDict):
     """A minimal violating candidate: its items, how many cases match, and what is wrong."""
 
     candidate: list[Any]
@@ -107,7 +107,7 @@ class Violation(TypedDict):
     reason: str
 
 
-def listed(problem: Problem) -> list[Violation]:
+def listed(problem: TlkcProblem) -> list[ViolationDocument]:
     """The minimal violating candidates of the source, JSON-able: items, matching cases, and what is wrong."""
     names = {1: "fewer than K cases", 2: "a sensitive value above C"}
     return [

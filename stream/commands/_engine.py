@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from connectors.store.base import FileEntry
     from models.variants import VariantTable
     from stream.engine import Engine
-    from stream.engine.contract import Asked
+    from stream.engine.contract import CountQuery
     from stream.release.contract import Build, Exposure, Mechanism
 
 PANEL = "Engine"
@@ -48,7 +48,7 @@ Memory = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class EngineOptions:
     """Which engine, and how much memory it may use."""
 
     engine: Chosen = EMBEDDED
@@ -73,7 +73,7 @@ class Options:
             raise InputError("--memory is for --engine duckdb and spark")
 
 
-IN_MEMORY = Options()
+IN_MEMORY = EngineOptions()
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def opened(kind: str, path: Path, reading: Reading, work: Path, memory: str | No
         engine.close()
 
 
-def table(kind: str, path: Path, reading: Reading, memory: str | None, asked: Asked) -> VariantTable:
+def table(kind: str, path: Path, reading: Reading, memory: str | None, asked: CountQuery) -> VariantTable:
     """The table of variants of a data set."""
     from stream.commands._output import progress
     from stream.engine.source import url_of
@@ -135,7 +135,7 @@ def anonymize(asked: Release, kind: str, memory: str | None, log: Path, reading:
         progress() as bar,
         opened(kind, log, reading, work, memory) as engine,
     ):
-        return _Run(asked, engine, work, bar).result(target)
+        return _EngineRun(asked, engine, work, bar).result(target)
 
 
 def _folder(target: str) -> str:
@@ -146,7 +146,7 @@ def _folder(target: str) -> str:
     return target.rstrip("/")
 
 
-class _Run:
+class _EngineRun:
     """One release by an engine."""
 
     def __init__(self, asked: Release, engine: Engine, work: Path, bar: Progress) -> None:
@@ -183,7 +183,7 @@ class _Run:
         """The table of variants as a mechanism takes it."""
         import numpy as np
 
-        from stream.engine.contract import Asked
+        from stream.engine.contract import CountQuery
         from stream.release.contract import Exposure
 
         mechanism, sensitive = self._asked.mechanism, tuple(self._asked.sensitive)
@@ -193,7 +193,7 @@ class _Run:
         if not mechanism.releases_attributes:
             sensitive = ()
         counted = self._engine.count(
-            Asked(mechanism.variants_by(), sensitive, public, bins=getattr(mechanism, "bins", {})), self._tell
+            CountQuery(mechanism.variants_by(), sensitive, public, bins=getattr(mechanism, "bins", {})), self._tell
         )
         mechanism.check_unit(counted.unit)
         log = counted.table.log
@@ -202,7 +202,7 @@ class _Run:
     def _write(self, target: str, exposure: Exposure, build: Build) -> None:
         import numpy as np
 
-        from models.variants import Plan
+        from models.variants import VariantPlan
         from stream.engine import dataset
         from stream.engine.contract import ID_DIGITS, Draws
         from stream.engine.source import common_values
@@ -211,7 +211,7 @@ class _Run:
 
         mechanism = self._asked.mechanism
         assert exposure.cases is not None  # noqa: S101 - a table has them
-        plan = Plan.of(carried(build), build.origin, exposure.cases)
+        plan = VariantPlan.of(carried(build), build.origin, exposure.cases)
         leaving = (
             dataset.made(plan, lambda size: [secrets.token_hex(ID_DIGITS // 2) for _ in range(size)])
             if plan.is_made
@@ -221,7 +221,7 @@ class _Run:
         leave[build.origin[build.origin >= 0]] = exposure.cases[build.origin[build.origin >= 0]]
         classes, least = exposure.log.case_attributes, getattr(mechanism, "K", GROUP)
         held = [name for name in self._asked.released if name in exposure.sensitive]
-        shown = dataset.Shown(
+        shown = dataset.ReleasedAttributes(
             {name: self._engine.values(name).values for name in self._asked.released if name not in held},
             {name: common_values(classes[name], leave, least) for name in held},
         )

@@ -127,7 +127,7 @@ class _ReadingFlags:
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class AttributeOptions:
     """What is sensitive of a case, and what of it leaves."""
 
     sensitive: Sensitive = ""

@@ -15,7 +15,7 @@ from stream.commands._output import emit_json, fitted, grid, progress, tables
 from stream.release import membership
 
 if TYPE_CHECKING:
-    from stream.run.advise import Trial
+    from stream.run.advise import CandidateTrial
 
 PANEL = "Publish"
 
@@ -86,7 +86,7 @@ def command(
     return 0 if best is not None else 3
 
 
-def _row(trial: Trial) -> Mapping[str, Any]:
+def _row(trial: CandidateTrial) -> Mapping[str, Any]:
     publication = trial.candidate.publication
     return {
         "name": publication.name,
@@ -114,7 +114,9 @@ def _whole_trace_auc(mechanism: Mapping[str, Any]) -> Mapping[str, float] | None
     return None if found is None else {"auc": found.auc, "low": found.low, "high": found.high}
 
 
-def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, near: Trial | None) -> None:
+def _show(
+    trials: list[CandidateTrial], best: list[CandidateTrial], name: str | None, text: str, near: CandidateTrial | None
+) -> None:
     from stream.run.advise import NAME
 
     console = tables()
@@ -164,7 +166,7 @@ def _show(trials: list[Trial], best: list[Trial], name: str | None, text: str, n
     console.print(text, markup=False, soft_wrap=True)
 
 
-def _holds(trial: Trial) -> str:
+def _holds(trial: CandidateTrial) -> str:
     if not trial.holds:
         return "no"
     if trial.candidate.publication.gate.max_epsilon is not None:
@@ -174,12 +176,12 @@ def _holds(trial: Trial) -> str:
     return "limited" if trial.verdict == "LIMITED" else "series"
 
 
-def _numbers(trial: Trial) -> list[str]:
+def _numbers(trial: CandidateTrial) -> list[str]:
     kept = "-" if trial.kept is None else f"{trial.kept:.3f}"
     wait = "-" if trial.wait_days is None else f"{trial.wait_days:.1f}"
     return [f"{trial.releases}/{trial.releases + trial.withheld}", kept, wait]
 
 
-def _loses(trial: Trial, most: int = 3) -> str:
+def _loses(trial: CandidateTrial, most: int = 3) -> str:
     more = f" and {len(trial.loses) - most} more" if len(trial.loses) > most else ""
     return ", ".join(trial.loses[:most]) + more

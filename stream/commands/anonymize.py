@@ -119,9 +119,9 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any other key (effort=300, capping=false); repeatable."),
     ] = None,
-    attributes: options.Attributes = options.Attributes(),  # noqa: B008 - frozen
+    attributes: options.AttributeOptions = options.AttributeOptions(),  # noqa: B008 - frozen
     reading: Reading = Reading(),  # noqa: B008 - frozen
-    engine: _engine.Options = _engine.IN_MEMORY,
+    engine: _engine.EngineOptions = _engine.IN_MEMORY,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search of `local`.")] = None,
     json: options.Json = False,
 ) -> None:

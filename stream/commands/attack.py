@@ -25,7 +25,7 @@ CARRIES = {"ac": ("activity",), "re": ("resource",), "time": ("relative_time",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AttackQuestion:
     """The question of the attack, as it is typed."""
 
     bk_length: Annotated[int, typer.Option("--bk-length", help="How many items the adversary knows, at most.")] = 2
@@ -59,8 +59,8 @@ def command(
     ],
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
-    asked: Asked = Asked(),
-    engine: _engine.Options = _engine.IN_MEMORY,
+    asked: AttackQuestion = AttackQuestion(),
+    engine: _engine.EngineOptions = _engine.IN_MEMORY,
     enumerate_to: Annotated[
         Path | None, typer.Option("--all", metavar="FILE", help="Every candidate of two releases to a Parquet file.")
     ] = None,
@@ -111,7 +111,7 @@ class _Counted:
 class _Question:
     """The options, checked and turned into arguments of models.attacks."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: AttackQuestion) -> None:
         from models.knowledge import NANOSECONDS, Unit
 
         self.n = options.integers(asked.n, "--n")
@@ -142,14 +142,14 @@ class _Question:
         return {"known": known, "taxonomy": self.taxonomy, "foreign": self.foreign}
 
     def counted(
-        self, paths: list[Path], reading: Reading, engine: _engine.Options, sensitive: list[str]
+        self, paths: list[Path], reading: Reading, engine: _engine.EngineOptions, sensitive: list[str]
     ) -> list[_Counted]:
         """The releases, in memory or as an engine counts their variants."""
         if engine.engine == _engine.EMBEDDED:
             engine.refuse("attack")
             return [_Counted(log, None) for log in _read(paths, reading)]
         from models.knowledge import Knowledge
-        from stream.engine.contract import Asked as Wanted
+        from stream.engine.contract import CountQuery as Wanted
 
         known = "ar" if {"activity", "resource"} <= set(self.carries) else self.attribute
         wanted = Wanted(

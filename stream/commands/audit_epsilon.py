@@ -15,7 +15,7 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, progress, tables
 
 if TYPE_CHECKING:
-    from models.dp.audit import Finding, Pair, Power
+    from models.dp.audit import Finding, NeighbourPair, Power
     from models.dp.budget import Charge
     from models.dp.synthesis.neighbours import StagePair
     from stream.release.contract import Mechanism
@@ -109,7 +109,7 @@ def _claim(built: Mechanism) -> Charge:
     return Accounting("zcdp", charge.delta).loss(charge) if charge.rho else charge
 
 
-def _staged(built: Mechanism, counts: bool) -> list[Pair]:
+def _staged(built: Mechanism, counts: bool) -> list[NeighbourPair]:
     from models.dp.neighbours import count_pairs, pairs
 
     if counts:
@@ -138,7 +138,7 @@ def _stages(claim: Charge) -> list[StagePair]:
     return stage_pairs(claim.epsilon, claim.delta)
 
 
-def _pipeline(built: Mechanism, cases: str) -> tuple[list[Pair], Charge]:
+def _pipeline(built: Mechanism, cases: str) -> tuple[list[NeighbourPair], Charge]:
     """Runs of the whole pipeline, and what all releases of a run are charged."""
     from stream.run.pipeline_audit import (
         BYTE_VICTIMS,
@@ -164,8 +164,8 @@ def _pipeline(built: Mechanism, cases: str) -> tuple[list[Pair], Charge]:
 
 
 def _findings(
-    staged: list[Pair], claims: list[Charge], runs: int, alpha: float
-) -> list[tuple[Pair, Finding, Power, float | None]]:
+    staged: list[NeighbourPair], claims: list[Charge], runs: int, alpha: float
+) -> list[tuple[NeighbourPair, Finding, Power, float | None]]:
     from models.dp.audit import audit, power, seen_epsilon
 
     found = []
@@ -181,7 +181,7 @@ def _findings(
     return found
 
 
-def _delta(claim: Charge, pair: Pair) -> float:
+def _delta(claim: Charge, pair: NeighbourPair) -> float:
     from models.dp.audit import group_delta
 
     return group_delta(float(claim.epsilon), float(claim.delta), pair.steps)
@@ -216,7 +216,7 @@ def _exposure(log: Any) -> Any:
 def _document(
     built: Mechanism,
     claim: Charge,
-    staged: list[Pair],
+    staged: list[NeighbourPair],
     claims: list[Charge],
     runs: int,
     alpha: float,
@@ -260,7 +260,7 @@ def _document(
     }
 
 
-def _refuse_blindness(claim: Charge, staged: list[Pair], runs: int, alpha: float) -> None:
+def _refuse_blindness(claim: Charge, staged: list[NeighbourPair], runs: int, alpha: float) -> None:
     """An audit that could not even see a certain event says "consistent" of everything."""
     from models.dp.audit import power
 

@@ -17,7 +17,7 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, grid, progress, tables
 
 if TYPE_CHECKING:
-    from models.leakage.experiment import Outcome, Settings
+    from models.leakage.experiment import SimulationOutcome, SimulationSettings
 
 PANEL = "Measure"
 
@@ -37,7 +37,7 @@ class Curves(TypedDict, total=False):
     events: int
 
 
-class Allocation(TypedDict):
+class AllocationDocument(TypedDict):
     """Budgets that keep TPL at or under `alpha`: for ever, for so many releases, and halving."""
 
     alpha: float
@@ -46,7 +46,7 @@ class Allocation(TypedDict):
     geometric: list[float]
 
 
-class Result(TypedDict, total=False):
+class LeakageResult(TypedDict, total=False):
     """The documented JSON of one simulation."""
 
     scenario: str
@@ -61,11 +61,11 @@ class Result(TypedDict, total=False):
     states: int
     extreme: Mapping[str, bool]
     chains: Mapping[str, list[Curves]]
-    bound: Allocation
+    bound: AllocationDocument
 
 
 @dataclass(frozen=True, slots=True)
-class Releases:
+class SimulatedReleases:
     """Which releases are simulated, and what each may tell."""
 
     scenario: Annotated[str, typer.Option(help="certain: exactly WINDOW events a case; uncertain: up to.")] = "certain"
@@ -95,7 +95,7 @@ class Correlations:
 @options.grouped
 def command(
     log: options.Log,
-    simulated: Releases = Releases(),
+    simulated: SimulatedReleases = SimulatedReleases(),
     known: Correlations = Correlations(),
     delta_dp: Annotated[float, typer.Option(help="delta of each release; above 0 only composition holds.")] = 0.0,
     bound: Annotated[
@@ -132,17 +132,17 @@ def command(
     _hold(settings, outcomes, delta > 0, alpha)
 
 
-def _settings(simulated: Releases, known: Correlations, seed: int) -> list[Settings]:
+def _settings(simulated: SimulatedReleases, known: Correlations, seed: int) -> list[SimulationSettings]:
     """One simulation for each window."""
     from models.leakage.accumulation import epsilon_of
-    from models.leakage.experiment import Settings
+    from models.leakage.experiment import SimulationSettings
     from models.leakage.states import StateFunction
 
     budgets = [epsilon_of(part) for part in options.split(simulated.epsilon)]
     windows = options.integers(simulated.window, "--window")
     if not budgets or not windows:
         raise InputError("--epsilon and --window each need a value")
-    one = Settings(
+    one = SimulationSettings(
         scenario=simulated.scenario,  # type: ignore[arg-type] # checked inside
         window=windows[0],
         epsilon=budgets,
@@ -181,7 +181,7 @@ def _check_plot(path: Path, delta: Fraction) -> None:
     check(path)
 
 
-def _simulate(log: Path, reading: Reading, settings: Sequence[Settings]) -> list[Outcome]:
+def _simulate(log: Path, reading: Reading, settings: Sequence[SimulationSettings]) -> list[SimulationOutcome]:
     from connectors import read_log
     from models.leakage.experiment import run
 
@@ -190,12 +190,12 @@ def _simulate(log: Path, reading: Reading, settings: Sequence[Settings]) -> list
         return [run(events, each) for each in bar.track(settings, description="simulating releases")]
 
 
-def _result(settings: Settings, outcome: Outcome, alpha: Fraction | None) -> Result:
+def _result(settings: SimulationSettings, outcome: SimulationOutcome, alpha: Fraction | None) -> LeakageResult:
     """The documented JSON of one simulation; curves of the activity chain, further chains beside."""
     main = outcome.chains["activity"]
     # A single release has no step behind it: then the next one, on its automaton, is told.
     steps = main.extreme or [(main.last[0].extreme, main.last[1].extreme)]
-    result: Result = {
+    result: LeakageResult = {
         "scenario": settings.scenario,
         "window": settings.window,
         "abstraction": str(settings.states),
@@ -227,7 +227,7 @@ def _result(settings: Settings, outcome: Outcome, alpha: Fraction | None) -> Res
     return result
 
 
-def _compose(result: Result, epsilon: Sequence[Fraction], delta: Fraction) -> None:
+def _compose(result: LeakageResult, epsilon: Sequence[Fraction], delta: Fraction) -> None:
     """(epsilon, delta)-dp releases: sums instead of curves, which would claim what is not proved."""
     from models.leakage.accumulation import composition
 
@@ -235,7 +235,7 @@ def _compose(result: Result, epsilon: Sequence[Fraction], delta: Fraction) -> No
         row["bpl"] = row["fpl"] = row["tpl"] = None
     result.pop("chains", None)
     result.pop("bound", None)
-    result.update(cast(Result, composition([(e, delta) for e in epsilon])))
+    result.update(cast(LeakageResult, composition([(e, delta) for e in epsilon])))
 
 
 def _curves(chain: Any) -> list[Curves]:
@@ -245,7 +245,7 @@ def _curves(chain: Any) -> list[Curves]:
     ]
 
 
-def _allocation(last: Sequence[tuple[Any, Any]], alpha: Fraction, releases: int) -> Allocation:
+def _allocation(last: Sequence[tuple[Any, Any]], alpha: Fraction, releases: int) -> AllocationDocument:
     """Budgets that keep TPL of every chain at or under `alpha` while the newest automaton's correlations (AL_B and
     AL_F by chain) stay: the least of all chains, since less epsilon never leaks more."""
     from models.leakage.budget import allocate, geometric
@@ -265,7 +265,7 @@ def _down(budget: Fraction, digits: int = 15) -> float:
     return float(cut.divide(Decimal(budget.numerator), Decimal(budget.denominator)))
 
 
-def _print(results: Sequence[Result]) -> None:
+def _print(results: Sequence[LeakageResult]) -> None:
     for result in results:
         title = "{scenario}, window {window}, states {abstraction} ({states}), method {method}".format(**result)
         table = grid("release", "events", "complete", "incomplete", "BPL", "FPL", "TPL", title=title)
@@ -279,7 +279,7 @@ def _print(results: Sequence[Result]) -> None:
             tables().print(_budgets(result["bound"]))
 
 
-def _budgets(bound: Allocation) -> str:
+def _budgets(bound: AllocationDocument) -> str:
     each = [f"{_down(Fraction(e), 6):g}" for e in (bound["unknown_horizon"], *bound["known_horizon"])]
     constant = "no constant one lasts for ever"
     if bound["unknown_horizon"]:
@@ -287,7 +287,12 @@ def _budgets(bound: Allocation) -> str:
     return f"budgets for TPL <= {bound['alpha']:g}: {constant}; {', '.join(each[1:])} for {len(each) - 1} releases"
 
 
-def _hold(settings: Sequence[Settings], outcomes: Sequence[Outcome], composed: bool, alpha: Fraction | None) -> None:
+def _hold(
+    settings: Sequence[SimulationSettings],
+    outcomes: Sequence[SimulationOutcome],
+    composed: bool,
+    alpha: Fraction | None,
+) -> None:
     """BoundError where a bound breaks; compared exactly, since the double next to 0.05 is above 0.05."""
     if alpha is None:
         return

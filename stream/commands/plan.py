@@ -18,7 +18,7 @@ PANEL = "Operate"
 def command(
     state: Annotated[Path, typer.Argument(help="The folder of replay --export-cut.", show_default=False)],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="PLAN", help="A new file.", show_default=False)],
-    engine: _engine.Options = _engine.IN_MEMORY,
+    engine: _engine.EngineOptions = _engine.IN_MEMORY,
     json: options.Json = False,
 ) -> None:
     """Build a cut by an engine with its publication's own mechanism, for `replay --plan` (docs/scale.md)."""

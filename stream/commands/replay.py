@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stream.release.intake import Intake
     from stream.release.planned import BuiltBy
     from stream.run.observer import MetricsObserver
-    from stream.run.replay import Outcome, Replay
+    from stream.run.replay import Replay, ReplayOutcome
 
 PANEL = "Publish"
 
@@ -233,7 +233,7 @@ def _flags(sensitive: str, reading: Reading) -> Mapping[str, Any]:
     return {name: table for name, table in (("process", process), ("file", file)) if table}
 
 
-def _compared(replay: Replay, outcome: Outcome, log: EventLog, output: Path) -> Sequence[Mapping[str, Any]]:
+def _compared(replay: Replay, outcome: ReplayOutcome, log: EventLog, output: Path) -> Sequence[Mapping[str, Any]]:
     """The comparison, also left beside the audits for the report."""
     from msgspec.json import encode
     from msgspec.json import format as indented
@@ -252,7 +252,7 @@ SIGNS = {"withheld": "x", "rejected": "x", "held": "?", "waits": "?"}
 """In the place of a number: refused, or waits for a person or for more cases."""
 
 
-def _show(outcome: Outcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
+def _show(outcome: ReplayOutcome, output: Path, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
     found = outcome.verdicts()
     show_verdicts(found)
     console = tables()

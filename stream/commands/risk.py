@@ -25,7 +25,7 @@ PANEL = "Measure"
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
+class AdversaryOptions:
     """What the adversary knows, of whom."""
 
     projection: Annotated[
@@ -44,12 +44,12 @@ class Knowledge:
 @options.grouped
 def command(
     log: options.Log,
-    known: Knowledge = Knowledge(),
+    known: AdversaryOptions = AdversaryOptions(),
     population: Annotated[int, typer.Option(metavar="N", help="Estimate uniqueness among N persons.")] = 0,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the figure (png, pdf, svg).")] = None,
     sensitive: options.Sensitive = "",
     reading: Reading = Reading(),  # noqa: B008 - frozen
-    engine: _engine.Options = _engine.IN_MEMORY,
+    engine: _engine.EngineOptions = _engine.IN_MEMORY,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
@@ -109,7 +109,7 @@ def _with_notes(found: Sequence[Uniqueness], log: Path) -> list[Uniqueness]:
 
 def _in_memory(
     log: Path,
-    known: Knowledge,
+    known: AdversaryOptions,
     wanted: list[str],
     amounts: list[Any],
     population: int,
@@ -138,7 +138,9 @@ def _in_memory(
     return found, seconds, _population(events, found[0], population, seed) if population else None
 
 
-def _refuse_beyond_variants(known: Knowledge, wanted: Sequence[str], population: int, engine: _engine.Options) -> None:
+def _refuse_beyond_variants(
+    known: AdversaryOptions, wanted: Sequence[str], population: int, engine: _engine.EngineOptions
+) -> None:
     """InputError for what is read off single cases."""
     if "A" in wanted:
         engine.refuse("projection A knows the times of single cases (others: --projection B,C,D,E,F)")
@@ -154,23 +156,23 @@ def _refuse_beyond_variants(known: Knowledge, wanted: Sequence[str], population:
 
 def _on_variants(
     log: Path,
-    known: Knowledge,
+    known: AdversaryOptions,
     wanted: list[str],
     amounts: list[Any],
     sensitive: Sequence[str],
     reading: Reading,
-    engine: _engine.Options,
+    engine: _engine.EngineOptions,
     seed: int,
 ) -> tuple[list[Uniqueness], list[float]]:
     """Uniqueness by the table of variants that an engine counts."""
     from models.knowledge import Knowledge as Items
     from models.risk.variants import variant_uniqueness
-    from stream.engine.contract import Asked
+    from stream.engine.contract import CountQuery
 
     attributes = tuple(dict.fromkeys(options.split(known.case_attributes)))
     columns = tuple(dict.fromkeys((*attributes, *sensitive)))  # a misspelt name is told, as in memory
     items = Items("seq", "ar" if set(wanted) & set("BC") else "ac")
-    asked = Asked(items, columns, classes=False, written=False)
+    asked = CountQuery(items, columns, classes=False, written=False)
     table = _engine.table(engine.engine, log, reading, engine.memory, asked)
     return _measure(
         wanted,

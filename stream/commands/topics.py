@@ -35,7 +35,7 @@ def create(
     settings, source = daemon_settings(config)
     wanted = topics.plans(settings.process.name, source)
     if source_partitions is not None:
-        wanted += [topics.Plan(name, source_partitions) for name in source.topics]
+        wanted += [topics.TopicPlan(name, source_partitions) for name in source.topics]
     with topics.admin(source) as client:
         created = topics.create(client, wanted, source)
         problems = topics.check(client, wanted)
@@ -50,7 +50,7 @@ def check(config: Config, json: options.Json = False) -> int:
 
     settings, source = daemon_settings(config)
     wanted = topics.plans(settings.process.name, source)
-    wanted += [topics.Plan(name, None) for name in source.topics]
+    wanted += [topics.TopicPlan(name, None) for name in source.topics]
     with topics.admin(source) as client:
         problems = topics.check(client, wanted)
     return _report([], [problem.text for problem in problems], json)

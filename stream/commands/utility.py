@@ -34,7 +34,7 @@ def command(
         str, typer.Option(help="Of the discovered model: alignment, replay (fast) or none.")
     ] = "alignment",
     reading: Reading = Reading(),  # noqa: B008 - frozen
-    engine: _engine.Options = _engine.IN_MEMORY,
+    engine: _engine.EngineOptions = _engine.IN_MEMORY,
     json: options.Json = False,
 ) -> None:
     """Compare a release with its original: variants, graphs, times, bottlenecks, and the discovered model."""
@@ -66,16 +66,18 @@ class _Side:
     cases: Ints | None = None
 
 
-def _counted(path: Path, carries: tuple[str, ...], fitness: str, reading: Reading, engine: _engine.Options) -> _Side:
+def _counted(
+    path: Path, carries: tuple[str, ...], fitness: str, reading: Reading, engine: _engine.EngineOptions
+) -> _Side:
     """A log as an engine counts its variants. InputError for what is no matter of variants."""
     from models.knowledge import Knowledge
-    from stream.engine.contract import Asked
+    from stream.engine.contract import CountQuery
 
     if "relative_time" in carries:
         engine.refuse("--perspective relative_time reads the times of single cases")
     if fitness != "none":
         engine.refuse("the discovered model is mined from all cases (--fitness none leaves it out)")
-    wanted = Asked(Knowledge("seq", "ar" if "resource" in carries else "ac"), classes=False, written=False)
+    wanted = CountQuery(Knowledge("seq", "ar" if "resource" in carries else "ac"), classes=False, written=False)
     table = _engine.table(engine.engine, path, reading, engine.memory, wanted)
     return _Side(table.log, table.count)
 

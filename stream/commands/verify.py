@@ -11,7 +11,7 @@ from stream.commands import _options as options
 from stream.commands._output import emit_json, filled, grid, show_verdicts, tables
 
 if TYPE_CHECKING:
-    from stream.operator.verify import Result
+    from stream.operator.verify import VerifyResult
     from stream.release.verdict import Verdict
 
 PANEL = "Operate"
@@ -64,7 +64,7 @@ def command(
     return 3 if nothing or not result.holds else 0
 
 
-def _nothing_sealed(folder: Path, result: Result) -> list[Verdict]:
+def _nothing_sealed(folder: Path, result: VerifyResult) -> list[Verdict]:
     """The verdicts of a sound folder in which no release was ever sealed: nothing was there to be checked."""
     from stream.operator.history import verdicts_of
 

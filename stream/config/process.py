@@ -33,13 +33,13 @@ def kept_moment(value: AwareDatetime | None) -> AwareDatetime | None:
     return value
 
 
-class Table(BaseModel):
+class ConfigTable(BaseModel):
     """A table of the configuration file: frozen, and unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Columns(Table):
+class Columns(ConfigTable):
     """Names of the columns; the XES names are the defaults."""
 
     case: str = "case:concept:name"
@@ -54,7 +54,7 @@ class Columns(Table):
         return {name: value for name, value in self.model_dump().items() if name in self.model_fields_set}
 
 
-class Completion(Table):
+class Completion(ConfigTable):
     """When a case counts as complete."""
 
     end_activities: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Completion(Table):
     """Replay only: a case is complete when the log holds no later event of it."""
 
 
-class ProcessBudget(Table):
+class ProcessBudget(ConfigTable):
     """Cap over all publications of the process (their charges add up)."""
 
     max_epsilon: Exact | None = Field(default=None, gt=0)
@@ -95,7 +95,7 @@ class ProcessBudget(Table):
 Role = Literal["identifier", "sensitive", "quasi", "public", "person"]
 
 
-class Attributes(Table):
+class AttributeRoles(ConfigTable):
     """The role of each attribute; one that has none is dropped at intake."""
 
     identifier: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class Attributes(Table):
         return roles
 
     @model_validator(mode="after")
-    def _one_role(self) -> Attributes:
+    def _one_role(self) -> AttributeRoles:
         names = [name for role in type(self).model_fields for name in getattr(self, role)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -135,13 +135,13 @@ class Attributes(Table):
         return self
 
 
-class Process(Table):
+class Process(ConfigTable):
     """One log: its name, its columns, the roles of its attributes."""
 
     name: str = "log"
     sensitive: tuple[str, ...] = ()
     """Short for `attributes.sensitive`."""
-    attributes: Attributes = Attributes()
+    attributes: AttributeRoles = AttributeRoles()
     columns: Columns = Columns()
     completion: Completion = Completion()
     lifecycle: Lifecycle | None = None
@@ -180,10 +180,10 @@ class Process(Table):
     @classmethod
     def _sensitive_in_both(cls, value: Any) -> Any:
         """`sensitive` and `attributes.sensitive` are one list, whichever was written."""
-        if not isinstance(value, Mapping) or not isinstance(value.get("attributes", {}), Mapping | Attributes):
+        if not isinstance(value, Mapping) or not isinstance(value.get("attributes", {}), Mapping | AttributeRoles):
             return value
         given = value.get("attributes", {})
-        roles = given if isinstance(given, Attributes) else Attributes.model_validate(given)
+        roles = given if isinstance(given, AttributeRoles) else AttributeRoles.model_validate(given)
         short = value.get("sensitive", ())
         if not isinstance(short, list | tuple):
             return value

@@ -18,7 +18,7 @@ from models.dp.accumulation import MOST_RELEASES, Shape
 from models.dp.budget import Charge
 from models.errors import InputError
 from stream.config.faults import naming
-from stream.config.process import Table, kept_moment, plain_name
+from stream.config.process import ConfigTable, kept_moment, plain_name
 from stream.config.window import WindowTable
 from stream.fold.rules import Window
 from stream.release.audits import audits
@@ -41,7 +41,7 @@ FIRST_IS_PUBLIC = {"until"}
 Format = Literal["xes", "csv", "parquet"]
 
 
-class Publication(Table):
+class Publication(ConfigTable):
     """One stream of releases: window, mechanism, audit, gate."""
 
     name: str

@@ -49,7 +49,7 @@ TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[source.registry]", RegistryOptions),
     ("[[source.mapping]]", EventMapping),
     ("[metrics] (daemon only)", settings.Endpoint),
-    ("[engine]", settings.Builder),
+    ("[engine]", settings.EngineSettings),
     ("[[publication]]", settings.Publication),
     ("publication.gate", GatePolicy),
 )

@@ -24,7 +24,7 @@ from connectors.kafka.source import Source
 from connectors.reading import Reading
 from models.dp.budget import Charge
 from models.errors import InputError
-from stream.config.process import Attributes, Columns, Completion, Process, ProcessBudget, Table
+from stream.config.process import AttributeRoles, Columns, Completion, ConfigTable, Process, ProcessBudget
 from stream.config.publication import Publication, refuse_impossible_audience
 from stream.ledger.envelope import Keys
 from stream.release.gate import GatePolicy
@@ -33,11 +33,11 @@ from stream.release.spec import PublicationSpec
 from stream.values.duration import AS_WRITTEN, Duration
 
 __all__ = [
-    "Attributes",
-    "Builder",
+    "AttributeRoles",
     "Columns",
     "Completion",
     "Endpoint",
+    "EngineSettings",
     "LogFile",
     "Process",
     "ProcessBudget",
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 
-class Endpoint(Table):
+class Endpoint(ConfigTable):
     """Where a daemon serves its metrics: nowhere without a port."""
 
     port: int | None = Field(default=None, ge=0, le=65535)
@@ -57,7 +57,7 @@ class Endpoint(Table):
     """What `release_expected_seconds` says of a publication without `every` before its second release (7d)."""
 
 
-class Builder(Table):
+class EngineSettings(ConfigTable):
     """Who builds releases: the mechanisms on the cases in memory, or an engine that plans on tables of variants."""
 
     kind: Literal["embedded", "duckdb", "spark"] = "embedded"
@@ -65,7 +65,7 @@ class Builder(Table):
     """Most that duckdb, or an executor of spark, may use (2GB)."""
 
 
-class LogFile(Table):
+class LogFile(ConfigTable):
     """How the log file of `replay` and `publish` is written; what is not told is found out."""
 
     time_format: str | None = Field(default=None, min_length=1)
@@ -86,7 +86,7 @@ class LogFile(Table):
         return cls(**{name: getattr(reading, name) for name in cls.model_fields})
 
 
-class Settings(Table):
+class Settings(ConfigTable):
     """A whole configuration file."""
 
     process: Process = Process()
@@ -106,7 +106,7 @@ class Settings(Table):
     """fsspec URL of the public folder; `<output>/public` by default."""
     metrics: Endpoint = Endpoint()
     """Daemon only: Prometheus metrics."""
-    engine: Builder = Builder()
+    engine: EngineSettings = EngineSettings()
     """Who builds releases (docs/scale.md); `replay --engine` says otherwise."""
     min_free_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
     """Disk that must be free before a release is built."""
@@ -308,7 +308,7 @@ DIGESTED: Mapping[type[BaseModel], frozenset[str]] = {
     ),
     Columns: frozenset({"case", "activity", "time", "resource"}),
     ProcessBudget: frozenset({"max_epsilon", "max_delta"}),
-    Attributes: frozenset({"identifier", "sensitive", "quasi", "public"}),
+    AttributeRoles: frozenset({"identifier", "sensitive", "quasi", "public"}),
     Publication: frozenset({"name", "window", "mechanism", "audit", "gate", "late", "formats", "first"}),
     GatePolicy: frozenset(
         {"min_ka", "min_fa", "min_ca", "min_ba", "max_tpl", "max_epsilon", "max_delta", "max_uniqueness", "min_utility"}

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, Strict, ValidationError, model_vali
 from connectors.times import nanoseconds as instant
 from models.errors import InputError
 from stream.config.faults import explain
-from stream.config.process import Table
+from stream.config.process import ConfigTable
 from stream.fold.rules import MOST, Clock, EventsPerCase, First, FirstKind, Mode, Window
 from stream.values.duration import Duration, as_duration
 
@@ -46,7 +46,7 @@ def _no_wait(value: Any) -> int:
     return 0 if value in ("0s", "0m", "0h", "0d") else as_duration(value)
 
 
-class EventsPerCaseTable(Table):
+class EventsPerCaseTable(ConfigTable):
     """`events_per_case`: by how many events each case grows. See `stream.fold.rules.EventsPerCase`."""
 
     x: Count
@@ -58,7 +58,7 @@ class EventsPerCaseTable(Table):
     seed: Natural = 0
 
 
-class FirstTable(Table):
+class FirstTable(ConfigTable):
     """`first`: what shapes the first release; exactly one key."""
 
     events_fraction: Share | None = None
@@ -80,7 +80,7 @@ class FirstTable(Table):
         return First(cast(FirstKind, kind), value)
 
 
-class WindowTable(Table):
+class WindowTable(ConfigTable):
     """`window`: triggers and guards. See `stream.fold.rules.Window`."""
 
     new_cases: Count | None = None

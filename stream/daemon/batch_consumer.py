@@ -177,7 +177,7 @@ class BatchConsumer(SeekingConsumer):
         return kept
 
 
-class _Transport(driver.Transport):
+class _BatchTransport(driver.Transport):
     Consumer = BatchConsumer
 
 
@@ -185,4 +185,4 @@ class BatchApp(App):
     """A Faust application whose consumer is a `BatchConsumer`."""
 
     def _new_transport(self) -> Any:
-        return _Transport(self.conf.broker_consumer, self)
+        return _BatchTransport(self.conf.broker_consumer, self)

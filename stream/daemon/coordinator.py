@@ -25,7 +25,7 @@ from stream.daemon.delta_topic import DeltaRecord
 from stream.daemon.faust_app import CrashingSupervisor, application, offer_health
 from stream.daemon.faust_consumer import TP, App, leader_epoch
 from stream.daemon.health import STUCK_SECONDS, ProgressCheck, faulty_state, patience
-from stream.daemon.state_machine import CoordinatorContext, Engine
+from stream.daemon.state_machine import ActiveCoordinator, CoordinatorContext
 from stream.daemon.status import StatusFile
 from stream.daemon.unreadable import unreadable_partitions
 from stream.ledger.folder import FolderLockedError
@@ -46,7 +46,7 @@ class Coordinator:
     def __init__(self, app: App, host: CoordinatorContext) -> None:
         self.app, self.host = app, host
         self.partition = TP(topic(host.settings.process.name, "delta"), 0)
-        self.engine: Engine | None = None
+        self.engine: ActiveCoordinator | None = None
         self.state = "starting"
         session = host.source.session_timeout
         self.check = ProgressCheck(patience(session, host.source.heartbeat), asleep=session)
@@ -109,7 +109,7 @@ class Coordinator:
             self.host.watch.folded(engine.fold, heard=self._heard)
             self.host.watch.saved(engine.saved)
 
-    def _active(self) -> Engine:
+    def _active(self) -> ActiveCoordinator:
         if self.engine is None:
             self.engine = _open(self.host, self._stopping.is_set)
             if self.host.watch is not None:
@@ -169,7 +169,7 @@ class Coordinator:
         finally:
             self._looking = False
 
-    def _known_delta(self, engine: Engine, *, whole: bool = False) -> bool:
+    def _known_delta(self, engine: ActiveCoordinator, *, whole: bool = False) -> bool:
         """Wait until the broker confirms that the delta topic is the one that is folded; False if a stop was requested
         first. While the broker is away this waits, as the consumer does."""
         while not self._stopping.is_set():
@@ -209,7 +209,7 @@ class Coordinator:
             engine.close()
 
 
-def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> Engine:
+def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> ActiveCoordinator:
     """Open the state. The process that this one replaces may hold the lock of the folder for a short time: wait for
     it.
 
@@ -222,7 +222,7 @@ def _open(host: CoordinatorContext, stopped: Callable[[], bool]) -> Engine:
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
-            return Engine(host)
+            return ActiveCoordinator(host)
         except FolderLockedError as locked:
             if stopped() or time.monotonic() > deadline:
                 raise UnavailableError(

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from connectors.kafka.event_batches import BatchDecoder, Columns
+from connectors.kafka.event_batches import BatchDecoder, EventColumns
 from stream.daemon.deltas import OVERHEAD, UNKNOWN, Chunk, DeadLetter, DeltaWriter, LogState, SourceRecord
 
 
@@ -80,7 +80,7 @@ class BatchWriter:
             for begin, end in pairwise(bounds)
         ]
 
-    def _in_time(self, batch: SourceBatch, found: Columns) -> bool:
+    def _in_time(self, batch: SourceBatch, found: EventColumns) -> bool:
         """Whether no event is in the future, nor before the earliest. With several clocks: by the least."""
         clock = batch.clocks if isinstance(batch.clocks, int) else min(batch.clocks)
         earliest = self.writer.earliest
@@ -88,7 +88,7 @@ class BatchWriter:
             earliest is None or min(found.time_ns) >= earliest
         )
 
-    def _rows(self, offsets: Sequence[int], found: Columns) -> list[tuple[Any, ...]]:
+    def _rows(self, offsets: Sequence[int], found: EventColumns) -> list[tuple[Any, ...]]:
         """The values of `Row`, by event."""
         writer = self.writer
         resources, attributes, event_ids = found.resource, found.attributes, found.event_id

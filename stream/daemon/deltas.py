@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from connectors.kafka.events import Event, Headers, LeftOut, Message, Poison
+from connectors.kafka.events import Headers, LeftOut, Message, Poison, SourceEvent
 from connectors.kafka.formats import Formats
 from stream.fold.records import SEVERAL_VERSION, TIMES, VERSION, Attributes, Delta, Row, with_person
 from stream.values.pseudonym import Pseudonyms
@@ -82,7 +82,7 @@ class Chunk:
 class DeltaWriter:
     """How one process turns source records into delta records. Stateless: `prev` is the caller's."""
 
-    decode: Callable[[bytes | None, Headers], Event]
+    decode: Callable[[bytes | None, Headers], SourceEvent]
     pseudonyms: Pseudonyms
     max_skew_ns: int
     limit: int
@@ -152,7 +152,7 @@ class DeltaWriter:
             raise Poison("too_large")
         return [row for row, _ in made], max(time_ns for _, time_ns in made)
 
-    def _row(self, record: SourceRecord, event: Event) -> tuple[bytes, int]:
+    def _row(self, record: SourceRecord, event: SourceEvent) -> tuple[bytes, int]:
         if event.time_ns not in TIMES:
             raise Poison("time")  # no decoder gives one; in a delta it would stay for ever
         if event.time_ns > record.clock_ns + self.max_skew_ns:

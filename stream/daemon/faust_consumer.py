@@ -223,7 +223,7 @@ class SeekingConsumer(driver.Consumer):
         return offsets
 
 
-class _Transport(driver.Transport):
+class _SeekingTransport(driver.Transport):
     Consumer = SeekingConsumer
 
 
@@ -231,7 +231,7 @@ class App(faust.App):
     """A Faust application that uses `SeekingConsumer`."""
 
     def _new_transport(self) -> Any:
-        return _Transport(self.conf.broker_consumer, self)
+        return _SeekingTransport(self.conf.broker_consumer, self)
 
 
 def log_begins(source: Source, partitions: Collection[TP]) -> dict[TP, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from connectors.kafka.event_batches import batch_decoder
 from connectors.kafka.events import Schema, decoder
 from connectors.kafka.formats import formats
@@ -28,7 +28,7 @@ def delta_writer(settings: Settings, source: Source, key: bytes) -> BatchWriter:
     """Make the delta writer of a configuration. Attributes that nobody needs are not decoded."""
     process = settings.process
     schema = Schema(
-        names=Names.of(process.columns.changed),
+        names=ColumnNames.of(process.columns.changed),
         attributes=tuple(dict.fromkeys((*process.kept, *process.attributes.person, *source.kept))),
         timezone=process.timezone,
         event_id=source.event_id,

@@ -72,7 +72,7 @@ class CoordinatorContext:
     watch: MetricsObserver | None = None
 
 
-class Engine:
+class ActiveCoordinator:
     """An active coordinator. Opening it fences the one before, recovers, and brings the state up to date.
 
     `saved`: position of the last checkpoint; `covered`: of the one before it."""

@@ -19,8 +19,8 @@ from connectors.files import FileOps
 from connectors.reading import Reading
 from models.errors import InputError, VeilstreamError
 from models.eventlog import EventLog, Ints
-from models.variants import Plan, VariantTable
-from stream.engine.contract import ID_DIGITS, Asked, Draws, Engine, Tell, silent
+from models.variants import VariantPlan, VariantTable
+from stream.engine.contract import ID_DIGITS, CountQuery, Draws, Engine, Tell, silent
 from stream.engine.opening import open_engine
 from stream.engine.work import workspace
 from stream.ledger.entries import Entry
@@ -82,19 +82,19 @@ def _built(engine: Engine, mechanism: Mechanism, exposure: Exposure) -> Build:
     planned = built_on(mechanism, exposure, table)
     if (planned.build.origin < 0).any():
         return applied(planned, exposure, np.empty(0, dtype=np.int64))
-    plan = Plan.of(carried(planned.build), planned.build.origin, table.count)
+    plan = VariantPlan.of(carried(planned.build), planned.build.origin, table.count)
     return applied(planned, exposure, _rows(engine, plan, exposure.log.case_ids))
 
 
 def counted(engine: Engine, mechanism: Mechanism, sensitive: tuple[str, ...], tell: Tell = silent) -> VariantTable:
     """The table that the mechanism plans on. InputError for what the mechanism cannot do on a table."""
-    asked = Asked(mechanism.variants_by(), sensitive, bins=getattr(mechanism, "bins", {}))
+    asked = CountQuery(mechanism.variants_by(), sensitive, bins=getattr(mechanism, "bins", {}))
     found = engine.count(asked, tell)
     mechanism.check_unit(found.unit)
     return found.table
 
 
-def _rows(engine: Engine, plan: Plan, cases: tuple[str, ...]) -> Ints:
+def _rows(engine: Engine, plan: VariantPlan, cases: tuple[str, ...]) -> Ints:
     """The row of each case that leaves, -1 for the others: the engine knows cases by what they draw."""
     draws = Draws()
     of_id = {draws.of("id", name)[:ID_DIGITS]: case for case, name in enumerate(cases)}

@@ -15,7 +15,7 @@ from typing import Protocol
 from models.anonymize.sensitive import Edges
 from models.eventlog import Codes, Column, Ints
 from models.knowledge import Knowledge
-from models.variants import Plan, VariantTable
+from models.variants import VariantPlan, VariantTable
 
 KINDS = ("embedded", "duckdb", "spark")
 
@@ -34,7 +34,7 @@ def silent(_: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CountQuery:
     """What is to be counted.
 
     * `knowledge`: whose items make a variant;
@@ -101,12 +101,12 @@ class Engine(Protocol):
 
     @property
     def cases(self) -> int: ...
-    def count(self, asked: Asked, tell: Tell = silent) -> Counted: ...
+    def count(self, asked: CountQuery, tell: Tell = silent) -> Counted: ...
     def values(self, name: str) -> Column:
         """The distinct values of a public attribute: what the codes of `Leaving` stand for."""
         ...
 
-    def leaving(self, plan: Plan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+    def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
         """The cases that leave, ascending by released id."""
         ...
 

@@ -22,7 +22,7 @@ from connectors.files import FileOps
 from connectors.store.base import MANIFEST, FileEntry, digest, encoded
 from models.errors import InputError, RefusedError, VeilstreamError, kind_of
 from models.eventlog import MISSING, Column, EventLog
-from models.variants import Plan
+from models.variants import VariantPlan
 from stream.engine.contract import Leaving
 from stream.engine.source import is_url, located
 
@@ -36,7 +36,7 @@ _PART = re.compile(r"part-\d{5,}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReleasedAttributes:
     """The attributes of the cases that leave: `public` by the codes that come with them, over these values; `by_row` by
     the row of the table, for sensitive ones."""
 
@@ -104,7 +104,7 @@ def _translated(pattern: str) -> str:
     return str(glob_translate(pattern))
 
 
-def made(plan: Plan, ids: Callable[[int], list[str]], size: int = 50_000) -> Iterator[Leaving]:
+def made(plan: VariantPlan, ids: Callable[[int], list[str]], size: int = 50_000) -> Iterator[Leaving]:
     """The records of a plan that are no one's case, under `ids` (so many sorted ones, drawn)."""
     traces = plan.made()
     names = np.asarray(ids(len(traces)))
@@ -118,9 +118,9 @@ def made(plan: Plan, ids: Callable[[int], list[str]], size: int = 50_000) -> Ite
 def write(
     target: str,
     work: Path,
-    plan: Plan,
+    plan: VariantPlan,
     leaving: Iterable[Leaving],
-    shown: Shown,
+    shown: ReleasedAttributes,
     manifest: Callable[[list[FileEntry]], Mapping[str, Any]],
     *,
     privacy: Mapping[str, Any],
@@ -153,9 +153,9 @@ def write(
 
 def _parts(
     folder: Path,
-    plan: Plan,
+    plan: VariantPlan,
     leaving: Iterable[Leaving],
-    shown: Shown,
+    shown: ReleasedAttributes,
     privacy: Mapping[str, Any],
     tell: Callable[[int], None],
 ) -> list[Path]:
@@ -189,7 +189,7 @@ def _parts(
     return files
 
 
-def _log(plan: Plan, part: Leaving, shown: Shown) -> EventLog:
+def _log(plan: VariantPlan, part: Leaving, shown: ReleasedAttributes) -> EventLog:
     """The cases as a log; its columns keep all values of the release, so that every part has the same columns."""
     traces = plan.traces
     lengths = traces.lengths[part.trace]

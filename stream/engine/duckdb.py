@@ -20,13 +20,13 @@ from models.errors import InputError, NoEventsError, VeilstreamError
 from models.eventlog import MISSING, Column
 from models.instants import FIRST_YEAR, LAST_YEAR
 from models.knowledge import NANOSECONDS, Knowledge, Unit
-from models.variants import GONE, Plan, table_of
+from models.variants import GONE, VariantPlan, table_of
 from stream.engine import source
-from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent, sql_name, sql_text
+from stream.engine.contract import ID_DIGITS, Counted, CountQuery, Draws, Leaving, Tell, silent, sql_name, sql_text
 from stream.engine.source import (
     CSV,
     ISO,
-    Source,
+    DataFiles,
     alphabet_of,
     clamp_microseconds,
     floor_sql,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _GUARDED = "^'+[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]"
 
 
-def raw(source: Source, attributes: Iterable[str]) -> tuple[str, str, str]:
+def raw(source: DataFiles, attributes: Iterable[str]) -> tuple[str, str, str]:
     """The rows of the files as they are, in the columns that are needed, and the names of two columns of ours: the
     file's place and the row's. No column of the source has such a name, nor is in their place."""
     names = source.names
@@ -79,7 +79,7 @@ def raw(source: Source, attributes: Iterable[str]) -> tuple[str, str, str]:
     return text, file, row
 
 
-def _csv(source: Source, file: str) -> str:
+def _csv(source: DataFiles, file: str) -> str:
     dialect = source.dialect
     columns = ", ".join(f"{sql_text(name)}: 'VARCHAR'" for name in dialect.header)
     hive = "hive_partitioning = true, hive_types_autocast = false, " if source.partitions else ""
@@ -90,7 +90,7 @@ def _csv(source: Source, file: str) -> str:
     )
 
 
-def text_of(source: Source, column: str, role: str) -> str:
+def text_of(source: DataFiles, column: str, role: str) -> str:
     """A column as text; empty texts of CSV are missing."""
     import pyarrow as pa
 
@@ -106,7 +106,7 @@ def text_of(source: Source, column: str, role: str) -> str:
     raise InputError(f"{source.name}: column {column!r} ({role}) is {kind}; only --engine embedded reads it")
 
 
-def attribute_of(source: Source, column: str | None) -> str:
+def attribute_of(source: DataFiles, column: str | None) -> str:
     import pyarrow as pa
 
     if column is None:
@@ -122,7 +122,7 @@ def attribute_of(source: Source, column: str | None) -> str:
     return name
 
 
-def time_of(source: Source) -> tuple[str, str]:
+def time_of(source: DataFiles) -> tuple[str, str]:
     """Two expressions: nanoseconds since 1970 (NULL where there is no time), and whether that is in UTC."""
     import pyarrow as pa
 
@@ -156,7 +156,7 @@ def time_of(source: Source) -> tuple[str, str]:
 # A connection of duckdb, and its errors as one line.
 
 
-def connected(source: Source, work: Path, memory: str | None) -> DuckDBPyConnection:
+def connected(source: DataFiles, work: Path, memory: str | None) -> DuckDBPyConnection:
     """A connection that spills into `work` and fetches no extension from anywhere."""
     try:
         import duckdb
@@ -183,10 +183,10 @@ def connected(source: Source, work: Path, memory: str | None) -> DuckDBPyConnect
     return connection
 
 
-class Said:
+class DuckdbErrors:
     """Errors of duckdb as one clear line without content: its messages quote values."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DataFiles) -> None:
         self._source = source
 
     def __enter__(self) -> None:
@@ -219,11 +219,11 @@ class DuckDb:
     """A data set under duckdb. `work`: a folder for what does not fit into `memory` (such as `2GB`); both are the
     caller's to remove."""
 
-    def __init__(self, source: Source, work: Path, memory: str | None = None) -> None:
+    def __init__(self, source: DataFiles, work: Path, memory: str | None = None) -> None:
         self._source = source
         self._connection = connected(source, work, memory)
         self._cases = 0
-        self._asked = Asked(Knowledge())
+        self._asked = CountQuery(Knowledge())
         self._public: dict[str, Column] = {}
 
     @property
@@ -233,12 +233,12 @@ class DuckDb:
     def close(self) -> None:
         self._connection.close()
 
-    def count(self, asked: Asked, tell: Tell = silent) -> Counted:
+    def count(self, asked: CountQuery, tell: Tell = silent) -> Counted:
         """The table of the data set. InputError as the readers of a log in memory, with file and row."""
-        with Said(self._source):
+        with DuckdbErrors(self._source):
             return self._counted(asked, tell)
 
-    def _counted(self, asked: Asked, tell: Tell) -> Counted:
+    def _counted(self, asked: CountQuery, tell: Tell) -> Counted:
         self._asked = asked
         source.check_bins(asked)
         known = asked.knowledge
@@ -491,7 +491,7 @@ class DuckDb:
     def values(self, name: str) -> Column:
         return self._public[name]
 
-    def leaving(self, plan: Plan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+    def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
         tell("cases")
         names = self._asked.public
         held = [place for place, name in enumerate(self._names) if name in self._asked.sensitive]
@@ -511,7 +511,7 @@ class DuckDb:
             f"FROM held JOIN variants ON {same}) AS placed_cases JOIN parts USING (v) "
             f"WHERE parts.trace <> {GONE} {between} ORDER BY id"
         )
-        with Said(self._source):
+        with DuckdbErrors(self._source):
             for batch in self._connection.sql(query).to_arrow_reader(BATCH):
                 attributes = {name: _ints(batch[f"p{k}"]) for k, name in enumerate(names)}
                 yield Leaving(batch["id"].to_pylist(), batch["trace"].to_numpy(), batch["v"].to_numpy(), attributes)

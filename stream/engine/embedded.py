@@ -13,8 +13,8 @@ from models.anonymize.accuracy import coarser_unit
 from models.anonymize.sensitive import class_columns, refuse_identifying
 from models.anonymize.values import written
 from models.eventlog import Column, EventLog, Ints
-from models.variants import GONE, Plan, variant_table
-from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent
+from models.variants import GONE, VariantPlan, variant_table
+from stream.engine.contract import ID_DIGITS, Counted, CountQuery, Draws, Leaving, Tell, silent
 
 BATCH = 50_000
 """Cases that are handed on at once."""
@@ -32,7 +32,7 @@ class Embedded:
     def cases(self) -> int:
         return self._log.n_cases
 
-    def count(self, asked: Asked, tell: Tell = silent) -> Counted:
+    def count(self, asked: CountQuery, tell: Tell = silent) -> Counted:
         """The table of the log. InputError for an attribute that it lacks or that names cases."""
         tell("variants")
         known = asked.knowledge
@@ -51,7 +51,7 @@ class Embedded:
     def values(self, name: str) -> Column:
         return self._public[name]
 
-    def leaving(self, plan: Plan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+    def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
         tell("cases")
         drawn = np.asarray([draws.of("place", case) for case in self._log.case_ids])
         trace = plan.assigned(self._row, drawn)

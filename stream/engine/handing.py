@@ -28,7 +28,7 @@ from stream.engine.plan_file import PlanFile
 from stream.engine.work import workspace
 from stream.ledger.entries import Entry, SealEntry, WithheldEntry
 from stream.ledger.folder import json_bytes
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms import mechanism as mechanism_of
 from stream.release.planned import (
@@ -57,7 +57,7 @@ class OpenCutError(VeilstreamError):
     exit_code = 3
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class CutState(msgspec.Struct, frozen=True, kw_only=True):
     """What `_state.json` says of the cases of a cut: which release they are for, and how that is built."""
 
     version: int
@@ -127,8 +127,10 @@ def _name(place: Place) -> tuple[str, int]:
     return place.publication, place.number
 
 
-def _record(place: Place, build: Build, exposure: Exposure) -> Record:
-    return Record(place.number, build.log, build.carries, build.T, exposure.linked, publication=place.publication)
+def _record(place: Place, build: Build, exposure: Exposure) -> ReleaseRecord:
+    return ReleaseRecord(
+        place.number, build.log, build.carries, build.T, exposure.linked, publication=place.publication
+    )
 
 
 def refuse_unplannable(specs: Iterable[PublicationSpec], *, handed: bool) -> None:
@@ -169,7 +171,7 @@ def _hand_out(target: Path, place: Place, mechanism: Mechanism, exposure: Exposu
     """Write the cases of a cut to the new folder `target`, for this user only; it appears at once or not at all."""
     refuse_target(target)
     disk = FileOps()
-    state = State(
+    state = CutState(
         version=VERSION,
         publication=place.publication,
         number=place.number,
@@ -203,14 +205,14 @@ def refuse_target(target: Path) -> None:
         raise InputError(f"{target}: is what others can read; the cases are raw data, name another folder")
 
 
-def state_of(folder: Path) -> State:
+def state_of(folder: Path) -> CutState:
     """What a folder says of the cut whose cases it holds. InputError where it is not of one."""
     path = folder / STATE
     try:
         found: Mapping[str, Any] = msgspec.json.decode(path.read_bytes())
         if found.get("version") == 1:
             raise InputError(f"{folder}: holds a checkpoint, which is no cut; use what replay --export-cut wrote")
-        state = msgspec.convert(found, State)
+        state = msgspec.convert(found, CutState)
     except (OSError, msgspec.MsgspecError, AttributeError):
         raise InputError(f"{folder}: holds no cut; give the folder that replay --export-cut wrote") from None
     if state.version != VERSION:
@@ -241,7 +243,7 @@ def plan_of(folder: Path, kind: str, memory: str | None, tell: Tell = silent) ->
     return PlanFile(place, mechanism, _planned(state, mechanism, table))
 
 
-def _planned(state: State, mechanism: Mechanism, table: VariantTable) -> Planned:
+def _planned(state: CutState, mechanism: Mechanism, table: VariantTable) -> Planned:
     whole = np.ones(table.log.n_cases, dtype=np.bool_)
     exposure = Exposure(table.log, whole, state.sensitive, 0, publication=state.publication)
     return built_on(mechanism, exposure, table)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from connectors.columns import CASE_PREFIX, Names
+from connectors.columns import CASE_PREFIX, ColumnNames
 from connectors.frame import check_columns
 from connectors.headers import resolved, said
 from connectors.reading import Reading
@@ -22,7 +22,7 @@ from models.errors import InputError
 from models.eventlog import MISSING, Column, EventLog, Ints
 from models.instants import INSTANTS, UNITS
 from models.knowledge import NANOSECONDS, Knowledge, Unit
-from stream.engine.contract import Asked
+from stream.engine.contract import CountQuery
 
 # From the distinct values of a data set to labels, items and classes, by the same functions as for a log
 # in memory.
@@ -30,13 +30,13 @@ from stream.engine.contract import Asked
 # Engines count; what a value means is decided here, on the few distinct ones.
 
 
-def check_bins(asked: Asked) -> None:
+def check_bins(asked: CountQuery) -> None:
     """InputError for bins of an attribute that is not asked for."""
     if unknown := sorted(set(asked.bins) - set(asked.sensitive)):
         raise InputError(f"bins are given for {', '.join(unknown)}, which is no sensitive attribute here")
 
 
-def labels(texts: Sequence[str], asked: Asked, *, resource: bool = False) -> Column:
+def labels(texts: Sequence[str], asked: CountQuery, *, resource: bool = False) -> Column:
     """The label of each distinct text of activities or resources, as a column over the texts."""
     column = Column(np.arange(len(texts), dtype=np.int32), tuple(texts))
     if not asked.written:
@@ -47,7 +47,7 @@ def labels(texts: Sequence[str], asked: Asked, *, resource: bool = False) -> Col
     return log.resource if resource else log.activity
 
 
-def attribute(name: str, own: Column | None, last: Column | None, cases: Ints, asked: Asked) -> Column:
+def attribute(name: str, own: Column | None, last: Column | None, cases: Ints, asked: CountQuery) -> Column:
     """The value of attribute `name` in each kind of case: (its own value, the last one of its events).
 
     `own`, `last`: int32[kinds] with all distinct values of the column, also those that no case ends with, None where
@@ -199,7 +199,7 @@ def located(text: str) -> tuple[Any, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DataFiles:
     """The files of a data set, of one kind, in the order in which their rows count (by name), and their columns.
 
     `types`: Arrow types by column (texts for CSV); `partitions`: columns that stand in the names of folders.
@@ -208,7 +208,7 @@ class Source:
     name: str
     kind: str
     files: tuple[str, ...]
-    names: Names
+    names: ColumnNames
     types: dict[str, Any]
     partitions: tuple[str, ...]
     reading: Reading
@@ -275,12 +275,12 @@ def clamp_microseconds() -> tuple[int, int]:
     return INSTANTS.start // 1000 - two_days, INSTANTS.stop // 1000 + two_days
 
 
-def without_unit(source: Source) -> str:
+def without_unit(source: DataFiles) -> str:
     """The message for times that are integers where no unit is given."""
     return f"{source.name}: {source.names.time} is a number, which needs its unit: --time-format s, ms, us or ns"
 
 
-def opened(path: Path | str, reading: Reading) -> Source:
+def opened(path: Path | str, reading: Reading) -> DataFiles:
     """The data set at a path, pattern or URL. InputError where it is none, or has no case, activity or time."""
     text = url_of(path)
     system, files = _listed(text)
@@ -304,7 +304,7 @@ def opened(path: Path | str, reading: Reading) -> Source:
     if note:
         reading.say(note)
     whole = [f"{text.split('://')[0]}://{file}" if is_url(text) else file for file in files]
-    return Source(text, kind, tuple(whole), names, types, partitions, reading, dialect)
+    return DataFiles(text, kind, tuple(whole), names, types, partitions, reading, dialect)
 
 
 def _listed(text: str) -> tuple[Any, list[str]]:

@@ -25,13 +25,13 @@ from models.errors import InputError, NoEventsError, VeilstreamError
 from models.eventlog import MISSING, Column
 from models.instants import FIRST_YEAR, LAST_YEAR
 from models.knowledge import NANOSECONDS, Knowledge, Unit
-from models.variants import GONE, Plan, VariantTable, table_of
+from models.variants import GONE, VariantPlan, VariantTable, table_of
 from stream.engine import source
-from stream.engine.contract import ID_DIGITS, Asked, Counted, Draws, Leaving, Tell, silent
+from stream.engine.contract import ID_DIGITS, Counted, CountQuery, Draws, Leaving, Tell, silent
 from stream.engine.source import (
     CSV,
     MINUTE,
-    Source,
+    DataFiles,
     alphabet_of,
     floor_sql,
     is_url,
@@ -124,10 +124,10 @@ def megabytes(memory: str) -> str:
     return f"{int(float(number) * (1024 if binary else 1000) ** ('kmgt'.index(unit) + 1)) >> 20}m"
 
 
-class Said:
+class SparkErrors:
     """Errors of Spark as one clear line without content: its messages quote values."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: DataFiles) -> None:
         self._source = source
 
     def __enter__(self) -> None:
@@ -149,7 +149,7 @@ LAST = 2**63 - 1
 """The largest number of 64 bits; nanoseconds reach it in the year 2262."""
 
 
-def readable(source: Source) -> Source:
+def readable(source: DataFiles) -> DataFiles:
     """The data set, or InputError with the engine that reads it."""
     import pyarrow as pa
 
@@ -171,7 +171,7 @@ def _name(column: str) -> str:
     return "`" + column.replace("`", "``") + "`"
 
 
-def text_of(source: Source, column: str, role: str) -> str:
+def text_of(source: DataFiles, column: str, role: str) -> str:
     import pyarrow as pa
 
     kind = source.types.get(column, pa.string())
@@ -180,7 +180,7 @@ def text_of(source: Source, column: str, role: str) -> str:
     raise InputError(f"{source.name}: column {column!r} ({role}) is {kind}; only --engine embedded reads it")
 
 
-def attribute_of(source: Source, column: str | None) -> str:
+def attribute_of(source: DataFiles, column: str | None) -> str:
     import pyarrow as pa
 
     if column is None:
@@ -198,7 +198,7 @@ def attribute_of(source: Source, column: str | None) -> str:
     raise InputError(f"{source.name}: column {column!r} is {kind}; --engine duckdb or embedded reads it")
 
 
-def time_of(source: Source) -> tuple[str, str]:
+def time_of(source: DataFiles) -> tuple[str, str]:
     """Nanoseconds since 1970, and whether they are in UTC."""
     kind, name = source.types[source.names.time], _name(source.names.time)
     if source.unit is not None:
@@ -232,10 +232,10 @@ ROW_BITS = 40
 class Spark:
     """A data set under Spark. `work`: where `local[*]` keeps what does not fit into memory."""
 
-    def __init__(self, source: Source, work: Path, memory: str | None = None) -> None:
+    def __init__(self, source: DataFiles, work: Path, memory: str | None = None) -> None:
         self._source = readable(source)
         self._session, self._own = session(work, memory)
-        self._asked = Asked(Knowledge())
+        self._asked = CountQuery(Knowledge())
         self._cases = 0
         self._public: dict[str, Column] = {}
         self._kept: list[DataFrame] = []
@@ -263,9 +263,9 @@ class Spark:
     def values(self, name: str) -> Column:
         return self._public[name]
 
-    def count(self, asked: Asked, tell: Tell = silent) -> Counted:
+    def count(self, asked: CountQuery, tell: Tell = silent) -> Counted:
         """The table of the data set. InputError as the readers of a log in memory, with file and row."""
-        with Said(self._source):
+        with SparkErrors(self._source):
             self._asked = asked
             source.check_bins(asked)
             known = asked.knowledge
@@ -524,9 +524,9 @@ class Spark:
 
     # What leaves
 
-    def leaving(self, plan: Plan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
+    def leaving(self, plan: VariantPlan, draws: Draws, tell: Tell = silent) -> Iterator[Leaving]:
         tell("cases")
-        with Said(self._source):
+        with SparkErrors(self._source):
             leaving = self._leaving(plan, draws)
             bounds = _bounds(plan.cases)
             if len(bounds) > 1:
@@ -541,7 +541,7 @@ class Spark:
             attributes = {name: own.astype(np.int32) for name, own in zip(self._asked.public, codes, strict=True)}
             yield Leaving(batch["id"].to_pylist(), batch["leaves"].to_numpy(), batch["v"].to_numpy(), attributes)
 
-    def _leaving(self, plan: Plan, draws: Draws) -> DataFrame:
+    def _leaving(self, plan: VariantPlan, draws: Draws) -> DataFrame:
         """Released id, trace, row and public attributes of each case that leaves."""
         if self._held is None or self._variants is None:
             raise AssertionError("count comes before leaving")

@@ -34,7 +34,7 @@ DERIVED = ("known:", "pending:", "had:")
 Array = npt.NDArray[Any]
 
 
-class Table:
+class ColumnTable:
     """Columns of equal length that grow together. `table["name"]` is a view of the rows in use."""
 
     def __init__(self, columns: Mapping[str, str]) -> None:
@@ -157,11 +157,11 @@ def digest(case: str) -> bytes:
     return hashlib.blake2b(case.encode(), digest_size=16).digest()
 
 
-class Attribute:
+class AttributeValues:
     """Values of one attribute where an event carries one: (event, code) pairs, 8 bytes each."""
 
     def __init__(self) -> None:
-        self.rows = Table({"event": "<u4", "code": "<i4"})
+        self.rows = ColumnTable({"event": "<u4", "code": "<i4"})
         self.values = Codes()
 
     def add(self, events: Sequence[int], values: Iterable[Any]) -> None:
@@ -189,7 +189,7 @@ class Attribute:
         return {"rows": self.rows.to_state(), "values": list(self.values)}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Attribute:
+    def from_state(cls, state: Mapping[str, Any]) -> AttributeValues:
         attribute = cls()
         attribute.rows.load(state["rows"])
         attribute.values = Codes({value: code for code, value in enumerate(state["values"])})

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from stream.fold import patches
-from stream.fold.cases import Array, Attribute, CaseIndex, Table
+from stream.fold.cases import Array, AttributeValues, CaseIndex, ColumnTable
 from stream.fold.intake import State
 from stream.fold.patches import Patch
 from stream.fold.rules import FoldRules
@@ -53,7 +53,7 @@ class Marks:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StateChange:
     """What changed between two saves: patches in MessagePack, and bytes by which the state grew (at least)."""
 
     patches: bytes
@@ -100,7 +100,7 @@ def changes(since: Marks, publications: Mapping[str, PublicationState]) -> list[
     ]
 
 
-def _table(path: list[str | int], table: Table, before: int, compared: Mapping[str, Array]) -> Iterator[Patch]:
+def _table(path: list[str | int], table: ColumnTable, before: int, compared: Mapping[str, Array]) -> Iterator[Patch]:
     """Rows that changed, of the first `before`, and rows that came."""
     for name in table.kept:
         column, old = table[name], compared.get(name)
@@ -144,7 +144,7 @@ def _event_ids(since: Marks) -> Iterator[Patch]:
 
 
 def _attributes(since: Marks, level: str) -> Iterator[Patch]:
-    attributes: Mapping[str, Attribute] = getattr(since.state, level)
+    attributes: Mapping[str, AttributeValues] = getattr(since.state, level)
     new = [(name, one.to_state()) for name, one in attributes.items() if (level, name) not in since.attributes]
     if new:
         yield patches.pairs(["state", level], new)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from stream.fold.intake import Partition
 from stream.fold.rules import FoldRules, SourcePartition
-from stream.fold.triggers import NEVER, Clock
+from stream.fold.triggers import NEVER, TriggerClock
 
 
 class Clocks:
@@ -43,10 +43,10 @@ class Clocks:
         """Whether a partition misses offsets: nothing is released until `gap rewind|accept`."""
         return any(partition.gap for partition in self._partitions.values())
 
-    def read(self, idle_timeout: int | None = None) -> Clock:
+    def read(self, idle_timeout: int | None = None) -> TriggerClock:
         """`now`, and the least watermark over partitions that are not idle (all idle: the clock itself)."""
         if self._embedded:
-            return Clock(self.now, self.now)
+            return TriggerClock(self.now, self.now)
         awake, latest = [], []
         for partition in self._partitions.values():
             if not self._idle(partition, idle_timeout):
@@ -55,13 +55,13 @@ class Clocks:
                 latest.append(partition.latest)
         if awake:
             known = [one for one in awake if one is not None]
-            return Clock(self.now, min(known) if len(known) == len(awake) else None)
-        return Clock(self.now, max([*latest, self.now]) if self.now is not None and latest else None)
+            return TriggerClock(self.now, min(known) if len(known) == len(awake) else None)
+        return TriggerClock(self.now, max([*latest, self.now]) if self.now is not None and latest else None)
 
-    def of_cases(self, *, private: bool) -> Clock:
+    def of_cases(self, *, private: bool) -> TriggerClock:
         """Return the clock by which a case becomes silent: for dp releases ticks alone, which do not depend on any
         event."""
-        return Clock(self.now, None) if private else self.read()
+        return TriggerClock(self.now, None) if private else self.read()
 
     def _idle(self, partition: Partition, idle_timeout: int | None) -> bool:
         """Silent for `idle_timeout`; without one, only a partition that reported and never had an event."""

@@ -12,18 +12,18 @@ import heapq
 import numpy as np
 import numpy.typing as npt
 
-from stream.fold.cases import Table
+from stream.fold.cases import ColumnTable
 from stream.fold.clocks import Clocks
 from stream.fold.rules import FoldRules
-from stream.fold.triggers import NEVER, Clock
+from stream.fold.triggers import NEVER, TriggerClock
 
 
-def complete_now(cases: Table, inactivity: int | None, clock: Clock) -> npt.NDArray[np.bool_]:
+def complete_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) -> npt.NDArray[np.bool_]:
     """bool by case code, from each case's last event and the clock."""
     return cases["ended"] | silent_now(cases, inactivity, clock)
 
 
-def silent_now(cases: Table, inactivity: int | None, clock: Clock) -> npt.NDArray[np.bool_]:
+def silent_now(cases: ColumnTable, inactivity: int | None, clock: TriggerClock) -> npt.NDArray[np.bool_]:
     """bool by case code: silent for `inactivity`, in event time or by ticks."""
     result = np.zeros(cases.size, dtype=np.bool_)
     if inactivity is None:
@@ -47,13 +47,13 @@ class Inactivity:
         self._event: list[tuple[int, int]] = []
         self._wall: list[tuple[int, int]] = []
 
-    def rebuild(self, cases: Table) -> None:
+    def rebuild(self, cases: ColumnTable) -> None:
         """Rebuild from the state: deadlines are derived, and so not part of a snapshot."""
         self._event, self._wall = [], []
         for case in np.flatnonzero(~cases["closed"]).tolist():
             self.opened(case, cases)
 
-    def opened(self, case: int, cases: Table) -> None:
+    def opened(self, case: int, cases: ColumnTable) -> None:
         if self.inactivity is not None:
             last = int(cases["last"][case])
             self.push(case, last + self.inactivity)
@@ -64,15 +64,15 @@ class Inactivity:
         heapq.heappush(self._event, (deadline, case))
         heapq.heappush(self._wall, (deadline, case))
 
-    def next_event(self, cases: Table) -> tuple[int, int] | None:
+    def next_event(self, cases: ColumnTable) -> tuple[int, int] | None:
         """(deadline in event time, case) of the next completion, None when no case is open."""
         return self._top(self._event, cases, wall=False)
 
-    def next_wall(self, cases: Table) -> tuple[int, int] | None:
+    def next_wall(self, cases: ColumnTable) -> tuple[int, int] | None:
         """(deadline by ticks, case)."""
         return self._top(self._wall, cases, wall=True)
 
-    def _top(self, heap: list[tuple[int, int]], cases: Table, *, wall: bool) -> tuple[int, int] | None:
+    def _top(self, heap: list[tuple[int, int]], cases: ColumnTable, *, wall: bool) -> tuple[int, int] | None:
         while heap:
             deadline, case = heap[0]
             if cases["closed"][case]:
@@ -94,7 +94,7 @@ class Completions:
     `restored`: the state says which cases are closed; it is not computed again.
     """
 
-    def __init__(self, rules: FoldRules, cases: Table, clocks: Clocks, *, restored: bool = False) -> None:
+    def __init__(self, rules: FoldRules, cases: ColumnTable, clocks: Clocks, *, restored: bool = False) -> None:
         self._cases, self._clocks = cases, clocks
         self.exact = restored and rules.exact
         self.install(rules)
@@ -113,7 +113,7 @@ class Completions:
         if self.exact:
             self.deadlines.rebuild(self._cases)
 
-    def complete(self, clock: Clock) -> npt.NDArray[np.bool_]:
+    def complete(self, clock: TriggerClock) -> npt.NDArray[np.bool_]:
         """bool by case code: complete at `clock`."""
         return complete_now(self._cases, self.silence, clock)
 

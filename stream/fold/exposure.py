@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from models.eventlog import MISSING, Column, EventLog
-from stream.fold.cases import EXPOSED, PENDING, Array, Attribute, Table
+from stream.fold.cases import EXPOSED, PENDING, Array, AttributeValues, ColumnTable
 from stream.fold.completion import silent_now
 from stream.fold.intake import State
 from stream.fold.rules import EventsPerCase
-from stream.fold.triggers import Clock
+from stream.fold.triggers import TriggerClock
 
 Flags = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ class Projection:
     new: Flags
 
 
-def trace_order(events: Table, chosen: Positions, rank: Array | None) -> Positions:
+def trace_order(events: ColumnTable, chosen: Positions, rank: Array | None) -> Positions:
     """`chosen` (ascending) by case, then (event time, source and partition, offset).
 
     `rank`: place of each partition code in the order of (source, partition); None where acceptance is the order of
@@ -39,7 +39,7 @@ def trace_order(events: Table, chosen: Positions, rank: Array | None) -> Positio
     return _grouped(events, chosen, rank)[1]
 
 
-def _grouped(events: Table, chosen: Positions, rank: Array | None) -> tuple[Array, Positions]:
+def _grouped(events: ColumnTable, chosen: Positions, rank: Array | None) -> tuple[Array, Positions]:
     """(case, position) of the events `chosen` in the order of `trace_order`."""
     case = events["case"][chosen]
     if rank is None:
@@ -52,7 +52,7 @@ def _grouped(events: Table, chosen: Positions, rank: Array | None) -> tuple[Arra
 
 
 def within_quota(
-    events: Table, pending: Positions, complete: Flags, rule: EventsPerCase, step: int, rank: Array | None
+    events: ColumnTable, pending: Positions, complete: Flags, rule: EventsPerCase, step: int, rank: Array | None
 ) -> Positions:
     """The first `step` pending events of each case, in trace order.
 
@@ -73,7 +73,7 @@ def within_quota(
     return np.flatnonzero(exposed)  # ascending, without a sort
 
 
-def insertions(events: Table, flags: Array, chosen: Positions, rank: Array | None) -> int:
+def insertions(events: ColumnTable, flags: Array, chosen: Positions, rank: Array | None) -> int:
     """Count the events of `chosen` that stand, in their trace, before an event that was exposed already."""
     if rank is None:
         return 0
@@ -88,13 +88,13 @@ def insertions(events: Table, flags: Array, chosen: Positions, rank: Array | Non
 
 
 def project(
-    events: Table,
+    events: ColumnTable,
     ordered: Positions,
     names: list[str],
     activities: tuple[Any, ...],
     resources: tuple[Any, ...],
-    case_attributes: Mapping[str, Attribute],
-    event_attributes: Mapping[str, Attribute],
+    case_attributes: Mapping[str, AttributeValues],
+    event_attributes: Mapping[str, AttributeValues],
 ) -> EventLog:
     """Build the log of the events `ordered` (already in trace order); cases in order of their first acceptance.
 
@@ -129,7 +129,7 @@ def _last_value(codes: npt.NDArray[np.int32], case: Array, present: Array) -> np
 
 
 def complete_in(
-    state: State, ordered: Positions, flags: Array, end: int | None, silence: int | None, clock: Clock
+    state: State, ordered: Positions, flags: Array, end: int | None, silence: int | None, clock: TriggerClock
 ) -> Flags:
     """bool by exposed case: complete as far as the cut can see. `ordered`: its events; `flags`: what the publication
     did with each event; `end`: of the window; `silence`: the rule of inactivity (ns).

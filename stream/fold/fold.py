@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.errors import InputError, RefusedError
-from stream.fold.changes import Change, Marks, changes, marks
+from stream.fold.changes import Marks, StateChange, changes, marks
 from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions
 from stream.fold.cutting import Cutter
@@ -21,7 +21,7 @@ from stream.fold.patches import added, update
 from stream.fold.publications import Publications
 from stream.fold.records import TIMES, AnyRecord, Command, Config, Cut, Delta, Heartbeat, Tick
 from stream.fold.retention import Retention
-from stream.fold.rows import Rows
+from stream.fold.rows import RowFolder
 from stream.fold.rules import FoldRules, LogFacts
 from stream.fold.snapshot import decode, dump_state, encode, encode_patches, load_state
 from stream.fold.triggers import PublicationState
@@ -64,7 +64,7 @@ class Fold:
         parts = (self.state, self.clocks, self._publications, self._completions)
         self._retention = Retention(rules, *parts)
         self._cutter = Cutter(rules, *parts, self._retention)
-        self._rows = Rows(rules, *parts)
+        self._rows = RowFolder(rules, *parts)
         self._publications.recount()
 
     def _install(self, rules: FoldRules) -> None:
@@ -355,7 +355,7 @@ class Fold:
         self._refuse_undecided()
         return marks(self.rules, self.state, self.publications)
 
-    def changes(self, since: Marks) -> Change | None:
+    def changes(self, since: Marks) -> StateChange | None:
         """What changed since `since`: `stream.fold.patches.merged` makes of the snapshot of then the snapshot of now.
         None where only a whole snapshot can tell it: rules were replaced, or cases left. RefusedError while a cut is
         undecided."""
@@ -364,7 +364,7 @@ class Fold:
             return None
         publications = {own.name: own for _, own in self._publications}
         some = [*changes(since, publications), update([], self._place())]
-        return Change(encode_patches(some), added(some))
+        return StateChange(encode_patches(some), added(some))
 
     def _place(self) -> dict[str, int | str | None]:
         return {"now": self.now, "position": self.position, "key": self.key}

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.eventlog import MISSING, Ints
-from stream.fold.cases import REFUSED, ActorCodes, Array, Attribute, CaseIndex, Codes, Table, coded, plain
+from stream.fold.cases import REFUSED, ActorCodes, Array, AttributeValues, CaseIndex, Codes, ColumnTable, coded, plain
 from stream.fold.records import ROW_WIDTH, TIME_PLACE, TIMES, Delta, PlainRow, lost_from, with_resources
 from stream.fold.rules import FoldRules, SourcePartition
 
@@ -143,12 +143,12 @@ class State:
     """Events, cases and their names; everything that a projection reads."""
 
     def __init__(self) -> None:
-        self.events = Table(EVENT_COLUMNS)
-        self.cases = Table(CASE_COLUMNS)
+        self.events = ColumnTable(EVENT_COLUMNS)
+        self.cases = ColumnTable(CASE_COLUMNS)
         self.index = CaseIndex()
         self.activities, self.resources = Codes(), ActorCodes()
-        self.case_attributes: dict[str, Attribute] = {}
-        self.event_attributes: dict[str, Attribute] = {}
+        self.case_attributes: dict[str, AttributeValues] = {}
+        self.event_attributes: dict[str, AttributeValues] = {}
         self.event_ids: dict[int, set[str]] = {}
         self.partitions: dict[SourcePartition, Partition] = {}
         self.end_activities: frozenset[str] = frozenset()
@@ -324,7 +324,7 @@ class State:
                         column.append(value)
         for (level, name), (events, column) in found.items():
             store = self.case_attributes if level == "case" else self.event_attributes
-            store.setdefault(name, Attribute()).add(events, column)
+            store.setdefault(name, AttributeValues()).add(events, column)
 
     def unstage(self) -> None:
         """Drop rows that were staged and not admitted: cases without an event, attribute values behind the end."""

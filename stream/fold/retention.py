@@ -14,7 +14,7 @@ from stream.fold.intake import State
 from stream.fold.publications import Publications
 from stream.fold.records import without_cases
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.triggers import Clock
+from stream.fold.triggers import TriggerClock
 
 
 class Retention:
@@ -65,7 +65,7 @@ class Retention:
         over[case[flags == RETIRED]] = True
         if now is not None and retention is not None:
             since = np.maximum(state.cases["last"], state.cases["arrival"])
-            leave = self._completions.complete(Clock(now, None))
+            leave = self._completions.complete(TriggerClock(now, None))
             leave &= since <= now - retention
             leave[case[flags == PENDING]] = False
             over |= leave

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stream.fold.cases import Table
+from stream.fold.cases import ColumnTable
 from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions, Inactivity
 from stream.fold.intake import Batch, Partition, State
@@ -31,7 +31,7 @@ class Growth:
     column: str
     pending: dict[int, int] = field(default_factory=dict)
 
-    def count(self, cases: Table, case: int, *, fresh: bool, before: bool, closed: bool) -> None:
+    def count(self, cases: ColumnTable, case: int, *, fresh: bool, before: bool, closed: bool) -> None:
         """One more event of `case`, which was complete `before` and now is `closed`."""
         held = self.pending.get(case)
         if held is None:
@@ -54,7 +54,7 @@ class Stride:
     closed: dict[int, bool]
     growths: list[Growth]
 
-    def flush(self, cases: Table) -> None:
+    def flush(self, cases: ColumnTable) -> None:
         keys = list(self.closed)
         cases["closed"][keys] = list(self.closed.values())
         for growth in self.growths:
@@ -65,7 +65,7 @@ def walk(
     batch: Batch,
     begin: int,
     end: int,
-    cases: Table,
+    cases: ColumnTable,
     silence: Inactivity,
     goals: list[int | None],
     growths: list[Growth],
@@ -107,7 +107,7 @@ def walk(
     return Stride(row, closed, growths)
 
 
-class Rows:
+class RowFolder:
     """Adds rows to the state, and knows how many may be added before a cut is possible. Has no state of its own."""
 
     def __init__(

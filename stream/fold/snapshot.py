@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from models.errors import RefusedError
-from stream.fold.cases import ActorCodes, Attribute, CaseIndex, Codes, plain
+from stream.fold.cases import ActorCodes, AttributeValues, CaseIndex, Codes, plain
 from stream.fold.intake import Partition, State
 from stream.fold.patches import Patch
 from stream.fold.records import Attributes, Delta
@@ -74,8 +74,8 @@ def load_state(table: dict[str, Any]) -> State:
     state.activities = Codes({value: code for code, value in enumerate(table["activities"])})
     state.resources = ActorCodes(table["resources"])
     state.named = table.get("named", not table["resources"])
-    state.case_attributes = {name: Attribute.from_state(one) for name, one in table["case_attributes"]}
-    state.event_attributes = {name: Attribute.from_state(one) for name, one in table["event_attributes"]}
+    state.case_attributes = {name: AttributeValues.from_state(one) for name, one in table["case_attributes"]}
+    state.event_attributes = {name: AttributeValues.from_state(one) for name, one in table["event_attributes"]}
     state.event_ids = {case: set(ids) for case, ids in table["event_ids"]}
     for one in table["partitions"]:
         source, partition = _load_partition(one, len(state.partitions))

@@ -19,7 +19,7 @@ NEVER = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class TriggerClock:
     """What time it is for a publication: `now` by ticks, `watermark` by events; None while unknown."""
 
     now: int | None
@@ -78,7 +78,7 @@ class PublicationState:
         self.waiting_since = None
 
     def open_windows(
-        self, rules: PublicationRules, clock: Clock, earliest: int | None, *, simulated: bool = False
+        self, rules: PublicationRules, clock: TriggerClock, earliest: int | None, *, simulated: bool = False
     ) -> None:
         """Set the end of the first window of `every`.
 
@@ -97,7 +97,7 @@ class PublicationState:
         if known is not None and earliest is not None:
             self.window_end = rules.window_end_after(min(earliest, known) if rules.window.tumbling else known)
 
-    def skip_window(self, rules: PublicationRules, clock: Clock) -> None:
+    def skip_window(self, rules: PublicationRules, clock: TriggerClock) -> None:
         """The next window: the one after in event time, the one that `now` lies in for wall time."""
         every = rules.window.every
         if every is None or self.window_end is None:
@@ -149,13 +149,13 @@ class PublicationState:
             rows = min(rows, events - self.new_events - 1)
         return rows
 
-    def firing(self, rules: PublicationRules, clock: Clock) -> Firing | None:
+    def firing(self, rules: PublicationRules, clock: TriggerClock) -> Firing | None:
         """The trigger that holds now, guards aside."""
         if rules.window.first is not None and not self.first_done:
             return self._first(rules, clock)
         return self._timed(rules, clock) or self._counted(rules) or self._ready(rules, clock)
 
-    def _first(self, rules: PublicationRules, clock: Clock) -> Firing | None:
+    def _first(self, rules: PublicationRules, clock: TriggerClock) -> Firing | None:
         first = rules.window.first
         if first is None:
             return None
@@ -165,7 +165,7 @@ class PublicationState:
         reached = self.new_cases if first.kind == "new_cases" else self.new_events
         return Firing("first") if reached >= first.value else None
 
-    def _timed(self, rules: PublicationRules, clock: Clock) -> Firing | None:
+    def _timed(self, rules: PublicationRules, clock: TriggerClock) -> Firing | None:
         every, end = rules.window.every, self.window_end
         if every is None or end is None:
             return None
@@ -185,7 +185,7 @@ class PublicationState:
                 return Firing(trigger)
         return None
 
-    def _ready(self, rules: PublicationRules, clock: Clock) -> Firing | None:
+    def _ready(self, rules: PublicationRules, clock: TriggerClock) -> Firing | None:
         rule = rules.window.events_per_case
         if rule is None or not rules.window.alone:
             return None
@@ -196,7 +196,7 @@ class PublicationState:
             return Firing("max_wait", certain=False)
         return None
 
-    def held(self, rules: PublicationRules, clock: Clock) -> bool:
+    def held(self, rules: PublicationRules, clock: TriggerClock) -> bool:
         """Whether a guard says not yet."""
         window = rules.window
         interval = window.min_interval

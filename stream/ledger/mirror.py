@@ -55,7 +55,7 @@ def open_mirror(store: str | None, process: str, keys: Keys, output: Path, ops: 
     return Mirror(blobs, keys, ops)
 
 
-class Slot(msgspec.Struct, array_like=True):
+class MirrorSlot(msgspec.Struct, array_like=True):
     """A checkpoint in the mirror: the higher position is the newer one."""
 
     position: int
@@ -210,7 +210,7 @@ class Mirror:
 
     def save(self, position: int, state: bytes) -> None:
         """Put a state (whose newest delta record is at `position`) in the place of the older of the two."""
-        body = msgspec.msgpack.encode(Slot(position, state))
+        body = msgspec.msgpack.encode(MirrorSlot(position, state))
         self.blobs.put(f"{CHECKPOINTS}/{self._next}", seal(body, self.keys, CHECKPOINT, STATE_VERSION))
         self._next = (self._next + 1) % SLOTS
 
@@ -225,7 +225,7 @@ class Mirror:
                 continue
             try:
                 body = opened(sealed, self.keys, f"{self.blobs.where}/{name}")[0]
-                slots.append((msgspec.msgpack.decode(body, type=Slot), number))
+                slots.append((msgspec.msgpack.decode(body, type=MirrorSlot), number))
             except (Damaged, msgspec.DecodeError) as damage:
                 faults.append(f"{name}: {damage}")
         if slots:

@@ -68,7 +68,7 @@ ASKED = ("cut", "counts", "n_actual")
 was compared with, stands in its file."""
 
 
-class Record:
+class ReleaseRecord:
     """One release as the audits see it: the candidate, or an earlier one read back from variants.parquet.
 
     `log.case_ids` are the pseudonyms of the source cases ("" for a record that is no one case), so partners in
@@ -119,9 +119,9 @@ class Record:
         if self.stored is not None:
             self._log = None
 
-    def showing(self, log: EventLog) -> Record:
+    def showing(self, log: EventLog) -> ReleaseRecord:
         """The same release with another log, and nothing kept with it."""
-        return Record(self.sequence, log, self.carries, self.T, self.sensitive, self.audit, {}, self.publication)
+        return ReleaseRecord(self.sequence, log, self.carries, self.T, self.sensitive, self.audit, {}, self.publication)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -148,7 +148,7 @@ class Record:
         return SimpleLog.from_items(self.log.starts, self.items(carries), self.log.sensitive(self.sensitive))
 
 
-def first_shown(records: Iterable[Record]) -> dict[str, float]:
+def first_shown(records: Iterable[ReleaseRecord]) -> dict[str, float]:
     """Seconds since 1970 of the first cut whose release shows each case, by pseudonym; records of no case are none."""
     first: dict[str, float] = {}
     for record in records:
@@ -171,7 +171,7 @@ _REPEATED = ["activity.list.element", "resource.list.element"]
 """Columns of labels. Pseudonyms stand once, and times hardly ever again: to look for repetitions takes longer."""
 
 
-def write(path: Path, record: Record) -> None:
+def write(path: Path, record: ReleaseRecord) -> None:
     """Write the record's cases. Values are kept as JSON text, since an attribute may be of any type."""
     import msgspec
     import pyarrow as pa
@@ -198,11 +198,11 @@ def write(path: Path, record: Record) -> None:
     pq.write_table(table, path, compression="zstd", use_dictionary=_REPEATED)
 
 
-def read(path: Path) -> Record:
+def read(path: Path) -> ReleaseRecord:
     """Read one release back. RefusedError where the file is missing or damaged: nothing can be audited then."""
     table = _table(path)
     meta = table.schema.metadata
-    return Record(
+    return ReleaseRecord(
         sequence=int(meta[b"sequence"]),
         log=_log(table),
         carries=tuple(meta[b"carries"].decode().split(",")),
@@ -241,11 +241,13 @@ def _table(path: Path, columns: list[str] | None = None) -> pa.Table:
     return table
 
 
-def without_cases(record: Record, erased: set[str]) -> Record:
+def without_cases(record: ReleaseRecord, erased: set[str]) -> ReleaseRecord:
     """The record without the erased cases."""
     keep = np.asarray([case not in erased for case in record.case_ids], dtype=np.bool_)
     rest = record.log.select_cases(keep)
-    return Record(record.sequence, rest, record.carries, record.T, record.sensitive, publication=record.publication)
+    return ReleaseRecord(
+        record.sequence, rest, record.carries, record.T, record.sensitive, publication=record.publication
+    )
 
 
 def _values(log: EventLog, name: str) -> list[Any]:

@@ -43,7 +43,7 @@ class HeldRelease:
 
 
 @dataclass(frozen=True)
-class Decision:
+class ApprovalOutcome:
     """What a decision came to. `status`: `approved` (published, or at its moment), `rejected`; `refused` (the gate no
     longer passes, and it is still held; `reasons` say why); `ordered` (given to the daemon, at `offset` of its delta
     topic)."""
@@ -101,7 +101,7 @@ def decide(
     why: str,
     *,
     output: Path | None = None,
-) -> Decision:
+) -> ApprovalOutcome:
     """Approve or reject a held release: by an order to the daemon where the configuration has one, in the folder
     otherwise.
 
@@ -155,7 +155,7 @@ def _known(folder: Path, publication: str, number: int) -> SealEntry | None:
 
 def _order(
     settings: Settings, publication: str, number: int, decision: Order, by: str, why: str, seal: SealEntry | None
-) -> Decision:
+) -> ApprovalOutcome:
     """The order says which bytes it is about, where the folder beside it knows them."""
     from stream.daemon import operator_commands as orders
     from stream.fold.records import Command
@@ -166,12 +166,12 @@ def _order(
     arguments = {"number": number, "by": by, "why": why, **manifest}
     command = Command(name=decision, publication=publication, arguments=arguments)
     offset = orders.send(settings, settings.source, command)
-    return Decision(publication, number, "ordered", by, why, offset=offset)
+    return ApprovalOutcome(publication, number, "ordered", by, why, offset=offset)
 
 
 def _in_place(
     settings: Settings, folder: Path, publication: str, number: int, decision: Order, by: str, why: str
-) -> Decision:
+) -> ApprovalOutcome:
     if settings.key is None and not (folder / "operator" / "key").exists():
         raise InputError(
             f"{folder}: the pseudonym key of this folder was given from outside; give the same one "
@@ -193,4 +193,4 @@ def _in_place(
     status: Literal["approved", "rejected", "refused"] = (
         "refused" if ruled.ruling == "refused" else "approved" if ruled.ruling == "approved" else "rejected"
     )
-    return Decision(publication, number, status, by, why, ruled.reasons)
+    return ApprovalOutcome(publication, number, status, by, why, ruled.reasons)

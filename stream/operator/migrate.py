@@ -172,8 +172,8 @@ def renewed(state: bytes) -> bytes:
 
 
 def _renewed_slot(body: bytes) -> bytes:
-    slot = msgspec.msgpack.decode(body, type=mirror.Slot)
-    return msgspec.msgpack.encode(mirror.Slot(slot.position, renewed(slot.state)))
+    slot = msgspec.msgpack.decode(body, type=mirror.MirrorSlot)
+    return msgspec.msgpack.encode(mirror.MirrorSlot(slot.position, renewed(slot.state)))
 
 
 def _only_read(item: Item) -> _Step:

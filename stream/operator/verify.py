@@ -44,7 +44,7 @@ BESIDE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class VerifyProblem:
     """Something that does not hold. `publication` and `sequence`: of which release, where it is of one."""
 
     kind: Kind
@@ -71,12 +71,12 @@ class Checked:
 
 
 @dataclass(slots=True)
-class Result:
+class VerifyResult:
     """What `verify` found. `notes`: what the next start puts in order, or what could not be looked at."""
 
     process: str = ""
     publications: list[Checked] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[VerifyProblem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -89,7 +89,7 @@ class Result:
 
 
 @dataclass(slots=True)
-class _Series:
+class _PublicationEntries:
     """The entries of one publication, and what was spent when each of its releases was sealed."""
 
     seals: dict[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class _Series:
         return self.adding + parallel(self.apart)
 
 
-def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> Result:
+def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> VerifyResult:
     """Check everything under `output`, and the releases in `store` where they do not lie in the folder.
 
     `keys`: the storage keys; without them encrypted checkpoints are not looked at, and a note says so.
@@ -130,7 +130,7 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
     ledger = ledger_in(output)
     tree = _Tree(store or str(output))
     listed = tree.publications()  # before the ledger: what a running process seals meanwhile is then not unknown
-    result = Result()
+    result = VerifyResult()
     try:
         result.process = owner_of(ledger)
         entries = [msgspec.to_builtins(entry) for entry in open_readonly(ledger, result.process)]
@@ -138,7 +138,7 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
         raise
     except (RefusedError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         why = str(error) if isinstance(error, RefusedError) else "an entry is no entry; restore it from a backup"
-        result.problems.append(Problem("ledger", f"{ledger}: {why}" if str(ledger) not in why else why))
+        result.problems.append(VerifyProblem("ledger", f"{ledger}: {why}" if str(ledger) not in why else why))
         return result
     series = _series(entries, result)
     for name, one in series.items():
@@ -148,7 +148,7 @@ def verify(output: Path, store: str | None = None, keys: Keys | None = None) -> 
     return result
 
 
-def _checkpoints(result: Result, folder: Path, keys: Keys) -> None:
+def _checkpoints(result: VerifyResult, folder: Path, keys: Keys) -> None:
     """Read both generations of the state, with what changed behind each of them."""
     unread = []
     for name in (CURRENT, PREVIOUS):
@@ -164,16 +164,16 @@ def _checkpoints(result: Result, folder: Path, keys: Keys) -> None:
         except (Damaged, RefusedError) as damage:
             fault = f"{path}: {damage}"
         if fault:
-            result.problems.append(Problem("checkpoint", f"{fault}; a start falls back to the other generation"))
+            result.problems.append(VerifyProblem("checkpoint", f"{fault}; a start falls back to the other generation"))
     if unread:
         result.notes.append(
             f"operator/checkpoints: {' and '.join(unread)} encrypted, and not checked; give the configuration with -c"
         )
 
 
-def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
+def _series(entries: list[Any], result: VerifyResult) -> dict[str, _PublicationEntries]:
     """The ledger folded by publication, in its order."""
-    found: dict[str, _Series] = {}
+    found: dict[str, _PublicationEntries] = {}
     sealed, paid = 0, 0  # numbers of the process, and those of them that were charged
     own_paid: Counter[str] = Counter()
     charges: set[tuple[str, str, int]] = set()
@@ -181,7 +181,7 @@ def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
         kind, name, cut, number = entry["kind"], entry["publication"], entry.get("cut", ""), entry.get("sequence", 0)
         if kind in ("note", "erased"):
             continue
-        one, body = found.setdefault(name, _Series()), entry.get("body", {})
+        one, body = found.setdefault(name, _PublicationEntries()), entry.get("body", {})
         if kind == "charge" and (name, cut, body.get("redraw", 0)) not in charges:
             charges.add((name, cut, body.get("redraw", 0)))
             one.charged[cut] = charge_of(body["epsilon"], body["delta"], body.get("rho", ""), body.get("tail", ""))
@@ -211,18 +211,20 @@ def _series(entries: list[Any], result: Result) -> dict[str, _Series]:
     for name, one in found.items():
         for number in sorted((one.published | one.burned | one.rulings.keys()) - one.seals.keys()):
             told = "is published, burned or decided on, and was never sealed"
-            result.problems.append(Problem("ledger", told, name, number))
+            result.problems.append(VerifyProblem("ledger", told, name, number))
         for number in sorted(one.published & one.seals.keys()):
             if one.hidden(number):
                 told = f"is published, and was {one.hidden(number)}: no approval stands in the ledger"
-                result.problems.append(Problem("ledger", told, name, number))
+                result.problems.append(VerifyProblem("ledger", told, name, number))
     return found
 
 
 class _Publication:
     """The checks of one publication."""
 
-    def __init__(self, result: Result, tree: _Tree, operator: Path, name: str, series: _Series) -> None:
+    def __init__(
+        self, result: VerifyResult, tree: _Tree, operator: Path, name: str, series: _PublicationEntries
+    ) -> None:
         self.result, self.tree, self.operator, self.name, self.series = result, tree, operator, name, series
         self.checked = Checked(name, burned=len(series.burned), withheld=len(series.withheld))
         spent = series.accounting.loss(series.spent)
@@ -248,7 +250,7 @@ class _Publication:
                     self.standing = number
 
     def _wrong(self, kind: Kind, text: str, number: int) -> None:
-        self.result.problems.append(Problem(kind, text, self.name, number))
+        self.result.problems.append(VerifyProblem(kind, text, self.name, number))
 
     def _release(self, number: int, seal: Mapping[str, Any]) -> None:
         folder = f"{self.name}/{release_name(number)}"
@@ -412,11 +414,15 @@ class _Publication:
 
 
 def _unknown(
-    result: Result, tree: _Tree, listed: Mapping[str, list[str]], operator: Path, series: Mapping[str, _Series]
+    result: VerifyResult,
+    tree: _Tree,
+    listed: Mapping[str, list[str]],
+    operator: Path,
+    series: Mapping[str, _PublicationEntries],
 ) -> None:
     """Files and folders that no seal names."""
     for name, entries in listed.items():
-        one = series.get(name, _Series())
+        one = series.get(name, _PublicationEntries())
         temporary = {str(seal["body"]["temporary"]) for seal in one.seals.values()}
         for entry in entries:
             number = release_number(entry)
@@ -425,12 +431,12 @@ def _unknown(
                 continue
             if number is not None and number in one.seals:
                 told = f"was {hidden or 'burned'}, and stands in the public folder"
-                result.problems.append(Problem("unknown", told, name, number))
+                result.problems.append(VerifyProblem("unknown", told, name, number))
             elif entry.startswith(".") and entry.endswith(".tmp"):
                 if entry not in temporary:
                     result.notes.append(f"{name}/{entry}: never sealed; the next start sets it aside")
             elif one.seals or number is not None:
-                result.problems.append(Problem("unknown", f"{entry} is named by no seal", name, number or 0))
+                result.problems.append(VerifyProblem("unknown", f"{entry} is named by no seal", name, number or 0))
             else:
                 result.notes.append(f"{name}/{entry}: of no publication of this ledger")
     for path in sorted(operator.iterdir()):
@@ -447,11 +453,11 @@ def _unknown(
         for entry in sorted(one.name for one in path.iterdir() if not one.name.startswith(".")):
             if entry not in known:
                 result.problems.append(
-                    Problem("unknown", f"operator/{path.name}/{entry} is named by no seal", path.name)
+                    VerifyProblem("unknown", f"operator/{path.name}/{entry} is named by no seal", path.name)
                 )
 
 
-def _left_held(folder: Path, one: _Series) -> list[str]:
+def _left_held(folder: Path, one: _PublicationEntries) -> list[str]:
     """Bytes among the held ones of which no release waits."""
     waiting = {str(seal["body"]["temporary"]) for number, seal in one.seals.items() if one.hidden(number) != "rejected"}
     found = sorted(path.name for path in (folder / HELD).iterdir()) if (folder / HELD).is_dir() else []

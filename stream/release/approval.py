@@ -31,7 +31,7 @@ from stream.release.recovery import Holder, finish, let_go, reject
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stream.ledger.release_record import Record
+    from stream.ledger.release_record import ReleaseRecord
     from stream.release.audience import Key
     from stream.release.documents import AuditDocument
     from stream.release.pipeline import Pipeline
@@ -43,7 +43,7 @@ LONGEST = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class DecidedRelease:
     """What an order to the daemon says of the release that it is about. `manifest`: sha256 of its manifest, where who
     decided had it; `position`: of the order in the delta topic."""
 
@@ -62,11 +62,13 @@ def check_words(by: str, why: str) -> None:
             raise InputError(f"{name} holds a line break or a control character; use one line")
 
 
-UNSEEN = Known()
+UNSEEN = DecidedRelease()
 """Of a decision in the folder: the release is looked at there."""
 
 
-def decide(pipeline: Pipeline, number: int, order: Order, *, by: str, why: str, known: Known = UNSEEN) -> Ruled:
+def decide(
+    pipeline: Pipeline, number: int, order: Order, *, by: str, why: str, known: DecidedRelease = UNSEEN
+) -> Ruled:
     """Obey a person's decision, durably. InputError where the release is not held, or is not the one that was `known`;
     one that was decided alike before is finished, and answered as then."""
     check_words(by, why)
@@ -96,7 +98,7 @@ def decide(pipeline: Pipeline, number: int, order: Order, *, by: str, why: str, 
     return Ruled(pipeline.name, number, wanted, tuple(warned))
 
 
-def _refuse_unseen(seal: SealEntry, known: Known) -> None:
+def _refuse_unseen(seal: SealEntry, known: DecidedRelease) -> None:
     """InputError where an order is about other bytes, or stands where the release was not cut yet: nobody had seen it,
     and after a crash the ledger knows it before the order is read again."""
     what = f"release {seal.sequence} of {seal.publication}"
@@ -185,7 +187,7 @@ def _rewrite(pipeline: Pipeline, number: int, audit: AuditDocument) -> None:
         pipeline.mirror.put_release(pipeline.name, operator, path.parent)
 
 
-def released_since(pipeline: Pipeline, number: int) -> list[Record]:
+def released_since(pipeline: Pipeline, number: int) -> list[ReleaseRecord]:
     """The releases that the audience has, and had not when this one was held."""
     seen, found = False, []
     own = (pipeline.name, number)
@@ -204,7 +206,9 @@ def _leaves(entry: Any) -> bool:
     return isinstance(entry, ApprovalEntry) and entry.body.decision == "approved"
 
 
-def _beside(pipeline: Pipeline, audit: AuditDocument, record: Record, others: list[Record]) -> list[Reason]:
+def _beside(
+    pipeline: Pipeline, audit: AuditDocument, record: ReleaseRecord, others: list[ReleaseRecord]
+) -> list[Reason]:
     """The attacks between a held release and what left since: of other publications, since its own waits for it."""
     mechanism = pipeline.spec.mechanism
     if mechanism.remembers or mechanism.shares_memory:

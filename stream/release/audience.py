@@ -18,7 +18,7 @@ from stream.ledger import release_record
 from stream.ledger.entries import ApprovalEntry, BurnedEntry, Entry, SealEntry
 from stream.ledger.folder import OperatorFolder, rewrite, write_json
 from stream.ledger.mirror import Mirror
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Ledger
 from stream.release import audit_document as documents
 from stream.release.contract import Audit, Build
@@ -31,11 +31,11 @@ Key = tuple[str, int]
 """Publication and number of a release."""
 
 
-class Earlier(Sequence[Record]):
+class Earlier(Sequence[ReleaseRecord]):
     """Oldest first. In memory are the last `reach` records (None: all); an older one is read anew when it is asked
     for, which only an erasure does: a daemon's memory does not grow with releases that nobody compares any more."""
 
-    def __init__(self, read: Callable[[Key], Record], keys: Iterable[Key], reach: int | None) -> None:
+    def __init__(self, read: Callable[[Key], ReleaseRecord], keys: Iterable[Key], reach: int | None) -> None:
         self._read, self._reach = read, reach
         self._keys = list(keys)
         near = self._keys if reach is None else self._keys[max(0, len(self._keys) - reach) :]
@@ -45,23 +45,23 @@ class Earlier(Sequence[Record]):
         return len(self._keys)
 
     @overload
-    def __getitem__(self, place: int) -> Record: ...
+    def __getitem__(self, place: int) -> ReleaseRecord: ...
     @overload
-    def __getitem__(self, place: slice) -> Sequence[Record]: ...
-    def __getitem__(self, place: int | slice) -> Record | Sequence[Record]:
+    def __getitem__(self, place: slice) -> Sequence[ReleaseRecord]: ...
+    def __getitem__(self, place: int | slice) -> ReleaseRecord | Sequence[ReleaseRecord]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(len(self)))]
         key = self._keys[place]
         return self._held[key] if key in self._held else self._read(key)
 
-    def __setitem__(self, place: int, record: Record) -> None:
+    def __setitem__(self, place: int, record: ReleaseRecord) -> None:
         """What is kept of a release has been written anew. What audits keep with other releases shows what it was."""
         for held in self._held.values():
             held.cache.clear()
         if self._keys[place] in self._held:
             self._held[self._keys[place]] = record
 
-    def append(self, record: Record) -> None:
+    def append(self, record: ReleaseRecord) -> None:
         """The release that was sealed last."""
         self._keys.append(record.key)
         self._held[record.key] = record
@@ -94,7 +94,7 @@ class Audience:
         self._memory: tuple[Key, Any] | None = None
         """What the mechanism of one release left: it grows with the log, and is not read again for every cut."""
 
-    def append(self, record: Record, seal: SealEntry, build: Build | None = None) -> None:
+    def append(self, record: ReleaseRecord, seal: SealEntry, build: Build | None = None) -> None:
         """The release that was sealed last; what its mechanism left is in `build`, or read when it is asked for."""
         self.seals[record.key] = seal
         record.stands(record.audit, release_record.VariantsFile(self._file(record.key)))
@@ -129,10 +129,10 @@ class Audience:
         if rest != memory:
             rewrite(self.folder.ops, folder / "memory.json", write_json(rest))
 
-    def _read(self, key: Key) -> Record:
+    def _read(self, key: Key) -> ReleaseRecord:
         return self.record(key, self.seals[key])
 
-    def record(self, key: Key, seal: SealEntry) -> Record:
+    def record(self, key: Key, seal: SealEntry) -> ReleaseRecord:
         """A sealed release as audits see it, also one that is held and no part of the series."""
         folder = self.folder.release(*key)
         if self.mirror is not None and not folder.exists():  # of a publication that is configured no more

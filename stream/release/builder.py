@@ -8,7 +8,7 @@ from typing import Any
 from models.anonymize.sensitive import refuse_identifying
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Account
 from stream.release.contract import Build, Exposure
 from stream.release.planned import BuiltBy, Place
@@ -65,8 +65,8 @@ class Builder:
         process = self.spec.process if self.account.resource_form == "process" else None
         return pseudonymous_resources(log, self.pseudonyms, process, named=True)
 
-    def record(self, build: Build, exposure: Exposure, number: int) -> Record:
+    def record(self, build: Build, exposure: Exposure, number: int) -> ReleaseRecord:
         """The candidate as audits see it: source pseudonyms in place of case ids."""
         ids = tuple("" if case < 0 else exposure.log.case_ids[case] for case in build.origin)
         log = replace(build.log, case_ids=ids)
-        return Record(number, log, build.carries, build.T, exposure.linked, publication=self.spec.name)
+        return ReleaseRecord(number, log, build.carries, build.T, exposure.linked, publication=self.spec.name)

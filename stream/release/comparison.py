@@ -26,7 +26,7 @@ from models.attacks.shared_pairs import NumberedRelease, SharedPairs, followed_a
 from models.attacks.true_linker import CaseChanges, RealPartners, by_case, by_release, changes_between, true_linkers
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 
 NUMBERING, NUMBERED, SIMPLE = "attacks.numbering", "attacks.numbered", "simple"
 COMPARISON, SERIES = "attacks.comparison", "attacks.series"
@@ -36,7 +36,7 @@ SPARE = 1000
 """Variants of withheld candidates and of releases that nobody looks back at, kept before a numbering begins anew."""
 
 
-def simple(record: Record) -> SimpleLog:
+def simple(record: ReleaseRecord) -> SimpleLog:
     """The simple log over all that the release carries, kept with the record."""
     if SIMPLE not in record.cache:
         record.cache[SIMPLE] = record.simple()
@@ -44,7 +44,7 @@ def simple(record: Record) -> SimpleLog:
     return kept
 
 
-def forget(candidate: Record) -> None:
+def forget(candidate: ReleaseRecord) -> None:
     """Drop the tables that audits of one candidate share, which are as large as the releases."""
     candidate.cache.pop(COMPARISON, None)
 
@@ -54,8 +54,8 @@ class Comparison:
 
     def __init__(
         self,
-        candidate: Record,
-        earlier: Sequence[Record],
+        candidate: ReleaseRecord,
+        earlier: Sequence[ReleaseRecord],
         cap: int,
         known: Callable[[Any], Any] | None = None,
         taxonomy: Mapping[Any, Any] | None = None,
@@ -87,7 +87,7 @@ class Comparison:
             except InputError:
                 return  # what all releases need together does not fit; each pair says for itself whether it does
 
-    def pair(self, earlier: Record) -> tuple[ReleasePair, NextOccurrences]:
+    def pair(self, earlier: ReleaseRecord) -> tuple[ReleasePair, NextOccurrences]:
         """The pair and its tables."""
         if self.against is not None:
             return self.against.pair(_known(earlier))
@@ -131,7 +131,14 @@ class Comparison:
         return steps
 
     def alone_with(
-        self, earlier: Record, bk_length: int, ns: Sequence[int], method: Method, minimum: Minimum, *, least_n: bool
+        self,
+        earlier: ReleaseRecord,
+        bk_length: int,
+        ns: Sequence[int],
+        method: Method,
+        minimum: Minimum,
+        *,
+        least_n: bool,
     ) -> PairAttack:
         """What is counted of the pair by itself."""
         given, table = self.pair(earlier)
@@ -153,7 +160,7 @@ class Comparison:
             return None
 
     def audited(
-        self, records: Sequence[Record], earlier: Record, bk_length: int, ns: Sequence[int]
+        self, records: Sequence[ReleaseRecord], earlier: ReleaseRecord, bk_length: int, ns: Sequence[int]
     ) -> PairAttack | None:
         """What is counted of a pair in the series `records`, by tables that are there; None where they are not."""
         if self.against is None or self.cap != ns[-1] or not any(one is earlier for one in self.earlier):
@@ -163,7 +170,7 @@ class Comparison:
         given, table = self.against.pair(_known(earlier), [_known(one) for one in records])
         return PairAttack(given, bk_length, ns, "exact", "realisable", table, linkable=self.edges(earlier, given))
 
-    def edges(self, earlier: Record, given: ReleasePair) -> Edges | None:
+    def edges(self, earlier: ReleaseRecord, given: ReleasePair) -> Edges | None:
         """The linkable pairs, where they are shared; None: each audit lists its own."""
         if self.against is None:
             return None
@@ -174,7 +181,7 @@ class Comparison:
 
 
 def pairs_in_series(
-    records: Sequence[Record],
+    records: Sequence[ReleaseRecord],
     bk_length: int,
     ns: Sequence[int],
     known: Callable[[Any], Any] | None,
@@ -215,7 +222,7 @@ def pairs_in_series(
 
 
 def _over_all(
-    records: Sequence[Record], known: Callable[[Any], Any] | None
+    records: Sequence[ReleaseRecord], known: Callable[[Any], Any] | None
 ) -> tuple[list[tuple[Any, ...]], list[SimpleLog]]:
     """For each release the symbols of background knowledge in the order in which its pairs see them, and its log with
     an item of each of them: `models.attacks.series.over_all_activities`, where knowledge is about the items themselves.
@@ -236,7 +243,7 @@ def _over_all(
     return alphabets, logs
 
 
-def _shown(record: Record, known: Callable[[Any], Any] | None) -> Mapping[Any, Any]:
+def _shown(record: ReleaseRecord, known: Callable[[Any], Any] | None) -> Mapping[Any, Any]:
     """The first item of a release for each symbol, in order of appearance; kept with the record."""
     kept: dict[Any, dict[Any, Any]] = record.cache.setdefault(SHOWN, {})
     if known not in kept:
@@ -248,7 +255,7 @@ def _shown(record: Record, known: Callable[[Any], Any] | None) -> Mapping[Any, A
     return kept[known]
 
 
-def _numbering(earlier: Sequence[Record]) -> Numbering:
+def _numbering(earlier: Sequence[ReleaseRecord]) -> Numbering:
     """The numbering of the last release, unless most of it stands for nothing any more."""
     found: Numbering | None = next((one.cache[NUMBERING] for one in reversed(earlier) if NUMBERING in one.cache), None)
     if found is None:
@@ -261,39 +268,39 @@ def _numbering(earlier: Sequence[Record]) -> Numbering:
     return found if len(used) <= 2 * int(used.sum()) + SPARE else Numbering()
 
 
-def _numbered(numbering: Numbering, record: Record) -> Numbered | None:
+def _numbered(numbering: Numbering, record: ReleaseRecord) -> Numbered | None:
     by, numbered = record.cache.get(NUMBERED, (None, None))
     return numbered if by is numbering else None
 
 
-def _number(numbering: Numbering, record: Record) -> None:
+def _number(numbering: Numbering, record: ReleaseRecord) -> None:
     if _numbered(numbering, record) is None:
         record.cache[NUMBERED] = (numbering, numbering.number(simple(record), record.case_ids))
 
 
-def _known(record: Record) -> NumberedRelease:
+def _known(record: ReleaseRecord) -> NumberedRelease:
     return NumberedRelease(simple(record), record.cache[NUMBERED][1])
 
 
-def _items(record: Record) -> bytes:
+def _items(record: ReleaseRecord) -> bytes:
     items: bytes = record.cache[NUMBERED][1].items.tobytes()
     return items
 
 
-def together(earlier: Record, later: Record) -> tuple[Numbering, Numbered, Numbered] | None:
+def together(earlier: ReleaseRecord, later: ReleaseRecord) -> tuple[Numbering, Numbered, Numbered] | None:
     """Both under one numbering, where they have been compared."""
     by, one = earlier.cache.get(NUMBERED, (None, None))
     other = None if by is None else _numbered(by, later)
     return None if one is None or other is None else (by, one, other)
 
 
-def numbered_partners(earlier: Record, later: Record) -> Ints | None:
+def numbered_partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints | None:
     """`anonymity.partners`, where both are numbered."""
     both = together(earlier, later)
     return None if both is None else partners(both[1], both[2], len(both[0].cases))
 
 
-def numbered_changes(earlier: Record, later: Record, partner: Ints) -> int | None:
+def numbered_changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int | None:
     """How many cases have another sensitive value in the later release, where both are numbered. All cases of the
     earlier one have a partner."""
     both = together(earlier, later)

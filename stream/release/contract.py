@@ -17,14 +17,14 @@ from pydantic import BaseModel, ConfigDict
 
 from models.anonymize.hiding import Target
 from models.anonymize.repair import Banned
-from models.anonymize.shown import Shown
+from models.anonymize.shown import ShownItems
 from models.dp.accumulation import Shape
 from models.dp.budget import Charge
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog, Ints
 from models.knowledge import Knowledge
 from stream.ledger.entries import Ruling
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.documents import AuditDocument
 from stream.release.once import OncePerCase
 from stream.release.reason import Reason, texts
@@ -288,7 +288,7 @@ class Mechanism(BaseModel, ABC):
         """Whether `repair` can suppress further (`gate.on_violation = "repair"`)."""
         return False
 
-    def repair(self, exposure: Exposure, shown: Shown, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
+    def repair(self, exposure: Exposure, shown: ShownItems, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
         """Build again so that every target holds, without the items `gone`; `shown`: what earlier releases showed of
         each case. BoundError where nothing can."""
         raise BoundError(f"{self.kind} cannot suppress further")
@@ -297,7 +297,7 @@ class Mechanism(BaseModel, ABC):
         """The item to suppress next: most of the `worst` background knowledge per event lost; None: none is left."""
         return None
 
-    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+    def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
         """What of the promise does not hold on a release as it is read back from its file, where that can be checked.
 
         `released.log` comes from the reader; `exposure` only says which class a sensitive value belongs to.
@@ -319,8 +319,8 @@ class Mechanism(BaseModel, ABC):
 class AuditContext:
     """All that an audit may read: the candidate beside everything released before it."""
 
-    candidate: Record
-    earlier: Sequence[Record]
+    candidate: ReleaseRecord
+    earlier: Sequence[ReleaseRecord]
     build: Build
     exposure: Exposure
     mechanism: Mechanism
@@ -378,6 +378,6 @@ class Candidate:
     """A build with its audit and the gate's reasons against it."""
 
     build: Build
-    candidate: Record
+    candidate: ReleaseRecord
     audit: AuditDocument
     reasons: list[Reason]

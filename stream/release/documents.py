@@ -20,7 +20,7 @@ class Amount(TypedDict):
     delta: float | None
 
 
-class ProcessBudget(TypedDict):
+class ProcessSpending(TypedDict):
     """Of all publications of the process together."""
 
     spent: Amount
@@ -48,7 +48,7 @@ class Budget(TypedDict, total=False):
     delta: float
     spent: Amount
     limit: float | None
-    process: ProcessBudget
+    process: ProcessSpending
     scope: str
     accounting: str
     zcdp: Zcdp

@@ -18,7 +18,7 @@ from stream.ledger import release_record
 from stream.ledger.entries import Entry, ErasedBody, ErasedEntry, SealEntry
 from stream.ledger.folder import OperatorFolder, rewrite
 from stream.ledger.mirror import Mirror
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Account, Ledger
 from stream.release.approval import reject_erased
 from stream.release.audience import Audience
@@ -38,7 +38,7 @@ class ErasureReport(TypedDict):
     releases: dict[str, list[int]]
 
 
-class Releases(Protocol):
+class AffectedReleases(Protocol):
     """Where erased cases may still stand: ledger, pipelines, the operator's folder, the mirror."""
 
     ledger: Ledger
@@ -50,7 +50,7 @@ class Releases(Protocol):
     clock: ReleaseClock
 
 
-def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> ErasureReport:
+def erase(service: AffectedReleases, fold: Fold, cases: Sequence[str]) -> ErasureReport:
     """Erase cases (by pseudonym) from the fold, from every variants file and from the memory of mechanisms.
 
     The ledger learns of it first: whatever a crash leaves undone after that, `finish` and `apply_tombstones` do at the
@@ -76,13 +76,13 @@ def erase(service: Releases, fold: Fold, cases: Sequence[str]) -> ErasureReport:
     return {"known": known, "releases": out}
 
 
-def tombstones(service: Releases) -> set[bytes]:
+def tombstones(service: AffectedReleases) -> set[bytes]:
     """Digests of every case that was ever erased."""
     texts = (entry.body.tombstones for entry in service.ledger.entries() if isinstance(entry, ErasedEntry))
     return {bytes.fromhex(text) for some in texts for text in some}
 
 
-def apply_tombstones(service: Releases, fold: Fold) -> None:
+def apply_tombstones(service: AffectedReleases, fold: Fold) -> None:
     """Give a fold the tombstones of the ledger, and take out what it still holds of them (an older checkpoint)."""
     gone = tombstones(service)
     if gone:
@@ -90,7 +90,7 @@ def apply_tombstones(service: Releases, fold: Fold) -> None:
         fold.state.index.gone.update(gone)
 
 
-def finish(service: Releases) -> None:
+def finish(service: AffectedReleases) -> None:
     """Take erased cases out of what is kept of earlier releases, as far as that is not done yet; the mirror last."""
     gone = tombstones(service)
     for pipeline in service.pipelines.values() if gone else ():
@@ -127,7 +127,7 @@ class _Former:
     at: Hook = nothing
 
 
-def _former(service: Releases) -> list[_Former]:
+def _former(service: AffectedReleases) -> list[_Former]:
     held = {entry.publication for entry in service.ledger.entries() if _was_held(entry)} - set(service.pipelines)
     shared = (service.store, service.folder, service.mirror, service.clock)
     return [_Former(name, service.ledger, Account(service.ledger, name), *shared) for name in sorted(held)]
@@ -147,7 +147,7 @@ def _reject_former(former: _Former) -> None:
             clear(former, number)
 
 
-def _rewritten(service: Releases, record: Record, cases: set[str]) -> Record:
+def _rewritten(service: AffectedReleases, record: ReleaseRecord, cases: set[str]) -> ReleaseRecord:
     rest = release_record.without_cases(record, cases)
     path = service.folder.release(*record.key) / "variants.parquet"
     rewrite(service.folder.ops, path, partial(release_record.write, record=rest))

@@ -16,7 +16,7 @@ import numpy as np
 from connectors.logs import read_back
 from models.errors import InputError, NoEventsError
 from models.eventlog import Column, EventLog
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audit_document import FILES, beside
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.public_view import OTHER
@@ -28,7 +28,7 @@ def faults(
     build: Build,
     mechanism: Mechanism,
     exposure: Exposure,
-    candidate: Record,
+    candidate: ReleaseRecord,
     sources: Mapping[str, int],
 ) -> list[str]:
     """Why the files must not leave, one line each: a file that cannot be read, lacks events, or breaks the promise.
@@ -70,7 +70,7 @@ def accumulated_faults(folder: Path, formats: Sequence[str], build: Build) -> li
 def _of(
     path: Path,
     build: Build,
-    candidate: Record,
+    candidate: ReleaseRecord,
     mechanism: Mechanism,
     exposure: Exposure,
     sources: Mapping[str, int],
@@ -97,7 +97,7 @@ def _of(
 
 
 def _released_values(
-    log: EventLog, build: Build, candidate: Record, mechanism: Mechanism, exposure: Exposure
+    log: EventLog, build: Build, candidate: ReleaseRecord, mechanism: Mechanism, exposure: Exposure
 ) -> list[str]:
     """The bounds on the sensitive values as the file shows them; `other` is no value. They are classes by now."""
     names = tuple(name for name in exposure.sensitive if name in build.attributes)

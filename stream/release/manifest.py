@@ -11,7 +11,7 @@ from models.dp.budget import Charge, shown
 from models.dp.zcdp import Accounting
 from stream.ledger.sqlite import Account
 from stream.release.contract import Build, Mechanism
-from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessBudget
+from stream.release.documents import Amount, Budget, Chain, Manifest, MechanismSection, ProcessSpending
 from stream.release.intake import STATEMENTS
 from stream.release.once import OncePerCase
 from stream.release.public_view import GROUP, public_parameters
@@ -170,7 +170,7 @@ class ProcessAccount:
     max_epsilon: Fraction | None
     max_delta: Fraction | None
 
-    def json(self, accounting: Accounting) -> ProcessBudget:
+    def json(self, accounting: Accounting) -> ProcessSpending:
         return {
             "spent": _amount(accounting.loss(self.spent)),
             "limit": {"epsilon": _limit(self.max_epsilon), "delta": _limit(self.max_delta)},

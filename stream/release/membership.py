@@ -16,7 +16,7 @@ SPLITS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MembershipFigure:
     """Area under the ROC curve (.5 is guessing, 1 is certainty), with its 95 % interval over the splits."""
 
     auc: float
@@ -29,17 +29,17 @@ class Measured:
         return f"{auc} ({low} to {high})"
 
 
-MEASURED: Mapping[tuple[str, str | None], Measured] = {
-    ("identity", None): Measured(0.8954, 0.8892, 0.9017),
-    ("tlkc", "local"): Measured(0.8448, 0.8326, 0.857),
-    ("tlkc", "exact"): Measured(0.7087, 0.6954, 0.7221),
-    ("tlkc-cohorts", "local"): Measured(0.6546, 0.6291, 0.68),
-    ("dp-synthetic", None): Measured(0.5082, 0.4931, 0.5233),
+MEASURED: Mapping[tuple[str, str | None], MembershipFigure] = {
+    ("identity", None): MembershipFigure(0.8954, 0.8892, 0.9017),
+    ("tlkc", "local"): MembershipFigure(0.8448, 0.8326, 0.857),
+    ("tlkc", "exact"): MembershipFigure(0.7087, 0.6954, 0.7221),
+    ("tlkc-cohorts", "local"): MembershipFigure(0.6546, 0.6291, 0.68),
+    ("dp-synthetic", None): MembershipFigure(0.5082, 0.4931, 0.5233),
 }
 """By kind and suppression; groups of L = 2, K = 20, noise of epsilon 1 with declared activities."""
 
 
-def measured(mechanism: Mapping[str, Any]) -> Measured | None:
+def measured(mechanism: Mapping[str, Any]) -> MembershipFigure | None:
     """Return the figure of a mechanism (`{kind, suppression, ...}`), None if it was not measured."""
     kind, suppression = str(mechanism.get("kind")), mechanism.get("suppression")
     return MEASURED.get((kind, suppression if kind.startswith("tlkc") else None))

@@ -34,7 +34,7 @@ from stream.ledger.entries import (
 )
 from stream.ledger.folder import OperatorFolder, rewrite, write_json
 from stream.ledger.mirror import Mirror
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.ledger.sqlite import Account, Ledger
 from stream.release import audit_document as documents
 from stream.release import final_bytes, gate, repair
@@ -250,7 +250,7 @@ class Pipeline:
         audit = self._measured(attempt, build, candidate)
         return Candidate(build, candidate, audit, gate.after_audit(self.spec.gate, audit))
 
-    def _measured(self, attempt: Attempt, build: Build, candidate: Record) -> AuditDocument:
+    def _measured(self, attempt: Attempt, build: Build, candidate: ReleaseRecord) -> AuditDocument:
         context = AuditContext(
             candidate=candidate,
             earlier=self.earlier,
@@ -373,7 +373,7 @@ class Pipeline:
         audit.update(cast(AuditDocument, documents.cut_section(attempt)))
         audit["counts"] = documents.accounting(attempt, build, self.spec.mechanism)
 
-    def _operator_files(self, candidate: Record, build: Build, document: AuditDocument) -> Path:
+    def _operator_files(self, candidate: ReleaseRecord, build: Build, document: AuditDocument) -> Path:
         """What later audits and builds need of the release: here, and in the mirror."""
         operator_files = {
             "audit.json": write_json(document),

@@ -14,9 +14,9 @@ from typing import Any
 
 from models.anonymize.hiding import Target
 from models.anonymize.repair import Banned
-from models.anonymize.shown import Shown
+from models.anonymize.shown import ShownItems
 from models.errors import BoundError
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import MEASURES, CorrespondenceAudit
 from stream.release.contract import Build, Candidate, Exposure, Mechanism
 from stream.release.gate import GatePolicy
@@ -26,7 +26,7 @@ ROUNDS = 100
 """Tries before the attempt is withheld: each suppresses one more item."""
 
 
-def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[Record]) -> list[Target]:
+def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[ReleaseRecord]) -> list[Target]:
     """What each group of cases must offer: the release itself for KA, the cases outside each earlier one for BA."""
     length = max(1, audit.bk_length - min(audit.n))
     found = [] if policy.min_ka is None else [Target(None, policy.min_ka, length)]
@@ -36,10 +36,10 @@ def targets(policy: GatePolicy, audit: CorrespondenceAudit, earlier: Sequence[Re
     return found + [Target(place, policy.min_ba, length) for place in range(first, len(earlier))]
 
 
-def shown(earlier: Sequence[Record]) -> Shown:
+def shown(earlier: Sequence[ReleaseRecord]) -> ShownItems:
     """What the releases showed of each case, carried on from release to release in the cache of the last one."""
     numbers = [one.key for one in earlier]
-    done, state = 0, Shown()
+    done, state = 0, ShownItems()
     for place in range(len(earlier), 0, -1):
         known, kept = earlier[place - 1].cache.pop("shown", ([], state))
         if known == numbers[:place]:
@@ -58,7 +58,7 @@ def walk(
     exposure: Exposure,
     policy: GatePolicy,
     audit: CorrespondenceAudit,
-    earlier: Sequence[Record],
+    earlier: Sequence[ReleaseRecord],
     judge: Callable[[Build], Candidate],
 ) -> Candidate:
     """The first try that passes the gate, with its cost in the manifest; else the last one, with its reasons."""

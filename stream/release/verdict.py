@@ -90,7 +90,7 @@ class Smallest:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class SuppressionKnowledge:
     """What is left to who knows the rules of local suppression: sets of items with fewer than K possible cases, most of
     them in one of `groups` (cohorts, or releases where each is one); `not_measured`: groups of earlier programs, or of
     repairs by events; `bound`: `max_minimality` where every release was gated by it; `least`: K, where it is known."""
@@ -155,7 +155,7 @@ class Verdict:
     released: int
     withheld: int
     void_by: tuple[str, ...] = ()
-    minimality: Rules | None = None
+    minimality: SuppressionKnowledge | None = None
     held: int = 0
 
     @property
@@ -203,7 +203,7 @@ class _RulesSeen:
             self.bounded += 1
             self.bound = max(int(bound), self.bound or 0)
 
-    def found(self, last: AuditDocument) -> Rules | None:
+    def found(self, last: AuditDocument) -> SuppressionKnowledge | None:
         """Of every cohort that the last release shows; of every release where each is a group of its own."""
         parameters = (last.get("mechanism") or {}).get("parameters") or {}
         if parameters.get("suppression") != "local" and not self.repaired:
@@ -212,13 +212,13 @@ class _RulesSeen:
         least = parameters.get("K")
         cohorts = [one.get("minimality_below_k") for one in last.get("cohorts") or []]
         if not cohorts:
-            return Rules(self.worst, self.releases, self.releases - self.measured, bound, least)
+            return SuppressionKnowledge(self.worst, self.releases, self.releases - self.measured, bound, least)
         known = [value for value in cohorts if value is not None]
-        return Rules(max(known, default=None), len(cohorts), len(cohorts) - len(known), bound, least)
+        return SuppressionKnowledge(max(known, default=None), len(cohorts), len(cohorts) - len(known), bound, least)
 
 
 @dataclass(slots=True)
-class Series:
+class PublicationSeries:
     """What a verdict needs of a publication: releases that stand and attempts that were withheld, added one by one, so
     that a verdict costs the same after ten thousand releases."""
 
@@ -363,17 +363,17 @@ def verdicts(
     ended
         Publications whose last attempt was the one at the end of a log.
     """
-    found = {name: Series(name) for name in dict.fromkeys((*released, *withheld, *(held or {})))}
+    found = {name: PublicationSeries(name) for name in dict.fromkeys((*released, *withheld, *(held or {})))}
     for name, series in found.items():
         for audit in released.get(name, ()):
             series.add(audit)
         for reasons in withheld.get(name, ()):
             series.refuse(reasons, last=name in ended)
         series.held = (held or {}).get(name, 0)
-    return judged(found or {"": Series("")})
+    return judged(found or {"": PublicationSeries("")})
 
 
-def judged(found: Mapping[str, Series]) -> list[Verdict]:
+def judged(found: Mapping[str, PublicationSeries]) -> list[Verdict]:
     """One for each publication: a promise of differential privacy ends where another one leaves without, for the same
     audience."""
     plain = {name: series.audience for name, series in found.items() if series.voids}

@@ -19,12 +19,12 @@ import numpy as np
 from models.errors import VeilstreamError
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
-from stream.ledger.release_record import Record, first_shown
+from stream.ledger.release_record import ReleaseRecord, first_shown
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, least_of_series
 from stream.release.verdict import Word
 from stream.run import presets
-from stream.run.replay import Outcome, Replay
+from stream.run.replay import Replay, ReplayOutcome
 
 DAY = 86_400.0
 UNASKED = {"risk": False, "utility": False}
@@ -42,7 +42,7 @@ GOALS: tuple[Goal, ...] = ("utility", "safety", "timeliness")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class AdviceCandidate:
     """A setting to try: `why` says what it is for; `least`: its K, 0 for mechanisms without one."""
 
     why: str
@@ -51,13 +51,13 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class CandidateTrial:
     """What a candidate would have done. `kept`: events of the last release / events seen (None: nothing came out, or
     records are no cases); `wait_days`: median from the last event of a case to its first publication; `loses`:
     activities of at least 5 % of the cases that its last release lacks; `worst`: least KA, FA, CA, BA over all
     releases; `refused`: why it could not be replayed at all."""
 
-    candidate: Candidate
+    candidate: AdviceCandidate
     releases: int
     withheld: int
     kept: float | None
@@ -93,7 +93,7 @@ class Trial:
         return set(presets.series_gate(1)) <= set(self.candidate.publication.gate.bounds)
 
 
-def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = presets.C) -> list[Candidate]:
+def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = presets.C) -> list[AdviceCandidate]:
     """From what protects most over a series to what keeps most of one release, at K and the usual values beside it,
     and two that are differentially private."""
     found = []
@@ -115,13 +115,13 @@ def candidates(log: EventLog, K: int, sensitive: Sequence[str], C: float = prese
             ("plain-exact", "the same, whole items removed", _with(again, "tlkc", "exact"), {"min_ka": least}),
         ]
         found += [
-            Candidate(why, presets.publication(f"{name}-{least}", cuts, mechanism, gate), least)
+            AdviceCandidate(why, presets.publication(f"{name}-{least}", cuts, mechanism, gate), least)
             for name, why, mechanism, gate in rows
         ]
     return [*found, _when_complete(log, K, sensitive, C), *_dp(log)]
 
 
-def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) -> Candidate:
+def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) -> AdviceCandidate:
     """The default, cut when so many cases are complete: where cases take long, none is at the first cuts by start. A
     few cases that are left at the end of the log would be no cohort: windows are as much longer as it takes."""
     mechanism = _with(presets.bounds(log, sensitive, K, C), "tlkc-cohorts", "local")
@@ -130,7 +130,7 @@ def _when_complete(log: EventLog, K: int, sensitive: Sequence[str], C: float) ->
     cuts = {"completed_cases": next(sizes, least)}
     name = f"cohorts-completed-{K}"
     gate = presets.series_gate(K, local=True)
-    return Candidate("cuts wait for complete cases", presets.publication(name, cuts, mechanism, gate), K)
+    return AdviceCandidate("cuts wait for complete cases", presets.publication(name, cuts, mechanism, gate), K)
 
 
 def _with(table: Mapping[str, Any], kind: str, suppression: str) -> Mapping[str, Any]:
@@ -141,7 +141,7 @@ def _repair(gate: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**gate, "on_violation": "repair"}
 
 
-def _dp(log: EventLog) -> list[Candidate]:
+def _dp(log: EventLog) -> list[AdviceCandidate]:
     """Variants with noisy frequencies, and a synthetic log. The moments of their cuts are said to be public, on a past
     log they are known; so are the labels, which no noise hides."""
     gate = {"public_cut": True, "max_epsilon": 0.1 * (presets.RELEASES + 1)}
@@ -151,12 +151,12 @@ def _dp(log: EventLog) -> list[Candidate]:
         ("the same, synthetic; its labels are public", {"kind": "dp-synthetic", **terms, "activities": labels}),
     ]
     return [
-        Candidate(why, presets.publication(mechanism["kind"], presets.window(log), mechanism, gate))
+        AdviceCandidate(why, presets.publication(mechanism["kind"], presets.window(log), mechanism, gate))
         for why, mechanism in kinds
     ]
 
 
-def attempt(candidate: Candidate, log: EventLog, settings: Settings, folder: Path) -> Trial:
+def attempt(candidate: AdviceCandidate, log: EventLog, settings: Settings, folder: Path) -> CandidateTrial:
     """Replay one candidate into `folder` (of its own)."""
     table = candidate.publication.model_dump()
     tried = Publication.model_validate({**table, "audit": {**table["audit"], **UNASKED}})
@@ -164,7 +164,7 @@ def attempt(candidate: Candidate, log: EventLog, settings: Settings, folder: Pat
         replay = Replay(settings.model_copy(update={"publication": (tried,)}), folder)
         outcome = replay.run(log, final=True)
     except VeilstreamError as error:
-        return Trial(candidate, 0, 0, None, dict.fromkeys(MEASURES), (), str(error))
+        return CandidateTrial(candidate, 0, 0, None, dict.fromkeys(MEASURES), (), str(error))
     records = replay.service.pipelines[candidate.publication.name].earlier
     ends = {replay.service.pseudonyms.case(name): end for name, end in _ends(log).items()}
     return _trial(candidate, outcome, log, median_wait(records, ends))
@@ -176,7 +176,7 @@ def _ends(log: EventLog) -> dict[str, float]:
     return {log.case_ids[case]: int(log.time[log.starts[case + 1] - 1]) / 1e9 for case in filled.tolist()}
 
 
-def median_wait(records: Sequence[Record], since: Mapping[str, float]) -> float | None:
+def median_wait(records: Sequence[ReleaseRecord], since: Mapping[str, float]) -> float | None:
     """Median days from `since` (seconds by pseudonym) to the first release that shows the case, never below 0 (an open
     case may be shown); None where records are no cases (dp)."""
     first = first_shown(records)
@@ -184,12 +184,12 @@ def median_wait(records: Sequence[Record], since: Mapping[str, float]) -> float 
     return median(waits) if waits else None
 
 
-def _trial(candidate: Candidate, outcome: Outcome, log: EventLog, wait: float | None) -> Trial:
+def _trial(candidate: AdviceCandidate, outcome: ReplayOutcome, log: EventLog, wait: float | None) -> CandidateTrial:
     released = [decision.audit for _, decision in outcome.decisions if decision.status == "sealed"]
     last = released[-1] if released else AuditDocument()
     released_events = last.get("counts", {}).get("released")
     reasons = dict.fromkeys(reason for decision in outcome.withheld for reason in decision.reasons)
-    return Trial(
+    return CandidateTrial(
         candidate,
         releases=len(released),
         withheld=len(outcome.withheld),
@@ -213,7 +213,7 @@ def propose(
     *,
     C: float = presets.C,
     goal: Goal = "utility",
-) -> tuple[list[Trial], Trial | None]:
+) -> tuple[list[CandidateTrial], CandidateTrial | None]:
     """All trials, and the proposed one: of those that hold over the series with at least K, the best for the goal.
     None: nothing holds."""
     trials = []
@@ -224,24 +224,24 @@ def propose(
     return trials, max(holding, key=lambda trial: _rank(trial, goal), default=None)
 
 
-def _rank(trial: Trial, goal: Goal) -> tuple[float, ...]:
+def _rank(trial: CandidateTrial, goal: Goal) -> tuple[float, ...]:
     worth, wait, least = trial.worth, -(trial.wait_days or 0.0), float(trial.candidate.least)
     return {"utility": (worth, wait), "safety": (least, worth), "timeliness": (wait, worth)}[goal]
 
 
-def nearest(trials: Sequence[Trial], K: int) -> Trial | None:
+def nearest(trials: Sequence[CandidateTrial], K: int) -> CandidateTrial | None:
     """The trial with bounds on the whole series and at least K that came nearest: safe, and fewest cuts withheld."""
     close = [t for t in trials if t.series and t.candidate.least >= K and not t.refused]
     return min(close, key=_distance, default=None)
 
 
-def _distance(trial: Trial) -> tuple[bool, int, int]:
+def _distance(trial: CandidateTrial) -> tuple[bool, int, int]:
     """Order of `nearest`: what is not safe comes last, however many of its cuts became releases."""
     unsafe = trial.verdict not in (None, "SAFE")
     return unsafe, trial.withheld - trial.releases, trial.withheld
 
 
-def frontier(trials: Sequence[Trial]) -> list[Trial]:
+def frontier(trials: Sequence[CandidateTrial]) -> list[CandidateTrial]:
     """The trials that could be proposed and that no other one beats in both events kept and waiting, most kept
     first."""
     holding = [t for t in trials if t.proposable and t.kept is not None and t.wait_days is not None]

@@ -14,13 +14,13 @@ import numpy as np
 
 from models.eventlog import EventLog
 from stream.config.settings import Publication, Settings
-from stream.ledger.release_record import Record, first_shown
+from stream.ledger.release_record import ReleaseRecord, first_shown
 from stream.release.contract import Decision
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, least_of_series
 from stream.release.pipeline import Pipeline
 from stream.run.presets import default_publication, grid_edges, series_gate, with_completion
-from stream.run.replay import Outcome, Replay
+from stream.run.replay import Replay, ReplayOutcome
 
 DAY = 86_400.0
 BOUNDED = ("K", "L", "C", "knowledge", "attribute", "T", "bins")
@@ -79,7 +79,7 @@ def alternatives(settings: Settings, log: EventLog) -> Settings:
     return settings.model_copy(update={"publication": publications, "process": with_completion(settings.process)})
 
 
-def compare(replay: Replay, outcome: Outcome, log: EventLog) -> list[Mapping[str, Any]]:
+def compare(replay: Replay, outcome: ReplayOutcome, log: EventLog) -> list[Mapping[str, Any]]:
     """One row a publication, in the order of the configuration: the keys of COLUMNS.
 
     `ka` .. `ba`: least over its releases, None where they do not apply; `events_kept`: share of the exposed events in
@@ -93,13 +93,13 @@ def compare(replay: Replay, outcome: Outcome, log: EventLog) -> list[Mapping[str
     ]
 
 
-def _own(pipeline: Pipeline) -> list[Record]:
+def _own(pipeline: Pipeline) -> list[ReleaseRecord]:
     """The releases of this publication; its audience may hold others."""
     return [record for record in pipeline.earlier if record.publication == pipeline.name]
 
 
 def _row(
-    name: str, decisions: Sequence[Decision], records: Sequence[Record], starts: Mapping[str, float]
+    name: str, decisions: Sequence[Decision], records: Sequence[ReleaseRecord], starts: Mapping[str, float]
 ) -> Mapping[str, Any]:
     sealed = [one for one in decisions if one.status == "sealed"]
     last = sealed[-1].audit if sealed else AuditDocument()
@@ -129,7 +129,7 @@ def _starts(replay: Replay, log: EventLog) -> dict[str, float]:
     }
 
 
-def _delay(records: Sequence[Record], starts: Mapping[str, float]) -> float | None:
+def _delay(records: Sequence[ReleaseRecord], starts: Mapping[str, float]) -> float | None:
     """None where records are no cases (dp)."""
     first = first_shown(records)
     waits = [(moment - starts[case]) / DAY for case, moment in first.items() if case in starts]

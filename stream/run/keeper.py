@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from stream.fold.changes import Change, Marks
+from stream.fold.changes import Marks, StateChange
 from stream.fold.fold import Fold
 from stream.ledger.checkpoints import Checkpoints, SavedChange, SavedState
 
@@ -39,6 +39,6 @@ class StateKeeper:
             self._checkpoints.append(body.encode(), change.grown)
         self._marks = fold.marks()
 
-    def _change(self, fold: Fold) -> Change | None:
+    def _change(self, fold: Fold) -> StateChange | None:
         due = self._again or not self._checkpoints.extensible or time.monotonic() - self._whole_at > self._oldest
         return None if due or self._marks is None else fold.changes(self._marks)

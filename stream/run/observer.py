@@ -16,7 +16,7 @@ from stream.config.settings import Settings
 from stream.release.contract import Decision, Ruled
 from stream.release.documents import AuditDocument
 from stream.release.gate import releases_left
-from stream.release.verdict import Series, judged
+from stream.release.verdict import PublicationSeries, judged
 from stream.run.exporter import RECENT, Metrics, published
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class MetricsObserver:
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.metrics = metrics
         self._service: ReleaseService | None = None
-        self._series: dict[str, Series] = {}
+        self._series: dict[str, PublicationSeries] = {}
         self._told = -math.inf
         self._saved = -1
         cap = settings.process.budget
@@ -61,7 +61,9 @@ class MetricsObserver:
         """A held release was decided on."""
         self.metrics.ruled(ruled, audit)
         if ruled.ruling == "approved":
-            self._series.setdefault(ruled.publication, Series(ruled.publication)).add(audit or AuditDocument())
+            self._series.setdefault(ruled.publication, PublicationSeries(ruled.publication)).add(
+                audit or AuditDocument()
+            )
             self._verdicts()
         self._held()
 
@@ -96,7 +98,7 @@ class MetricsObserver:
         self._held()
 
     def _add(self, publication: str, decision: Decision) -> None:
-        series = self._series.setdefault(publication, Series(publication))
+        series = self._series.setdefault(publication, PublicationSeries(publication))
         if decision.status == "withheld":
             series.refuse([reason.text for reason in decision.because])
         elif decision.status == "sealed":  # what is held has not left
@@ -107,7 +109,7 @@ class MetricsObserver:
         """Of all publications: what one of them releases can end the promise of another."""
         pipelines = {} if self._service is None else self._service.pipelines
         for name, pipeline in pipelines.items():
-            self._series.setdefault(name, Series(name)).held = len(pipeline.account.held)
+            self._series.setdefault(name, PublicationSeries(name)).held = len(pipeline.account.held)
         for one in judged(self._series):
             self.metrics.verdict(one.publication, one.verdict)
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from connectors import read_log
 from connectors.files import FileOps
-from models.dp.audit import Pair
+from models.dp.audit import NeighbourPair
 from models.dp.budget import Charge
 from models.dp.neighbours import observed
 from models.errors import InputError, NoEventsError
@@ -319,9 +319,9 @@ def contents(log: EventLog, common: int) -> Iterator[tuple[Any, ...]]:
             yield ("at least" if count >= bound else "fewer than"), trace, bound
 
 
-def pipeline_pairs(settings: Settings, scene: Scene, victims: tuple[Victim, ...] = VICTIMS) -> list[Pair]:
+def pipeline_pairs(settings: Settings, scene: Scene, victims: tuple[Victim, ...] = VICTIMS) -> list[NeighbourPair]:
     """The scene without and with each victim, as runs of the pipeline; one step of the claim each."""
-    return [Pair(one.name, Run(settings, scene, None), Run(settings, scene, one)) for one in victims]
+    return [NeighbourPair(one.name, Run(settings, scene, None), Run(settings, scene, one)) for one in victims]
 
 
 def claimed(settings: Settings, scene: Scene) -> Charge:

@@ -46,7 +46,7 @@ MOST_WINDOWS = 1_000_000
 
 
 @dataclass
-class Outcome:
+class ReplayOutcome:
     """What a replay did: decisions in order of their cuts, and the state after the last event."""
 
     decisions: list[tuple[str, Decision]] = field(default_factory=list)
@@ -185,7 +185,7 @@ class Replay:
         self._moment: int | None = None
         self._built_by = built_by
 
-    def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> Outcome:
+    def run(self, log: EventLog, *, final: bool = False, until: int | None = None) -> ReplayOutcome:
         """Replay the whole log; with `until` (ns) what comes after that moment is left out, and the clock runs on to
         it. Leaves the folder unlocked, also on an error.
 
@@ -196,10 +196,10 @@ class Replay:
                 self._built_by.check(self.service.ledger.entries(), self.service.pseudonyms.plan)
             found, log = log.n_events, within(log, self.settings, until)
             events = log.n_events
-            outcome = Outcome(events=events, cases=log.n_cases, left_out=found - events)
+            outcome = ReplayOutcome(events=events, cases=log.n_cases, left_out=found - events)
             resume = Resume(self.service, log, until)
             fold, outcome.warning = resume.fold, resume.warning
-            run = _Run(self.service, fold, self.on_progress, self.watch)
+            run = _ReplayRun(self.service, fold, self.on_progress, self.watch)
             runner = Runner(fold, run, every=self.settings.checkpoint_every, position=fold.position)
             records = self._records(log)
             del log
@@ -248,7 +248,7 @@ class Replay:
         self.service.publish_due()
 
 
-class _Run:
+class _ReplayRun:
     """What a replay does around each record (implements `stream.run.runner.Host`)."""
 
     def __init__(

@@ -31,7 +31,7 @@ from stream.ledger.entries import ClaimEntry, NoteBody, NoteEntry
 from stream.ledger.folder import OperatorFolder, make_private
 from stream.ledger.mirror import Mirror, open_mirror
 from stream.ledger.sqlite import Account, Ledger, SqliteLedger, refuse_other_accounting
-from stream.release.approval import UNSEEN, Known, Order, decide
+from stream.release.approval import UNSEEN, DecidedRelease, Order, decide
 from stream.release.audience import Audience, reach, refuse_apart
 from stream.release.audit_document import AuditPart, read_audit
 from stream.release.contract import Attempt, Decision, Exposure, ReleaseObserver, Ruled
@@ -44,7 +44,7 @@ from stream.release.planned import BuiltBy
 from stream.release.public_view import GROUP, with_roles
 from stream.release.recovery import compare, publish_due, recover, supersede
 from stream.release.schedule import RealClock, ReleaseClock
-from stream.release.verdict import Series
+from stream.release.verdict import PublicationSeries
 from stream.run.keeper import StateKeeper
 from stream.values.pseudonym import Pseudonyms, key_from_text
 
@@ -229,7 +229,9 @@ class ReleaseService:
             self.watch.decided(cut.publication, decision, spent, time.monotonic() - started)
         return decision
 
-    def rule(self, publication: str, number: int, order: Order, *, by: str, why: str, known: Known = UNSEEN) -> Ruled:
+    def rule(
+        self, publication: str, number: int, order: Order, *, by: str, why: str, known: DecidedRelease = UNSEEN
+    ) -> Ruled:
         """Obey a person's decision on a held release. InputError where there is none of that number."""
         if publication not in self.pipelines:
             names = ", ".join(self.pipelines)
@@ -250,7 +252,7 @@ class ReleaseService:
         order: Order = "approve" if command.name == "approve" else "reject"
         if order == "approve":
             _refuse_stopped(fold, name, number)
-        known = Known(manifest if isinstance(manifest, str) else None, position)
+        known = DecidedRelease(manifest if isinstance(manifest, str) else None, position)
         by, why = str(given.get("by", "")), str(given.get("why", ""))
         return self.rule(name, number, order, by=by, why=why, known=known)
 
@@ -404,13 +406,13 @@ class ReleaseService:
 
         return sealed
 
-    def series(self) -> dict[str, Series]:
+    def series(self) -> dict[str, PublicationSeries]:
         """What has been released and refused so far, by publication, former ones too; reads every audit."""
         accounts = [*self._former(), *(pipeline.account for pipeline in self.pipelines.values())]
         return {account.publication: self._series(account) for account in accounts}
 
-    def _series(self, account: Account) -> Series:
-        found = Series(account.publication)
+    def _series(self, account: Account) -> PublicationSeries:
+        found = PublicationSeries(account.publication)
         lost = []
         for number in account.standing:
             audit = self._audit_of(account.publication, number, AuditPart)

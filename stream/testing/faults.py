@@ -53,7 +53,7 @@ def kill() -> None:
 
 
 @dataclass
-class Clock:
+class StillClock:
     """A clock that stands still until it is advanced; `sleep` advances it (seconds)."""
 
     now: float = 0.0

@@ -18,7 +18,7 @@ from stream.engine.handing import Handed
 from stream.release.approval import Order
 from stream.release.failpoints import BOUNDARIES, Failpoint
 from stream.release.planned import BuiltBy
-from stream.run.replay import Outcome, Replay
+from stream.run.replay import Replay, ReplayOutcome
 from stream.run.service import ReleaseService
 from stream.testing.faults import FaultyDisk, at_nth, kill
 
@@ -36,7 +36,7 @@ def replay(
     operation: int = 0,
     engine: str = "",
     plan: Path | None = None,
-) -> Outcome:
+) -> ReplayOutcome:
     """Replay with a death planned at the n-th passing of a boundary, or at the n-th operation on the disk. `engine`:
     who builds, in the place of the mechanisms; `plan`: what was handed in for the cut that it is of."""
     loaded = sources.load(config)

@@ -23,7 +23,7 @@ from stream.ledger.entries import (
 )
 from stream.operator.report import data
 from stream.operator.report.document import AttemptRow
-from stream.operator.report.plots import Series, bars
+from stream.operator.report.plots import PlotSeries, bars
 from stream.release.documents import AuditDocument
 
 
@@ -190,7 +190,7 @@ def test_compared_figures_have_one_axis() -> None:
     """Small bars beside tall ones: with the values of both given, the numbers of the axes are equal."""
 
     def ticks(value: float, among: tuple[float, ...] = ()) -> list[str]:
-        drawn = bars("t", ["0"], [Series("BA", [value], 0)], "cases", among=among)
+        drawn = bars("t", ["0"], [PlotSeries("BA", [value], 0)], "cases", among=among)
         return re.findall(r'text-anchor="end">([^<]+)<', drawn)
 
     assert ticks(5, (5, 400)) == ticks(400, (5, 400))

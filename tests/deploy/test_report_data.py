@@ -14,8 +14,8 @@ import pytest
 from connectors import read_log
 from stream.commands import execute
 from stream.operator.report import figures
-from stream.operator.report.data import Names
-from stream.operator.report.plots import Series, bars, lines, swatch
+from stream.operator.report.data import ItemNames
+from stream.operator.report.plots import PlotSeries, bars, lines, swatch
 from tests.conftest import ROOT
 
 ACTIVITIES = re.compile(rb'key="concept:name" value="([^"]+)"')
@@ -270,7 +270,7 @@ def test_source_graph_counts_the_source(sepsis: Path, logs: Path, capfd: pytest.
 
 def test_a_gap_is_not_drawn_as_zero() -> None:
     """A missing value breaks the line in two and is a dot, not a bar, among bars."""
-    series = [Series("KA", [3, 2, None, 5, 4], 0)]
+    series = [PlotSeries("KA", [3, 2, None, 5, 4], 0)]
     labels = ["1", "2", "3", "4", "5"]
     line, bar = lines("t", labels, series, "cases"), bars("t", labels, series, "cases")
     assert line.count("<polyline") == 2
@@ -281,7 +281,7 @@ def test_a_gap_is_not_drawn_as_zero() -> None:
 
 def test_axes_and_signs_say_what_is_drawn() -> None:
     """Both axes have their names; the legend shows a line with its own marker, a bar as a box, a bound without mark."""
-    drawn = lines("t", ["1"], [Series("KA", [3], 1)], "cases, least", across="release")
+    drawn = lines("t", ["1"], [PlotSeries("KA", [3], 1)], "cases, least", across="release")
     assert re.findall(r'class="unit"[^>]*>([^<]+)<', drawn) == ["cases, least", "release"]
     assert swatch("line s1").count('class="mark s1"') == swatch("line s1").count('class="line s1"') == 1
     assert swatch("s1").count("<rect") == 1
@@ -290,7 +290,7 @@ def test_axes_and_signs_say_what_is_drawn() -> None:
 
 def test_labels_of_plots_are_escaped() -> None:
     """A name from the log cannot become markup."""
-    drawn = lines("<b>&", ["<i>"], [Series('"><script>', [1.0], 0)], "<u>")
+    drawn = lines("<b>&", ["<i>"], [PlotSeries('"><script>', [1.0], 0)], "<u>")
     assert "<script>" not in drawn
     assert "<b>" not in drawn
     assert "<i>" not in drawn
@@ -298,6 +298,6 @@ def test_labels_of_plots_are_escaped() -> None:
 
 def test_numbers_of_names_are_stable() -> None:
     """Numbers follow sorted names; composed items get numbers of their own."""
-    names = Names(["b", "a"], shown=False)
+    names = ItemNames(["b", "a"], shown=False)
     assert names.labels(["a", "b", ["a", 3], "b"]) == ["#1", "#2", "#3", "#2"]
-    assert Names([], shown=True).label(["a", 3]) == "a 3"
+    assert ItemNames([], shown=True).label(["a", 3]) == "a 3"

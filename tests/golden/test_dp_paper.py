@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from models.dp import guessing
-from models.dp.amun import Settings, event_epsilons, filtered
+from models.dp.amun import AmunSettings, event_epsilons, filtered
 from models.dp.annotation import AnnotatedLog, annotate
 from models.dp.dafsa import minimal_dafsa
 from models.dp.priors import prior_probabilities
@@ -19,7 +19,7 @@ from tests.conftest import golden
 
 PAPER = golden("dp_paper_example.json")
 ROWS: list[dict[str, Any]] = PAPER["rows"]
-SETTINGS = Settings(0.3, "filtering", prior="paper-tables")
+SETTINGS = AmunSettings(0.3, "filtering", prior="paper-tables")
 
 
 def _table_1() -> EventLog:
@@ -99,9 +99,9 @@ def test_epsilons_of_counts_and_oversampling() -> None:
     """eps_d and proposition A.6 at every listed delta."""
     for delta, epsilon in PAPER["eps_d"].items():
         assert guessing.epsilon_of_counts(float(delta)) == pytest.approx(epsilon, abs=1e-12)
-        assert Settings(float(delta), "sampling").epsilon_counts == pytest.approx(epsilon, abs=1e-12)
+        assert AmunSettings(float(delta), "sampling").epsilon_counts == pytest.approx(epsilon, abs=1e-12)
     for delta, epsilon in PAPER["eps_oversampling_A6"].items():
-        assert Settings(float(delta), "oversampling").epsilon_counts == pytest.approx(epsilon, abs=1e-12)
+        assert AmunSettings(float(delta), "oversampling").epsilon_counts == pytest.approx(epsilon, abs=1e-12)
 
 
 def test_equation_3_samples() -> None:
@@ -145,6 +145,6 @@ def test_average_epsilon_of_table_6(logs: Path, delta: str) -> None:
     from connectors import read_log
 
     annotated = annotate(read_log(logs / "urineweginfectie.xes.gz"))
-    epsilons = event_epsilons(annotated, Settings(float(delta), "sampling", prior="paper-tables"))
+    epsilons = event_epsilons(annotated, AmunSettings(float(delta), "sampling", prior="paper-tables"))
     printed = golden("dp_paper_tables.json")["table6"]["Unrineweginfectie"][delta]["avg_phi"]
     assert float(epsilons.mean()) == pytest.approx(printed, rel=0.03)

@@ -10,8 +10,8 @@ import pytest
 
 from models.anonymize.suppression import algorithm_1, algorithm_2, cases_with
 from models.anonymize.tlkc import maximal_frequent
-from models.anonymize.view import View, view_of_items
-from models.anonymize.violations import Bounds, minimal_violations
+from models.anonymize.view import TraceView, view_of_items
+from models.anonymize.violations import TlkcBounds, minimal_violations
 from models.eventlog import Column
 from tests.conftest import golden
 from tests.oracles import tlkc as oracle
@@ -30,7 +30,7 @@ def _cases(log: dict[str, Any], structure: str, attribute: str) -> list[oracle.C
     return [([_item(event, structure, attribute) for event in case["trace"]], case["sens"]) for case in log["cases"]]
 
 
-def _view(cases: list[oracle.Case], structure: Any) -> View:
+def _view(cases: list[oracle.Case], structure: Any) -> TraceView:
     starts = np.concatenate(([0], np.cumsum([len(items) for items, _ in cases]))).astype(np.int64)
     column = Column.encode(item for items, _ in cases for item in items)
     names = list(cases[0][1])
@@ -53,7 +53,7 @@ def test_violating_sets_and_algorithm_2(key: str) -> None:
     for log in LOGS:
         cases, expected = _cases(log, structure, attribute), log["expected"][key]
         view = _view(cases, structure)
-        found = minimal_violations(view, Bounds.of(log["L"], log["K"], log["C"]))
+        found = minimal_violations(view, TlkcBounds.of(log["L"], log["K"], log["C"]))
         assert {view.decode(candidate) for candidate in found.candidates()} == set(map(_plain, expected["mvt"]))
         bad = oracle.violating(cases, structure, log["L"], log["K"], Fraction(str(log["C"])))
         assert len(bad) == expected["n_violating"]
@@ -85,7 +85,7 @@ def test_worked_example(label: str) -> None:
     parameters, expected = TABLE3["parameters"], TABLE3[label]
     cases = _table3(label)
     view = _view(cases, "rel")
-    found = minimal_violations(view, Bounds.of(parameters["L"], parameters["K"], parameters["C"])).candidates()
+    found = minimal_violations(view, TlkcBounds.of(parameters["L"], parameters["K"], parameters["C"])).candidates()
     assert sorted(_printed(view.decode(c)) for c in found) == sorted(entry["cand"] for entry in expected["MVT"])
     frequent = maximal_frequent(view, parameters["theta"])
     assert sorted(_printed(view.decode(c)) for c in frequent) == sorted(entry["trace"] for entry in expected["MFT"])
@@ -101,6 +101,6 @@ def test_worked_example(label: str) -> None:
 def test_worked_example_by_algorithm_2() -> None:
     """Table 3 as printed, alpha = beta = 1/2."""
     view = _view(_table3("literal"), "rel")
-    found = minimal_violations(view, Bounds.of(2, 2, 0.5)).candidates()
+    found = minimal_violations(view, TlkcBounds.of(2, 2, 0.5)).candidates()
     chosen = algorithm_2(found, cases_with(view), view.n_cases)
     assert _printed(view.decode(chosen)) == TABLE3["algorithm2_alpha_beta_half"]["suppression"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from connectors.kafka.producing import BATCH_BYTES, producer, publish_log, source_events
 from connectors.kafka.source import Source
 from connectors.kafka.topics import admin
@@ -20,7 +20,12 @@ from tests.kafka.test_security import _source, secure, tables  # noqa: F401 - a 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 AnyBroker = Broker | ForeignBroker
-COLUMNS = {"case": Names().case, "activity": Names().activity, "time": Names().time, "resource": Names().resource}
+COLUMNS = {
+    "case": ColumnNames().case,
+    "activity": ColumnNames().activity,
+    "time": ColumnNames().time,
+    "resource": ColumnNames().resource,
+}
 
 
 def log(cases: int, length: int = 10, extra: str = "") -> EventLog:

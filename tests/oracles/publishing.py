@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from models.eventlog import EventLog
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure
 
 Trace = tuple[str, ...]
@@ -36,17 +36,17 @@ def _exposure(log: EventLog, ends: dict[str, int], moment: int) -> Exposure:
     return Exposure(seen, complete, ("S",), moment)
 
 
-def record(build: Build, exposure: Exposure, sequence: int = 1) -> Record:
+def record(build: Build, exposure: Exposure, sequence: int = 1) -> ReleaseRecord:
     """A build as audits see it."""
     ids = tuple(exposure.log.case_ids[case] for case in build.origin)
     log = EventLog(
         ids, build.log.starts, build.log.activity, build.log.time, build.log.resource, build.log.row,
         build.log.case_attributes,
     )  # fmt: skip
-    return Record(sequence, log, build.carries, build.T, exposure.sensitive)
+    return ReleaseRecord(sequence, log, build.carries, build.T, exposure.sensitive)
 
 
-def traces(one: Record) -> dict[str, Trace]:
+def traces(one: ReleaseRecord) -> dict[str, Trace]:
     """Trace by case."""
     return dict(zip(one.log.case_ids, one.log.traces(), strict=True))
 
@@ -69,7 +69,7 @@ def matches(trace: Sequence[str], bk: Sequence[str], n: int) -> bool:
     return any(contains(trace, part) for part in itertools.combinations(bk, size))
 
 
-def left(earlier: Record, later: Record, bk: Trace, n: int) -> tuple[int, int]:
+def left(earlier: ReleaseRecord, later: ReleaseRecord, bk: Trace, n: int) -> tuple[int, int]:
     """(FA* = CA*, BA*): records whose partner matches too, and matching records that are nobody's partner."""
     before, after = traces(earlier), traces(later)
     ms1 = {case for case, trace in before.items() if matches(trace, bk, n)}

@@ -24,7 +24,7 @@ from models.attacks.pairs import ReleasePair, join_releases
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.eventlog import EventLog
 from stream.ledger import release_record
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release import comparison
 from stream.release.audience import Earlier
 from stream.release.audits.anonymity import CorrespondenceAudit, parts
@@ -56,7 +56,7 @@ class Series:
             if self.values and (fresh or self.rng.random() < 0.03):
                 self.value[name] = self.rng.choice(["x", "y", None])
 
-    def release(self, number: int, *, hidden: float, leaves: float) -> Record:
+    def release(self, number: int, *, hidden: float, leaves: float) -> ReleaseRecord:
         """What is released of them: some events may be suppressed, some cases left out."""
         shown = [
             ([one for one in trace if self.rng.random() >= hidden], self.value.get(name), name)
@@ -70,27 +70,29 @@ class Series:
             log.case_attributes,
         )  # fmt: skip
         sensitive = ("s",) if self.values else ()
-        return Record(number, named, self.carries, "minutes", sensitive, publication="p")
+        return ReleaseRecord(number, named, self.carries, "minutes", sensitive, publication="p")
 
     @property
     def carries(self) -> tuple[str, ...]:
         return ("activity", "relative_time") if self.timed else ("activity",)
 
 
-def fresh(record: Record) -> Record:
+def fresh(record: ReleaseRecord) -> ReleaseRecord:
     """The same release as it is read from its file: nothing is kept with it."""
-    return Record(
+    return ReleaseRecord(
         record.sequence, record.log, record.carries, record.T, record.sensitive, record.audit, {}, record.publication
     )
 
 
-def stand(record: Record, path: Path) -> None:
+def stand(record: ReleaseRecord, path: Path) -> None:
     """From here on the release has a file, from which its log can be read again."""
     release_record.write(path, record)
     record.stands(record.audit, release_record.VariantsFile(path))
 
 
-def measured(candidate: Record, earlier: list[Record], audit: CorrespondenceAudit, *, immutable: bool) -> Any:
+def measured(
+    candidate: ReleaseRecord, earlier: list[ReleaseRecord], audit: CorrespondenceAudit, *, immutable: bool
+) -> Any:
     """The audits of a candidate."""
     exposure = Exposure(
         candidate.log, np.ones(candidate.log.n_cases, dtype=np.bool_), candidate.sensitive, 0, publication="p"
@@ -151,7 +153,7 @@ def test_only_pairs_of_the_last_releases_keep_tables(most: int, monkeypatch: pyt
     """A pair that no series asks again keeps numbers only; a withheld candidate changes nothing of that."""
     monkeypatch.setattr("models.attacks.series.MOST_KEPT", most)
     rng = random.Random(5)
-    series, kept = Series(rng, values=False), list[Record]()
+    series, kept = Series(rng, values=False), list[ReleaseRecord]()
     audit = CorrespondenceAudit()
     for number in range(1, 9):
         series.grow(15)
@@ -174,7 +176,7 @@ def test_only_pairs_of_the_last_releases_keep_tables(most: int, monkeypatch: pyt
 
 def test_what_erasure_writes_again_leaves_nothing_in_memory() -> None:
     """Pairs, numbers and links that are kept with other releases hold what the erased case was."""
-    series, records = Series(random.Random(1), values=False), list[Record]()
+    series, records = Series(random.Random(1), values=False), list[ReleaseRecord]()
     audit = CorrespondenceAudit()
     for number in range(1, 5):
         series.grow(10)

@@ -20,7 +20,7 @@ from models.attacks.linker import BaseLinker, FollowedLinker, base_linkers, evid
 from models.attacks.outcome import Minimum
 from models.attacks.pairs import ReleasePair
 from stream.ledger import release_record
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import knowledge_of
 from stream.release.comparison import Comparison
 from tests.property.test_attacks_against import Series, fresh
@@ -28,12 +28,12 @@ from tests.property.test_attacks_against import Series, fresh
 NS = (0, 1, 2)
 
 
-def beside(candidate: Record, earlier: list[Record]) -> Comparison:
+def beside(candidate: ReleaseRecord, earlier: list[ReleaseRecord]) -> Comparison:
     """The candidate beside earlier releases; background knowledge is about activities."""
     return Comparison(candidate, earlier, NS[-1], knowledge_of(candidate.carries, ("activity",)))
 
 
-def alone(compared: Comparison, one: Record, length: int, minimum: Minimum) -> list[Any]:
+def alone(compared: Comparison, one: ReleaseRecord, length: int, minimum: Minimum) -> list[Any]:
     """The answers of one pair by itself."""
     audit = compared.alone_with(one, length, NS, "exact", minimum, least_n=False)
     return [result.json() for result in audit.run().results]
@@ -74,7 +74,7 @@ def test_what_is_followed_equals_each_pair_alone(
     """With and without sensitive values, with times that knowledge is not about, where cases leave or are hidden."""
     monkeypatch.setattr(shared_pairs, "BLOCK", block)
     rng = random.Random(f"{length}{block}{minimum}{seed}")
-    series, kept = Series(rng, values=seed % 2 == 0, timed=seed == 3), list[Record]()
+    series, kept = Series(rng, values=seed % 2 == 0, timed=seed == 3), list[ReleaseRecord]()
     hidden, leaves = rng.choice([(0.0, 0.0), (0.05, 0.0), (0.1, 0.1)])
     for number in range(1, 8):
         series.grow(rng.randint(1, 25))
@@ -100,7 +100,7 @@ def test_what_is_followed_equals_each_pair_alone(
 
 def test_all_ways_are_gone(ways: Counter[str]) -> None:
     """What is hidden anew in every release leaves records without a link, and records that too many share."""
-    rng, records = random.Random(8), list[Record]()
+    rng, records = random.Random(8), list[ReleaseRecord]()
     series = Series(rng, values=True)
     for number in range(1, 12):
         series.grow(15)
@@ -153,7 +153,7 @@ def test_too_many_candidates_are_counted_pair_by_pair(monkeypatch: pytest.Monkey
 
 def test_a_linker_that_moved_places_every_record_it_can() -> None:
     """After each move the linker holds the records of that release, each at most once, and only linkable ones."""
-    rng, records = random.Random(4), list[Record]()
+    rng, records = random.Random(4), list[ReleaseRecord]()
     series = Series(rng, values=True)
     for number in range(1, 7):
         series.grow(20)

@@ -16,13 +16,13 @@ from models.attacks import totals
 from models.attacks.outcome import FLOOR, Minimum
 from models.attacks.true_linker import RealPartners
 from stream.ledger import release_record
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of
 from stream.release.comparison import Comparison
 from tests.property.test_attacks_against import Series, fresh
 
 
-def beside(candidate: Record, earlier: list[Record]) -> Comparison:
+def beside(candidate: ReleaseRecord, earlier: list[ReleaseRecord]) -> Comparison:
     """The candidate beside earlier releases, for n up to 2; background knowledge is about activities."""
     return Comparison(candidate, earlier, 2, knowledge_of(candidate.carries, ("activity",)))
 
@@ -32,7 +32,7 @@ def followed(compared: Comparison, length: int, minimum: Minimum) -> list[RealPa
     return compared.real_partners(length, (0, 1, 2), FLOOR[minimum])
 
 
-def alone(candidate: Record, earlier: list[Record], length: int, minimum: Minimum) -> list[RealPartners]:
+def alone(candidate: ReleaseRecord, earlier: list[ReleaseRecord], length: int, minimum: Minimum) -> list[RealPartners]:
     """The same of records that share nothing, each pair by itself."""
     audit = CorrespondenceAudit(bk_length=length, n=(0, 1, 2), minimum=minimum)
     return [audit._real_alone(beside(fresh(candidate), [copy]), copy) for copy in map(fresh, earlier)]
@@ -49,7 +49,7 @@ def told(found: RealPartners) -> RealPartners:
 def test_what_is_followed_equals_each_pair_alone(length: int, minimum: Minimum, seed: int) -> None:
     """With and without sensitive values, with times that knowledge is not about, where cases leave or are hidden."""
     rng = random.Random(f"{length}{minimum}{seed}")
-    series, kept = Series(rng, values=seed % 2 == 0, timed=seed == 3), list[Record]()
+    series, kept = Series(rng, values=seed % 2 == 0, timed=seed == 3), list[ReleaseRecord]()
     hidden, leaves = rng.choice([(0.0, 0.0), (0.2, 0.0), (0.1, 0.1)])
     for number in range(1, 8):
         series.grow(rng.randint(1, 25))
@@ -104,7 +104,7 @@ def test_too_many_candidates_are_searched_pair_by_pair(monkeypatch: pytest.Monke
 
 def test_steps_between_earlier_releases_are_made_once() -> None:
     """A further cut makes one more, whatever lies behind, and a step holds the cases that differ only."""
-    series, records = Series(random.Random(3), values=False), list[Record]()
+    series, records = Series(random.Random(3), values=False), list[ReleaseRecord]()
     for number in range(1, 6):
         series.grow(10)
         records.append(series.release(number, hidden=0.0, leaves=0.0))

@@ -23,7 +23,7 @@ from models.attacks.pairs import ReleasePair
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs
 from models.attacks.totals import SharedTotals, column_starts
 from models.attacks.true_linker import true_linker_of_pair
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import parts
 from tests.property.test_attacks_against import Series
 
@@ -40,7 +40,7 @@ def found(given: ReleasePair, table: NextOccurrences, length: int, minimum: Mini
 def test_shared_totals_give_what_each_pair_adds_up_for_itself(length: int, minimum: Minimum, seed: int) -> None:
     """With and without sensitive values, with times that knowledge is not about, where cases leave or are hidden."""
     rng = random.Random(f"{length}{minimum}{seed}")
-    series, records = Series(rng, values=seed % 2 == 0, timed=seed == 3), list[Record]()
+    series, records = Series(rng, values=seed % 2 == 0, timed=seed == 3), list[ReleaseRecord]()
     hidden, leaves = rng.choice([(0.0, 0.0), (0.0, 0.0), (0.2, 0.0), (0.1, 0.1)])
     for number in range(1, 7):
         series.grow(rng.randint(5, 30))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from models.errors import BoundError
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from tests.oracles import publishing
 from tests.oracles.tlkc import satisfies
@@ -19,10 +19,10 @@ from tests.oracles.tlkc import satisfies
 K, STREAMS, LETTERS = 4, 8, "abcd"
 
 
-def series(seed: int, **parameters: Any) -> tuple[list[Record], int]:
+def series(seed: int, **parameters: Any) -> tuple[list[ReleaseRecord], int]:
     """The releases of a stream, and how many cases waited by choice: others of their cut left."""
     mechanism = TlkcCohorts(**{"K": K, "C": 0.7, "suppression": "local", "effort": 1, **parameters})
-    memory, released, waited = None, list[Record](), 0
+    memory, released, waited = None, list[ReleaseRecord](), 0
     for exposure in publishing.stream(np.random.default_rng(seed), 80, LETTERS, 6):
         try:
             build = mechanism.build(exposure, memory)

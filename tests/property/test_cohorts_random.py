@@ -14,7 +14,7 @@ from models.anonymize.cohorts import balanced
 from models.attacks.correspondence import anonymity
 from models.errors import BoundError
 from models.eventlog import Column
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Exposure
 from stream.release.mechanisms.cohorts import TlkcCohorts
 from tests.oracles import publishing
@@ -23,10 +23,10 @@ from tests.oracles.tlkc import satisfies
 STREAMS, LETTERS = 30, "abcd"
 
 
-def publish(mechanism: TlkcCohorts, exposures: list[Exposure]) -> list[Record]:
+def publish(mechanism: TlkcCohorts, exposures: list[Exposure]) -> list[ReleaseRecord]:
     """The releases of a publication; cuts that have to wait give none."""
     memory: Any = None
-    released: list[Record] = []
+    released: list[ReleaseRecord] = []
     for exposure in exposures:
         try:
             build = mechanism.build(exposure, memory)
@@ -37,7 +37,7 @@ def publish(mechanism: TlkcCohorts, exposures: list[Exposure]) -> list[Record]:
     return released
 
 
-def series(seed: int, **parameters: Any) -> list[Record]:
+def series(seed: int, **parameters: Any) -> list[ReleaseRecord]:
     exposures = publishing.stream(np.random.default_rng(seed), 60, LETTERS, 6)
     return publish(TlkcCohorts(K=4, C=0.7, min_share=0.1, **parameters), exposures)
 

@@ -13,8 +13,8 @@ import pytest
 from connectors.reading import Reading
 from models.errors import InputError
 from models.knowledge import Knowledge
-from models.variants import GONE, Plan
-from stream.engine.contract import Asked, Draws, Engine
+from models.variants import GONE, VariantPlan
+from stream.engine.contract import CountQuery, Draws, Engine
 from stream.engine.embedded import Embedded
 from stream.engine.source import opened
 
@@ -77,18 +77,18 @@ def written_as(kind: str, rows: dict[str, list[Any]], folder: Path, zoned: bool)
 
 
 ASKED = [
-    Asked(Knowledge("seq", "ac"), ("age", "kind"), ("note",)),
-    Asked(Knowledge("seq", "re"), ("result",)),
-    Asked(Knowledge("rel", "ar", "seconds"), ("note",), ("kind",)),
-    Asked(Knowledge("rel", "ac", "hours"), ("age",), bins={"age": (30.0, 50.0)}),
-    Asked(Knowledge("set", "ar"), ("kind", "result"), classes=False, written=False),
+    CountQuery(Knowledge("seq", "ac"), ("age", "kind"), ("note",)),
+    CountQuery(Knowledge("seq", "re"), ("result",)),
+    CountQuery(Knowledge("rel", "ar", "seconds"), ("note",), ("kind",)),
+    CountQuery(Knowledge("rel", "ac", "hours"), ("age",), bins={"age": (30.0, 50.0)}),
+    CountQuery(Knowledge("set", "ar"), ("kind", "result"), classes=False, written=False),
 ]
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("zoned", [True, False], ids=["zoned", "local"])
 @pytest.mark.parametrize("asked", ASKED, ids=lambda asked: f"{asked.knowledge.structure}-{asked.knowledge.attribute}")
-def test_the_same_table_and_the_same_cases(kind: str, zoned: bool, asked: Asked, tmp_path: Path) -> None:
+def test_the_same_table_and_the_same_cases(kind: str, zoned: bool, asked: CountQuery, tmp_path: Path) -> None:
     """Tables row by row in the same order; a plan gives each case the same id, trace and attributes."""
     generator = np.random.default_rng(zlib.crc32(f"{kind} {zoned} {asked.knowledge}".encode()))
     reading = Reading() if zoned else Reading(timezone="Europe/Berlin")
@@ -107,7 +107,7 @@ def test_the_same_table_and_the_same_cases(kind: str, zoned: bool, asked: Asked,
         other.close()
 
 
-def random_plan(generator: np.random.Generator, log: Any, count: Any) -> Plan:
+def random_plan(generator: np.random.Generator, log: Any, count: Any) -> VariantPlan:
     """Some rows leave whole, some are parted, some stay."""
     row, trace, amount = [], [], []
     for place, cases in enumerate(count.tolist()):
@@ -117,10 +117,10 @@ def random_plan(generator: np.random.Generator, log: Any, count: Any) -> Plan:
             row.append(place)
             trace.append(target)
             amount.append(size if first and first < cases else cases)
-    return Plan(log, np.asarray(row), np.asarray(trace), np.asarray(amount))
+    return VariantPlan(log, np.asarray(row), np.asarray(trace), np.asarray(amount))
 
 
-def cases_of(engine: Engine, plan: Plan, draws: Draws, asked: Asked) -> list[tuple[Any, ...]]:
+def cases_of(engine: Engine, plan: VariantPlan, draws: Draws, asked: CountQuery) -> list[tuple[Any, ...]]:
     """What leaves, one line a case."""
     found: list[tuple[Any, ...]] = []
     for part in engine.leaving(plan, draws):
@@ -146,7 +146,7 @@ def test_times_that_count_since_1970(tmp_path: Path) -> None:
     )
     rows[:4].to_parquet(tmp_path / "data" / "a.parquet", index=False)
     rows[4:].to_parquet(tmp_path / "data" / "b.parquet", index=False)
-    asked = Asked(Knowledge("rel", "ac", "minutes"))
+    asked = CountQuery(Knowledge("rel", "ac", "minutes"))
     reading = Reading(time_format="ms")
     one, other = (engines(name, tmp_path / "data", reading, tmp_path / "work") for name in ("embedded", "duckdb"))
     found = other.count(asked)
@@ -176,8 +176,8 @@ def test_who_gets_which_trace_is_another_matter_in_every_release(tmp_path: Path)
     ]
     pd.DataFrame(rows).to_csv(tmp_path / "log.csv", index=False)
     engine = Embedded(tmp_path / "log.csv")
-    table = engine.count(Asked(Knowledge("seq", "ac"))).table
-    plan = Plan(table.log, np.asarray([0, 0]), np.asarray([0, GONE]), np.asarray([20, 20]))
+    table = engine.count(CountQuery(Knowledge("seq", "ac"))).table
+    plan = VariantPlan(table.log, np.asarray([0, 0]), np.asarray([0, GONE]), np.asarray([20, 20]))
     chosen: Counter[str] = Counter()
     for _ in range(50):
         draws = Draws()
@@ -191,14 +191,17 @@ def test_who_gets_which_trace_is_another_matter_in_every_release(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "asked"),
     [
-        ("sepsis", Asked(Knowledge("seq", "ac"), ("Age",), ("Diagnose",))),
-        ("sepsis", Asked(Knowledge("rel", "ac", "hours"), ("Diagnose",))),
-        ("bpic2013-incidents", Asked(Knowledge("mult", "ar"), ("impact",))),
-        *((name, Asked(Knowledge("rel", "ac"))) for name in ("bpic2012", "bpic2012-app", "ccc19", "urineweginfectie")),
+        ("sepsis", CountQuery(Knowledge("seq", "ac"), ("Age",), ("Diagnose",))),
+        ("sepsis", CountQuery(Knowledge("rel", "ac", "hours"), ("Diagnose",))),
+        ("bpic2013-incidents", CountQuery(Knowledge("mult", "ar"), ("impact",))),
+        *(
+            (name, CountQuery(Knowledge("rel", "ac")))
+            for name in ("bpic2012", "bpic2012-app", "ccc19", "urineweginfectie")
+        ),
     ],
     ids=["sepsis-seq", "sepsis-rel", "bpic2013", "bpic2012", "bpic2012-app", "ccc19", "urineweginfectie"],
 )
-def test_the_tables_of_real_logs(name: str, asked: Asked, logs: Path, tmp_path: Path) -> None:
+def test_the_tables_of_real_logs(name: str, asked: CountQuery, logs: Path, tmp_path: Path) -> None:
     """Public logs as Parquet: the same table and the same draws as in memory."""
     from connectors import read_log, write_log
 
@@ -210,7 +213,7 @@ def test_the_tables_of_real_logs(name: str, asked: Asked, logs: Path, tmp_path: 
     assert found.unit == wanted.unit
     log, draws = wanted.table.log, Draws()
     row = np.arange(log.n_cases)
-    plan = Plan(log, row, row, wanted.table.count)
+    plan = VariantPlan(log, row, row, wanted.table.count)
     assert cases_of(other, plan, draws, asked) == cases_of(one, plan, draws, asked)
     other.close()
 
@@ -254,7 +257,10 @@ def test_columns_may_have_the_names_of_an_engines_own(name: str, kind: str, file
     for number, part in enumerate((rows,) if files == 1 else (rows[:4], rows[4:])):
         path = tmp_path / "data" / f"{number}.{kind}"
         part.to_parquet(path, index=False) if kind == "parquet" else part.to_csv(path, index=False)
-    for asked in (Asked(Knowledge("seq", "ac")), Asked(Knowledge("seq", "ac"), (name,), classes=False, written=False)):
+    for asked in (
+        CountQuery(Knowledge("seq", "ac")),
+        CountQuery(Knowledge("seq", "ac"), (name,), classes=False, written=False),
+    ):
         one = engines("embedded", tmp_path / "data", Reading(), tmp_path)
         other = engines("duckdb", tmp_path / "data", Reading(), tmp_path / "work")
         wanted, found = one.count(asked), other.count(asked)
@@ -279,7 +285,7 @@ def test_names_that_differ_in_letter_case_only_are_refused(name: str, before: bo
         rows.to_parquet(path, index=False) if kind == "parquet" else rows.to_csv(path, index=False)
         with pytest.raises(InputError, match="letter case"):
             opened(path, Reading())
-    table = Embedded(tmp_path / "log.parquet").count(Asked(Knowledge("seq", "ac"))).table
+    table = Embedded(tmp_path / "log.parquet").count(CountQuery(Knowledge("seq", "ac"))).table
     assert list(table.decoded()) == [(("a", "b"), ())]
 
 
@@ -292,7 +298,7 @@ def test_a_name_that_duckdb_needs_itself_is_refused(tmp_path: Path) -> None:
     pd.DataFrame(rows).to_parquet(tmp_path / "log.parquet", index=False)
     engine = engines("duckdb", tmp_path / "log.parquet", Reading(), tmp_path / "work")
     with pytest.raises(InputError, match="file_row_number"):
-        engine.count(Asked(Knowledge("seq", "ac")))
+        engine.count(CountQuery(Knowledge("seq", "ac")))
     engine.close()
 
 

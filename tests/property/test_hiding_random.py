@@ -12,9 +12,9 @@ import pytest
 
 from models.anonymize.hiding import Hiding, Mode, Target, within
 from models.anonymize.repair import repaired
-from models.anonymize.shown import Shown
-from models.anonymize.tlkc import Options, Problem
-from models.anonymize.violations import Bounds
+from models.anonymize.shown import ShownItems
+from models.anonymize.tlkc import SuppressionOptions, TlkcProblem
+from models.anonymize.violations import TlkcBounds
 from models.errors import BoundError
 from models.eventlog import EventLog
 from models.knowledge import Knowledge, Structure
@@ -30,12 +30,12 @@ def traces(log: EventLog) -> Traces:
 
 def chain(seed: int, mode: Mode, structure: Structure = "seq") -> Iterator[tuple[Traces, Traces, list[Traces]]]:
     """(what a cut exposes, what leaves, the releases before it), where something can leave."""
-    shown, releases = Shown(), list[Traces]()
+    shown, releases = ShownItems(), list[Traces]()
     for exposure in publishing.stream(np.random.default_rng(seed), 30, LETTERS, 4):
-        problem = Problem(exposure.log, Knowledge(structure), Bounds.of(LENGTH, K, 1), {})
+        problem = TlkcProblem(exposure.log, Knowledge(structure), TlkcBounds.of(LENGTH, K, 1), {})
         targets = [Target(None, K, LENGTH), *(Target(place, K, LENGTH) for place in range(len(releases)))]
         try:
-            log = repaired(problem, shown, targets, Options(capping=False), gone=(), mode=mode).log
+            log = repaired(problem, shown, targets, SuppressionOptions(capping=False), gone=(), mode=mode).log
         except BoundError:
             continue
         yield traces(exposure.log), traces(log), list(releases)
@@ -94,10 +94,10 @@ def test_two_new_cases_lose_the_rare_event_and_the_old_ones_keep_it() -> None:
     def log(x: int, cases: int) -> EventLog:
         return EventLog.from_traces([("abx" if case < 5 or case >= cases - x else "ab", None) for case in range(cases)])
 
-    shown, options = Shown(), Options(capping=False)
+    shown, options = ShownItems(), SuppressionOptions(capping=False)
     for x, cases, kept in ((0, 12, 5), (2, 18, 5), (5, 21, 10)):
         one = log(x, cases)
-        problem = Problem(one, Knowledge("seq"), Bounds.of(2, 5, 1), {})
+        problem = TlkcProblem(one, Knowledge("seq"), TlkcBounds.of(2, 5, 1), {})
         result = repaired(problem, shown, [Target(0, 5, 2)][: len(shown.members.T)], options, gone=(), mode="events")
         assert sum("x" in trace for trace in result.log.traces()) == kept
         assert result.details["hidden"] == {"events": 5 + x - kept, "cases": 5 + x - kept}
@@ -109,7 +109,7 @@ def test_shown_is_what_the_releases_held() -> None:
     """Groups and counts against the releases themselves; a record that is no one case belongs to nobody."""
     generator = np.random.default_rng(3)
     for _ in range(20):
-        shown, releases = Shown(), list[Traces]()
+        shown, releases = ShownItems(), list[Traces]()
         for _ in range(int(generator.integers(1, 5))):
             cases = [f"c{case}" for case in np.flatnonzero(generator.random(8) < 0.6)] or ["c0"]
             held: Traces = {case: tuple(generator.choice(list(LETTERS), 4).tolist()) for case in cases}
@@ -131,10 +131,10 @@ def test_exposed_is_what_counting_finds() -> None:
     """Every knowledge that 1..K-1 cases outside a release match contains one that is found, and the first is found."""
     for seed in range(15):
         exposure = publishing.stream(np.random.default_rng(seed), 20, LETTERS, 1)[-1]
-        log, shown = exposure.log, Shown()
+        log, shown = exposure.log, ShownItems()
         first = log.select_cases(np.arange(log.n_cases) % 3 > 0)
         shown.add(first.case_ids, first.starts, first.activity)
-        problem = Problem(log, Knowledge("seq"), Bounds.of(3, K, 1), {})
+        problem = TlkcProblem(log, Knowledge("seq"), TlkcBounds.of(3, K, 1), {})
         hiding = Hiding(problem, shown, [Target(0, K, 3)], "events")
         found = hiding._exposed(np.ones(log.n_events, dtype=np.bool_), hiding.of_rest, hiding.outside)
         given = {problem.seen.decode(bk) for bk in found}

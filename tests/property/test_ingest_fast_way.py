@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from connectors.kafka import event_batches
 from connectors.kafka.event_batches import batch_decoder
 from connectors.kafka.events import Schema, decoder
@@ -152,7 +152,7 @@ batches = st.builds(
 
 schemas = st.builds(
     Schema,
-    names=st.just(Names()),
+    names=st.just(ColumnNames()),
     attributes=st.sampled_from([("who",), ("who", "note"), ("note", "who", "missing")]),
     timezone=st.sampled_from([None, "UTC", "Europe/Berlin"]),
     event_id=st.sampled_from([None, "id", "ce:id"]),

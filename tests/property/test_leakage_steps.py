@@ -15,7 +15,7 @@ from models.leakage.automaton import Automaton, TransitionSystem
 from models.leakage.budget import allocate
 from models.leakage.correlations import correlation, steps
 from models.leakage.states import END, START, StateFunction
-from models.leakage.steps import Step, step
+from models.leakage.steps import LeakageStep, step
 from tests.oracles import leakage as oracle
 
 ALPHAS = (0.001, 0.01, 0.1, 1.0, 5.0)
@@ -47,7 +47,7 @@ def logs(draw: st.DrawFn) -> list[tuple[str, ...]]:
 
 
 @st.composite
-def chains(draw: st.DrawFn) -> tuple[list[Fraction], list[Step], list[Step]]:
+def chains(draw: st.DrawFn) -> tuple[list[Fraction], list[LeakageStep], list[LeakageStep]]:
     """Budgets of a series and the steps between its releases, extreme ones among them."""
     epsilon = [Fraction(draw(st.integers(1, 200)), 100) for _ in range(draw(st.integers(1, 7)))]
     square = matrices(rows=3)
@@ -67,12 +67,12 @@ def system_of(log: list[tuple[str, ...]], states: str = "prefix") -> TransitionS
     return automaton.system()
 
 
-def rows_of(one: Step) -> Any:
+def rows_of(one: LeakageStep) -> Any:
     """The matrix for the oracle: None where the step keeps everything, one row where it keeps nothing."""
     return None if one.extreme else [[1.0]] if one.rows is None else one.rows
 
 
-def series(epsilon: list[Fraction], backward: list[Step], forward: list[Step]) -> TemporalLeakage:
+def series(epsilon: list[Fraction], backward: list[LeakageStep], forward: list[LeakageStep]) -> TemporalLeakage:
     leakage = TemporalLeakage()
     for i, e in enumerate(epsilon):
         leakage.release(e, *((backward[i - 1], forward[i - 1]) if i else ()))
@@ -187,7 +187,7 @@ def test_the_automaton_is_the_same_in_any_order(first: Any, second: Any, states:
 
 @settings(max_examples=50, deadline=None)
 @given(chains())
-def test_on_line_equals_batch(chain: tuple[list[Fraction], list[Step], list[Step]]) -> None:
+def test_on_line_equals_batch(chain: tuple[list[Fraction], list[LeakageStep], list[LeakageStep]]) -> None:
     """Release by release gives the values of the recursions over the whole series."""
     leakage = series(*chain)
     bpl, fpl, tpl = batch(*chain)
@@ -200,7 +200,7 @@ def test_on_line_equals_batch(chain: tuple[list[Fraction], list[Step], list[Step
 @settings(max_examples=50, deadline=None)
 @given(chains())
 def test_tpl_lies_between_epsilon_and_composition_and_never_falls(
-    chain: tuple[list[Fraction], list[Step], list[Step]],
+    chain: tuple[list[Fraction], list[LeakageStep], list[LeakageStep]],
 ) -> None:
     """e_i <= TPL_i <= the sum of e; a further release never lowers an earlier TPL; a preview changes nothing."""
     epsilon, backward, forward = chain
@@ -261,7 +261,7 @@ def test_a_chain_that_forgets_gets_a_budget_for_ever(backward: Any, forward: Any
 @settings(max_examples=30, deadline=None)
 @given(chains())
 @example(([Fraction(1, 10)] * 4, [step(FIFTHS[1])] * 3, [step(FIFTHS[1])] * 3))
-def test_no_leakage_is_below_the_true_one(chain: tuple[list[Fraction], list[Step], list[Step]]) -> None:
+def test_no_leakage_is_below_the_true_one(chain: tuple[list[Fraction], list[LeakageStep], list[LeakageStep]]) -> None:
     """BPL, FPL and TPL are at least what forty digits give, and above it by rounding alone, release after release."""
     epsilon, backward, forward = chain
     leakage, most = TemporalLeakage(), sum(epsilon)

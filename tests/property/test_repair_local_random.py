@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.contract import Exposure
 from stream.release.mechanisms.tlkc import Tlkc
@@ -24,7 +24,7 @@ LOCAL = Tlkc(K=K, C=C, L=2, suppression="local")
 EXACT = Tlkc(K=K, C=C, L=2)
 
 
-Released = tuple[Exposure, Record, str]
+Released = tuple[Exposure, ReleaseRecord, str]
 
 
 def series(mechanism: Tlkc, seed: int, ns: tuple[int, ...]) -> tuple[list[Released], int]:
@@ -40,7 +40,7 @@ def series(mechanism: Tlkc, seed: int, ns: tuple[int, ...]) -> tuple[list[Releas
     return out, withheld
 
 
-def traces(record: Record) -> Release:
+def traces(record: ReleaseRecord) -> Release:
     return publishing.traces(record)
 
 

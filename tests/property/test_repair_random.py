@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from models.errors import BoundError
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release import gate, repair
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.contract import AuditContext, Build, Exposure
@@ -27,7 +27,9 @@ MECHANISMS = (
 )
 
 
-def judge(build: Build, exposure: Exposure, earlier: list[Record], audit: CorrespondenceAudit) -> repair.Candidate:
+def judge(
+    build: Build, exposure: Exposure, earlier: list[ReleaseRecord], audit: CorrespondenceAudit
+) -> repair.Candidate:
     candidate = publishing.record(build, exposure, len(earlier) + 1)
     context = AuditContext(candidate, earlier, build, exposure, MECHANISM, (), {})
     results = {"anonymity": dict(audit.measure(context, {})), "n_actual": build.n_actual}
@@ -35,8 +37,8 @@ def judge(build: Build, exposure: Exposure, earlier: list[Record], audit: Corres
 
 
 def decide(
-    mechanism: Tlkc, exposure: Exposure, earlier: list[Record], audit: CorrespondenceAudit
-) -> tuple[str, Record | None]:
+    mechanism: Tlkc, exposure: Exposure, earlier: list[ReleaseRecord], audit: CorrespondenceAudit
+) -> tuple[str, ReleaseRecord | None]:
     """One cut's way, without files: passed, repaired or withheld."""
     try:
         first = judge(mechanism.build(exposure), exposure, earlier, audit)
@@ -53,13 +55,13 @@ def decide(
     return "repaired", _kept(last)
 
 
-def _kept(judged: repair.Candidate) -> Record:
+def _kept(judged: repair.Candidate) -> ReleaseRecord:
     """The release as later audits read it."""
     judged.candidate.audit = judged.audit
     return judged.candidate
 
 
-def holds(earlier: Record, later: Record, ns: tuple[int, ...]) -> bool:
+def holds(earlier: ReleaseRecord, later: ReleaseRecord, ns: tuple[int, ...]) -> bool:
     """FA*, CA*, BA* by counting: 0 or at least K, for all background knowledge of up to 2 items."""
     return all(
         count == 0 or count >= K
@@ -70,7 +72,7 @@ def holds(earlier: Record, later: Record, ns: tuple[int, ...]) -> bool:
 
 def run(seed: int, ns: tuple[int, ...], found: Counter[str]) -> None:
     audit = CorrespondenceAudit(bk_length=2, n=ns)
-    earlier: list[Record] = []
+    earlier: list[ReleaseRecord] = []
     for exposure in publishing.stream(np.random.default_rng(seed), 20, LETTERS, 3):
         decision, record = decide(MECHANISMS[seed // 2 % 3], exposure, earlier, audit)
         found[decision] += 1
@@ -92,7 +94,7 @@ def test_the_cover_alone_is_enough_for_n_zero() -> None:
     rounds: list[Any] = []
     audit = CorrespondenceAudit(bk_length=2, n=(0,))
     for seed in range(15):
-        earlier: list[Record] = []
+        earlier: list[ReleaseRecord] = []
         for exposure in publishing.stream(np.random.default_rng(seed), 40, LETTERS, 4):
             try:
                 first = judge(MECHANISM.build(exposure), exposure, earlier, audit)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from models.eventlog import EventLog
 from models.risk.adversary import NEVER, greedy_points
 from models.risk.index import TraceIndex
-from models.risk.points import View
+from models.risk.points import KnownColumns
 from models.risk.uniqueness import trace_uniqueness
 from tests.oracles.risk import expected_uniqueness, fewest_points, unique, unique_chances
 
@@ -28,7 +28,7 @@ def _log(cases: list[tuple[str, str | None]]) -> EventLog:
 
 
 def _index(log: EventLog, *columns: str) -> TraceIndex:
-    return TraceIndex.build(log, View(columns or ("activity",), ("S",)))
+    return TraceIndex.build(log, KnownColumns(columns or ("activity",), ("S",)))
 
 
 @settings(max_examples=500, deadline=None)
@@ -71,7 +71,7 @@ def test_random_draws_estimate_the_mean_over_all_choices(
 @given(st.lists(CASES, min_size=2, max_size=4), st.booleans())
 def test_an_updated_index_equals_a_new_one(logs: list[list[tuple[str, str | None]]], joint: bool) -> None:
     """Cases that grow, shrink, leave, return or change their attribute: updating equals building."""
-    seen = View(("activity", "time"), ("S",))
+    seen = KnownColumns(("activity", "time"), ("S",))
     index = TraceIndex.build(_log(logs[0]), seen, joint=joint)
     for cases in logs[1:]:
         log = _log(cases).select_cases(np.arange(len(cases))[::-1])
@@ -131,7 +131,7 @@ def test_the_greedy_adversary_is_valid_and_no_better_than_the_best(cases: list[t
 def test_per_column_knowledge_is_never_more_than_joint(cases: list[tuple[str, str | None]]) -> None:
     """A case that contains the joint points contains each column's: per-column singles out no more cases."""
     log = _log(cases)
-    seen = View(("activity", "time"))
+    seen = KnownColumns(("activity", "time"))
     shares = [
         TraceIndex.build(log, seen, joint=joint).unique(log.lengths, np.random.default_rng(0))
         for joint in (True, False)
@@ -144,7 +144,7 @@ def test_dense_items_agree_with_brute_force() -> None:
     rng = np.random.default_rng(4)
     cases = [("".join(rng.choice(["a", "b"], size=rng.integers(1, 12))), None) for _ in range(200)]
     log = _log(cases)
-    index = TraceIndex.build(log, View(("activity",)))
+    index = TraceIndex.build(log, KnownColumns(("activity",)))
     assert index.postings is not None
     assert index.postings.bits.shape[0] > 4
     from collections import Counter
@@ -161,7 +161,7 @@ def test_rows_that_are_coded_by_the_block_are_the_same_points(
     cases: list[tuple[str, str | None]], joint: bool, block: int
 ) -> None:
     """Codes may be others; which cases are unique is not."""
-    log, seen = _log(cases), View(("activity", "time"), ("S",))
+    log, seen = _log(cases), KnownColumns(("activity", "time"), ("S",))
     whole = TraceIndex.build(log, seen, joint=joint)
     with mock.patch("models.risk.points.BLOCK", block):
         parts = TraceIndex.build(log, seen, joint=joint)

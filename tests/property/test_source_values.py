@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from connectors.kafka import avro, json_schema, protobuf
 from connectors.kafka.events import LEFT_OUT, POISONS, LeftOut, Message, Poison, Schema
 from connectors.kafka.formats import Formats, formats
@@ -34,7 +34,9 @@ CHANGES = formats(
     snapshots=True,
 )
 COLUMNS = formats(
-    Schema(Names("id", "step", "at", "by.name"), ("x",), event_id="key", end="end", time_unit="ms", lifecycle="both")
+    Schema(
+        ColumnNames("id", "step", "at", "by.name"), ("x",), event_id="key", end="end", time_unit="ms", lifecycle="both"
+    )
 )
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from models.anonymize import violations
-from models.anonymize.view import View, view_of_items
-from models.anonymize.violations import BELOW_K, Bounds, minimal_violations, single_items
+from models.anonymize.view import TraceView, view_of_items
+from models.anonymize.violations import BELOW_K, TlkcBounds, minimal_violations, single_items
 from models.eventlog import Column
 from models.knowledge import Structure
 
 
-def seen(rng: random.Random, structure: Structure, attributes: int) -> View:
+def seen(rng: random.Random, structure: Structure, attributes: int) -> TraceView:
     """Some cases with repeated items, empty traces and missing classes."""
     traces = [[rng.choice("abcdef") for _ in range(rng.choice([0, 1, 3, 7]))] for _ in range(rng.randint(1, 40))]
     starts = np.concatenate(([0], np.cumsum([len(trace) for trace in traces]))).astype(np.int64)
@@ -37,7 +37,7 @@ def test_pairs_in_one_pass_are_those_of_the_walk(
     found = 0
     for _ in range(60):
         given = seen(rng, structure, attributes)
-        bounds = Bounds.of(rng.randint(1, 4), rng.randint(1, 6), Fraction(rng.randint(1, 4), 4))
+        bounds = TlkcBounds.of(rng.randint(1, 4), rng.randint(1, 6), Fraction(rng.randint(1, 4), 4))
         fast = minimal_violations(given, bounds)
         monkeypatch.setattr(violations, "CELLS", 0)
         slow = minimal_violations(given, bounds)
@@ -58,7 +58,7 @@ def test_small_candidates_are_counted_as_a_reader_of_the_definition_counts_them(
     rng = random.Random(attributes)
     for _ in range(40):
         given = seen(rng, "seq", attributes)
-        bounds = Bounds.of(2, rng.randint(1, 6), Fraction(rng.randint(1, 4), 4))
+        bounds = TlkcBounds.of(2, rng.randint(1, 6), Fraction(rng.randint(1, 4), 4))
         width = len(given.alphabet)
         wanted = {one: _wrong(given, one, bounds) for size in (1, 2) for one in product(range(width), repeat=size)}
         minimal = {
@@ -78,7 +78,7 @@ def test_small_candidates_are_counted_as_a_reader_of_the_definition_counts_them(
         assert dict(zip(alone.candidates[:, 0].tolist(), alone.support.tolist(), strict=True)) == supports
 
 
-def _wrong(given: View, candidate: tuple[int, ...], bounds: Bounds) -> tuple[int, int]:
+def _wrong(given: TraceView, candidate: tuple[int, ...], bounds: TlkcBounds) -> tuple[int, int]:
     """(cases that match, what is wrong: 0, 1 below K, 2 above C)."""
     rows = []
     for row in range(len(given.weight)):

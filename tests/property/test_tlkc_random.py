@@ -11,8 +11,8 @@ import pytest
 
 from models.anonymize import hitting
 from models.anonymize.sensitive import InfeasibleError
-from models.anonymize.tlkc import Options, Problem
-from models.anonymize.violations import Bounds
+from models.anonymize.tlkc import SuppressionOptions, TlkcProblem
+from models.anonymize.violations import TlkcBounds
 from models.errors import BoundError
 from models.eventlog import Column, EventLog
 from models.knowledge import Attribute, Knowledge, items
@@ -30,7 +30,7 @@ METHODS: list[list[dict[str, Any]]] = [
 """Four methods, the variants of each taking turns."""
 
 
-def _random_problem(generator: np.random.Generator, structure: Any) -> Problem:
+def _random_problem(generator: np.random.Generator, structure: Any) -> TlkcProblem:
     """A log of a few cases over a few items, so that bounds of a few cases are both met and missed."""
     cases = int(generator.integers(4, 14))
     letters = "abcd"[: int(generator.integers(2, 5))]
@@ -47,16 +47,16 @@ def _random_problem(generator: np.random.Generator, structure: Any) -> Problem:
         values["age"][str(case)] = ["low", "high", "middle"][int(generator.integers(3))]
     log = EventLog.from_events(owner, names, np.asarray(times), actors, values, unit="ns")
     attributes = [("disease",), ("disease", "age")][int(generator.integers(2))]
-    bounds = Bounds.of(
+    bounds = TlkcBounds.of(
         int(generator.integers(1, 5)),
         int(generator.integers(2, 5)),
         ["0.5", "0.6", "0.75", "1"][int(generator.integers(4))],
     )
     knowledge = Knowledge(structure, ATTRIBUTES[int(generator.integers(3))], "minutes")
-    return Problem(log, knowledge, bounds, {name: log.case_values(name) for name in attributes})
+    return TlkcProblem(log, knowledge, bounds, {name: log.case_values(name) for name in attributes})
 
 
-def _cases(problem: Problem, kept: Any) -> list[oracle.Case]:
+def _cases(problem: TlkcProblem, kept: Any) -> list[oracle.Case]:
     """What the brute-force checker reads: items of the source (original time anchor) that stay, by case."""
     column = items(problem.log, problem.knowledge)
     classes = {name: classes.decode() for name, classes in problem.classes.items()}
@@ -84,9 +84,9 @@ def test_every_release_satisfies_by_brute_force(structure: str) -> None:
     assert outcomes["InfeasibleError"] > LOGS // 20
 
 
-def _outcome(problem: Problem, options: dict[str, Any]) -> str:
+def _outcome(problem: TlkcProblem, options: dict[str, Any]) -> str:
     try:
-        result = problem.solve(Options(**options))
+        result = problem.solve(SuppressionOptions(**options))
     except (BoundError, InfeasibleError) as error:
         return type(error).__name__
     bounds = problem.bounds
@@ -103,7 +103,10 @@ def test_methods_stand_in_their_order(structure: str) -> None:
     while compared < 40:
         problem = _random_problem(generator, structure)
         try:
-            kept = [problem.solve(Options(suppression=s, capping=False)).kept for s in ("greedy", "pruned", "exact")]
+            kept = [
+                problem.solve(SuppressionOptions(suppression=s, capping=False)).kept
+                for s in ("greedy", "pruned", "exact")
+            ]
         except (BoundError, InfeasibleError):
             continue
         assert kept[0].sum() <= kept[1].sum() <= kept[2].sum()
@@ -124,7 +127,7 @@ def test_capping_is_the_cheapest_there_is() -> None:
         if _alphabet(source) > 6:
             continue
         try:
-            capped, removed = (problem.solve(Options(capping=capping)) for capping in (True, False))
+            capped, removed = (problem.solve(SuppressionOptions(capping=capping)) for capping in (True, False))
         except (BoundError, InfeasibleError):
             continue
         bad = oracle.violating(source, "mult", problem.bounds.L, problem.bounds.K, problem.bounds.C)
@@ -144,7 +147,7 @@ def test_exact_that_does_not_finish_is_pruned_and_says_so(monkeypatch: pytest.Mo
         problem = _random_problem(generator, "seq")
         if _outcome(problem, {"suppression": "exact"}) not in ("shortened", "untouched"):
             continue
-        result, pruned = (problem.solve(Options(suppression=method)) for method in ("exact", "pruned"))
+        result, pruned = (problem.solve(SuppressionOptions(suppression=method)) for method in ("exact", "pruned"))
         if result.bounded:
             bounded += 1
             assert "bound on work" in result.warnings[0]
@@ -180,7 +183,9 @@ def test_equal_columns_give_the_same_release() -> None:
         for classes in (one, twice):
             try:
                 results.append(
-                    Problem(problem.log, problem.knowledge, problem.bounds, classes).solve(Options()).kept.tolist()
+                    TlkcProblem(problem.log, problem.knowledge, problem.bounds, classes)
+                    .solve(SuppressionOptions())
+                    .kept.tolist()
                 )
             except (BoundError, InfeasibleError) as error:
                 results.append(type(error).__name__)

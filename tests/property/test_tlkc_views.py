@@ -14,7 +14,7 @@ import pytest
 
 from models.anonymize.suppression import _losses_by_event, losses
 from models.anonymize.tlkc import _within
-from models.anonymize.view import View, view_of_items
+from models.anonymize.view import TraceView, view_of_items
 from models.eventlog import Column, Ints
 from models.knowledge import Structure
 
@@ -32,7 +32,7 @@ def given(rng: random.Random) -> tuple[Ints, list[list[Any]], list[list[Any]], I
     return np.concatenate(([0], np.cumsum([len(one) for one in traces]))).astype(np.int64), traces, classes, stands
 
 
-def seen(rng: random.Random, structure: Structure) -> tuple[View, list[list[Any]], list[list[Any]], Ints | None]:
+def seen(rng: random.Random, structure: Structure) -> tuple[TraceView, list[list[Any]], list[list[Any]], Ints | None]:
     """A random log as a view, and what it was made of."""
     starts, traces, classes, stands = given(rng)
     column = Column.encode([item for trace in traces for item in trace])

@@ -17,7 +17,7 @@ from models.dp.noise import simulated
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 from models.knowledge import NANOSECONDS, items
-from models.variants import GONE, Plan, VariantTable, variant_table
+from models.variants import GONE, VariantPlan, VariantTable, variant_table
 from stream.commands import _anonymize as once
 from stream.release.contract import Exposure, Mechanism
 from stream.release.public_view import carried
@@ -97,7 +97,7 @@ def test_build_on_the_table_is_the_build_on_the_log(kind: dict[str, Any]) -> Non
         classes = class_columns(log, sensitive)
         joint = list(zip(*(classes[name].decode() for name in sensitive), strict=True))
         wanted = shown(carried(expected), [joint[case] for case in expected.origin])
-        plan = Plan.of(carried(build), build.origin, counted.cases)
+        plan = VariantPlan.of(carried(build), build.origin, counted.cases)
         assert plan.cases == expected.log.n_cases
         assert plan.events == expected.log.n_events
         trace = plan.assigned(row, generator.permutation(len(row)))
@@ -142,7 +142,7 @@ def test_a_synthetic_log_is_that_of_the_log() -> None:
 def test_a_plan_that_parts_a_row_gives_each_part_its_cases() -> None:
     """Of five cases of a row two get one trace, two another, one none: in the order of what they drew."""
     traces = EventLog.from_traces([("ab", None), ("b", None)])
-    plan = Plan(traces, np.asarray([0, 0, 0, 1]), np.asarray([0, 1, GONE, 1]), np.asarray([2, 2, 1, 3]))
+    plan = VariantPlan(traces, np.asarray([0, 0, 0, 1]), np.asarray([0, 1, GONE, 1]), np.asarray([2, 2, 1, 3]))
     row = np.asarray([1, 0, 0, 0, 0, 0, 1, 1])
     draw = np.asarray([7, 50, 10, 40, 20, 30, 5, 6])
     assert plan.assigned(row, draw).tolist() == [1, GONE, 0, 1, 0, 1, 1, 1]

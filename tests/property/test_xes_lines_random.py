@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors import xes
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from models.errors import InputError
 from models.eventlog import Column, EventLog
 
@@ -72,11 +72,11 @@ def test_the_quick_reader_agrees_with_the_general_one_or_is_silent(document: str
     with tempfile.TemporaryDirectory() as folder, mock.patch("connectors.xes_lines._CHUNK", chunk):
         file = Path(folder) / "log.xes"
         file.write_bytes(document.encode(encoding, "replace"))
-        found = xes.quickly(file, Names.of(None))
+        found = xes.quickly(file, ColumnNames.of(None))
         if found is None:
             return
         try:
-            expected = xes.read_generally(file, Names.of(None))
+            expected = xes.read_generally(file, ColumnNames.of(None))
         except InputError as error:
             raise AssertionError(f"the general reader refuses it: {error}") from error
     _same(found, expected)
@@ -106,4 +106,4 @@ def test_a_plain_file_is_read_quickly() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "log.xes"
         file.write_text("\n".join([*lines, "</event>", "</trace>", "</log>", ""]), encoding="utf-8")
-        assert xes.quickly(file, Names.of(None)) is not None
+        assert xes.quickly(file, ColumnNames.of(None)) is not None

@@ -9,7 +9,7 @@ from connectors import read_log
 from stream.config import sources
 from stream.ledger.entries import Entry
 from stream.ledger.sqlite import open_readonly
-from stream.run.replay import Outcome, Replay
+from stream.run.replay import Replay, ReplayOutcome
 from tests.replay.crashing import PRIVATE, _toml
 
 PLAIN = {"name": "plain", "window": {"new_cases": 25}, "mechanism": {"kind": "identity"}, "approval": "required"}
@@ -26,7 +26,7 @@ def configured(folder: Path, *publications: dict[str, Any]) -> Path:
     return path
 
 
-def replayed(folder: Path, **options: Any) -> Outcome:
+def replayed(folder: Path, **options: Any) -> ReplayOutcome:
     """One replay of the small log under `approval.toml`, into `out` beside it."""
     loaded = sources.load(folder / "approval.toml")
     return Replay(loaded, folder / "out", batch=40, **options).run(read_log(folder / "log.xes"))

@@ -13,7 +13,7 @@ import numpy as np
 from connectors import read_log, write_log
 from models.eventlog import EventLog
 from stream.config import sources
-from stream.run.replay import Outcome, Replay
+from stream.run.replay import Replay, ReplayOutcome
 
 MINUTE = 60_000_000_000
 SPAWN = multiprocessing.get_context("forkserver")
@@ -75,7 +75,7 @@ def _toml(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def replay(world: Path, output: Path | None = None, publications: int = 3, **options: Any) -> Outcome:
+def replay(world: Path, output: Path | None = None, publications: int = 3, **options: Any) -> ReplayOutcome:
     """One replay of the small log in this process, into `out` beside it; `at` may raise Aborted, as a crash would."""
     loaded = sources.load(world / f"config{publications}.toml")
     return Replay(loaded, output or world / "out", batch=40, **options).run(read_log(world / "log.xes"))

@@ -54,7 +54,7 @@ def rulings(world: Path) -> list[tuple[str, int, str]]:
     return [(one.publication, one.sequence, one.body.decision) for one in found]
 
 
-def decide(world: Path, order: Any, name: str = "plain", number: int = 1) -> approval.Decision:
+def decide(world: Path, order: Any, name: str = "plain", number: int = 1) -> approval.ApprovalOutcome:
     """A decision in the folder."""
     return approval.decide(world / "out", name, number, order, by="Ann", why="looked at it")
 

@@ -19,7 +19,7 @@ from models.eventlog import EventLog
 from stream.commands import execute
 from stream.config.settings import Settings
 from stream.ledger.entries import SealEntry, read_entry, write_entry
-from stream.run.replay import Outcome, Replay
+from stream.run.replay import Replay, ReplayOutcome
 from tests.conftest import ROOT
 
 K = 4
@@ -92,7 +92,7 @@ def test_two_publications_of_cohorts_give_no_case_away(tmp_path: Path) -> None:
     assert alone(bags(tmp_path / "out")) >= K
 
 
-def run(folder: Path, text: str, log: EventLog | None = None) -> tuple[Outcome, Replay]:
+def run(folder: Path, text: str, log: EventLog | None = None) -> tuple[ReplayOutcome, Replay]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "conf.toml").write_text(text)
     from stream.config.sources import load

@@ -16,7 +16,7 @@ import pytest
 from connectors import read_log
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.run.replay import Outcome, Replay
+from stream.run.replay import Replay, ReplayOutcome
 from tests.conftest import ROOT
 
 K, C = 4, 0.5
@@ -106,7 +106,7 @@ def test_the_control_is_released(tmp_path: Path) -> None:
     assert {path.name for path in release.iterdir()} == {"log.csv.gz", "log.xes.gz", "log.parquet", "manifest.json"}
 
 
-def _run(log: EventLog, folder: Path, mechanism: dict[str, Any]) -> Outcome:
+def _run(log: EventLog, folder: Path, mechanism: dict[str, Any]) -> ReplayOutcome:
     publication = {"name": "research", "window": {"new_cases": 1_000}, "mechanism": mechanism}
     process = {"name": "ward", "sensitive": ["S"], "completion": "log_end"}
     loaded = Settings.model_validate({"process": process, "publication": [{**publication, "formats": ["csv"]}]})

@@ -13,10 +13,10 @@ from models.attacks.matching import next_occurrences
 from models.attacks.pairs import join_releases
 from models.attacks.true_linker import true_counts
 from stream.config.settings import Settings
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import partners, simple
 from stream.release.gate import worst_anonymity
-from stream.run.replay import Outcome, Replay
+from stream.run.replay import Replay, ReplayOutcome
 from tests.replay.test_replay_logs import accounted
 
 K = 20
@@ -42,12 +42,12 @@ def settings(mechanism: dict[str, Any], gate: dict[str, Any]) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def cohorts(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Replay]:
+def cohorts(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ReplayOutcome, Replay]:
     replay = Replay(settings({"kind": "tlkc-cohorts"}, GATE), tmp_path_factory.mktemp("cohorts"))
     return replay.run(read_log(logs / "sepsis.xes.gz")), replay
 
 
-def test_every_cut_is_published_under_all_bounds(cohorts: tuple[Outcome, Replay]) -> None:
+def test_every_cut_is_published_under_all_bounds(cohorts: tuple[ReplayOutcome, Replay]) -> None:
     """With bounds on KA, FA, CA and BA no cut is withheld, where plain TLKC falls."""
     outcome, _ = cohorts
     assert not outcome.withheld
@@ -66,14 +66,16 @@ def test_plain_tlkc_falls_on_the_same_cuts(logs: Path, tmp_path: Path) -> None:
     assert min(value for value in worst if value is not None) < K
 
 
-def _behind(earlier: Record, later: Record, bk: list[Any] | None, n: int, name: str) -> int:
+def _behind(earlier: ReleaseRecord, later: ReleaseRecord, bk: list[Any] | None, n: int, name: str) -> int:
     """How many real cases stand at a background knowledge."""
     assert bk is not None
     given = join_releases(simple(earlier), simple(later))
     return true_counts(given, next_occurrences(given), partners(earlier, later), bk, n)[name]
 
 
-def test_a_case_keeps_its_value_when_the_event_that_bore_it_goes(cohorts: tuple[Outcome, Replay], logs: Path) -> None:
+def test_a_case_keeps_its_value_when_the_event_that_bore_it_goes(
+    cohorts: tuple[ReplayOutcome, Replay], logs: Path
+) -> None:
     """Diagnose stands on one event of a case; suppression may take it, and the value was bounded all the same."""
     _, replay = cohorts
     log = read_log(logs / "sepsis.xes.gz")
@@ -84,7 +86,7 @@ def test_a_case_keeps_its_value_when_the_event_that_bore_it_goes(cohorts: tuple[
     assert shown == {case: known[case] for case in shown}
 
 
-def test_the_exact_attacker_finds_nothing_on_what_was_sealed(cohorts: tuple[Outcome, Replay]) -> None:
+def test_the_exact_attacker_finds_nothing_on_what_was_sealed(cohorts: tuple[ReplayOutcome, Replay]) -> None:
     """Every pair of sealed releases, as read back, attacked by the product's own exact search: K, or no real case is
     behind what it finds (docs/fcb-safe.md)."""
     _, replay = cohorts
@@ -99,7 +101,7 @@ def test_the_exact_attacker_finds_nothing_on_what_was_sealed(cohorts: tuple[Outc
                         assert _behind(records[earlier], records[later], one.worst[name], one.n, name) == 0
 
 
-def test_all_events_are_accounted_for(cohorts: tuple[Outcome, Replay]) -> None:
+def test_all_events_are_accounted_for(cohorts: tuple[ReplayOutcome, Replay]) -> None:
     """Open cases and the queue are pending; late events of published cases are suppressed, and counted."""
     outcome, _ = cohorts
     assert accounted(outcome)

@@ -19,7 +19,7 @@ from stream.config import sources
 from stream.engine.building import EngineBuilds
 from stream.ledger.entries import SealEntry
 from stream.ledger.sqlite import open_readonly
-from stream.run.replay import Outcome, Replay
+from stream.run.replay import Replay, ReplayOutcome
 from stream.testing import verifier
 from tests.conftest import ROOT
 from tests.replay.crashing import KILLED, configuration, run, sample
@@ -44,14 +44,14 @@ def configured(folder: Path, *publications: str, sensitive: str = "diagnosis") -
     return path
 
 
-def replayed(log: Path, config: Path, output: Path, kind: str = "") -> Outcome:
+def replayed(log: Path, config: Path, output: Path, kind: str = "") -> ReplayOutcome:
     """A replay whose releases an engine builds; the mechanisms themselves where none is named."""
     loaded = sources.load(config)
     built_by = EngineBuilds(kind, output / "operator") if kind else None
     return Replay(loaded, output, built_by=built_by).run(read_log(log), final=True)
 
 
-def measured(outcome: Outcome) -> list[dict[str, Any]]:
+def measured(outcome: ReplayOutcome) -> list[dict[str, Any]]:
     """The audits of all decisions without what differs from run to run: moments, durations, and digests of files."""
     drawn = ("seconds", "published", "files", "chain")
     audits = [dict(decision.audit) for _, decision in outcome.decisions]

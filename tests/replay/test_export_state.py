@@ -94,10 +94,10 @@ def test_an_engine_builds_the_same_release(replayed: Path, capsys: pytest.Captur
 
 def test_the_table_is_that_of_the_log(replayed: Path) -> None:
     """Row by row, in the same order; under pseudonyms."""
-    from stream.engine.contract import Asked
+    from stream.engine.contract import CountQuery
 
     assert exported(replayed) == 0
-    asked = Asked(mechanism({"kind": "tlkc", "K": 5, "L": 2}).variants_by(), ("diagnosis",))
+    asked = CountQuery(mechanism({"kind": "tlkc", "K": 5, "L": 2}).variants_by(), ("diagnosis",))
     own, whole = (
         Embedded(path, Reading()).count(asked).table for path in (replayed / "state", replayed / "log.parquet")
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.dp.audit import Finding, Pair, audit, power
+from models.dp.audit import Finding, NeighbourPair, audit, power
 from stream.commands import execute as veilstream
 from stream.config import publication as configuration
 from stream.config.settings import Publication, Settings
@@ -133,10 +133,10 @@ def test_a_run_sees_all_that_an_outsider_sees() -> None:
 def test_power_says_what_so_many_runs_can_see() -> None:
     """An event that is certain on one log and impossible on the other gives exactly the bound that `power` names, and
     one of the named frequency refutes while one hit fewer does not."""
-    from models.dp.audit import Pair, lower_bound, upper_bound
+    from models.dp.audit import NeighbourPair, lower_bound, upper_bound
 
     seen = power(100, 0.5, delta=0.01, alpha=0.01, events=1)
-    pair = Pair("certain", lambda: ["here"], list)
+    pair = NeighbourPair("certain", lambda: ["here"], list)
     assert audit(pair, 100, delta=0.01, alpha=0.01, events=1).epsilon == pytest.approx(seen.epsilon)
     assert seen.probability is not None
     hits = round(seen.probability * 50)
@@ -155,7 +155,10 @@ def test_the_command_audits_the_pipeline(capfd: pytest.CaptureFixture[str], monk
     assert "nothing could be refuted; raise --runs or lower --epsilon" in " ".join(capfd.readouterr().err.split())
     assert veilstream(["audit-epsilon", "--pipeline", "--mechanism", "amun"]) == 2
     assert "not amun" in capfd.readouterr().err
-    pairs = [Pair("hidden", lambda: ["same"], lambda: ["same"]), Pair("shown", lambda: ["here"], lambda: ["there"])]
+    pairs = [
+        NeighbourPair("hidden", lambda: ["same"], lambda: ["same"]),
+        NeighbourPair("shown", lambda: ["here"], lambda: ["there"]),
+    ]
     for number, verdict, code in ((1, "consistent", 0), (2, "refuted", 3)):
         monkeypatch.setattr(pipeline_audit, "pipeline_pairs", lambda *_, number=number: pairs[:number])
         assert veilstream(["audit-epsilon", "--pipeline", "--json"]) == code

@@ -17,7 +17,7 @@ from stream.release.gate import GatePolicy, refuse_impossible, worst_anonymity
 from stream.release.mechanisms.identity import Identity
 from stream.release.mechanisms.tlkc import Tlkc
 from stream.run.compare import COLUMNS, alternatives, cells, compare
-from stream.run.replay import Outcome, Replay
+from stream.run.replay import Replay, ReplayOutcome
 
 K = 4
 
@@ -37,7 +37,7 @@ def log() -> EventLog:
 
 
 @pytest.fixture(scope="module")
-def compared(log: EventLog, tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Replay]:
+def compared(log: EventLog, tmp_path_factory: pytest.TempPathFactory) -> tuple[ReplayOutcome, Replay]:
     publication = {
         "name": "research",
         "window": {"new_cases": 16},
@@ -49,7 +49,9 @@ def compared(log: EventLog, tmp_path_factory: pytest.TempPathFactory) -> tuple[O
     return replay.run(log), replay
 
 
-def test_repair_and_cohorts_hold_where_anonymizing_again_falls(log: EventLog, compared: tuple[Outcome, Replay]) -> None:
+def test_repair_and_cohorts_hold_where_anonymizing_again_falls(
+    log: EventLog, compared: tuple[ReplayOutcome, Replay]
+) -> None:
     """One table: the attack succeeds on plain TLKC only; cohorts make cases wait, repair costs events."""
     outcome, replay = compared
     rows = {row["publication"]: row for row in compare(replay, outcome, log)}
@@ -77,7 +79,7 @@ def test_relative_times_are_compared_without_repair(log: EventLog) -> None:
     assert [one.name for one in found.publication] == ["re-anonymize", "cohorts", "dp"]
 
 
-def test_the_manifest_tells_what_the_repair_cost(compared: tuple[Outcome, Replay]) -> None:
+def test_the_manifest_tells_what_the_repair_cost(compared: tuple[ReplayOutcome, Replay]) -> None:
     """Events and cases lost beyond the unrepaired release, public; the decision and its reasons in the audit."""
     outcome, replay = compared
     repaired = [

@@ -17,7 +17,7 @@ from connectors import read_log
 from models.errors import InputError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
-from stream.run.replay import Outcome, Replay, check_against
+from stream.run.replay import Replay, ReplayOutcome, check_against
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.replay.crashing import replay
 
@@ -33,7 +33,7 @@ def sepsis(logs: Path) -> EventLog:
     return read_log(logs / "sepsis.xes.gz")
 
 
-def accounted(outcome: Outcome) -> bool:
+def accounted(outcome: ReplayOutcome) -> bool:
     """seen = released + suppressed + pending + late at every cut, and after the last event."""
     for _, decision in outcome.decisions:
         counts = decision.audit["counts"]

@@ -14,7 +14,7 @@ import pytest
 
 from models.errors import InputError, RefusedError
 from stream.commands import execute
-from stream.operator.verify import Problem, Result, verify
+from stream.operator.verify import VerifyProblem, VerifyResult, verify
 from stream.testing.faults import Aborted, abort, at_nth
 from tests.conftest import ROOT
 from tests.replay.crashing import configuration, replay, sample
@@ -175,7 +175,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], set[tuple[str, str, int]]]] = 
 }
 
 
-def kinds(result: Result) -> set[tuple[str, str, int]]:
+def kinds(result: VerifyResult) -> set[tuple[str, str, int]]:
     """What was found, without its words."""
     return {(one.kind, one.publication, one.sequence) for one in result.problems}
 
@@ -276,7 +276,7 @@ def test_releases_in_a_store_elsewhere_are_checked_there(out: Path, tmp_path: Pa
     assert verify(out, (tmp_path / "store").as_uri()).problems == []
     spoiled("plain", 1, LOG)(tmp_path / "store")
     found = verify(out, (tmp_path / "store").as_uri()).problems
-    assert found == [Problem("bytes", f"{LOG} is not what was sealed", "plain", 1)]
+    assert found == [VerifyProblem("bytes", f"{LOG} is not what was sealed", "plain", 1)]
 
 
 @pytest.mark.parametrize("kind", ["plain", "encrypted"])

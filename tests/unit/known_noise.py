@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 
 
-class Known(Source):
+class Known(NoiseSource):
     """The noise that is given, the same for each; zeros without. Notes every scale and size."""
 
     __slots__ = ("asked", "noise")

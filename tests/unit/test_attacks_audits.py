@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from models.errors import InputError, RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Publication
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release import gate
 from stream.release.audits.anonymity import CorrespondenceAudit
 from stream.release.audits.series import SeriesAudit
@@ -31,10 +31,10 @@ def after_audit(policy: GatePolicy, audit: Mapping[str, Any]) -> list[str]:
 TRACES = [("ab", "X"), ("ab", "X"), ("ac", "Y"), ("abc", "X"), ("ab", "X")]
 
 
-def record(sequence: int, cases: int) -> Record:
+def record(sequence: int, cases: int) -> ReleaseRecord:
     """The release of the first cases, as they stand."""
     log = EventLog.from_traces(TRACES[:cases], "S")
-    return Record(sequence, log, ("activity",), "minutes", ("S",))
+    return ReleaseRecord(sequence, log, ("activity",), "minutes", ("S",))
 
 
 def context(*sizes: int, applies: Applicability | None = None, late: int = 0) -> AuditContext:
@@ -180,7 +180,7 @@ def test_a_series_knows_the_taxonomy() -> None:
     """Where an activity was published generalized at first, only the taxonomy links the releases."""
     logs = [EventLog.from_traces([(trace, "X")] * size, "S") for size, trace in ((2, ["t"]), (3, ["x"]), (4, ["x"]))]
     asked = context(3, 4, 5)
-    records = [Record(k, log, ("activity",), "minutes", ("S",)) for k, log in enumerate(logs, start=1)]
+    records = [ReleaseRecord(k, log, ("activity",), "minutes", ("S",)) for k, log in enumerate(logs, start=1)]
     asked = replace(asked, candidate=records[2], earlier=records[:2])
     with_linkers = {}
     for taxonomy in (None, {"x": "t", "y": "t"}):
@@ -194,7 +194,7 @@ def test_a_series_without_a_linker_does_not_pass() -> None:
     """Pairs that no linker joins are left out of the numbers; a bound on the rest alone would say nothing of them."""
     log = EventLog.from_traces([("ba", value) for _, value in TRACES], "S")
     asked = context(3, 4, 5)
-    asked = replace(asked, candidate=Record(9, log, ("activity",), "minutes", ("S",)))
+    asked = replace(asked, candidate=ReleaseRecord(9, log, ("activity",), "minutes", ("S",)))
     asked.earlier[1].sequence = 8
     for removed, passed in ((0, False), (1, True)):
         given = replace(asked, build=replace(asked.build, n_actual=removed))

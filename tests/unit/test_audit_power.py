@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from models.dp import noise, zcdp
-from models.dp.audit import Many, Pair, audit, seen_epsilon
+from models.dp.audit import Many, NeighbourPair, audit, seen_epsilon
 from models.dp.counts import NoisyCounts, release_counts
 from models.dp.neighbours import count_pairs
 from stream.commands import execute
@@ -35,7 +35,7 @@ def refuted_share(epsilon: float, claimed: float, runs: int, delta: float, audit
     """How often audits refute the claim of a mechanism of that true epsilon."""
     draws, below = np.random.default_rng(5), math.exp(-epsilon) / (1 + math.exp(-epsilon))
     here, there = flipped(1 - below, draws), flipped(below, draws)
-    pair = Pair("one count", lambda: (), lambda: (), many_one=here, many_other=there)
+    pair = NeighbourPair("one count", lambda: (), lambda: (), many_one=here, many_other=there)
     found = [audit(pair, runs, delta=delta, events=2).refutes(claimed) for _ in range(audits)]
     return sum(found) / audits
 

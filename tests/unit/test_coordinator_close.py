@@ -18,7 +18,7 @@ from stream.config.settings import Settings
 from stream.config.window import window_of
 from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_topic import Anchor
-from stream.daemon.state_machine import Engine
+from stream.daemon.state_machine import ActiveCoordinator
 from stream.daemon.status import Alarms, StatusFile
 from stream.fold.fold import Fold
 from stream.fold.records import Delta, Tick
@@ -38,7 +38,7 @@ class Ledger:
             raise RuntimeError("fenced")
 
 
-class Unopened(Engine):
+class Unopened(ActiveCoordinator):
     """An engine over a fold, without topics or files; it counts its checkpoints."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from stream.commands.erase import _case_ids
 from stream.config.settings import Settings
 from stream.config.window import window_of
 from stream.daemon import operator_commands as orders
-from stream.daemon.state_machine import Engine
+from stream.daemon.state_machine import ActiveCoordinator
 from stream.daemon.status import FILE, Alarms
 from stream.fold.fold import Fold
 from stream.fold.records import Command, Delta, PlainRow
@@ -69,7 +69,7 @@ def test_an_erasure_says_under_which_key_and_another_than_the_coordinators_is_re
 @pytest.mark.parametrize(("recorded", "obeyed"), [("ours", True), ("other", False)])
 def test_a_coordinator_obeys_only_names_under_its_key(recorded: str, obeyed: bool) -> None:
     """An erasure under another key is ignored with a line of its own, not taken for done."""
-    engine: Any = Engine.__new__(Engine)
+    engine: Any = ActiveCoordinator.__new__(ActiveCoordinator)
     engine.runner = SimpleNamespace(fold=SimpleNamespace(key=recorded, rules=SimpleNamespace(key=recorded)))
     command = Command(name="erase", arguments={"cases": [], "key": "ours"})
     if obeyed:
@@ -81,7 +81,7 @@ def test_a_coordinator_obeys_only_names_under_its_key(recorded: str, obeyed: boo
 
 def test_an_accepted_gap_is_noted_for_its_own_partition_once() -> None:
     """Two partitions miss events and one is accepted, twice: one note, of that one; manifests count the notes."""
-    engine: Any = Engine.__new__(Engine)
+    engine: Any = ActiveCoordinator.__new__(ActiveCoordinator)
     notes: list[Any] = []
     accept_gap = lambda position, missing: notes.append({"gap": position, "missing": missing})  # noqa: E731
     engine.service = SimpleNamespace(pipelines={"a": SimpleNamespace(accept_gap=accept_gap)})

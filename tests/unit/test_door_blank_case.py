@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors.kafka.event_batches import batch_decoder
-from connectors.kafka.events import Event, Message, Poison, Schema, decoder
+from connectors.kafka.events import Message, Poison, Schema, SourceEvent, decoder
 from connectors.kafka.formats import formats
 from connectors.kafka.mapping import EventMapping
 from stream.commands import execute
@@ -22,7 +22,7 @@ def record(case: str) -> bytes:
     ).encode()
 
 
-def of_mapping(value: bytes) -> list[Event]:
+def of_mapping(value: bytes) -> list[SourceEvent]:
     """The events of a record through a mapping."""
     one = EventMapping(activity="{concept:name}", case="case:concept:name", time="time:timestamp")
     made = formats(Schema(format="json"), mappings=(one,))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from models.anonymize.local import default_priority, suppress
-from models.anonymize.local_model import Projection, projected
-from models.anonymize.tlkc import Options, anonymize
-from models.anonymize.view import View, view
-from models.anonymize.violations import Bounds
+from models.anonymize.local_model import SafeState, projected
+from models.anonymize.tlkc import SuppressionOptions, anonymize
+from models.anonymize.view import TraceView, view
+from models.anonymize.violations import TlkcBounds
 from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import Knowledge
@@ -23,12 +23,12 @@ RARE_ORDER = [("ab", "x")] * 4 + [("ba", "x")]
 """One case of `ba` comes out as `a`: whoever knows that a and b occur once each knows whose it is."""
 
 
-def seen_of(traces: Sequence[tuple[str, str]]) -> View:
+def seen_of(traces: Sequence[tuple[str, str]]) -> TraceView:
     log = EventLog.from_traces([(tuple(trace), value) for trace, value in traces])
     return view(log, Knowledge("seq"), {})
 
 
-def left_in(trace: Sequence[int], state: Projection) -> tuple[int, ...]:
+def left_in(trace: Sequence[int], state: SafeState) -> tuple[int, ...]:
     """The rule of local suppression, by its words: events enter by priority, and one that completes a ban stays out."""
     order = sorted(range(len(trace)), key=lambda place: (state.priority[trace[place]], place))
     kept: set[int] = set()
@@ -44,7 +44,7 @@ def holds(trace: Sequence[int], candidate: Sequence[int]) -> bool:
     return all(item in events for item in candidate)
 
 
-def could_have_been(released: tuple[int, ...], candidate: Sequence[int], state: Projection, once: Any) -> bool:
+def could_have_been(released: tuple[int, ...], candidate: Sequence[int], state: SafeState, once: Any) -> bool:
     """Whether some source with the candidate leaves this trace by the rules: more events of it, at any places."""
     for size in range(len(candidate) + 1):
         for added in itertools.combinations(candidate, size):
@@ -58,7 +58,7 @@ def could_have_been(released: tuple[int, ...], candidate: Sequence[int], state: 
     return False
 
 
-def narrowed_by_reading(seen: View, state: Projection, K: int) -> list[tuple[int, ...]]:
+def narrowed_by_reading(seen: TraceView, state: SafeState, K: int) -> list[tuple[int, ...]]:
     """Pairs that some source case has and 1 to K - 1 released cases can be of, counted by trying every source."""
     released = projected(seen, state.kept)
     traces = [tuple(released.codes[a:b].tolist()) for a, b in itertools.pairwise(released.starts)]
@@ -74,8 +74,8 @@ def narrowed_by_reading(seen: View, state: Projection, K: int) -> list[tuple[int
     return found
 
 
-def state_of(seen: View, K: int, most: int | None) -> Projection:
-    return suppress(seen, Bounds.of(2, K, 1), [], max_minimality=most)[1]
+def state_of(seen: TraceView, K: int, most: int | None) -> SafeState:
+    return suppress(seen, TlkcBounds.of(2, K, 1), [], max_minimality=most)[1]
 
 
 def test_a_reader_of_the_rules_narrows_nobody_down_where_that_was_asked_for() -> None:
@@ -85,7 +85,7 @@ def test_a_reader_of_the_rules_narrows_nobody_down_where_that_was_asked_for() ->
     assert narrowed_by_reading(seen, state_of(seen, 3, 0), 3) == []
 
 
-def usual_with_exceptions(seed: int) -> View:
+def usual_with_exceptions(seed: int) -> TraceView:
     """Thirty cases of `abcd`, few of them with two neighbours exchanged: an exception is soon a single case."""
     generator = np.random.default_rng(seed)
     traces = []
@@ -121,8 +121,8 @@ def test_a_case_that_lost_every_event_is_no_possible_one() -> None:
     codes = {item: code for code, item in enumerate(seen.alphabet)}
     b = next(code for item, code in codes.items() if "b" in str(item))
     kept = seen.codes != b
-    state = Projection(default_priority(seen, []), Bans(((b,),)), kept, int(kept.sum()), 1)
-    found = audit(seen, Bounds.of(2, 3, 1), state)
+    state = SafeState(default_priority(seen, []), Bans(((b,),)), kept, int(kept.sum()), 1)
+    found = audit(seen, TlkcBounds.of(2, 3, 1), state)
     assert found.least == 2
 
 
@@ -139,7 +139,7 @@ def test_the_bound_of_the_gate_is_what_the_mechanism_aims_at() -> None:
 def test_whole_items_have_no_such_rules() -> None:
     """Asked of another suppression it is refused when the file is read."""
     with pytest.raises(InputError, match="max_minimality is of suppression"):
-        Options(suppression="exact", max_minimality=0)
+        SuppressionOptions(suppression="exact", max_minimality=0)
 
 
 def test_more_is_suppressed_only_where_the_bound_needs_it() -> None:

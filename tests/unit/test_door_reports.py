@@ -15,7 +15,7 @@ from stream.config.window import window_of
 from stream.daemon import coordinator as coordinators
 from stream.daemon.coordinator import Coordinator
 from stream.daemon.delta_topic import Anchor
-from stream.daemon.state_machine import CoordinatorContext, Engine
+from stream.daemon.state_machine import ActiveCoordinator, CoordinatorContext
 from stream.daemon.status import Alarms, Standing, read_status
 from stream.fold.fold import Fold
 from stream.fold.records import Delta
@@ -58,7 +58,7 @@ def test_a_decision_that_stands_already_is_not_logged_as_a_new_one(
     again: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After a crash the deltas behind the checkpoint are folded again: no release is new."""
-    engine: Any = Engine.__new__(Engine)
+    engine: Any = ActiveCoordinator.__new__(ActiveCoordinator)
     sealed = Decision("p@1", "sealed", 7)
     pipeline = SimpleNamespace(decided=lambda _cut: sealed if again else None)
     engine.service = SimpleNamespace(pipelines={"p": pipeline}, decide=lambda _fold, _cut: sealed)

@@ -15,7 +15,7 @@ from models.eventlog import EventLog
 from models.risk.true_points import looked_for
 from stream.commands import execute
 from stream.config.settings import Settings
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.risk import Risk
 from stream.release.contract import AuditContext, Build, Exposure
 from stream.release.mechanisms.identity import Identity
@@ -37,7 +37,7 @@ def one_variant(cases: int = 200) -> EventLog:
 
 def measured(log: EventLog, build: Build, **options: Any) -> Any:
     exposure = Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), int(log.time.max()))
-    candidate = Record(1, build.log, build.carries, build.T, ())
+    candidate = ReleaseRecord(1, build.log, build.carries, build.T, ())
     return Risk(source=False, **options).measure(AuditContext(candidate, (), build, exposure, Identity(), (), {}), {})
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from connectors import read_log
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from connectors.frame import from_frame
 from connectors.inspection import inspect
 from connectors.reading import Reading
@@ -21,7 +21,7 @@ from models.errors import InputError
 from models.eventlog import EventLog
 from models.knowledge import Knowledge
 from models.risk.uniqueness import trace_uniqueness
-from stream.engine.contract import Asked
+from stream.engine.contract import CountQuery
 from tests.conftest import ROOT
 
 UNITS = ["s", "ms", "us", "ns"]
@@ -41,7 +41,7 @@ def frame(time: Any) -> pd.DataFrame:
 
 
 def read(table: pd.DataFrame, **told: Any) -> list[int]:
-    log = from_frame(table, Names.of(None), Reading(**told), "table", lambda row: f"row {row + 1}")
+    log = from_frame(table, ColumnNames.of(None), Reading(**told), "table", lambda row: f"row {row + 1}")
     return log.time.tolist()
 
 
@@ -163,7 +163,7 @@ def test_timestamps_of_arrow_in_parquet(tmp_path: Path, unit: str, zone: str | N
     reading = Reading(timezone="UTC" if zone is None else None)
     assert read_log(file, reading=reading).time.tolist() == NANOSECONDS
     engine = DuckDb(opened(file, reading), tmp_path)
-    (((trace, _), cases),) = engine.count(Asked(Knowledge("rel", "ac", "seconds"))).table.decoded().items()
+    (((trace, _), cases),) = engine.count(CountQuery(Knowledge("rel", "ac", "seconds"))).table.decoded().items()
     engine.close()
     assert (trace, cases) == ((("a", 0), ("b", (NANOSECONDS[1] - NANOSECONDS[0]) // 10**9)), 1)
 
@@ -179,11 +179,11 @@ def test_duckdb_refuses_years_that_nanoseconds_do_not_hold(tmp_path: Path, unit:
     file = stored(tmp_path / "log.parquet", column)
     (tmp_path / "work").mkdir()
     with pytest.raises(InputError, match="outside the years 1678 to 2261"):
-        DuckDb(opened(file, Reading()), tmp_path / "work").count(Asked(Knowledge("rel", "ac", "seconds")))
+        DuckDb(opened(file, Reading()), tmp_path / "work").count(CountQuery(Knowledge("rel", "ac", "seconds")))
     local = pa.array([moment.replace(tzinfo=None) for moment in column.to_pylist()], type=pa.timestamp(unit))
     berlin = opened(stored(file, local), Reading(timezone="Europe/Berlin"))
     with pytest.raises(InputError, match=r"outside the years 1678 to 2261|times before"):
-        DuckDb(berlin, tmp_path / "work").count(Asked(Knowledge("rel", "ac", "seconds")))
+        DuckDb(berlin, tmp_path / "work").count(CountQuery(Knowledge("rel", "ac", "seconds")))
 
 
 def test_engines_refuse_integers_without_a_unit(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_engines_refuse_integers_without_a_unit(tmp_path: Path) -> None:
     from stream.engine.spark import readable
 
     file = stored(tmp_path / "log.parquet", pa.array([moment // 10**9 for moment in NANOSECONDS]))
-    asked = Asked(Knowledge("rel", "ac", "seconds"))
+    asked = CountQuery(Knowledge("rel", "ac", "seconds"))
     with pytest.raises(InputError, match="--time-format"):
         DuckDb(opened(file, Reading()), tmp_path).count(asked)
     with pytest.raises(InputError, match="--time-format"):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.dp.accumulation import Counts, Shape, delta_of, threshold
-from models.dp.noise import Source, simulated
+from models.dp.noise import NoiseSource, simulated
 from models.dp.series import release_variants
 from models.dp.strict import Terms
 from models.errors import InputError
@@ -165,7 +165,7 @@ def test_a_tree_needs_a_horizon() -> None:
 
 
 def _series(
-    terms: Terms, shape: Shape, source: Source, releases: int, each: int
+    terms: Terms, shape: Shape, source: NoiseSource, releases: int, each: int
 ) -> tuple[list[Counter], list[Counter]]:
     """Variants of each release, and of each accumulated log, where every release has so many cases a b."""
     state, own, whole = None, [], []

@@ -13,14 +13,14 @@ import pytest
 
 from models.dp import accumulation
 from models.dp.accumulation import Counts, Shape, delta_of, threshold
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.errors import InputError
 from tests.oracles.dp import tails
 
 SHAPES = [Shape(), Shape(2, 2), Shape(2, 4), Shape(3, 2), Shape(3, 3)]
 
 
-class Marked(Source):
+class Marked(NoiseSource):
     """Noise that says which draw it was: 1, 2, 4, 8, ... for the draws of a key; notes every scale and size."""
 
     __slots__ = ("asked", "bit")

@@ -86,10 +86,10 @@ def test_filter_drops_risky_cases_whole() -> None:
     log = EventLog.from_events(
         np.repeat([str(n) for n in range(10)], 2), ["a", "b"] * 10, np.asarray(stamps), unit="ns"
     )
-    kept, mask = amun.filtered(annotate(log), amun.Settings(0.2, "filtering"))
+    kept, mask = amun.filtered(annotate(log), amun.AmunSettings(0.2, "filtering"))
     assert np.flatnonzero(mask).tolist() == [9]  # nine of ten take one minute: P_k = 0.9
     assert kept.log.n_cases == 1
-    assert amun.filtered(annotate(log), amun.Settings(0.05, "filtering"))[1].all()
+    assert amun.filtered(annotate(log), amun.AmunSettings(0.05, "filtering"))[1].all()
 
 
 def test_a_filter_that_leaves_nothing_says_so() -> None:
@@ -162,19 +162,19 @@ def test_seeded_release_is_marked() -> None:
 def test_repetition_and_several_cases_divide_epsilon() -> None:
     """Section 3.1: every epsilon is divided by planned releases and by cases per person; A.7 by the longest trace."""
     annotated = annotate(_log())
-    plain = amun.event_epsilons(annotated, amun.Settings(0.3))
-    divided = amun.event_epsilons(annotated, amun.Settings(0.3, releases=4, cases_per_person=2))
-    linear = amun.event_epsilons(annotated, amun.Settings(0.3, time_correlation="linear"))
+    plain = amun.event_epsilons(annotated, amun.AmunSettings(0.3))
+    divided = amun.event_epsilons(annotated, amun.AmunSettings(0.3, releases=4, cases_per_person=2))
+    linear = amun.event_epsilons(annotated, amun.AmunSettings(0.3, time_correlation="linear"))
     assert np.allclose(divided * 8, plain)
     assert np.allclose(linear * 3, plain)
-    assert amun.Settings(0.3, releases=4).epsilon_counts * 4 == pytest.approx(amun.Settings(0.3).epsilon_counts)
+    assert amun.AmunSettings(0.3, releases=4).epsilon_counts * 4 == pytest.approx(amun.AmunSettings(0.3).epsilon_counts)
 
 
 def test_copies_share_their_epsilon() -> None:
     """A case released D times has its eps_t divided by the largest number of copies, or by its own."""
     copies = np.asarray([0, 1, 2, 5])
-    assert amun._shares(copies, amun.Settings(0.3)).tolist() == [1, 1, 5, 5]
-    assert amun._shares(copies, amun.Settings(0.3, replicas="own")).tolist() == [1, 1, 2, 5]
+    assert amun._shares(copies, amun.AmunSettings(0.3)).tolist() == [1, 1, 5, 5]
+    assert amun._shares(copies, amun.AmunSettings(0.3, replicas="own")).tolist() == [1, 1, 2, 5]
 
 
 @settings(max_examples=40, deadline=None)
@@ -306,7 +306,7 @@ def test_ranges_that_the_lattice_cannot_hold_are_refused() -> None:
         amun.release(log, delta=0.3, variant="sampling")
 
 
-class _Recorder(noise.Source):
+class _Recorder(noise.NoiseSource):
     """A seeded source that notes the scales it was asked for."""
 
     __slots__ = ("scales",)

@@ -94,10 +94,10 @@ def test_the_filter_takes_what_reaches_one() -> None:
     log = _log(("ab", (0, 0)), ("ab", (9 * DAY, 9 * DAY + 60_000)))
     annotated = annotate(log)
     with pytest.raises(BoundError, match="all 2 cases"):
-        amun.filtered(annotated, amun.Settings(0.5, "filtering"))
-    assert amun.filtered(annotated, amun.Settings(0.49, "filtering"))[1].tolist() == [True, True]
+        amun.filtered(annotated, amun.AmunSettings(0.5, "filtering"))
+    assert amun.filtered(annotated, amun.AmunSettings(0.49, "filtering"))[1].tolist() == [True, True]
     for design in ("sampling", "oversampling"):
-        assert amun.filtered(annotated, amun.Settings(0.9, design))[1].tolist() == [True, True]  # type: ignore[arg-type]
+        assert amun.filtered(annotated, amun.AmunSettings(0.9, design))[1].tolist() == [True, True]  # type: ignore[arg-type]
 
 
 def test_what_the_filter_takes_is_counted() -> None:
@@ -136,8 +136,8 @@ def test_the_scale_of_counts_is_rounded_up(delta: float) -> None:
 
 def test_the_epsilon_of_counts_is_shared_by_releases_and_cases() -> None:
     """By the product of both."""
-    whole = amun.Settings(0.3).epsilon_counts
-    assert amun.Settings(0.3, releases=4, cases_per_person=2).epsilon_counts == pytest.approx(whole / 8)
+    whole = amun.AmunSettings(0.3).epsilon_counts
+    assert amun.AmunSettings(0.3, releases=4, cases_per_person=2).epsilon_counts == pytest.approx(whole / 8)
 
 
 def test_no_event_has_a_resource() -> None:

@@ -18,29 +18,29 @@ ALPHA = 1e-3
 """Chance that an audit of a right mechanism refutes it (the seeds are fixed, so this is decided once)."""
 
 
-class _Half(noise.Source):
+class _Half(noise.NoiseSource):
     """Planted bug: half the scale."""
 
     def laplace(self, scale: float, size: int) -> np.ndarray:
         return super().laplace(scale / 2, size)
 
 
-class _NoTimes(noise.Source):
+class _NoTimes(noise.NoiseSource):
     """Planted bug: epsilon forgotten on one attribute, the times."""
 
     def laplace(self, scale: float, size: int) -> np.ndarray:
         return np.zeros(size, dtype=np.int64) if scale > 1e6 else super().laplace(scale, size)
 
 
-def _source(kind: type[noise.Source] = noise.Source) -> noise.Source:
+def _source(kind: type[noise.NoiseSource] = noise.NoiseSource) -> noise.NoiseSource:
     return kind(np.random.default_rng(11))
 
 
-def _variants(source: noise.Source) -> Callable[[EventLog], EventLog]:
+def _variants(source: noise.NoiseSource) -> Callable[[EventLog], EventLog]:
     return lambda log: strict.release_variants(log, epsilon=EPSILON, delta_dp=DELTA, draw=source).log
 
 
-def _times(source: noise.Source) -> Callable[[EventLog], EventLog]:
+def _times(source: noise.NoiseSource) -> Callable[[EventLog], EventLog]:
     return lambda log: strict.release_log(log, epsilon=EPSILON, delta_dp=DELTA, draw=source).log
 
 
@@ -129,7 +129,7 @@ def test_coverage_of_the_bound() -> None:
     def coin() -> list[str]:
         return ["heads" if random.random() < 0.5 else "tails"]
 
-    found = [audit.audit(audit.Pair("same", coin, coin), 200, alpha=0.05).epsilon > 0 for _ in range(100)]
+    found = [audit.audit(audit.NeighbourPair("same", coin, coin), 200, alpha=0.05).epsilon > 0 for _ in range(100)]
     assert sum(found) <= 12  # 5 % asked; more than 12 of 100 has chance 0.001
 
 
@@ -164,7 +164,7 @@ def test_delta_grows_with_the_steps() -> None:
     def tells(chance: float) -> Callable[[], list[str]]:
         return lambda: ["told" if random.random() < chance else "silent"]
 
-    pair = audit.Pair("two steps", tells(first), tells(third), 2)
+    pair = audit.NeighbourPair("two steps", tells(first), tells(third), 2)
     one_step, two_steps = (
         audit.audit(pair, 4000, delta=delta, alpha=ALPHA).refutes(1, 2) for delta in (0.2, audit.group_delta(1, 0.2, 2))
     )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from models.dp import audit
-from models.dp.audit import EVENTS, Finding, Pair, group_delta, lower_bound, power, seen_epsilon, upper_bound
+from models.dp.audit import EVENTS, Finding, NeighbourPair, group_delta, lower_bound, power, seen_epsilon, upper_bound
 from models.dp.counts import NoisyCounts
 from models.dp.neighbours import DURATIONS, HOUR, Stage, count_pairs, observed, pairs
 from models.errors import BoundError, InputError
@@ -46,18 +46,18 @@ def _bound(hits: int, others: int, half: int, error: float, delta: float = 0.0) 
 def test_half_of_the_runs_choose_and_half_count() -> None:
     """Each log is run twice half of the runs; an odd one is left out."""
     one, other = Always("x"), Always("y")
-    found = audit.audit(Pair("p", one, other), 41)
+    found = audit.audit(NeighbourPair("p", one, other), 41)
     assert (one.runs, other.runs, found.runs, found.pair) == (40, 40, 41, "p")
 
 
 def test_the_bound_of_an_event_that_is_certain_and_never() -> None:
     """ln((p - delta) / q) at the Clopper-Pearson ends, alpha shared by both ends, both directions and all events."""
-    found = audit.audit(Pair("p", Always("x"), Always()), 100, delta=0.1, alpha=0.04)
+    found = audit.audit(NeighbourPair("p", Always("x"), Always()), 100, delta=0.1, alpha=0.04)
     assert found.epsilon == pytest.approx(_bound(50, 0, 50, 0.04 / 4, 0.1))
     assert (found.unbounded, found.witness) == (False, "x")
-    both = audit.audit(Pair("p", Always("x"), Always("y")), 100, alpha=0.04)
+    both = audit.audit(NeighbourPair("p", Always("x"), Always("y")), 100, alpha=0.04)
     assert both.epsilon == pytest.approx(_bound(50, 0, 50, 0.04 / 8))
-    backwards = audit.audit(Pair("p", Always(), Always(("y", 1))), 100, alpha=0.04)
+    backwards = audit.audit(NeighbourPair("p", Always(), Always(("y", 1))), 100, alpha=0.04)
     assert backwards.epsilon == pytest.approx(_bound(50, 0, 50, 0.04 / 4))
     assert backwards.witness == "('y', 1)"
 
@@ -65,9 +65,9 @@ def test_the_bound_of_an_event_that_is_certain_and_never() -> None:
 def test_no_more_events_than_asked_for_share_alpha() -> None:
     """The 20 most telling ones by default."""
     many = Always(*(f"e{number}" for number in range(30)))
-    found = audit.audit(Pair("p", many, Always()), 100, alpha=0.04)
+    found = audit.audit(NeighbourPair("p", many, Always()), 100, alpha=0.04)
     assert found.epsilon == pytest.approx(_bound(50, 0, 50, 0.04 / 80))
-    three = audit.audit(Pair("p", many, Always()), 100, alpha=0.04, events=3)
+    three = audit.audit(NeighbourPair("p", many, Always()), 100, alpha=0.04, events=3)
     assert three.epsilon == pytest.approx(_bound(50, 0, 50, 0.04 / 12))
 
 
@@ -75,7 +75,7 @@ def test_the_event_with_the_largest_ratio_is_chosen() -> None:
     """By its plausible ratio on the first half, not by how often it comes."""
     one = Written(*[["often", "telling"]] * 60, *[["often"]] * 40, *[["often", "telling"]] * 60, *[["often"]] * 40)
     other = Written(*[["often"]] * 200)
-    found = audit.audit(Pair("p", one, other), 200, alpha=0.04, events=1)
+    found = audit.audit(NeighbourPair("p", one, other), 200, alpha=0.04, events=1)
     assert found.witness == "telling"
     assert found.epsilon == pytest.approx(_bound(60, 0, 100, 0.04 / 4))
 
@@ -83,16 +83,16 @@ def test_the_event_with_the_largest_ratio_is_chosen() -> None:
 def test_events_are_counted_on_the_second_half_alone() -> None:
     """What happened on the first half only was luck, and bounds nothing."""
     one = Written(*[["x"]] * 50, *[[]] * 50)
-    found = audit.audit(Pair("p", one, Always()), 100)
+    found = audit.audit(NeighbourPair("p", one, Always()), 100)
     assert found == Finding("p", 0.0, False, "", 100)
     late = Written(*[[]] * 50, *[["x"]] * 50)
-    assert audit.audit(Pair("p", late, Always()), 100).epsilon == 0
+    assert audit.audit(NeighbourPair("p", late, Always()), 100).epsilon == 0
 
 
 def test_the_best_of_all_events_is_reported() -> None:
     """The largest bound on the second half, whichever place its event had on the first."""
     first, second = [["a", "b"]] * 45 + [["a"]] * 5, [["a", "b"]] * 20 + [["b"]] * 30
-    found = audit.audit(Pair("p", Written(*first, *second), Always()), 100, alpha=0.04)
+    found = audit.audit(NeighbourPair("p", Written(*first, *second), Always()), 100, alpha=0.04)
     assert found.witness == "b"
     assert found.epsilon == pytest.approx(_bound(50, 0, 50, 0.04 / 8))
 
@@ -100,21 +100,21 @@ def test_the_best_of_all_events_is_reported() -> None:
 def test_an_event_that_was_luck_does_not_end_the_search() -> None:
     """The first choice never comes again; the second one is counted all the same."""
     first, second = [["a", "b"]] * 45 + [["a"]] * 5, [["b"]] * 50
-    assert audit.audit(Pair("p", Written(*first, *second), Always()), 100, alpha=0.04).witness == "b"
+    assert audit.audit(NeighbourPair("p", Written(*first, *second), Always()), 100, alpha=0.04).witness == "b"
 
 
 def test_what_delta_alone_allows_is_not_chosen() -> None:
     """20 of 50 against none is within a delta of .3, whatever the ratio; 50 against 10 is not."""
     one = Written(*[["a", "z"]] * 20, *[["a"]] * 30, *[["a", "z"]] * 20, *[["a"]] * 30)
     other = Written(*[["a"], [], [], [], []] * 20)
-    found = audit.audit(Pair("p", one, other), 100, delta=0.3, alpha=0.04, events=1)
+    found = audit.audit(NeighbourPair("p", one, other), 100, delta=0.3, alpha=0.04, events=1)
     assert found.witness == "a"
     assert found.epsilon == pytest.approx(_bound(50, 10, 50, 0.04 / 4, 0.3))
 
 
 def test_equal_events_are_chosen_by_their_names() -> None:
     """The same audit chooses the same events in every process, though sets have no order."""
-    found = audit.audit(Pair("p", Always(*"abcdefgh"), Always()), 100, events=1)
+    found = audit.audit(NeighbourPair("p", Always(*"abcdefgh"), Always()), 100, events=1)
     assert found.witness == "h"
 
 
@@ -127,7 +127,7 @@ def test_many_runs_are_counted_in_parts() -> None:
         return Counter({"yes": runs})
 
     alone = Always("alone")
-    pair = Pair("p", alone, alone, many_one=many, many_other=lambda runs: Counter({"no": runs}))
+    pair = NeighbourPair("p", alone, alone, many_one=many, many_other=lambda runs: Counter({"no": runs}))
     found = audit.audit(pair, 520_000)
     assert asked == [100_000, 100_000, 60_000] * 2
     assert alone.runs == 0
@@ -171,7 +171,7 @@ def test_too_few_runs_see_no_excess() -> None:
 
 def test_what_is_not_said_of_a_pair_and_of_power() -> None:
     """One step, delta 0, alpha 1 %, 20 events."""
-    assert Pair("p", Always(), Always()).steps == 1
+    assert NeighbourPair("p", Always(), Always()).steps == 1
     assert power(100, 0.5) == power(100, 0.5, delta=0.0, alpha=0.01, events=20, steps=1)
     assert power(100, 0.5).epsilon == pytest.approx(_bound(50, 0, 50, 0.01 / 80))
     only_always = (_bound(49, 0, 50, 0.01 / 80) + _bound(50, 0, 50, 0.01 / 80)) / 2
@@ -180,13 +180,13 @@ def test_what_is_not_said_of_a_pair_and_of_power() -> None:
 
 def test_an_event_counts_once_a_run() -> None:
     """However often one output shows it."""
-    found = audit.audit(Pair("p", Written(*[["x", "x"], []] * 50), Always()), 100, alpha=0.04)
+    found = audit.audit(NeighbourPair("p", Written(*[["x", "x"], []] * 50), Always()), 100, alpha=0.04)
     assert found.epsilon == pytest.approx(_bound(25, 0, 50, 0.04 / 4))
 
 
 def test_delta_is_taken_off_before_anything_is_said() -> None:
     """An event that delta alone allows bounds nothing and is no proof of support, also where it never happens there."""
-    never = Pair("p", Always("x"), Always(), 1, None, lambda _: False)
+    never = NeighbourPair("p", Always("x"), Always(), 1, None, lambda _: False)
     assert not audit.audit(never, 100, delta=0.95).unbounded
     assert audit.audit(never, 100, delta=0.95).epsilon == 0
     assert audit.audit(never, 100, delta=0.5).unbounded
@@ -202,7 +202,7 @@ def test_support_is_asked_of_the_other_log() -> None:
         (None, "x", None, None, False),
     ):
         runs = [Always() if event is None else Always(event) for event in (one, other)]
-        found = audit.audit(Pair("p", *runs, 1, possible_one, possible_other), 60)
+        found = audit.audit(NeighbourPair("p", *runs, 1, possible_one, possible_other), 60)
         assert found.unbounded is unbounded
         assert (found.epsilon == math.inf) is unbounded
         assert found.witness == "x"
@@ -234,7 +234,7 @@ def test_a_claim_is_refuted_above_it_only() -> None:
 )
 def test_what_an_audit_needs(arguments: dict[str, float], fits: bool) -> None:
     """20 runs, delta in [0, 1), alpha strictly between 0 and 1."""
-    pair = Pair("p", Always("x"), Always("x"))
+    pair = NeighbourPair("p", Always("x"), Always("x"))
     if fits:
         audit.audit(pair, **arguments)  # type: ignore[arg-type]
     else:

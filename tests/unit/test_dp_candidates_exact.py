@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.dp.synthesis import candidates
-from models.dp.synthesis.table import Table
+from models.dp.synthesis.table import VariantCounts
 from models.dp.synthetic import Design
 from models.errors import InputError
 from models.eventlog import EventLog
@@ -54,8 +54,10 @@ def test_labels_are_characters_of_their_own() -> None:
     assert candidates.nearest(edge, edge).tolist() == [0, 1, 2]
 
 
-def _table(**cases: int) -> Table:
-    return Table.of(EventLog.from_traces([(trace, None) for trace, n in cases.items() for _ in range(n)]), "abcd")
+def _table(**cases: int) -> VariantCounts:
+    return VariantCounts.of(
+        EventLog.from_traces([(trace, None) for trace, n in cases.items() for _ in range(n)]), "abcd"
+    )
 
 
 @pytest.mark.parametrize(("person", "epsilon"), [(1, Fraction(1, 2)), (3, Fraction(1))])

@@ -76,7 +76,7 @@ def test_the_automaton_of_nothing() -> None:
         assert automaton.starts.tolist() == [0] * (len(variants) + 1)
 
 
-class Scripted(noise.Source):
+class Scripted(noise.NoiseSource):
     """The words that are given, and the transitions in the order of their numbers (or backwards)."""
 
     __slots__ = ("asked", "backwards", "given")

@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.dp.synthesis import contexts
-from models.dp.synthesis.contexts import Level, Model, Steps
+from models.dp.synthesis.contexts import ContextLevel, Model, VariantSteps
 from models.errors import BoundError, InputError
 from tests.oracles.dp import context_of
 
@@ -22,7 +22,7 @@ TENTHS = Fraction(15, 10), Fraction(3)
 """Scales below which a cell counts as 0, and scales that the shorter context weighs (semantics/dp-series.md)."""
 
 
-class Silent(Source):
+class Silent(NoiseSource):
     """A seeded source without noise, which notes every scale and size, and the words it gave."""
 
     __slots__ = ("asked", "given")
@@ -49,12 +49,12 @@ def key_of(context: Sequence[int], labels: int) -> int:
     return key
 
 
-def level_of(cells: dict[Context, list[int]], scale: float, labels: int) -> Level:
+def level_of(cells: dict[Context, list[int]], scale: float, labels: int) -> ContextLevel:
     """A level from its cells by context."""
     keys = sorted(key_of(context, labels) for context in cells)
     order = len(next(iter(cells)))
     rows = [cells[context_of(key, order, labels)] for key in keys]
-    return Level(np.asarray(keys, dtype=np.int64), np.asarray(rows, dtype=np.int64), np.full(len(keys), scale))
+    return ContextLevel(np.asarray(keys, dtype=np.int64), np.asarray(rows, dtype=np.int64), np.full(len(keys), scale))
 
 
 def random_levels(labels: int, orders: int, scale: float, seed: int) -> list[dict[Context, list[int]]]:
@@ -204,7 +204,7 @@ def test_a_model_with_a_level_missing_is_a_fault() -> None:
 def test_steps_and_keys_by_hand() -> None:
     """Every step of every case with what stands before it; the empty case ends at once."""
     variants = [(1, 0), (), (2, 2, 1), ()]
-    steps = Steps.of(variants, 3)
+    steps = VariantSteps.of(variants, 3)
     start = end = 3
     assert steps.after.tolist() == [1, 0, end, end, 2, 2, 1, end, end]
     assert steps.before.tolist() == [start, 1, 0, start, start, 2, 2, 1, start]
@@ -216,7 +216,7 @@ def test_steps_and_keys_by_hand() -> None:
         assert whole.tolist() == [len(before) >= order for before in seen]
         for key, before, enough in zip(keys.tolist(), seen, whole.tolist(), strict=True):
             assert not enough or key == key_of(before[-order:], 3)
-    none = Steps.of([], 3)
+    none = VariantSteps.of([], 3)
     assert len(none.after) == len(none.before) == len(none.place) == len(none.variant) == 0
 
 
@@ -264,9 +264,9 @@ def test_a_weak_first_level_is_measured_again() -> None:
             super().gaussian(scale, size)
             return np.full(size, 600 * len(self.asked), dtype=np.int64)
 
-    seen: list[Level] = []
+    seen: list[ContextLevel] = []
 
-    def weak(level: Level) -> bool:
+    def weak(level: ContextLevel) -> bool:
         seen.append(level)
         return False
 
@@ -362,9 +362,9 @@ def test_cases_are_estimated_from_what_begins() -> None:
     """Weights of the first steps over the mean weight of a drawn trace; noise below 0 counts as no case."""
     drawn, weights = {(0,): 3, (0,) * 9: 1}, np.asarray([UNIT, UNIT // 5])
     mean = (3 * UNIT + UNIT // 5) / 4
-    level = Level(np.arange(2), np.asarray([[7, 7], [5 * UNIT, UNIT]]), np.ones(2))
+    level = ContextLevel(np.arange(2), np.asarray([[7, 7], [5 * UNIT, UNIT]]), np.ones(2))
     assert contexts.cases(level, drawn, 1, weights) == pytest.approx(6 * UNIT / mean, rel=1e-12)
-    below = Level(np.arange(2), np.asarray([[9, 9], [-8, 7]]), np.ones(2))
+    below = ContextLevel(np.arange(2), np.asarray([[9, 9], [-8, 7]]), np.ones(2))
     assert contexts.cases(below, drawn, 1, weights) == 0.0
 
 
@@ -372,7 +372,7 @@ def test_cases_are_estimated_from_what_begins() -> None:
 def test_no_context_reaches_into_the_case_before(order: int) -> None:
     """Of two cases, a and b, no step has two labels before it, the start included, but each case's last one; whatever
     contexts are open, what is counted are those."""
-    steps, radix = Steps.of([(0,), (1,)], 2), 3
+    steps, radix = VariantSteps.of([(0,), (1,)], 2), 3
     weights = np.full(4, 7, dtype=np.int64)
     cells = contexts.true_cells(steps, weights, np.arange(radix**order), order)
     found = {(int(key), int(label)): int(cells[key, label]) for key, label in np.argwhere(cells)}

@@ -79,7 +79,7 @@ def test_nothing_is_drawn_for_nothing() -> None:
 
 
 @pytest.mark.parametrize("source", [secure(), simulated(7)], ids=["secure", "simulated"])
-def test_every_bit_of_a_word_is_drawn(source: noise.Source) -> None:
+def test_every_bit_of_a_word_is_drawn(source: noise.NoiseSource) -> None:
     """Of 4,000 words each of the 64 bits is set in 1,700 to 2,300 (false alarm 1e-19)."""
     words = source.words(4000)
     assert words.dtype == np.uint64

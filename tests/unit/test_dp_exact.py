@@ -27,7 +27,7 @@ EASY = {"epsilon": 20, "delta_dp": "0.9999999"}
 """A threshold of 1: every variant that is there leaves unless its noise takes it below."""
 
 
-class Scripted(noise.Source):
+class Scripted(noise.NoiseSource):
     """Noise as written: the first call (the counts) gets `of_counts`, each later one the next of `of_times`; every
     permutation is the reverse order."""
 
@@ -60,7 +60,7 @@ def _log(*cases: tuple[str, Sequence[int]]) -> EventLog:
     return EventLog.from_events(case, activity, np.asarray(time, dtype=np.int64), unit="ns")
 
 
-def _released(log: EventLog, draw: noise.Source, bounds: TimeBounds | None = None) -> list[tuple[str, list[int]]]:
+def _released(log: EventLog, draw: noise.NoiseSource, bounds: TimeBounds | None = None) -> list[tuple[str, list[int]]]:
     """Released cases as (trace, milliseconds), in the order of the release."""
     released = release_log(log, bounds=bounds, draw=draw, **EASY).log
     times = (released.time // 1_000_000).tolist()
@@ -134,7 +134,7 @@ def test_surplus_is_dropped_by_the_permutation_that_was_drawn() -> None:
 def test_every_case_has_the_same_chance_to_stay() -> None:
     """600 draws of one case in four: each is kept between 90 and 210 times (expected 150; false alarm 1e-7)."""
 
-    class OneOfFour(noise.Source):
+    class OneOfFour(noise.NoiseSource):
         def laplace(self, scale: float, size: int) -> np.ndarray:
             return np.full(size, -3 if scale < 1 else 0, dtype=np.int64)
 

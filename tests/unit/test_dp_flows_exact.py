@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from models.dp.synthesis.contexts import Level
+from models.dp.synthesis.contexts import ContextLevel
 from models.dp.synthesis.flows import balanced, circulation, thinned
 
 
@@ -54,10 +54,10 @@ def test_what_fits_stays() -> None:
 def test_every_cell_pays_its_price() -> None:
     """In scales of its own noise; whole numbers come back, and no noise is left to be above."""
     cells = np.asarray([[0, 0, 90], [90, 7, 0], [0, 90, 0]])
-    level = Level(np.arange(3), cells, np.asarray([4.0, 4.0, 4.0]))
+    level = ContextLevel(np.arange(3), cells, np.asarray([4.0, 4.0, 4.0]))
     assert balanced(level, 1.5).cells.tolist() == [[0, 0, 84], [84, 1, 0], [0, 84, 0]]
     assert balanced(level, 2.0).cells.tolist() == [[0, 0, 82], [82, 0, 0], [0, 82, 0]]
-    rows = balanced(Level(np.arange(3), cells, np.asarray([2.0, 4.0, 6.0])), 1.5)
+    rows = balanced(ContextLevel(np.arange(3), cells, np.asarray([2.0, 4.0, 6.0])), 1.5)
     assert rows.cells.tolist() == [[0, 0, 84], [84, 1, 0], [0, 84, 0]], "the cycle pays 3 + 6 + 9"
     assert rows.scale.tolist() == [0.0] * 3
     assert rows.cells.dtype == np.int64
@@ -67,14 +67,14 @@ def test_every_cell_pays_its_price() -> None:
 def test_the_price_goes_by_the_number_of_labels() -> None:
     """Half the logarithm of the number of rows: the more cells, the more of them noise alone fills."""
     for rows in (1, 2, 9, 50):
-        level = Level(np.arange(rows), np.diag(np.full(rows, 1000)), np.full(rows, 100.0))
+        level = ContextLevel(np.arange(rows), np.diag(np.full(rows, 1000)), np.full(rows, 100.0))
         assert np.diag(balanced(level).cells).tolist() == [round(1000 - 50 * math.log(rows))] * rows
 
 
 def test_of_gaussian_noise_the_price_is_in_deviations() -> None:
     """The scale of a level is that of Laplace noise, whose deviation is a factor of the root of 2 more."""
     for rows in (1, 2, 9, 50):
-        level = Level(np.arange(rows), np.diag(np.full(rows, 10_000)), np.full(rows, 100.0))
+        level = ContextLevel(np.arange(rows), np.diag(np.full(rows, 10_000)), np.full(rows, 100.0))
         deviation = 100 * math.sqrt(2)
         assert np.diag(thinned(level).cells).tolist() == [round(10_000 - deviation * math.log(rows) / 2)] * rows
 
@@ -88,7 +88,7 @@ def test_noise_that_does_not_fit_goes() -> None:
         true[nodes, np.roll(nodes, -1)] += rng.integers(20, 400)
     for _ in range(12):
         noisy = np.rint(true + rng.laplace(0, 40.0, true.shape)).astype(np.int64)
-        level = Level(np.arange(20), noisy, np.full(20, 40.0))
+        level = ContextLevel(np.arange(20), noisy, np.full(20, 40.0))
         assert far(balanced(level).cells, true) < far(np.where(noisy >= 60, noisy, 0), true)
 
 

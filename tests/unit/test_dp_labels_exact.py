@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from models.dp.synthesis import labels
-from models.dp.synthesis.table import Table, only
+from models.dp.synthesis.table import VariantCounts, only
 from models.errors import InputError
 from models.eventlog import EventLog
 from tests.unit.known_noise import Known
@@ -78,7 +78,7 @@ def test_labels_without_noise_or_delta_are_refused(epsilon: int, delta: Fraction
 def test_labels_leave_from_the_threshold_on() -> None:
     """The noisy count decides, and is the count with the noise added; labels that no case has are not looked at."""
     least = labels.threshold(Fraction(24), Fraction(1, 100), 3, 2)  # no noise with an end has less
-    table = Table.of(_log(*["a"] * (least - 1), *["b"] * (least - 2), *["d"] * (least + 9), "e"), "abcdef")
+    table = VariantCounts.of(_log(*["a"] * (least - 1), *["b"] * (least - 2), *["d"] * (least + 9), "e"), "abcdef")
     source = Known([1, 1, -10, least - 1])
     assert labels.select(table, Fraction(24), Fraction(1, 100), 3, source, 2) == ("a", "e")
     assert source.asked == [(3 * 2 / 24, 4)]
@@ -98,7 +98,7 @@ def test_a_case_counts_for_each_of_its_first_distinct_labels(q: int) -> None:
     expected: Counter[str] = Counter()
     for trace in traces:
         expected.update(list(dict.fromkeys(trace))[:q])
-    table = Table.of(_log(*traces), "abcdef")
+    table = VariantCounts.of(_log(*traces), "abcdef")
     found = labels.first_labels(table, q)
     assert found.dtype == np.int64
     assert dict(zip("abcdef", found.tolist(), strict=True)) == {name: expected[name] for name in "abcdef"}
@@ -107,14 +107,14 @@ def test_a_case_counts_for_each_of_its_first_distinct_labels(q: int) -> None:
 def test_a_table_whose_counts_do_not_fit_is_a_fault() -> None:
     """Not a table of fewer cases."""
     with pytest.raises(ValueError, match="longer"):
-        labels.first_labels(Table(("a",), ((0,),), np.asarray([1, 2])), 1)
+        labels.first_labels(VariantCounts(("a",), ((0,),), np.asarray([1, 2])), 1)
 
 
 def test_a_table_has_every_case_once() -> None:
     """By its labels, as places in the alphabet: the public one, or that of the log in order."""
     traces = ["ba", "ab", "ba", "", "bab", "", "ba"]
     for alphabet, names in (("bxa", ("b", "x", "a")), (None, ("a", "b"))):
-        table = Table.of(_log(*traces), alphabet)
+        table = VariantCounts.of(_log(*traces), alphabet)
         assert table.alphabet == names
         assert len(set(table.variants)) == len(table.variants)
         spelled = {
@@ -135,7 +135,7 @@ def test_labels_of_a_log_are_in_order() -> None:
     """However many."""
     names = [f"label {number}" for number in range(50)]
     log = EventLog.from_events(["1"] * 50, names, np.arange(50, dtype=np.int64), unit="ns")
-    assert Table.of(log).alphabet == tuple(sorted(names))
+    assert VariantCounts.of(log).alphabet == tuple(sorted(names))
 
 
 def test_only_wanted_labels_stay() -> None:

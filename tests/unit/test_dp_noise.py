@@ -177,13 +177,13 @@ def test_mechanisms_of_publications_draw_from_private_sources_only(
     monkeypatch.setattr(np.random, "default_rng", None)
     asked: list[bool] = []
     for name in ("laplace", "laplace_each", "words"):
-        drawing = getattr(noise.Source, name)
+        drawing = getattr(noise.NoiseSource, name)
 
-        def recorded(source: noise.Source, *rest: Any, drawing: Any = drawing) -> Any:
+        def recorded(source: noise.NoiseSource, *rest: Any, drawing: Any = drawing) -> Any:
             asked.append(source.private)
             return drawing(source, *rest)
 
-        monkeypatch.setattr(noise.Source, name, recorded)
+        monkeypatch.setattr(noise.NoiseSource, name, recorded)
     times = np.arange(600) * 3_600_000_000_000
     log = EventLog.from_events([str(number // 2) for number in range(600)], ["a", "b"] * 300, times, unit="ns")
     build = mechanism(table).build(Exposure(log, np.ones(300, dtype=np.bool_), (), 0))

@@ -14,7 +14,7 @@ import pytest
 
 from models.dp import series
 from models.dp.accumulation import Shape
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.dp.series import Accumulated, check_variants, release_variants
 from models.dp.strict import Terms
 from models.errors import BoundError, InputError
@@ -25,7 +25,7 @@ Noise = Callable[[int], int]
 """Noise of the n-th call for noise that draws any."""
 
 
-class Known(Source):
+class Known(NoiseSource):
     """The noise that is given, call by call; notes every scale and size."""
 
     __slots__ = ("asked", "noise")

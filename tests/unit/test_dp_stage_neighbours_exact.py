@@ -11,10 +11,10 @@ import pytest
 
 from models.dp import noise, zcdp
 from models.dp.budget import Charge
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.dp.synthesis import contexts, neighbours, times
 from models.dp.synthesis.neighbours import stage_pairs
-from models.dp.synthetic import Budget
+from models.dp.synthetic import StageBudget
 from models.eventlog import EventLog
 
 EPSILON, DELTA = Fraction(100), Fraction(1, 100)
@@ -23,7 +23,7 @@ UNIT = 2**16
 Shown = set[Hashable]
 
 
-class Known(Source):
+class Known(NoiseSource):
     """The same noise for everything; notes every scale and size."""
 
     __slots__ = ("asked", "noise")
@@ -84,9 +84,9 @@ def test_each_stage_has_its_neighbours_and_its_claim() -> None:
 def test_a_budget_has_what_is_named() -> None:
     """Nothing else draws, and nothing else selects."""
     none = Fraction(0)
-    assert neighbours._budget() == Budget(none, none, none, none, none, none, none, none)
+    assert neighbours._budget() == StageBudget(none, none, none, none, none, none, none, none)
     named = neighbours._budget(variants=Fraction(1), model=Fraction(2), delta=DELTA)
-    assert named == Budget(none, Fraction(1), Fraction(2), none, none, none, DELTA / 2, DELTA / 2)
+    assert named == StageBudget(none, Fraction(1), Fraction(2), none, none, none, DELTA / 2, DELTA / 2)
     assert neighbours._budget(model=Fraction(2), delta=DELTA).delta_rho == DELTA
 
 
@@ -248,7 +248,7 @@ def test_a_step_longer_than_any(monkeypatch: pytest.MonkeyPatch) -> None:
     for run, victim in ((pair.one, None), (pair.other, [200 * HOUR, 200 * HOUR + 29 * DAY])):
         found = set(run())
         log, *others = seen[-1]
-        assert others == [("A", "B", "C"), [((0, 1), 200)], times.Bounds(30 * DAY), Fraction(4), 4, source]
+        assert others == [("A", "B", "C"), [((0, 1), 200)], times.PublicTimeBounds(30 * DAY), Fraction(4), 4, source]
         assert [trace for trace, _ in _cases(log)] == ["AB"] * (200 + (victim is not None))
         long = [moments for _, moments in _cases(log) if moments[1] - moments[0] != HOUR * 10**6]
         assert long == ([] if victim is None else [[one * 10**6 for one in victim]])
@@ -262,7 +262,7 @@ def test_a_step_longer_than_any(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-class Drawn(Source):
+class Drawn(NoiseSource):
     """No noise; the first word that is asked for, for every draw."""
 
     __slots__ = ("word",)

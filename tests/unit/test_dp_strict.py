@@ -144,7 +144,7 @@ def test_events_beyond_the_cap_hold_no_data() -> None:
     assert np.all(np.any(steps[:, :3] != DAY // 2, axis=0))
 
 
-class _Recorder(noise.Source):
+class _Recorder(noise.NoiseSource):
     """A seeded source that notes the scales it was asked for."""
 
     __slots__ = ("scales",)

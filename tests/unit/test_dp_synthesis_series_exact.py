@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from models.dp.accumulation import Shape
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, series, times
 from models.dp.synthesis.series import release_synthetic
-from models.dp.synthesis.table import Table
+from models.dp.synthesis.table import VariantCounts
 from models.dp.synthetic import Design, Shares
 from models.errors import InputError
 from models.eventlog import EventLog
@@ -29,7 +29,7 @@ HALVES = Shares(NONE, NONE, Fraction(1, 2), Fraction(1, 2), NONE)
 Variant = tuple[int, ...]
 
 
-class Known(Source):
+class Known(NoiseSource):
     """The same noise for everything, 0 without; seeded words; a permutation backwards where asked for."""
 
     __slots__ = ("asked", "backwards", "noise", "words_asked")
@@ -176,7 +176,7 @@ def _series(
     number: int = 1,
     model: float = UNIT,
 ) -> Any:
-    return series._Series.go_on(state, ("a", "b", "c"), 3, design, shape, (model, scale), number)
+    return series._NoisyCounts.go_on(state, ("a", "b", "c"), 3, design, shape, (model, scale), number)
 
 
 def _filled(design: Design, traces: Sequence[Variant], totals: Sequence[int], draws: Sequence[int]) -> Any:
@@ -185,7 +185,7 @@ def _filled(design: Design, traces: Sequence[Variant], totals: Sequence[int], dr
     many = ["".join(trace) for size in (2, 3) for trace in itertools.product("abc", repeat=size)]
     log = _log(**{trace: 2 + (place % 2) for place, trace in enumerate(many)})
     assert log.n_cases == 90
-    one.measure(Table.of(log, "abc"), 1, Known())
+    one.measure(VariantCounts.of(log, "abc"), 1, Known())
     one.traces = list(traces)
     one.weights.extend(list(traces), Known(), backlog=False)
     one.weights.sums[0], one.weights.noises[0] = totals, draws
@@ -229,7 +229,7 @@ def test_others_take_their_place() -> None:
     limited.refill(Known())
     assert limited.traces == [(2,), (1,), (0,)]
     few = _series(_design(), Shape(), scale=10.0**6)
-    few.measure(Table.of(_log(ab=90, abc=80, c=70), "abc"), 1, Known())
+    few.measure(VariantCounts.of(_log(ab=90, abc=80, c=70), "abc"), 1, Known())
     few.refill(Known())
     assert len(few.traces) == 1
 
@@ -237,7 +237,7 @@ def test_others_take_their_place() -> None:
 def test_candidates_are_counted_by_their_nearest_cases() -> None:
     """True counts of this release, noised; without candidates nobody."""
     one = _filled(_design(), [(0, 1), (2,)], [5, 6], [1, 1])
-    table = Table.of(_log(ab=7, abb=2, c=4, cc=1), "abc")
+    table = VariantCounts.of(_log(ab=7, abb=2, c=4, cc=1), "abc")
     assert one.weigh(table, 1, Known(10)).tolist() == [9 + 10, 5 + 10]
     assert one.weights.total.tolist() == [5 + 19, 6 + 15]
     none = _series(_design(), Shape())
@@ -318,7 +318,7 @@ def test_labels_of_given_traces_follow_the_declared_ones() -> None:
 def test_times_leave_with_the_release() -> None:
     """At their share of epsilon, once: no accumulated log has them."""
     shares = Shares(NONE, NONE, Fraction(1, 4), Fraction(1, 4), Fraction(1, 2))
-    design = _design(given=GIVEN, candidates=2, order=1, shares=shares, bounds=times.Bounds(3_000))
+    design = _design(given=GIVEN, candidates=2, order=1, shares=shares, bounds=times.PublicTimeBounds(3_000))
     log = EventLog.from_events(
         [str(n // 2) for n in range(2_000)], ["a", "b"] * 1_000,
         np.asarray([n % 2 * 1_500 for n in range(2_000)], dtype=np.int64) * 10**6,
@@ -365,9 +365,9 @@ def test_a_series_goes_on_from_its_state_alone() -> None:
     one = _series(design, shape, number=3)
     assert (one.weights.since, [cells.since for cells in one.cells]) == (3, [3, 3])
     for number in (3, 4, 5):
-        one.measure(Table.of(_log(ab=40, abc=30), "abc"), number, Known())
+        one.measure(VariantCounts.of(_log(ab=40, abc=30), "abc"), number, Known())
         one.refill(Known())
-        one.weigh(Table.of(_log(ab=40, abc=30), "abc"), number, Known())
+        one.weigh(VariantCounts.of(_log(ab=40, abc=30), "abc"), number, Known())
     state = one.state()
     again = _series(design, shape, state=state, number=6)
     assert again.state() == state
@@ -378,9 +378,9 @@ def test_a_series_goes_on_from_its_state_alone() -> None:
         _series(_design(case_weight=4), shape, state=state, number=6),
         _series(design, Shape(2, 3), state=state, number=6),
         _series(design, shape, scale=5.0, state=state, number=6),
-        series._Series.go_on(state, ("a", "b", "c"), 3, design, shape, (UNIT * 2.0, 4.0), 6),
-        series._Series.go_on(state, ("a", "b", "c"), 2, design, shape, (float(UNIT), 4.0), 6),
-        series._Series.go_on(state, ("a", "b", "d"), 3, design, shape, (float(UNIT), 4.0), 6),
+        series._NoisyCounts.go_on(state, ("a", "b", "c"), 3, design, shape, (UNIT * 2.0, 4.0), 6),
+        series._NoisyCounts.go_on(state, ("a", "b", "c"), 2, design, shape, (float(UNIT), 4.0), 6),
+        series._NoisyCounts.go_on(state, ("a", "b", "d"), 3, design, shape, (float(UNIT), 4.0), 6),
     ):
         assert (changed.traces, [list(opened) for opened in changed.opened]) == ([], [[]] * changed.design.order)
         assert {cells.since for cells in (*changed.cells, changed.weights)} == {6}
@@ -389,7 +389,7 @@ def test_a_series_goes_on_from_its_state_alone() -> None:
 def test_a_state_with_a_part_missing_is_a_fault() -> None:
     """Nothing goes on with fewer levels or counts than it had."""
     one = _series(_design(), Shape())
-    one.measure(Table.of(_log(ab=40), "abc"), 1, Known())
+    one.measure(VariantCounts.of(_log(ab=40), "abc"), 1, Known())
     state = one.state()
     with pytest.raises(ValueError, match="longer"):
         _series(_design(), Shape(), state={**state, "cells": state["cells"][:1]}, number=2)
@@ -418,21 +418,21 @@ def test_a_cell_of_just_two_scales_opens_a_context() -> None:
     """Two cases where the scale is one: the contexts "start, a" and "a, b"; one case opens none."""
     for cases, opened in ((2, {3 * 4 + 0, 0 * 4 + 1}), (1, set())):
         one = _series(_design(order=2), Shape())
-        one.measure(Table.of(_log(ab=cases), "abc"), 1, Known())
+        one.measure(VariantCounts.of(_log(ab=cases), "abc"), 1, Known())
         assert set(one.opened[1]) == opened
 
 
 def test_candidates_come_from_all_levels_of_the_model() -> None:
     """What follows c is told by the label before it: with the first level alone "acb" would be drawn as well."""
     one = _series(_design(order=2), Shape(), model=1.0)
-    one.measure(Table.of(_log(aca=40, bcb=40), "abc"), 1, Known())
+    one.measure(VariantCounts.of(_log(aca=40, bcb=40), "abc"), 1, Known())
     one.refill(Known())
     assert set(one.drawn) == {(0, 2, 0), (1, 2, 1)}
 
 
 def test_too_many_cells_are_refused_by_noisy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as the limit are drawn; one context more is refused with its level."""
-    table = Table.of(_log(ab=500), "abc")
+    table = VariantCounts.of(_log(ab=500), "abc")
     monkeypatch.setattr(contexts, "MOST_CELLS", 16)
     _series(_design(order=2), Shape()).measure(table, 1, Known())  # 2 contexts of two labels
     one = _series(_design(order=1), Shape())
@@ -441,7 +441,7 @@ def test_too_many_cells_are_refused_by_noisy_counts(monkeypatch: pytest.MonkeyPa
     with pytest.raises(InputError, match="level 1 of the context model has too many cells"):
         _series(_design(order=1), Shape()).measure(table, 1, Known())
     monkeypatch.setattr(contexts, "MOST_CELLS", 16)
-    many = Table.of(_log(abcabacbc=500, ca=400, b=300, c=300), "abc")
+    many = VariantCounts.of(_log(abcabacbc=500, ca=400, b=300, c=300), "abc")
     with pytest.raises(InputError, match="level 2 of the context model has too many cells"):
         _series(_design(order=2, case_weight=9), Shape()).measure(many, 1, Known())
     one.measure(table, 2, Known())

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from models.dp.annotation import MAX_TIME_MS
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.dp.synthesis import times
-from models.dp.synthesis.times import Bounds
+from models.dp.synthesis.times import PublicTimeBounds
 from models.errors import InputError
 from models.eventlog import Column, EventLog
 
@@ -24,7 +24,7 @@ UNIT = 2**16
 YEARS_35 = 2**40
 
 
-class Known(Source):
+class Known(NoiseSource):
     """Noise call by call (none without), and words as given (drawn without); notes what was asked for."""
 
     __slots__ = ("asked", "given", "noise", "scripted")
@@ -60,18 +60,18 @@ def _log(*cases: tuple[str, Sequence[int]]) -> EventLog:
 def test_bounds_lie_between_a_second_and_35_years() -> None:
     """Durations, and ranges of starts that a clock of nanoseconds can hold."""
     for duration in (1_000, YEARS_35 - 1):
-        assert Bounds(duration).range == (0, 0)
+        assert PublicTimeBounds(duration).range == (0, 0)
     for duration in (999, 0, YEARS_35):
         with pytest.raises(InputError, match="max_duration must lie between a second and 35 years"):
-            Bounds(duration)
+            PublicTimeBounds(duration)
     for start in ((0, 1), (-5, YEARS_35 - 6), (-MAX_TIME_MS, -MAX_TIME_MS + 9), (MAX_TIME_MS - 9, MAX_TIME_MS)):
-        assert Bounds(DAY, start).range == start
+        assert PublicTimeBounds(DAY, start).range == start
     for start in ((3, 3), (3, 2), (0, YEARS_35)):
         with pytest.raises(InputError, match="the last start must lie after the first"):
-            Bounds(DAY, start)
+            PublicTimeBounds(DAY, start)
     for start in ((-MAX_TIME_MS - 1, -MAX_TIME_MS + 9), (MAX_TIME_MS - 9, MAX_TIME_MS + 1)):
         with pytest.raises(InputError, match="within the years 1678 to 2261"):
-            Bounds(DAY, start)
+            PublicTimeBounds(DAY, start)
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_bins_of_durations_double_in_two_steps(duration: int) -> None:
     while 1_000**2 * 2**power <= duration**2:
         edges.append(round(1_000 * 2 ** (power / 2)))
         power += 1
-    found = Bounds(duration).edges
+    found = PublicTimeBounds(duration).edges
     assert found.dtype == np.int64
     assert found.tolist() == edges
 
 
 def test_parts_of_epsilon_of_times() -> None:
     """Two thirds for durations and a sixth for each histogram of starts; all of it without these."""
-    assert Bounds(DAY).parts(Fraction(5)) == (5, 0, 0)
-    assert Bounds(DAY, (0, 9)).parts(Fraction(6)) == (4, 1, 1)
+    assert PublicTimeBounds(DAY).parts(Fraction(5)) == (5, 0, 0)
+    assert PublicTimeBounds(DAY, (0, 9)).parts(Fraction(6)) == (4, 1, 1)
 
 
 def _random_log(rng: np.random.Generator, cases: int) -> list[tuple[str, list[int]]]:
@@ -109,7 +109,7 @@ def test_steps_are_counted_by_pair_and_duration(bound: int) -> None:
     """Each with weight min(1, B / n) of a case of n pairs, rounded down; pairs that are not released are not counted;
     too long ones count as the longest."""
     rng = np.random.default_rng(bound)
-    bounds = Bounds(DAY)
+    bounds = PublicTimeBounds(DAY)
     edges = bounds.edges.tolist()
     for pairs in ([0 * 3 + 1, 1 * 3 + 1, 2 * 3 + 0], list(range(9)), [5], [0], []):
         cases = _random_log(rng, 12)
@@ -134,8 +134,8 @@ def test_a_step_back_in_time_took_none() -> None:
     """Clocks that disagree: the shortest bin, not the longest."""
     log = _log(("ab", [5_000, 9_000]))
     back = replace(log, time=log.time[::-1].copy())
-    found = times.durations_of(back, times._codes(back, "ab"), 2, np.asarray([1]), Bounds(DAY), 1)
-    assert found[0].tolist() == [UNIT] + [0] * (len(Bounds(DAY).edges) - 1)
+    found = times.durations_of(back, times._codes(back, "ab"), 2, np.asarray([1]), PublicTimeBounds(DAY), 1)
+    assert found[0].tolist() == [UNIT] + [0] * (len(PublicTimeBounds(DAY).edges) - 1)
 
 
 def test_labels_have_their_place_in_the_alphabet() -> None:
@@ -159,7 +159,7 @@ def test_pairs_are_those_of_the_released_traces() -> None:
 def test_starts_are_counted_by_week_and_hour(length: int) -> None:
     """Of the public range, to which they are cut; each case with an event once in each."""
     first = 11 * DAY + 3
-    bounds = Bounds(DAY, (first, first + length))
+    bounds = PublicTimeBounds(DAY, (first, first + length))
     moments = [0, first - 1, first, first + HOUR - 1, first + HOUR, first + length, first + length + 1, first + 9 * DAY]
     cases = [("ab", [moment, moment + 5 * DAY]) for moment in moments[1:]]
     weeks, hours = times.starts_of(_log(("a", moments[:1]), *cases[:3], ("", []), *cases[3:]), bounds)
@@ -212,7 +212,7 @@ def _place(chances: Sequence[Fraction], word: int) -> int:
 
 def test_durations_are_drawn_from_their_row_and_evenly_within_a_bin() -> None:
     """Below a second all are 0; the last bin ends at the bound."""
-    bounds = Bounds(3_000)
+    bounds = PublicTimeBounds(3_000)
     low, high = [0, 1_000, 1_414, 2_000, 2_828], [0, 1_413, 1_999, 2_827, 3_000]
     cells = np.asarray([[1, 2, 3, 4, 6], [0, 0, 0, 0, 0], [8, 0, 0, 1, 1]], dtype=np.float64)
     histogram = times._Histogram.of(cells, bounds)
@@ -230,10 +230,10 @@ def test_durations_are_drawn_from_their_row_and_evenly_within_a_bin() -> None:
 
 def test_a_bound_at_the_edge_of_a_bin() -> None:
     """The last bin holds one duration."""
-    histogram = times._Histogram.of(np.asarray([[0.0, 0, 0, 5.0]]), Bounds(2_000))
+    histogram = times._Histogram.of(np.asarray([[0.0, 0, 0, 5.0]]), PublicTimeBounds(2_000))
     assert histogram.high.tolist() == [0, 1413, 1999, 2000]
     assert set(histogram.sample(np.zeros(20, dtype=np.int64), Known()).tolist()) == {2_000}
-    assert times._Histogram.of(np.zeros((1, 2)), Bounds(1_000)).high.tolist() == [0, 1000]
+    assert times._Histogram.of(np.zeros((1, 2)), PublicTimeBounds(1_000)).high.tolist() == [0, 1000]
 
 
 def test_the_largest_word_is_still_in_its_row() -> None:
@@ -246,7 +246,7 @@ def test_the_largest_word_is_still_in_its_row() -> None:
 def test_rows_add_up_from_the_start() -> None:
     """Starts from the histogram of weeks and hours, else 0; then one duration after the other, in nanoseconds."""
     first = 100 * DAY
-    bounds = Bounds(3_000, (first, first + 3 * WEEK))
+    bounds = PublicTimeBounds(3_000, (first, first + 3 * WEEK))
     histogram = times._Histogram.of(np.asarray([[1.0, 1, 1, 1, 1], [0, 0, 0, 0, 9.0]]), bounds)
     pairs = np.asarray([0 * 3 + 1, 1 * 3 + 2])
     hour = np.zeros(168)
@@ -275,7 +275,7 @@ def test_rows_add_up_from_the_start() -> None:
 
 def test_each_step_is_drawn_from_the_row_of_its_pair() -> None:
     """Rows are those of the pairs in order, whatever the order in the trace."""
-    bounds = Bounds(3_000)
+    bounds = PublicTimeBounds(3_000)
     pairs = np.asarray([0 * 3 + 1, 1 * 3 + 0, 1 * 3 + 2, 2 * 3 + 1])
     histogram = times._Histogram.of(np.eye(4, 5), bounds)
     rows = times._rows((2, 1, 0, 1, 2), 7, pairs, 3, histogram, bounds, None, Known())
@@ -286,12 +286,12 @@ def test_each_step_is_drawn_from_the_row_of_its_pair() -> None:
 
 def test_no_time_is_behind_the_last_one() -> None:
     """A start is cut to the range, and a sum of durations to what a clock of nanoseconds holds."""
-    bounds = Bounds(DAY, (0, 2 * HOUR))
+    bounds = PublicTimeBounds(DAY, (0, 2 * HOUR))
     hour = np.zeros(168)
     hour[100] = 1.0
     begun = times._begun(5, bounds, (np.asarray([1.0]), hour), Known())
     assert begun.tolist() == [2 * HOUR] * 5
-    end = Bounds(DAY, (MAX_TIME_MS - HOUR, MAX_TIME_MS))
+    end = PublicTimeBounds(DAY, (MAX_TIME_MS - HOUR, MAX_TIME_MS))
     histogram = times._Histogram.of(np.asarray([[0.0] * (len(end.edges) - 1) + [1.0]]), end)
     rows = times._rows((0, 0), 4, np.asarray([0]), 1, histogram, end, (np.asarray([1.0]), hour), Known())
     assert rows.tolist() == [[MAX_TIME_MS * MS] * 2] * 4
@@ -302,7 +302,7 @@ def test_no_time_is_behind_the_last_one() -> None:
 def test_every_cell_is_noised_with_its_part(start: tuple[int, int] | None, person: int) -> None:
     """Durations at scale B c / epsilon_d, weeks and hours at c / epsilon_s, also the empty cells; what noise puts above
     three scales is drawn."""
-    bounds = Bounds(3_000, start)
+    bounds = PublicTimeBounds(3_000, start)
     log = _log(*[("ab", [9 * DAY + HOUR, 9 * DAY + HOUR + 1_500])] * 900)
     source = Known()
     released = [((0, 1), 5), ((1, 0, 1), 2)]
@@ -326,9 +326,9 @@ def test_too_many_bins_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     log = _log(("ab", [0, 1]))
     monkeypatch.setattr(times, "MOST_CELLS", 10)
     source = Known()
-    assert len(times.add(log, "ab", [((0, 1, 0), 1)], Bounds(3_000), Fraction(1), 1, source)) == 1
+    assert len(times.add(log, "ab", [((0, 1, 0), 1)], PublicTimeBounds(3_000), Fraction(1), 1, source)) == 1
     with pytest.raises(InputError, match="3 directly-follows pairs have too many bins"):
-        times.add(log, "ab", [((0, 1, 0, 0), 1)], Bounds(3_000), Fraction(1), 1, source)
+        times.add(log, "ab", [((0, 1, 0, 0), 1)], PublicTimeBounds(3_000), Fraction(1), 1, source)
     assert [size for _, size in source.asked] == [10], "of the first alone"
 
 

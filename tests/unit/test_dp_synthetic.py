@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from models.dp import noise, synthetic
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels, times
-from models.dp.synthesis.table import Table, only
+from models.dp.synthesis.table import VariantCounts, only
 from models.dp.zcdp import rho_of
 from models.errors import InputError
 from models.eventlog import EventLog
@@ -25,7 +25,7 @@ DAY = 24 * HOUR
 TRACE = st.lists(st.integers(0, 3), max_size=40).map(tuple)
 
 
-class Recorder(noise.Source):
+class Recorder(noise.NoiseSource):
     """A seeded source that notes every scale and size it was asked for; without noise where `silent`."""
 
     __slots__ = ("asked", "silent")
@@ -77,7 +77,7 @@ def test_a_case_counts_for_first_labels_only(cases: list[tuple[int, ...]], more:
     """One case more changes at most q counts of labels, each by one."""
     names = tuple("ABCD")
     before, after = (
-        labels.first_labels(Table.of(_log(["".join(names[i] for i in case) for case in log]), names), q)
+        labels.first_labels(VariantCounts.of(_log(["".join(names[i] for i in case) for case in log]), names), q)
         for log in (cases, [*cases, more])
     )
     assert (after - before).max() <= 1
@@ -89,7 +89,7 @@ def test_a_case_counts_for_first_labels_only(cases: list[tuple[int, ...]], more:
 def test_a_case_weighs_at_most_b_on_every_level(trace: tuple[int, ...], bound: int, order: int) -> None:
     """However long a case is, what it adds to the cells of a level is at most B, in sum or in L2, by its weights."""
     opened = np.arange(5**order, dtype=np.int64)  # every context there can be
-    steps = contexts.Steps.of([trace], 4)
+    steps = contexts.VariantSteps.of([trace], 4)
     weights = np.full(len(trace) + 1, contexts.case_weight(len(trace), bound), dtype=np.int64)
     cells = contexts.true_cells(steps, weights, opened, order)
     assert 0 <= cells.sum() <= bound * contexts.UNIT
@@ -101,7 +101,7 @@ def test_a_case_weighs_at_most_b_on_every_level(trace: tuple[int, ...], bound: i
 def test_steps_of_a_level_by_hand() -> None:
     """Level 1: what follows each label and the start; level 2: what follows each two, the start counting as one."""
     opened = [np.arange(4**order, dtype=np.int64) for order in (1, 2)]
-    steps = contexts.Steps.of([(0, 1, 0), (2,)], 3)
+    steps = contexts.VariantSteps.of([(0, 1, 0), (2,)], 3)
     weights = np.asarray([1, 1, 1, 1, 10, 10], dtype=np.int64)
     first, second = (contexts.true_cells(steps, weights, opened[order - 1], order) for order in (1, 2))
     start, end = 3, 3
@@ -128,7 +128,7 @@ def test_every_cell_of_an_opened_context_gets_noise() -> None:
 
 def test_contexts_open_by_noisy_counts_alone() -> None:
     """With the same noisy cells the same contexts open, whatever the cases were."""
-    first = contexts.Level(
+    first = contexts.ContextLevel(
         np.arange(3, dtype=np.int64), np.asarray([[0, 90, 0], [0, 0, 5], [80, 10, 0]]), np.full(3, 20.0)
     )
     assert contexts._next_contexts([first], 2).tolist() == [0 * 3 + 1, 2 * 3 + 0]
@@ -162,7 +162,7 @@ def test_representatives_are_spread() -> None:
 @given(st.lists(TRACE.filter(len), min_size=1, max_size=5), TRACE.filter(len), st.integers(1, 4))
 def test_times_of_a_case_are_bounded(cases: list[tuple[int, ...]], more: tuple[int, ...], bound: int) -> None:
     """One case more adds at most B to all histograms of durations together, and one to each histogram of starts."""
-    bounds = times.Bounds(7 * DAY, (0, 60 * DAY))
+    bounds = times.PublicTimeBounds(7 * DAY, (0, 60 * DAY))
     pairs = np.arange(16, dtype=np.int64)
     sums = []
     for log in (cases, [*cases, more]):
@@ -178,14 +178,14 @@ def test_times_of_a_case_are_bounded(cases: list[tuple[int, ...]], more: tuple[i
 
 def test_bins_of_durations_by_hand() -> None:
     """0 and below a second; then two bins a doubling up to the bound."""
-    assert times.Bounds(4_000).edges.tolist() == [0, 1000, 1414, 2000, 2828, 4000]
+    assert times.PublicTimeBounds(4_000).edges.tolist() == [0, 1000, 1414, 2000, 2828, 4000]
 
 
 def test_every_stage_draws_with_its_share() -> None:
     """Scales are sensitivity over the stage's part of epsilon: q c for labels, c for weights, B c for durations; over
     the root of twice its part of rho: c for variants, B c for the model's levels."""
     source = Recorder()
-    bounds = times.Bounds(DAY, (0, 30 * DAY))
+    bounds = times.PublicTimeBounds(DAY, (0, 30 * DAY))
     shares = synthetic.Shares.of(
         {"labels": "0.1", "variants": "0.2", "model": "0.2", "weights": "0.2", "times": "0.3"}, labels=True, times=True
     )
@@ -213,8 +213,8 @@ def test_usual_shares_add_up(labels_: bool, times_: bool, epsilon: Fraction) -> 
 
 def test_parts_of_epsilon_and_delta_add_up() -> None:
     """What the stages get is the whole, and delta is divided among those that select and the conversion."""
-    for design in (synthetic.Design(), synthetic.Design(activities=("a",), bounds=times.Bounds(DAY))):
-        budget = synthetic.Budget.of(Terms.of("0.7", "1e-5"), design)
+    for design in (synthetic.Design(), synthetic.Design(activities=("a",), bounds=times.PublicTimeBounds(DAY))):
+        budget = synthetic.StageBudget.of(Terms.of("0.7", "1e-5"), design)
         assert sum(getattr(budget, stage) for stage in synthetic.STAGES) == Fraction(7, 10)
         assert budget.delta_labels + budget.delta_variants + budget.delta_rho == Fraction(1, 10**5)
 
@@ -223,9 +223,9 @@ def test_the_order_of_the_log_does_not_show() -> None:
     """What stage 3 counts comes in one order, whichever case stood first: ties among cases would follow it."""
     design = synthetic.Design(activities=("a", "b", "c"))
     terms = Terms.of(50, "0.1")
-    budget = synthetic.Budget.of(terms, design)
+    budget = synthetic.StageBudget.of(terms, design)
     orders = [
-        list(synthetic.frequent_variants(Table.of(_log(traces), "abc"), budget, terms, noise.simulated(1)))
+        list(synthetic.frequent_variants(VariantCounts.of(_log(traces), "abc"), budget, terms, noise.simulated(1)))
         for traces in (["ab"] * 90 + ["cb"] * 90, ["cb"] * 90 + ["ab"] * 90)
     ]
     assert orders == [[(0, 1), (2, 1)]] * 2

@@ -20,7 +20,7 @@ from models.dp.neighbours import Stage, count_pairs, observed
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels
 from models.dp.synthesis.neighbours import LONG, _budget, stage_pairs
-from models.dp.synthesis.table import Table
+from models.dp.synthesis.table import VariantCounts
 from models.dp.zcdp import rho_of, scale_of
 from models.eventlog import EventLog
 
@@ -56,7 +56,7 @@ def test_the_auditor_is_not_blind() -> None:
     assert finding.epsilon > 0.3
 
 
-class _Half(noise.Source):
+class _Half(noise.NoiseSource):
     """Noise of half the scale, or deviation."""
 
     def laplace(self, scale: float, size: int) -> np.ndarray:
@@ -73,8 +73,8 @@ def test_half_the_scale_is_caught() -> None:
     assert finding.refutes(1.0)
 
 
-@pytest.mark.parametrize(("source", "refuted"), [(noise.Source, False), (_Half, True)])
-def test_half_the_deviation_is_caught(source: type[noise.Source], refuted: bool) -> None:
+@pytest.mark.parametrize(("source", "refuted"), [(noise.NoiseSource, False), (_Half, True)])
+def test_half_the_deviation_is_caught(source: type[noise.NoiseSource], refuted: bool) -> None:
     """Of the counts of frequent variants, in bulk: half the noise refutes the claim, the right noise does not, and much
     of its epsilon is seen."""
     draw = source(np.random.default_rng(9))
@@ -93,14 +93,14 @@ def test_steps_of_a_model_with_half_the_deviation_are_caught() -> None:
 
     def cell(true: int, part: float) -> Callable[[int], Counter[Hashable]]:
         def many(runs: int) -> Counter[Hashable]:
-            noisy = true + noise.Source(rng).gaussian(scale / part, runs)
+            noisy = true + noise.NoiseSource(rng).gaussian(scale / part, runs)
             steps = [round(step * scale / 2) for step in range(-4, 9)]
             return Counter({("at least", step): int((noisy >= step).sum()) for step in steps})
 
         return many
 
     for part, refuted in ((1.0, False), (2.0, True)):
-        pair = audit.Pair("cell", lambda: (), lambda: (), many_one=cell(0, part), many_other=cell(bound, part))
+        pair = audit.NeighbourPair("cell", lambda: (), lambda: (), many_one=cell(0, part), many_other=cell(bound, part))
         finding = audit.audit(pair, 100_000, delta=float(DELTA), alpha=ALPHA)
         assert finding.refutes(1.0) == refuted
 
@@ -114,7 +114,7 @@ def test_noise_left_out_for_empty_cells_is_caught(monkeypatch: pytest.MonkeyPatc
         filled.append(plain(*arguments) > 0)
         return plain(*arguments)
 
-    class Sparse(noise.Source):
+    class Sparse(noise.NoiseSource):
         def gaussian(self, scale: float, size: int) -> np.ndarray:
             return np.where(filled[-1].ravel(), super().gaussian(scale, size), 0)
 
@@ -160,7 +160,9 @@ def _neighbours() -> tuple[EventLog, EventLog]:
 def test_the_whole_is_not_refuted() -> None:
     """All stages together stay below epsilon, on a log with one more person, of a variant of her own."""
     one, other = _neighbours()
-    finding = audit.audit(audit.Pair("whole", _whole(one), _whole(other)), 400, delta=float(DELTA), alpha=ALPHA)
+    finding = audit.audit(
+        audit.NeighbourPair("whole", _whole(one), _whole(other)), 400, delta=float(DELTA), alpha=ALPHA
+    )
     assert not finding.refutes(float(EPSILON))
 
 
@@ -168,10 +170,10 @@ def test_candidates_made_of_raw_cases_are_caught(monkeypatch: pytest.MonkeyPatch
     """Planted bug: the true variants stand among the candidates, so a variant of one person can leave, and without her
     it cannot."""
     plain = synthetic.candidate_list
-    raw: list[Table] = []
+    raw: list[VariantCounts] = []
     model = synthetic.residual_model
 
-    def noted(table: Table, *rest: Any) -> Any:
+    def noted(table: VariantCounts, *rest: Any) -> Any:
         raw.append(table)
         return model(table, *rest)
 
@@ -185,7 +187,7 @@ def test_candidates_made_of_raw_cases_are_caught(monkeypatch: pytest.MonkeyPatch
     # Most of epsilon goes to the weights: a cell of one case then leaves almost always, and not by chance.
     shares = synthetic.Shares.of({"model": "1/11", "weights": "10/11"}, labels=False, times=False)
     runs = (_whole(log, Fraction(22, 10), shares=shares) for log in (one, other))
-    finding = audit.audit(audit.Pair("whole", *runs), 400, delta=float(DELTA), alpha=ALPHA)
+    finding = audit.audit(audit.NeighbourPair("whole", *runs), 400, delta=float(DELTA), alpha=ALPHA)
     assert finding.refutes(2.2)
     assert "'C', 'B', 'C', 'B', 'C', 'A'" in finding.witness
 

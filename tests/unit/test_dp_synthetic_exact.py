@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from models.dp import synthetic, zcdp
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.dp.strict import Terms
 from models.dp.synthesis import contexts, times
-from models.dp.synthesis.contexts import UNIT, Level
-from models.dp.synthesis.table import Table
-from models.dp.synthetic import Budget, Design, Shares
+from models.dp.synthesis.contexts import UNIT, ContextLevel
+from models.dp.synthesis.table import VariantCounts
+from models.dp.synthetic import Design, Shares, StageBudget
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
 from tests.oracles.dp import tail
@@ -25,7 +25,7 @@ DAY = 86_400_000
 NONE = Fraction(0)
 
 
-class Silent(Source):
+class Silent(NoiseSource):
     """A seeded source without noise, which notes every scale and size."""
 
     __slots__ = ("asked",)
@@ -85,7 +85,7 @@ def test_a_design_that_is_not_given_is_that_of_the_reference() -> None:
     assert (usual.activities, usual.given, usual.bounds, usual.shares) == (None, (), None, None)
     for epsilon in (Fraction(1), Fraction(1, 10)):
         assert Design().split(epsilon) == Shares.usual(labels=True, times=False, epsilon=epsilon)
-        timed = Design(activities=("a",), bounds=times.Bounds(DAY)).split(epsilon)
+        timed = Design(activities=("a",), bounds=times.PublicTimeBounds(DAY)).split(epsilon)
         assert timed == Shares.usual(labels=False, times=True, epsilon=epsilon)
         given = Shares.adding_up(times=False)
         assert Design(shares=given).split(epsilon) == given
@@ -148,17 +148,17 @@ def test_epsilon_and_delta_of_each_stage() -> None:
     """Shares of epsilon; delta is divided evenly among the stages that select and the conversion of rho."""
     shares = Shares(Fraction(1, 8), Fraction(1, 8), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4))
     terms = Terms.of(4, "1e-3")
-    both = Budget.of(terms, Design(shares=shares, bounds=times.Bounds(DAY)))
+    both = StageBudget.of(terms, Design(shares=shares, bounds=times.PublicTimeBounds(DAY)))
     assert _parts(both) == {stage: part * 4 for stage, part in _parts(shares).items()}
     assert (both.delta_labels, both.delta_variants, both.delta_rho) == (Fraction(1, 3000),) * 3
-    declared = Budget.of(terms, Design(activities=("a",)))
+    declared = StageBudget.of(terms, Design(activities=("a",)))
     assert (declared.labels, declared.delta_labels) == (0, 0)
     assert (declared.delta_variants, declared.delta_rho) == (Fraction(1, 2000),) * 2
     labels = Shares(Fraction(1, 2), NONE, Fraction(1, 4), Fraction(1, 4), NONE)
-    selected = Budget.of(terms, Design(shares=labels))
+    selected = StageBudget.of(terms, Design(shares=labels))
     assert (selected.delta_labels, selected.delta_variants) == (Fraction(1, 2000), 0)
     assert selected.delta_rho == Fraction(1, 2000)
-    none = Budget.of(terms, Design(activities=("a",), shares=Shares.adding_up(times=False)))
+    none = StageBudget.of(terms, Design(activities=("a",), shares=Shares.adding_up(times=False)))
     assert (none.delta_labels, none.delta_variants, none.delta_rho) == (0, 0, Fraction(1, 1000))
 
 
@@ -166,10 +166,10 @@ LEAST, MOST = Fraction(1, 2**10), 2**56
 """Scales that noise can have."""
 
 
-def _budget(**changed: Fraction) -> Budget:
+def _budget(**changed: Fraction) -> StageBudget:
     usual = dict.fromkeys(synthetic.STAGES, NONE) | {"model": Fraction(1), "weights": Fraction(1)}
     deltas = dict.fromkeys(("delta_labels", "delta_variants", "delta_rho"), Fraction(1, 100))
-    return Budget(**(usual | deltas | changed))
+    return StageBudget(**(usual | deltas | changed))
 
 
 @pytest.mark.parametrize("person", [1, 3])
@@ -186,7 +186,7 @@ def test_a_stage_whose_noise_would_be_none_is_refused(
     stage: str, start: bool, sensitivity: Fraction, person: int
 ) -> None:
     """Noise of the least scale passes, a little less of it is refused; the others have what they need."""
-    bounds = times.Bounds(DAY, (0, 100 * DAY) if start else None) if stage == "times" else None
+    bounds = times.PublicTimeBounds(DAY, (0, 100 * DAY) if start else None) if stage == "times" else None
     design = Design(max_labels=5, order=3, case_weight=7, bounds=bounds)
     terms = Terms.of(1, "0.01", person)
     most = sensitivity * person / LEAST
@@ -209,7 +209,7 @@ def test_a_stage_whose_noise_would_not_fit_is_refused(
     stage: str, start: bool, sensitivity: Fraction, person: int
 ) -> None:
     """Above 2^56 a draw could leave 64 bits."""
-    bounds = times.Bounds(DAY, (0, 100 * DAY) if start else None) if stage == "times" else None
+    bounds = times.PublicTimeBounds(DAY, (0, 100 * DAY) if start else None) if stage == "times" else None
     design = Design(max_labels=5, order=3, case_weight=7, bounds=bounds)
     terms = Terms.of(1, "0.01", person)
     least = sensitivity * person / MOST
@@ -313,7 +313,7 @@ def test_thresholds_that_a_release_says() -> None:
     with pytest.raises(InputError, match="epsilon is too small"):
         _budget(variants=Fraction(1, 10**12)).check(terms, design)
     with pytest.raises(InputError, match="epsilon is too small"):
-        Budget.of(Terms.of("1e-5", "1e-9"), Design(activities=("a",)))
+        StageBudget.of(Terms.of("1e-5", "1e-9"), Design(activities=("a",)))
 
 
 def test_declared_labels_are_the_alphabet() -> None:
@@ -350,18 +350,18 @@ def test_frequent_variants_come_in_the_order_of_their_labels() -> None:
     least = _budget(variants=Fraction(2)).thresholds(terms, Design())["threshold"]
     log = _log(*["cb"] * (least + 3), *["ba"] * (least - 1), *["ab"] * least)
     source = Silent()
-    found = synthetic.frequent_variants(Table.of(log, "abc"), _budget(variants=Fraction(2)), terms, source)
+    found = synthetic.frequent_variants(VariantCounts.of(log, "abc"), _budget(variants=Fraction(2)), terms, source)
     assert list(found.items()) == [((0, 1), least), ((2, 1), least + 3)]
     budget = _budget(variants=Fraction(2))
     assert source.asked == [(pytest.approx(2 / (2 * float(budget.rho("variants"))) ** 0.5), 3)]
-    assert synthetic.frequent_variants(Table.of(log, "abc"), _budget(), terms, source) == {}
+    assert synthetic.frequent_variants(VariantCounts.of(log, "abc"), _budget(), terms, source) == {}
     assert len(source.asked) == 1
 
 
 def test_the_model_sees_the_cases_that_were_not_taken() -> None:
     """Each level with an equal part of the model's rho."""
     source, design = Silent(), Design(activities=("a", "b"), order=2, case_weight=3)
-    table = Table.of(_log(*["ab"] * 9, *["b"] * 4), "ab")
+    table = VariantCounts.of(_log(*["ab"] * 9, *["b"] * 4), "ab")
     budget = _budget(model=Fraction(10**6))
     first, second = synthetic.residual_model(table, {(0, 1): 9}, design, budget, Terms.of(1, "0.1", 2), source)
     assert first.cells.tolist() == [[0, 0, 0], [0, 0, 4 * contexts.UNIT], [0, 4 * contexts.UNIT, 0]]
@@ -370,8 +370,8 @@ def test_the_model_sees_the_cases_that_were_not_taken() -> None:
     assert second.contexts.tolist() == [2 * 3 + 1]  # the start, then b
 
 
-def _level(cells: list[list[int]], scale: float) -> Level:
-    return Level(np.arange(len(cells)), np.asarray(cells, dtype=np.int64), np.full(len(cells), scale))
+def _level(cells: list[list[int]], scale: float) -> ContextLevel:
+    return ContextLevel(np.arange(len(cells)), np.asarray(cells, dtype=np.int64), np.full(len(cells), scale))
 
 
 def test_a_first_level_is_enough_from_two_scales_a_cell_on() -> None:
@@ -389,7 +389,7 @@ def test_a_first_level_is_enough_from_two_scales_a_cell_on() -> None:
 
 
 def _like(
-    drawn: dict[tuple[int, ...], int], cases: float, level: Level, sample: int, labels: int = 1
+    drawn: dict[tuple[int, ...], int], cases: float, level: ContextLevel, sample: int, labels: int = 1
 ) -> tuple[dict[tuple[int, ...], int], float]:
     design = Design(case_weight=100, sample=sample)
     return synthetic.like_level(drawn, cases, level, labels, design, Silent())
@@ -450,7 +450,7 @@ def _listed(
     log = _log(*[one + other for one in names for other in names])
     design = Design(activities=names, case_weight=10, candidates=candidates, sample=2_000, given=given)
     budget, terms = _budget(model=Fraction(10**7), weights=weights), Terms.of(1, "0.1", 2)
-    levels = synthetic.residual_model(Table.of(log, names), {}, design, budget, terms, Silent())
+    levels = synthetic.residual_model(VariantCounts.of(log, names), {}, design, budget, terms, Silent())
     return synthetic.candidate_list(levels, frequent, names, design, budget, terms, Silent())[:2]
 
 
@@ -478,7 +478,7 @@ def test_candidates_are_listed_once_in_the_order_of_stages() -> None:
     assert _listed(Fraction(1, 2), 1000, {}, (many,))[1] == (*"abcdefgh", *sorted(many))
 
 
-def _release(log: EventLog, draw: Source | None = None, **design: Any) -> Any:
+def _release(log: EventLog, draw: NoiseSource | None = None, **design: Any) -> Any:
     plan = Design(**({"activities": ("a", "b", "c"), "sample": 500, "candidates": 5} | design))
     return synthetic.release_synthetic(log, epsilon=400, delta_dp="0.1", design=plan, draw=draw or Silent())
 
@@ -501,7 +501,7 @@ def test_a_release_says_what_it_is_to_the_operator() -> None:
     assert found.terms == Terms.of(400, "0.1")
     assert (
         found.threshold
-        == Budget.of(found.terms, Design(activities=("a",))).thresholds(found.terms, Design())["threshold"]
+        == StageBudget.of(found.terms, Design(activities=("a",))).thresholds(found.terms, Design())["threshold"]
     )
     assert not found.private
     assert _release(_log("ab")).operator["warnings"] == []
@@ -514,7 +514,7 @@ def test_a_release_says_what_it_is_to_the_operator() -> None:
 
 def test_a_table_whose_counts_do_not_fit_is_a_fault() -> None:
     """Not a report on fewer cases."""
-    table = Table(("a",), ((0,),), np.asarray([1, 2]))
+    table = VariantCounts(("a",), ((0,),), np.asarray([1, 2]))
     with pytest.raises(ValueError, match="longer"):
         synthetic._operator(1, 0, table, {}, [])
 
@@ -526,7 +526,7 @@ def test_candidates_come_from_all_levels_of_the_model() -> None:
     for order in (2, 3):
         design = Design(activities=names, order=order, sample=400, candidates=50)
         budget, terms = _budget(model=Fraction(10**7)), Terms.of(1, "0.1")
-        levels = synthetic.residual_model(Table.of(log, names), {}, design, budget, terms, Silent())
+        levels = synthetic.residual_model(VariantCounts.of(log, names), {}, design, budget, terms, Silent())
         _, _, drawn = synthetic.candidate_list(levels, {}, names, design, budget, terms, Silent())
         assert set(drawn) == {(0, 2, 3), (1, 2, 5)}
 
@@ -542,7 +542,7 @@ def test_cases_that_stand_for_several() -> None:
     assert _counts(found.log) == _counts(each.log)
     assert found.operator == each.operator
     assert found.operator["cases"]["in"] == 91
-    timed = Design(activities=("a", "b", "c"), bounds=times.Bounds(DAY))
+    timed = Design(activities=("a", "b", "c"), bounds=times.PublicTimeBounds(DAY))
     with pytest.raises(InputError, match="read off the cases themselves"):
         synthetic.release_synthetic(_log("ab", "abc", "ax"), design=timed, draw=Silent(), **asked)
 
@@ -572,7 +572,7 @@ def test_times_without_bounds_say_nothing() -> None:
 def test_times_with_bounds_are_drawn() -> None:
     """From the true cases' histograms, at the stage's epsilon, B and c."""
     source = Silent()
-    bounds = times.Bounds(DAY)
+    bounds = times.PublicTimeBounds(DAY)
     plan = Design(activities=("a", "b"), sample=100, candidates=5, bounds=bounds, case_weight=3)
     log = EventLog.from_events(
         [str(n // 2) for n in range(800)], ["a", "b"] * 400,
@@ -590,7 +590,7 @@ def test_times_with_bounds_are_drawn() -> None:
     assert took.max() < edges[place]
     scales = [scale for scale, _ in source.asked]
     unit = 3 * contexts.UNIT * 2
-    budget = Budget.of(Terms.of(100, "0.1", 2), plan)
+    budget = StageBudget.of(Terms.of(100, "0.1", 2), plan)
     model = unit / (2 * float(budget.rho("model")) / 2) ** 0.5
     variants = 2 / (2 * float(budget.rho("variants"))) ** 0.5
     assert scales == pytest.approx([variants, model, model, 2 / 31.5, unit / 30], rel=1e-12)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from models.dp import noise, strict, truncated
 from models.dp.counts import release_counts, rule_of, threshold
 from models.dp.synthesis import labels
-from models.dp.synthesis.table import Table
+from models.dp.synthesis.table import VariantCounts
 from models.errors import InputError
 from models.eventlog import EventLog
 
@@ -189,7 +189,7 @@ def test_labels_need_fewer_cases() -> None:
     assert found.least < 0.8 * old
     assert found.scale == 40.0
     log = EventLog.from_traces([(("A",), None)] * (2 * found.least) + [(("B",), None)] * 20)
-    assert labels.select(Table.of(log), epsilon, delta, 8, noise.secure()) == ("A",)
+    assert labels.select(VariantCounts.of(log), epsilon, delta, 8, noise.secure()) == ("A",)
 
 
 @pytest.mark.parametrize(

@@ -77,5 +77,5 @@ def test_a_coordinator_builds_by_the_engine_of_its_configuration(
     monkeypatch.setattr(state_machine, "ReleaseService", service)
     host = state_machine.CoordinatorContext(settings(tmp_path, 'kind = "duckdb"'), None, tmp_path, ())  # type: ignore[arg-type]
     with pytest.raises(Opened):
-        state_machine.Engine(host)
+        state_machine.ActiveCoordinator(host)
     assert given["built_by"] == EngineBuilds("duckdb", tmp_path / "operator", None)

@@ -15,7 +15,7 @@ from benchmarks.field.guarantee import ALPHA, AUDIT_DELTA, NEIGHBOURS
 from benchmarks.field.likeness import measured
 from benchmarks.field.page import page
 from benchmarks.field.tools import TOOLS, PeerError, Tool, Traces
-from models.dp.audit import Pair, audit
+from models.dp.audit import NeighbourPair, audit
 from models.eventlog import EventLog
 
 RUNS = 3000
@@ -24,7 +24,7 @@ RUNS = 3000
 def bound(release: Tool, name: str) -> float:
     """The lower bound of epsilon on one pair of logs."""
     one, other, steps = NEIGHBOURS[name]
-    pair = Pair(
+    pair = NeighbourPair(
         name, guarantee._outcomes(release, one, 1.0, RUNS), guarantee._outcomes(release, other, 1.0, RUNS), steps
     )
     return audit(pair, RUNS, delta=AUDIT_DELTA, alpha=ALPHA).epsilon / steps

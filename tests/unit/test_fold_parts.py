@@ -12,7 +12,7 @@ from stream.fold.clocks import Clocks
 from stream.fold.completion import Completions
 from stream.fold.intake import CASE_COLUMNS, Partition
 from stream.fold.rules import FoldRules, PublicationRules
-from stream.fold.triggers import NEVER, Clock
+from stream.fold.triggers import NEVER, TriggerClock
 from tests.conftest import ROOT
 
 S = 1_000_000_000
@@ -38,7 +38,7 @@ def partition(latest: int | None, active: int | None) -> Partition:
 def test_the_watermark(partitions: list[Partition], idle_timeout: int | None, watermark: int | None) -> None:
     """The least event time of the partitions that are not idle, at 10 s."""
     clocks = Clocks(PLAIN, {("s", number): one for number, one in enumerate(partitions)}, 10 * S)
-    assert clocks.read(idle_timeout) == Clock(10 * S, watermark)
+    assert clocks.read(idle_timeout) == TriggerClock(10 * S, watermark)
 
 
 def test_a_clock_never_goes_back() -> None:
@@ -64,10 +64,10 @@ def test_a_bound_passes_when_the_silent_partition_becomes_idle() -> None:
 
 def test_cases_complete_by_silence_one_after_the_other() -> None:
     """In order of their deadlines, and only where a trigger counts completions."""
-    from stream.fold.cases import Table
+    from stream.fold.cases import ColumnTable
 
     counting = FoldRules((PublicationRules("p", window_of({"completed_cases": 5})),), inactivity=10 * S)
-    cases = Table(CASE_COLUMNS)
+    cases = ColumnTable(CASE_COLUMNS)
     cases.stage({"last": [3 * S, S, 9 * S], "arrival": [3 * S, S, 9 * S]}, 3)
     cases.size = 3
     clocks = Clocks(counting, {}, 9 * S)
@@ -81,7 +81,7 @@ def test_cases_complete_by_silence_one_after_the_other() -> None:
     assert cases["closed"].tolist() == [True, True, False]
     lazy = Completions(FoldRules((), inactivity=10 * S), cases, clocks)
     assert (lazy.next_by_clock(), lazy.next_deadline()) == (None, NEVER)
-    assert np.array_equal(lazy.complete(Clock(13 * S, None)), [True, True, False])
+    assert np.array_equal(lazy.complete(TriggerClock(13 * S, None)), [True, True, False])
 
 
 def test_no_part_inherits_another() -> None:

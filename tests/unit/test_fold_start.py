@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stream.fold.rules import First, PublicationRules, Window
-from stream.fold.triggers import NEVER, Clock, Firing, PublicationState
+from stream.fold.triggers import NEVER, Firing, PublicationState, TriggerClock
 
 
 def _rules(start: int | None = None, *, private: bool = True, **window: Any) -> PublicationRules:
@@ -17,19 +17,25 @@ def _rules(start: int | None = None, *, private: bool = True, **window: Any) -> 
 @pytest.mark.parametrize(
     ("time", "clock", "earliest", "simulated", "end"),
     [
-        ("event", Clock(None, None), None, False, 13),  # before any event or tick
-        ("event", Clock(99, 45), 1, False, 13),  # whatever the first event says: earlier or
-        ("event", Clock(99, 45), 45, False, 13),  # later
-        ("wall", Clock(None, 45), 45, False, None),  # no tick yet: nobody knows the window
-        ("wall", Clock(25, 45), 1, False, 33),  # the window that the first tick lies in, on the grid of the start
-        ("wall", Clock(33, None), None, False, 43),  # a tick on the edge begins its window
-        ("wall", Clock(1, None), None, False, 13),  # a tick before the start: the first window
-        ("wall", Clock(25, 45), 45, True, 13),  # simulated time goes through every window from the first
-        ("wall", Clock(None, None), None, True, 13),
+        ("event", TriggerClock(None, None), None, False, 13),  # before any event or tick
+        ("event", TriggerClock(99, 45), 1, False, 13),  # whatever the first event says: earlier or
+        ("event", TriggerClock(99, 45), 45, False, 13),  # later
+        ("wall", TriggerClock(None, 45), 45, False, None),  # no tick yet: nobody knows the window
+        (
+            "wall",
+            TriggerClock(25, 45),
+            1,
+            False,
+            33,
+        ),  # the window that the first tick lies in, on the grid of the start
+        ("wall", TriggerClock(33, None), None, False, 43),  # a tick on the edge begins its window
+        ("wall", TriggerClock(1, None), None, False, 13),  # a tick before the start: the first window
+        ("wall", TriggerClock(25, 45), 45, True, 13),  # simulated time goes through every window from the first
+        ("wall", TriggerClock(None, None), None, True, 13),
     ],
 )
 def test_the_first_window_from_a_start(
-    time: Any, clock: Clock, earliest: int | None, simulated: bool, end: int | None
+    time: Any, clock: TriggerClock, earliest: int | None, simulated: bool, end: int | None
 ) -> None:
     """Windows of ten from 3: the first ends at 13, and no event moves it."""
     own = PublicationState("p")
@@ -40,7 +46,7 @@ def test_the_first_window_from_a_start(
 def test_time_is_not_simulated_unless_said() -> None:
     """A daemon that starts long after `start` does not go through the windows before its first tick."""
     own = PublicationState("p")
-    own.open_windows(_rules(3, every=10, time="wall"), Clock(25, None), None)
+    own.open_windows(_rules(3, every=10, time="wall"), TriggerClock(25, None), None)
     assert own.window_end == 33
 
 
@@ -59,7 +65,7 @@ def test_time_is_not_simulated_unless_said() -> None:
 def test_the_next_window_from_a_start(start: int | None, time: Any, now: int | None, end: int, expected: int) -> None:
     """The next window ends on the grid of the start, and in wall time after now."""
     own = PublicationState("p", window_end=end)
-    own.skip_window(_rules(start, every=10, time=time), Clock(now, None))
+    own.skip_window(_rules(start, every=10, time=time), TriggerClock(now, None))
     assert own.window_end == expected
 
 
@@ -86,14 +92,14 @@ def test_the_clock_that_a_private_first_release_waits_for(
 @pytest.mark.parametrize(
     ("private", "clock", "fires"),
     [
-        (True, Clock(50, 99), None),
-        (True, Clock(51, None), Firing("first", end=51)),
-        (True, Clock(None, 99), None),  # somebody's event brings nothing nearer
-        (False, Clock(99, 50), None),
-        (False, Clock(None, 51), Firing("first", end=51)),
+        (True, TriggerClock(50, 99), None),
+        (True, TriggerClock(51, None), Firing("first", end=51)),
+        (True, TriggerClock(None, 99), None),  # somebody's event brings nothing nearer
+        (False, TriggerClock(99, 50), None),
+        (False, TriggerClock(None, 51), Firing("first", end=51)),
     ],
 )
-def test_what_a_private_first_release_reads(private: bool, clock: Clock, fires: Firing | None) -> None:
+def test_what_a_private_first_release_reads(private: bool, clock: TriggerClock, fires: Firing | None) -> None:
     """Ticks for a dp release, the watermark for others."""
     rules = _rules(new_cases=9, first=First("until", 50), private=private)
     assert PublicationState("p").firing(rules, clock) == fires

@@ -10,7 +10,7 @@ import pytest
 from stream.fold.fold import Fold
 from stream.fold.records import Cut, Delta, Row, Tick
 from stream.fold.rules import EventsPerCase, First, FoldRules, PublicationRules, Window
-from stream.fold.triggers import NEVER, Clock, Firing, PublicationState
+from stream.fold.triggers import NEVER, Firing, PublicationState, TriggerClock
 
 HOUR = 3_600_000_000_000
 
@@ -57,20 +57,20 @@ def test_whose_cases_were_taken_is_in_the_state() -> None:
 @pytest.mark.parametrize(
     ("time", "clock", "earliest", "end"),
     [
-        ("event", Clock(None, 25), 25, 30),
-        ("event", Clock(None, 30), 30, 40),  # a moment on the edge begins its window
-        ("event", Clock(None, 45), 13, 20),  # the earliest event, not the watermark
-        ("event", Clock(None, 12), 45, 20),  # nor an event beyond it
-        ("event", Clock(99, None), 13, None),  # not every partition was heard of
-        ("event", Clock(None, -1), -1, 0),
-        ("event", Clock(99, 45), None, None),  # no event yet
-        ("wall", Clock(25, None), 3, 30),  # the first tick after an event, whatever its time
-        ("wall", Clock(25, 99), 3, 30),
-        ("wall", Clock(None, 25), 3, None),
-        ("wall", Clock(25, 25), None, None),
+        ("event", TriggerClock(None, 25), 25, 30),
+        ("event", TriggerClock(None, 30), 30, 40),  # a moment on the edge begins its window
+        ("event", TriggerClock(None, 45), 13, 20),  # the earliest event, not the watermark
+        ("event", TriggerClock(None, 12), 45, 20),  # nor an event beyond it
+        ("event", TriggerClock(99, None), 13, None),  # not every partition was heard of
+        ("event", TriggerClock(None, -1), -1, 0),
+        ("event", TriggerClock(99, 45), None, None),  # no event yet
+        ("wall", TriggerClock(25, None), 3, 30),  # the first tick after an event, whatever its time
+        ("wall", TriggerClock(25, 99), 3, 30),
+        ("wall", TriggerClock(None, 25), 3, None),
+        ("wall", TriggerClock(25, 25), None, None),
     ],
 )
-def test_the_first_window(time: Any, clock: Clock, earliest: int | None, end: int | None) -> None:
+def test_the_first_window(time: Any, clock: TriggerClock, earliest: int | None, end: int | None) -> None:
     """Aligned to 1970-01-01: that of the earliest event, or for wall time the one that the clock stands in."""
     own = _state()
     own.open_windows(_rules(every=10, time=time), clock, earliest)
@@ -80,10 +80,10 @@ def test_the_first_window(time: Any, clock: Clock, earliest: int | None, end: in
 def test_a_window_is_opened_once_and_only_where_there_are_windows() -> None:
     """One that is open stays as it is; without `every` there is none."""
     own = _state(window_end=70)
-    own.open_windows(_rules(every=10), Clock(None, 25), 25)
+    own.open_windows(_rules(every=10), TriggerClock(None, 25), 25)
     assert own.window_end == 70
     own = _state()
-    own.open_windows(_rules(new_cases=1), Clock(25, 25), 25)
+    own.open_windows(_rules(new_cases=1), TriggerClock(25, 25), 25)
     assert own.window_end is None
 
 
@@ -103,7 +103,7 @@ def test_a_window_is_opened_once_and_only_where_there_are_windows() -> None:
 def test_the_next_window(time: Any, now: int | None, end: int, expected: int) -> None:
     """The one after in event time; in wall time the one that the clock lies in, never one that is over."""
     own = _state(window_end=end)
-    own.skip_window(_rules(every=10, time=time), Clock(now, None))
+    own.skip_window(_rules(every=10, time=time), TriggerClock(now, None))
     assert own.window_end == expected
 
 
@@ -111,7 +111,7 @@ def test_no_next_window_without_one() -> None:
     """What was never opened is not moved on, nor an end that other rules left."""
     for rules, end in ((_rules(every=10), None), (_rules(new_cases=1), 30)):
         own = _state(window_end=end)
-        own.skip_window(rules, Clock(99, 99))
+        own.skip_window(rules, TriggerClock(99, 99))
         assert own.window_end == end
 
 
@@ -151,10 +151,10 @@ def test_a_restored_clock_far_behind_gives_one_cut_and_goes_on() -> None:
     now."""
     own = _state(window_end=30)
     rules = _rules(every=10, time="wall")
-    assert own.firing(rules, Clock(95, None)) == Firing("every", 20)
-    own.skip_window(rules, Clock(95, None))
+    assert own.firing(rules, TriggerClock(95, None)) == Firing("every", 20)
+    own.skip_window(rules, TriggerClock(95, None))
     assert own.window_end == 100
-    assert own.firing(rules, Clock(95, None)) is None
+    assert own.firing(rules, TriggerClock(95, None)) is None
 
 
 def test_windows_that_a_guard_skips_are_skipped_one_by_one() -> None:
@@ -246,40 +246,50 @@ def test_rows_that_surely_fire_nothing(window: Any, fields: Any, fresh: list[int
 @pytest.mark.parametrize(
     ("window", "fields", "clock", "fires"),
     [
-        ({"new_cases": 3}, {"new_cases": 2}, Clock(None, None), None),
-        ({"new_cases": 3}, {"new_cases": 3}, Clock(None, None), Firing("new_cases")),
-        ({"new_events": 3}, {"new_events": 3}, Clock(None, None), Firing("new_events")),
-        ({"completed_cases": 3}, {"completed": 3}, Clock(None, None), Firing("completed_cases")),
-        ({"completed_cases": 3}, {"completed": 2, "new_cases": 9, "new_events": 9}, Clock(None, None), None),
-        ({"every": 10}, {"window_end": 30}, Clock(99, 29), None),
-        ({"every": 10}, {"window_end": 30}, Clock(None, 30), Firing("every", 20, 30)),
-        ({"every": 10, "allowed_lateness": 5}, {"window_end": 30}, Clock(None, 34), None),
-        ({"every": 10, "allowed_lateness": 5}, {"window_end": 30}, Clock(None, 35), Firing("every", 20, 30)),
-        ({"every": 10}, {"window_end": 30}, Clock(99, None), None),
-        ({"every": 10}, {}, Clock(99, 99), None),
-        ({"every": 10, "time": "wall"}, {"window_end": 30}, Clock(29, 99), None),
-        ({"every": 10, "time": "wall"}, {"window_end": 30}, Clock(30, None), Firing("every", 20)),
-        ({"every": 10, "time": "wall"}, {"window_end": 30}, Clock(None, 99), None),
-        ({"every": 10, "new_cases": 1}, {"window_end": 30, "new_cases": 1}, Clock(None, 30), Firing("every", 20, 30)),
-        ({"every": 10, "new_cases": 1}, {"window_end": 30, "new_cases": 1}, Clock(None, 3), Firing("new_cases")),
-        ({"manual": True}, {"new_cases": 9}, Clock(99, 99), None),
+        ({"new_cases": 3}, {"new_cases": 2}, TriggerClock(None, None), None),
+        ({"new_cases": 3}, {"new_cases": 3}, TriggerClock(None, None), Firing("new_cases")),
+        ({"new_events": 3}, {"new_events": 3}, TriggerClock(None, None), Firing("new_events")),
+        ({"completed_cases": 3}, {"completed": 3}, TriggerClock(None, None), Firing("completed_cases")),
+        ({"completed_cases": 3}, {"completed": 2, "new_cases": 9, "new_events": 9}, TriggerClock(None, None), None),
+        ({"every": 10}, {"window_end": 30}, TriggerClock(99, 29), None),
+        ({"every": 10}, {"window_end": 30}, TriggerClock(None, 30), Firing("every", 20, 30)),
+        ({"every": 10, "allowed_lateness": 5}, {"window_end": 30}, TriggerClock(None, 34), None),
+        ({"every": 10, "allowed_lateness": 5}, {"window_end": 30}, TriggerClock(None, 35), Firing("every", 20, 30)),
+        ({"every": 10}, {"window_end": 30}, TriggerClock(99, None), None),
+        ({"every": 10}, {}, TriggerClock(99, 99), None),
+        ({"every": 10, "time": "wall"}, {"window_end": 30}, TriggerClock(29, 99), None),
+        ({"every": 10, "time": "wall"}, {"window_end": 30}, TriggerClock(30, None), Firing("every", 20)),
+        ({"every": 10, "time": "wall"}, {"window_end": 30}, TriggerClock(None, 99), None),
+        (
+            {"every": 10, "new_cases": 1},
+            {"window_end": 30, "new_cases": 1},
+            TriggerClock(None, 30),
+            Firing("every", 20, 30),
+        ),
+        ({"every": 10, "new_cases": 1}, {"window_end": 30, "new_cases": 1}, TriggerClock(None, 3), Firing("new_cases")),
+        ({"manual": True}, {"new_cases": 9}, TriggerClock(99, 99), None),
         # the first release is shaped by `first` alone, and by nothing of it afterwards
-        ({"new_cases": 1, "first": First("new_cases", 2)}, {"new_cases": 1}, Clock(None, None), None),
-        ({"new_cases": 1, "first": First("new_cases", 2)}, {"new_cases": 2}, Clock(None, None), Firing("first")),
-        ({"new_cases": 1, "first": First("new_events", 2)}, {"new_cases": 2}, Clock(None, None), None),
-        ({"new_cases": 1, "first": First("new_events", 2)}, {"new_events": 2}, Clock(None, None), Firing("first")),
-        ({"new_cases": 9, "first": First("until", 50)}, {}, Clock(99, 50), None),
-        ({"new_cases": 9, "first": First("until", 50)}, {}, Clock(None, 51), Firing("first", end=51)),
-        ({"new_cases": 9, "first": First("until", 50)}, {}, Clock(99, None), None),
+        ({"new_cases": 1, "first": First("new_cases", 2)}, {"new_cases": 1}, TriggerClock(None, None), None),
+        ({"new_cases": 1, "first": First("new_cases", 2)}, {"new_cases": 2}, TriggerClock(None, None), Firing("first")),
+        ({"new_cases": 1, "first": First("new_events", 2)}, {"new_cases": 2}, TriggerClock(None, None), None),
+        (
+            {"new_cases": 1, "first": First("new_events", 2)},
+            {"new_events": 2},
+            TriggerClock(None, None),
+            Firing("first"),
+        ),
+        ({"new_cases": 9, "first": First("until", 50)}, {}, TriggerClock(99, 50), None),
+        ({"new_cases": 9, "first": First("until", 50)}, {}, TriggerClock(None, 51), Firing("first", end=51)),
+        ({"new_cases": 9, "first": First("until", 50)}, {}, TriggerClock(99, None), None),
         (
             {"new_cases": 1, "first": First("until", 50)},
             {"new_cases": 1, "first_done": True},
-            Clock(None, 51),
+            TriggerClock(None, 51),
             Firing("new_cases"),
         ),
     ],
 )
-def test_what_fires(window: Any, fields: Any, clock: Clock, fires: Firing | None) -> None:
+def test_what_fires(window: Any, fields: Any, clock: TriggerClock, fires: Firing | None) -> None:
     """Each trigger at the value before the one that fires it, and at that one; time comes before counts."""
     assert _state(**fields).firing(_rules(**window), clock) == fires
 
@@ -304,8 +314,8 @@ def test_what_fires(window: Any, fields: Any, clock: Clock, fires: Firing | None
 def test_when_enough_cases_are_ready(rule: EventsPerCase, fields: Any, now: int | None, fires: Firing | None) -> None:
     """The rule fires alone when its share of the open cases is ready, or after max_wait, which is not certain."""
     own = _state(**fields)
-    assert own.firing(_rules(events_per_case=rule), Clock(now, None)) == fires
-    other = own.firing(_rules(events_per_case=rule, new_cases=9), Clock(now, None))
+    assert own.firing(_rules(events_per_case=rule), TriggerClock(now, None)) == fires
+    other = own.firing(_rules(events_per_case=rule, new_cases=9), TriggerClock(now, None))
     assert other is None  # with another trigger beside it, that one fires
 
 
@@ -329,4 +339,4 @@ def test_when_enough_cases_are_ready(rule: EventsPerCase, fields: Any, now: int 
 )
 def test_what_a_guard_holds_back(window: Any, fields: Any, now: int | None, held: bool) -> None:
     """min_interval since the last cut by ticks, min_new_cases since the last cut."""
-    assert _state(**fields).held(_rules(**window), Clock(now, None)) is held
+    assert _state(**fields).held(_rules(**window), TriggerClock(now, None)) is held

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.columns import Names
-from connectors.kafka.events import POISONS, Event, Poison, Schema, decoder
+from connectors.columns import ColumnNames
+from connectors.kafka.events import POISONS, Poison, Schema, SourceEvent, decoder
 from models.errors import InputError
 
 PLAIN = {
@@ -34,15 +34,15 @@ def test_xes_names_are_the_defaults() -> None:
     """A flat object with XES names is an event; only wanted attributes are read, case-level ones by their prefix."""
     decode = decoder(Schema(attributes=("Diagnose", "Age")))
     expected = {"event": {"Diagnose": "C"}, "case": {"Age": 85}}
-    assert decode(_bytes(), None) == Event("A7", "ER Registration", TIME, "desk", expected, None, False)
+    assert decode(_bytes(), None) == SourceEvent("A7", "ER Registration", TIME, "desk", expected, None, False)
 
 
 def test_mapped_names_ids_and_ends() -> None:
     """Columns, the event id and the explicit end are read where the configuration says."""
-    names = Names(case="patient", activity="step", time="when", resource="who")
+    names = ColumnNames(case="patient", activity="step", time="when", resource="who")
     decode = decoder(Schema(names=names, event_id="id", end="last"))
     body = {"patient": 12, "step": "leave", "when": "2014-10-22T09:15:41.250Z", "id": "e1", "last": True}
-    assert decode(json.dumps(body).encode(), None) == Event("12", "leave", TIME, None, None, "e1", True)
+    assert decode(json.dumps(body).encode(), None) == SourceEvent("12", "leave", TIME, None, None, "e1", True)
 
 
 @pytest.mark.parametrize("form", ["structured", "structured by header", "binary"])
@@ -56,7 +56,7 @@ def test_cloud_events_give_the_same_event(form: str) -> None:
         "structured by header": [("content-type", b"application/cloudevents+json; charset=utf-8")],
         "binary": [("ce_specversion", b"1.0"), ("ce_id", b"77")],
     }[form]
-    assert decode(value, headers) == Event("A7", "ER Registration", TIME, "desk", None, "77", False)
+    assert decode(value, headers) == SourceEvent("A7", "ER Registration", TIME, "desk", None, "77", False)
 
 
 @pytest.mark.parametrize("name", ["content-type", "ce_specversion", "ce_id", "other"])

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from connectors.kafka.source import Source
-from connectors.kafka.topics import KINDS, Plan, _differences, plans, topic
+from connectors.kafka.topics import KINDS, TopicPlan, _differences, plans, topic
 
 
 @pytest.mark.parametrize("bootstrap", ["a:9092", "a:1,b:65535", "[::1]:9092", ["a:1", "b:2"]])
@@ -40,7 +40,7 @@ def test_only_a_ledger_that_would_lose_records_stops_the_daemon(kind: str, key: 
     """Another retention is said; of the ledger it is refused, since what it loses nobody can bring back. A process
     may be named after such a fault."""
     wanted = {plan.name: plan for plan in plans("missing-partitions", Source(topics=("t",)))}
-    plan: Plan = wanted[topic("missing-partitions", kind)]
+    plan: TopicPlan = wanted[topic("missing-partitions", kind)]
     (problem,) = _differences(plan, 1, {**plan.config, key: value})
     assert problem.fatal == (kind == "ledger")
     assert f"{key} = {value}" in problem.text

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models import keys as module
-from models.keys import DENSE, Sums, case_blocks, distinct, grouped
+from models.keys import DENSE, KeyTotals, case_blocks, distinct, grouped
 
 
 @given(st.integers(1, 400), st.lists(st.integers(0, 399), max_size=60))
@@ -37,7 +37,7 @@ def test_sums_by_key_are_those_of_a_plain_loop(
     size: int, blocks: list[list[tuple[int, int, float]]], weighted: bool
 ) -> None:
     """Added in the order in which they come, so that no sum differs in its last digit."""
-    own, count, total = Sums(size), dict[int, int](), dict[int, float]()
+    own, count, total = KeyTotals(size), dict[int, int](), dict[int, float]()
     for block in blocks:
         keys, times, values = (np.asarray([row[place] for row in block]) for place in range(3))
         own.add(keys.astype(np.int64), times.astype(np.int64) if weighted else None, values.astype(np.float64))

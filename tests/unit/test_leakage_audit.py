@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from models.dp.budget import Charge
 from models.eventlog import EventLog
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits import audits
 from stream.release.audits.leakage import Leakage
 from stream.release.contract import Applicability, AuditContext, Build, Exposure, Mechanism
@@ -47,7 +47,7 @@ def build(log: EventLog, **more: Any) -> Build:
 def context(charges: list[Charge], previous: Mapping[str, Any] | None = None, **more: Any) -> AuditContext:
     log = EventLog.from_traces(TRACES[: len(charges) + 3])
     return AuditContext(
-        candidate=Record(len(charges), log, ("activity",), "minutes", ()),
+        candidate=ReleaseRecord(len(charges), log, ("activity",), "minutes", ()),
         earlier=(),
         build=build(log, **more),
         exposure=Exposure(log, np.ones(log.n_cases, dtype=np.bool_), (), 0),

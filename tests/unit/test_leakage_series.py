@@ -13,13 +13,13 @@ from models.errors import InputError, RefusedError
 from models.leakage.accumulation import TemporalLeakage, composition, epsilon_of, leakage_step, under_replacement
 from models.leakage.budget import allocate, geometric
 from models.leakage.persistence import from_state, to_state
-from models.leakage.steps import EXTREME, Step, step
+from models.leakage.steps import EXTREME, LeakageStep, step
 
 E = Fraction(1, 10)
 
 
-def mixing(rng: np.random.Generator) -> Step:
-    return Step(rows=rng.dirichlet(np.full(4, 3.0), size=4))
+def mixing(rng: np.random.Generator) -> LeakageStep:
+    return LeakageStep(rows=rng.dirichlet(np.full(4, 3.0), size=4))
 
 
 def test_a_thousand_releases_of_a_mixing_chain_cost_few_steps() -> None:
@@ -44,7 +44,7 @@ def test_a_repeated_step_is_evaluated_once_a_value() -> None:
 def test_state_goes_through_json_and_goes_on() -> None:
     """A restart in the middle of a series of mixed steps changes no value."""
     rng = np.random.default_rng(5)
-    extreme = Step(points=[EXTREME])
+    extreme = LeakageStep(points=[EXTREME])
     pairs = [(mixing(rng), extreme if i % 3 else mixing(rng)) for i in range(12)]
     straight, resumed = TemporalLeakage(), TemporalLeakage()
     for pair in pairs:
@@ -73,7 +73,7 @@ def test_a_foreign_or_broken_state_is_refused(change: dict[str, object]) -> None
     """Another version, or lists that do not fit each other."""
     leakage = TemporalLeakage()
     leakage.release(E)
-    leakage.release(E, Step(points=[EXTREME]), Step(points=[EXTREME]))
+    leakage.release(E, LeakageStep(points=[EXTREME]), LeakageStep(points=[EXTREME]))
     with pytest.raises(RefusedError):
         from_state({**to_state(leakage), **change})
 
@@ -131,7 +131,7 @@ def test_composition_adds_epsilon_and_delta() -> None:
 
 def test_an_extreme_chain_allows_only_a_finite_total() -> None:
     """No constant budget lasts for ever; alpha / T does for T releases, and a geometric series never spends more."""
-    extreme = Step(points=[EXTREME])
+    extreme = LeakageStep(points=[EXTREME])
     found = allocate(extreme, extreme, Fraction(1))
     assert found.constant == 0
     assert found.series(4) == [Fraction(1, 4)] * 4

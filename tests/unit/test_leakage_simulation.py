@@ -16,7 +16,7 @@ from models.eventlog import Column, EventLog
 from models.leakage import correlations
 from models.leakage.automaton import Automaton
 from models.leakage.correlations import Correlation, correlation, steps
-from models.leakage.experiment import Settings, run
+from models.leakage.experiment import SimulationSettings, run
 from models.leakage.simulation import ended_cases, first_release, lockstep, paths, transition_system
 from models.leakage.states import StateFunction
 from models.leakage.steps import leakage_step
@@ -41,7 +41,7 @@ def small() -> EventLog:
 @pytest.mark.parametrize("name", FILES)
 def test_first_release_is_table_2_of_the_paper(paper_logs: dict[str, EventLog], name: str) -> None:
     """Events, complete and incomplete traces of the initial part."""
-    outcome = run(paper_logs[name], Settings(releases=1))
+    outcome = run(paper_logs[name], SimulationSettings(releases=1))
     assert (outcome.events[0], outcome.complete[0], outcome.incomplete[0]) == TABLE_2[name]
 
 
@@ -51,7 +51,7 @@ def test_first_release_is_table_2_of_the_paper(paper_logs: dict[str, EventLog], 
 def test_prefix_states_compose_sequentially(paper_logs: dict[str, EventLog], name: str, scenario: Any) -> None:
     """By definition every TPL is exactly the sum of e, for windows 1 to 4, on every log of the paper."""
     for x in (1, 2, 3, 4):
-        outcome = run(paper_logs[name], Settings(scenario=scenario, window=x))
+        outcome = run(paper_logs[name], SimulationSettings(scenario=scenario, window=x))
         chain = outcome.chains["activity"]
         n = 4 if (name, scenario, x) == ("bpic2012a", "certain", 4) else 5  # no open case after release 4
         assert set(chain.tpl) == {n * E}
@@ -64,12 +64,12 @@ def test_prefix_states_compose_sequentially(paper_logs: dict[str, EventLog], nam
 def test_reference_reproduces_the_published_curves(paper_logs: dict[str, EventLog], x: int) -> None:
     """Figures 4 and 5: S1 BPL = FPL = k e and TPL = (2k - 1) e; S2 BPL of BPIC-2012-App at release 5."""
     log = paper_logs["bpic2012a"]
-    certain = run(log, Settings(window=x, method="reference")).chains["activity"]
+    certain = run(log, SimulationSettings(window=x, method="reference")).chains["activity"]
     n = len(certain.bpl)
     assert certain.bpl == pytest.approx([0.01 * k for k in range(1, n + 1)])
     assert certain.fpl == certain.bpl
     assert certain.tpl == pytest.approx([0.01 * (2 * k - 1) for k in range(1, n + 1)])
-    uncertain = run(log, Settings(scenario="uncertain", window=x, method="reference")).chains["activity"]
+    uncertain = run(log, SimulationSettings(scenario="uncertain", window=x, method="reference")).chains["activity"]
     assert uncertain.bpl[4] == pytest.approx(PUBLISHED_S2[x], abs=5e-7)
     assert uncertain.fpl == pytest.approx([0.01 * k for k in range(1, 6)])
 
@@ -149,7 +149,7 @@ def test_options_thin_the_automaton() -> None:
     assert len(transition_system(found, found.full).states) == 6
     assert len(transition_system(found, found.full, least_cases=2).states) == 5
     assert len(transition_system(found, found.full, complete_only=True).states) == 5
-    newest = run(log, Settings(split=0.0, window=3, newest=True, releases=2))
+    newest = run(log, SimulationSettings(split=0.0, window=3, newest=True, releases=2))
     assert newest.chains["activity"].states[0] == newest.chains["activity"].states[-1]
 
 
@@ -158,7 +158,9 @@ def test_rare_transitions_left_out_can_raise_the_figure_too() -> None:
     log = EventLog.from_traces([("a" * 9, 1), ("a" * 9, 1), ("b" * 9, 1), ("b" * 9, 1)])
     last = StateFunction.parse("last")
     found = [
-        run(log, Settings(window=5, split=0.0, releases=3, states=last, newest=True, least_cases=least)).max_tpl()
+        run(
+            log, SimulationSettings(window=5, split=0.0, releases=3, states=last, newest=True, least_cases=least)
+        ).max_tpl()
         for least in (1, 3)
     ]
     assert found[0] < 0.025
@@ -169,8 +171,8 @@ def test_event_attributes_are_chains_of_their_own() -> None:
     """A further chain over an attribute that says more than the activity raises the largest TPL."""
     log = EventLog.from_traces([("aaaa", 1), ("aaaa", 1)])
     log = log.with_columns(event={"ward": Column.encode(["w", "x", "y", "z", "z", "y", "x", "w"])})
-    plain = Settings(split=0.0, window=9, releases=2, states=StateFunction.parse("last"))
-    both = Settings(split=0.0, window=9, releases=2, states=StateFunction.parse("last"), attributes=["ward"])
+    plain = SimulationSettings(split=0.0, window=9, releases=2, states=StateFunction.parse("last"))
+    both = SimulationSettings(split=0.0, window=9, releases=2, states=StateFunction.parse("last"), attributes=["ward"])
     assert set(run(log, both).chains) == {"activity", "ward"}
     assert run(log, plain).max_tpl() <= run(log, both).max_tpl()
 
@@ -202,14 +204,14 @@ def test_end_activities_decide_completeness() -> None:
 def test_settings_that_mean_nothing_are_refused(change: dict[str, Any], message: str) -> None:
     """One clear line each."""
     with pytest.raises(InputError, match=message):
-        run(small(), Settings(**change))
+        run(small(), SimulationSettings(**change))
 
 
 @pytest.mark.parametrize("states", ["prefix", "last", "suffix-2", "set", "multiset"])
 def test_activities_named_like_the_artificial_events_are_activities(states: str) -> None:
     """A hostile log that names its activities by the signs of start and end neither ends a case nor the program."""
     strange, plain = (EventLog.from_traces([(trace, 1), (trace[::-1], 1)]) for trace in ("a\u25a0\u25b6\\", "abcd"))
-    settings = Settings(split=0.0, releases=3, window=2, states=StateFunction.parse(states))
+    settings = SimulationSettings(split=0.0, releases=3, window=2, states=StateFunction.parse(states))
     one, other = (run(log, settings).chains["activity"] for log in (strange, plain))
     assert (one.tpl, one.states, one.extreme) == (other.tpl, other.states, other.extreme)
     automaton = Automaton(StateFunction.parse(states))
@@ -222,7 +224,7 @@ def test_activities_named_like_the_artificial_events_are_activities(states: str)
 def test_complete_only_needs_a_complete_case() -> None:
     """No case ends with an end activity: nothing could be counted."""
     with pytest.raises(InputError, match="complete traces only"):
-        run(small(), Settings(split=0.0, complete_only=True, end_activities=("a",)))
+        run(small(), SimulationSettings(split=0.0, complete_only=True, end_activities=("a",)))
 
 
 def test_states_that_explode_are_refused_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from stream.config.settings import Completion, Process, Settings
 from stream.config.sources import load
 from stream.release.gate import GatePolicy
 from stream.run import advise
-from stream.run.advise import Trial, as_toml, candidates, frontier, nearest, propose
+from stream.run.advise import CandidateTrial, as_toml, candidates, frontier, nearest, propose
 
 SETTINGS = Settings(process=Process(sensitive=("diagnosis",), completion=Completion(log_end=True)))
 
@@ -83,22 +83,24 @@ def test_without_sensitive_attributes_no_share_is_bounded() -> None:
 def test_what_holds(releases: int, withheld: int, refused: str, holds: bool) -> None:
     """A candidate holds iff something was released, as `replay` says; proposed is one of which every cut was."""
     (first, *_) = candidates(_log(), 4, ())
-    found = Trial(first, releases, withheld, 0.5, {}, (), refused, verdict="SAFE")
+    found = CandidateTrial(first, releases, withheld, 0.5, {}, (), refused, verdict="SAFE")
     assert (found.holds, found.proposable) == (holds, holds and not withheld)
 
 
 def test_what_holds_for_people_who_do_not_know_the_rules_is_not_proposed() -> None:
     """LIMITED is no proposal, whatever bounds were set."""
     (first, *_) = candidates(_log(), 4, ())
-    found = Trial(first, 2, 0, 0.5, {}, (), verdict="LIMITED")
+    found = CandidateTrial(first, 2, 0, 0.5, {}, (), verdict="LIMITED")
     assert (found.holds, found.proposable) == (True, False)
 
 
-def _trial(name: str, kept: float, wait: float, gate: dict[str, int], *, least: int = 20, withheld: int = 0) -> Trial:
+def _trial(
+    name: str, kept: float, wait: float, gate: dict[str, int], *, least: int = 20, withheld: int = 0
+) -> CandidateTrial:
     (first, *_) = candidates(_log(), 20, ())
     renamed = first.publication.model_copy(update={"name": name, "gate": GatePolicy(**gate)})
     one = replace(first, publication=renamed, least=least)
-    return Trial(one, 10, withheld, kept, {}, ("too few cases",) * bool(withheld), wait_days=wait)
+    return CandidateTrial(one, 10, withheld, kept, {}, ("too few cases",) * bool(withheld), wait_days=wait)
 
 
 ALL = {"min_ka": 20, "min_fa": 20, "min_ca": 20, "min_ba": 20}
@@ -116,7 +118,7 @@ def test_the_frontier_leaves_out_what_another_one_beats() -> None:
     assert [trial.candidate.publication.name for trial in frontier(trials)] == ["most", "soon"]
 
 
-def _served(monkeypatch: pytest.MonkeyPatch, trials: list[Trial]) -> None:
+def _served(monkeypatch: pytest.MonkeyPatch, trials: list[CandidateTrial]) -> None:
     """`propose` meets these trials, in this order."""
     found = iter(trials)
     monkeypatch.setattr(advise, "candidates", lambda *_: [trial.candidate for trial in trials])

@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audience import Earlier, reach
 from stream.release.audits import audits
 
 OFF = {"anonymity": False, "series": False, "leakage": False, "risk": False, "utility": False}
 
 
-def record(sequence: int) -> Record:
-    return Record(sequence, cast(Any, None), (), "minutes", ())
+def record(sequence: int) -> ReleaseRecord:
+    return ReleaseRecord(sequence, cast(Any, None), (), "minutes", ())
 
 
 @pytest.mark.parametrize("far", [None, 0, 1, 3, 9])
@@ -22,7 +22,7 @@ def test_what_is_out_of_reach_is_read_anew(far: int | None) -> None:
     """Two at the start, four later; every one can be asked for, and what is in reach is the same object each time."""
     reads: list[int] = []
 
-    def read(key: tuple[str, int]) -> Record:
+    def read(key: tuple[str, int]) -> ReleaseRecord:
         reads.append(key[1])
         return record(key[1])
 

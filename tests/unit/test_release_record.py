@@ -12,7 +12,7 @@ from models.errors import RefusedError
 from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.ledger import release_record
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.run.replay import Replay
 
 CASES = [["a", "b"], ["a"], ["b", "b", "c"]]
@@ -20,9 +20,9 @@ AUDIT = {"anonymity": True, "series": True, "against": "all", "leakage": False, 
 AUDIT |= {"n": [0], "bk_length": 2}
 
 
-def made(number: int = 1) -> Record:
+def made(number: int = 1) -> ReleaseRecord:
     log = EventLog.from_traces([(trace, "x") for trace in CASES], "s")
-    return Record(number, log, ("activity",), "minutes", ("s",), publication="p")
+    return ReleaseRecord(number, log, ("activity",), "minutes", ("s",), publication="p")
 
 
 def test_without_a_file_a_log_never_leaves() -> None:

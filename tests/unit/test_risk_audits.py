@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from models.eventlog import EventLog
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits import risk
 from stream.release.audits.risk import Risk
 from stream.release.audits.utility import Utility
@@ -22,10 +22,10 @@ def _source(cases: int = 4) -> EventLog:
     return EventLog.from_traces([(trace, "flu") for trace in traces], "S")
 
 
-def _context(source: EventLog, build: Build | None = None, earlier: tuple[Record, ...] = ()) -> AuditContext:
+def _context(source: EventLog, build: Build | None = None, earlier: tuple[ReleaseRecord, ...] = ()) -> AuditContext:
     exposure = Exposure(source, np.ones(source.n_cases, dtype=bool), ("S",), 0)
     build = build or Identity().build(exposure)
-    candidate = Record(len(earlier) + 1, build.log, build.carries, build.T, ("S",))
+    candidate = ReleaseRecord(len(earlier) + 1, build.log, build.carries, build.T, ("S",))
     return AuditContext(candidate, earlier, build, exposure, Identity(), (), {})
 
 

@@ -11,7 +11,7 @@ from models.errors import InputError
 from models.eventlog import Column, EventLog
 from models.risk.adversary import greedy_points
 from models.risk.index import TraceIndex
-from models.risk.points import View, by_resource, default_case_attributes, default_event_attributes
+from models.risk.points import KnownColumns, by_resource, default_case_attributes, default_event_attributes
 from models.risk.uniqueness import (
     case_uniqueness,
     checked,
@@ -87,7 +87,7 @@ def test_per_column_forgets_which_values_stood_together() -> None:
         event_attributes={"w": ["x", "y", "y", "x"]},
         unit="ns",
     )
-    seen = View(("activity", "w"))
+    seen = KnownColumns(("activity", "w"))
     shares = [TraceIndex.build(log, seen, joint=j).unique(log.lengths, np.random.default_rng(0)) for j in (True, False)]
     assert [share.mean() for share in shares] == [1.0, 0.0]
 
@@ -140,7 +140,7 @@ def test_resources_need_a_resource() -> None:
 def test_greedy_needs_fewer_points_than_chance() -> None:
     """One telling event among nine common ones: greedy finds it at once, a random point seldom does."""
     log = EventLog.from_traces([("aaaaaaaaa" + letter, None) for letter in "bcdefgh"])
-    assert greedy_points(TraceIndex.build(log, View(("activity",)))).tolist() == [1] * 7
+    assert greedy_points(TraceIndex.build(log, KnownColumns(("activity",)))).tolist() == [1] * 7
     assert trace_uniqueness(log, "E", 1, adversary="greedy").points[0].unique_mean == 1.0
     assert trace_uniqueness(log, "E", 1).points[0].unique_mean < 0.5
 
@@ -148,7 +148,7 @@ def test_greedy_needs_fewer_points_than_chance() -> None:
 def test_greedy_sees_that_only_repetition_is_rare() -> None:
     """b is in every trace once; only the third a singles out, though the first a gains nothing."""
     log = EventLog.from_traces([("aaab", None), ("aab", None), ("aabb", None)])
-    assert greedy_points(TraceIndex.build(log, View(("activity",))))[0] == 3
+    assert greedy_points(TraceIndex.build(log, KnownColumns(("activity",))))[0] == 3
 
 
 def test_seeds_repeat_and_differ() -> None:
@@ -216,7 +216,7 @@ def test_singleton_variants_are_those_of_one_case() -> None:
 def test_an_update_touches_only_what_changed() -> None:
     """Appending one case to a log codes one case; the same log again codes none."""
     log = EventLog.from_traces([("ab", None), ("abc", None), ("b", None)])
-    index = TraceIndex.build(log.select_cases(np.arange(2)), View(("activity",)))
+    index = TraceIndex.build(log.select_cases(np.arange(2)), KnownColumns(("activity",)))
     assert index.update(log) == 1
     assert index.update(log) == 0
 
@@ -224,7 +224,7 @@ def test_an_update_touches_only_what_changed() -> None:
 def test_a_final_index_follows_no_other_log() -> None:
     """It answers as any other, keeps nothing of what an update would be compared with, and says so."""
     log = EventLog.from_traces([("ab", None), ("abc", None), ("b", None)])
-    seen = View(("activity",))
+    seen = KnownColumns(("activity",))
     one, other = TraceIndex.build(log, seen, final=True), TraceIndex.build(log, seen)
     answers = [index.unique(log.lengths, np.random.default_rng(0)).tolist() for index in (one, other)]
     assert answers[0] == answers[1]

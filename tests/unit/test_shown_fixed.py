@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.anonymize.shown import Shown
+from models.anonymize.shown import ShownItems
 from models.eventlog import Column
 
 ABC = ("a", "b", "c")
 
 
-def shown(*releases: dict[str, str]) -> Shown:
-    state = Shown()
+def shown(*releases: dict[str, str]) -> ShownItems:
+    state = ShownItems()
     for release in releases:
         starts = np.cumsum([0, *(len(trace) for trace in release.values())]).astype(np.int64)
         state.add(list(release), starts, Column.encode("".join(release.values())))
     return state
 
 
-def fixed(state: Shown, case: str, trace: str) -> str:
+def fixed(state: ShownItems, case: str, trace: str) -> str:
     """The shown events of a case, the others as dots."""
     codes = np.asarray([ABC.index(one) for one in trace], dtype=np.int64)
     found = state.fixed([case], np.asarray([0, len(trace)]), ABC, codes)

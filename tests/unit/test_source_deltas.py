@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from connectors.kafka.event_batches import batch_decoder
-from connectors.kafka.events import POISONS, Event, Schema, decoder
+from connectors.kafka.events import POISONS, Schema, SourceEvent, decoder
 from connectors.kafka.formats import Formats, formats
 from connectors.kafka.mapping import EventMapping
 from connectors.lifecycle import Lifecycle
@@ -111,7 +111,7 @@ def test_each_reason_is_on_the_list() -> None:
 def test_a_time_that_no_fold_holds_is_refused_twice(time_ns: int) -> None:
     """Ingest makes a dead letter of it whatever decoder let it pass; of a delta that has one already the fold takes the
     other rows, and the watermark of what it took."""
-    event = Event("c", "a", time_ns, None, None, None, False)
+    event = SourceEvent("c", "a", time_ns, None, None, None, False)
     one = DeltaWriter(lambda *_: event, Pseudonyms(bytes(32)), 1 << 90, 64_000)
     (delta,), letters = one.write("t", 0, -1, [SourceRecord(0, b"", (), CLOCK)])
     assert [letter.error for letter in letters] == ["time"]
@@ -164,7 +164,7 @@ def test_transitions_of_a_topic(lifecycle: Lifecycle | None, kept: list[str]) ->
     ]
     given = [SourceRecord(i, value, (), CLOCK) for i, value in enumerate(values)]
     for unit in (None, "ms"):
-        schema = Schema(Names(), lifecycle=lifecycle, time_unit=unit)
+        schema = Schema(ColumnNames(), lifecycle=lifecycle, time_unit=unit)
         one = DeltaWriter(decoder(schema), Pseudonyms(bytes(32)), 0, 64_000, formats=formats(schema))
         assert (one.formats is None) == (unit is None)
         (delta,), letters = one.write("t", 0, -1, given)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from connectors.kafka.events import Event, LeftOut, Message, Poison, Schema
+from connectors.kafka.events import LeftOut, Message, Poison, Schema, SourceEvent
 from connectors.kafka.formats import formats
 from connectors.kafka.mapping import EventMapping
 from connectors.kafka.source import Source
@@ -32,7 +32,7 @@ STATUS = {"table": "customers", "column": "status", "activity": "{table}.{column
 
 def read(
     record: Row | bytes | None, *mappings: dict[str, Any], take: bool = False, wrapped: bool = False, **message: Any
-) -> list[Event]:
+) -> list[SourceEvent]:
     """The events of a change."""
     source = formats(
         Schema(format="debezium"),
@@ -44,7 +44,7 @@ def read(
     return source.events(Message("server.public.customers", message.pop("key", None), value, **message))
 
 
-def read_json(value: Any, *mappings: dict[str, Any], **message: Any) -> list[Event]:
+def read_json(value: Any, *mappings: dict[str, Any], **message: Any) -> list[SourceEvent]:
     """The events of a plain JSON record."""
     source = formats(Schema(format="json"), mappings=tuple(EventMapping.model_validate(one) for one in mappings))
     assert source is not None
@@ -318,7 +318,7 @@ def test_plain_json_by_paths_and_conditions() -> None:
     paid = {"activity": "paid by {how}", "case": "order.id", "time": "at", "time_unit": "s", "where": {"type": "paid"}}
     order = {"id": 7, "test": False}
     (event,) = read_json({"type": "placed", "order": order, "at": "2024-01-01T12:00:00Z"}, placed, paid)
-    assert event == Event("7", "placed", 1_704_110_400_000_000_000, None, None, None, False)
+    assert event == SourceEvent("7", "placed", 1_704_110_400_000_000_000, None, None, None, False)
     (event,) = read_json({"type": "paid", "order": order, "at": 1_704_110_400, "how": "{card}"}, placed, paid)
     assert (event.activity, event.time_ns) == ("paid by {card}", 1_704_110_400_000_000_000)
     for other in ({"type": "lost"}, {"type": "placed", "order": {"id": 7, "test": 0}}, {}):

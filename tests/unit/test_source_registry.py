@@ -17,9 +17,9 @@ from confluent_kafka.schema_registry.schema_registry_client import SchemaRegistr
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pydantic import ValidationError
 
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from connectors.kafka import protobuf
-from connectors.kafka.events import Event, Message, Poison, Schema
+from connectors.kafka.events import Message, Poison, Schema, SourceEvent
 from connectors.kafka.formats import Formats, formats
 from connectors.kafka.mapping import EventMapping
 from connectors.kafka.registry import RegistryOptions
@@ -27,7 +27,7 @@ from models.errors import InputError, UnavailableError
 from tests.kafka.secure import certificates
 from tests.schema_registry import SchemaRegistry, framed
 
-NAMES = Names(case="order", activity="step", time="at", resource="by.name")
+NAMES = ColumnNames(case="order", activity="step", time="at", resource="by.name")
 NOON = 1_704_110_400_000_000_000
 """2024-01-01T12:00:00Z"""
 
@@ -56,7 +56,7 @@ def reader(registry: SchemaRegistry, kind: str, **options: Any) -> Formats:
     return found
 
 
-def event(source: Formats, value: bytes | None) -> Event:
+def event(source: Formats, value: bytes | None) -> SourceEvent:
     """The one event of a record."""
     message = Message("orders", None, value)
     assert source.prepare is not None
@@ -108,10 +108,10 @@ def test_avro_records_of_two_schemas_stand_in_one_topic(registry: SchemaRegistry
     source = reader(registry, "avro")
     one, two = (registry.register("orders-value", json.dumps(schema)) for schema in (FIRST, SECOND))
     old = event(source, framed(one, avro(FIRST, ORDER)))
-    assert old == Event("7", "pack", NOON, "Ann", None, None, False)
+    assert old == SourceEvent("7", "pack", NOON, "Ann", None, None, False)
     new = framed(two, avro(SECOND, {**ORDER, "amount": Decimal("12.50"), "channel": "shop", "by": None}))
     for _ in range(3):
-        assert event(source, new) == Event(
+        assert event(source, new) == SourceEvent(
             "7", "pack", NOON, None, {"event": {"amount": 12.5, "channel": "shop"}}, None, False
         )
     assert registry.requests == ["/schemas/ids/1", "/schemas/ids/2"]
@@ -139,7 +139,7 @@ def test_avro_schemas_refer_to_others(registry: SchemaRegistry) -> None:
     reference = {"name": "shop.Clerk", "subject": "clerk", "version": 1}
     number = registry.register("orders-value", json.dumps(outer), references=(reference,))
     assert event(reader(registry, "avro"), framed(number, avro(FIRST, ORDER).replace(b"\x02\x06Ann", b"\x06Ann"))) == (
-        Event("7", "pack", NOON, "Ann", None, None, False)
+        SourceEvent("7", "pack", NOON, "Ann", None, None, False)
     )
 
 
@@ -264,7 +264,7 @@ def test_protobuf_messages_by_their_index(registry: SchemaRegistry, tmp_path: Pa
     types = proto_types(tmp_path, "one.proto", PROTO)
     number, source = register_proto(registry, PROTO), reader(registry, "protobuf")
     body = proto_step(types("shop.Step")).SerializeToString()
-    assert event(source, framed(number, b"\x02\x02" + body)) == Event("7", "PACK", NOON, "Ann", None, None, False)
+    assert event(source, framed(number, b"\x02\x02" + body)) == SourceEvent("7", "PACK", NOON, "Ann", None, None, False)
     deep = types("shop.Step.Deep")(order=8, step="deep")
     deep.at.seconds, deep.at.nanos = 1, 5
     found = event(source, framed(number, b"\x04\x02\x00" + deep.SerializeToString()))
@@ -305,7 +305,7 @@ def test_protobuf_as_confluents_serializer_writes_it(registry: SchemaRegistry, t
     value = serialize(proto_step(kind), SerializationContext("orders", MessageField.VALUE))
     for schema, text in zip(registry.schemas, (CLERK, PROTO), strict=True):
         schema["schema"] = text  # it registers descriptors in base64, of which a registry makes text
-    assert event(reader(registry, "protobuf"), value) == Event("7", "PACK", NOON, "Ann", None, None, False)
+    assert event(reader(registry, "protobuf"), value) == SourceEvent("7", "PACK", NOON, "Ann", None, None, False)
 
 
 ANY = """
@@ -368,7 +368,7 @@ def test_json_with_a_schema_is_checked_by_it(registry: SchemaRegistry) -> None:
     loose = registry.register("orders-value", json.dumps({**SHAPE, "properties": {}, "required": []}), "JSON")
     source = reader(registry, "json-schema")
     assert event(source, framed(number, json.dumps(PLAIN).encode())) == (
-        Event("7", "pack", NOON, "Ann", None, None, False)
+        SourceEvent("7", "pack", NOON, "Ann", None, None, False)
     )
     text = json.dumps({**PLAIN, "order": "A-7", "channel": "web"}).encode()
     assert refusal(source, framed(number, text)) == "invalid"

@@ -11,7 +11,7 @@ import pytest
 from models.eventlog import EventLog
 from stream.config.settings import Settings
 from stream.ledger import release_record
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Attempt, Exposure
 from stream.run.service import ReleaseService
 
@@ -48,7 +48,7 @@ def test_a_start_reads_what_is_looked_back_at(
     service.close()
     seen, real = [], release_record.read
 
-    def reading(path: Path) -> Record:
+    def reading(path: Path) -> ReleaseRecord:
         seen.append(int(path.parent.name))
         return real(path)
 

@@ -11,8 +11,8 @@ import pytest
 from models.anonymize import tlkc
 from models.anonymize.check import first_violation
 from models.anonymize.result import Anonymized
-from models.anonymize.tlkc import Problem
-from models.anonymize.violations import Bounds
+from models.anonymize.tlkc import TlkcProblem
+from models.anonymize.violations import TlkcBounds
 from models.errors import BoundError
 from models.eventlog import Column, EventLog
 from models.knowledge import Knowledge, items
@@ -89,10 +89,10 @@ def test_each_attribute_is_bounded_separately() -> None:
 def test_a_wrong_search_never_becomes_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the search would let a violation through, the verdict stops the release."""
     log = EventLog.from_traces([*_safe(), ("ca", "x")])
-    problem = Problem(log, Knowledge("seq", "ac"), Bounds.of(2, 4, 1), {})
+    problem = TlkcProblem(log, Knowledge("seq", "ac"), TlkcBounds.of(2, 4, 1), {})
     monkeypatch.setattr(tlkc, "_caps", lambda *_: ({}, []))
     with pytest.raises(BoundError, match="a violating set of 2 items"):
-        problem.solve(tlkc.Options())
+        problem.solve(tlkc.SuppressionOptions())
 
 
 def test_relative_times_keep_the_source_anchor() -> None:

@@ -10,16 +10,16 @@ import pytest
 
 from connectors import read_log
 from models.anonymize.local import default_priority, events_at_positions, one_case_per_row, shortened_by_value
-from models.anonymize.local_model import Bans, Projection, close, fewest_holders
+from models.anonymize.local_model import Bans, SafeState, close, fewest_holders
 from models.anonymize.minimality import audit
-from models.anonymize.tlkc import VALUE_AWARE, Problem, anonymize
-from models.anonymize.view import View, view
-from models.anonymize.violations import Bounds
+from models.anonymize.tlkc import VALUE_AWARE, TlkcProblem, anonymize
+from models.anonymize.view import TraceView, view
+from models.anonymize.violations import TlkcBounds
 from models.eventlog import EventLog
 from models.knowledge import Knowledge
 
 
-def _view(cases: list[tuple[str, str]]) -> View:
+def _view(cases: list[tuple[str, str]]) -> TraceView:
     log = EventLog.from_traces(cases)
     return view(log, Knowledge("seq", "ac"), {"sensitive": log.case_values("sensitive")})
 
@@ -45,7 +45,7 @@ def test_priorities_decide_which_event_stays_out() -> None:
     for first, second in itertools.permutations((a, b)):
         priority = np.zeros(2, dtype=np.int64)
         priority[second] = 1
-        state = close(seen, Bounds.of(2, 3, 1), priority, Bans(), events_at_positions(seen))
+        state = close(seen, TlkcBounds.of(2, 3, 1), priority, Bans(), events_at_positions(seen))
         lonely = seen.row_of_case[4]
         kept = seen.codes[seen.starts[lonely] : seen.starts[lonely + 1]][
             state.kept[seen.starts[lonely] : seen.starts[lonely + 1]]
@@ -81,8 +81,8 @@ def test_value_aware_bans_take_the_fewest_holders_and_warn() -> None:
     log = EventLog.from_traces(SHARED)
     seen = one_case_per_row(view(log, Knowledge("seq", "ac"), {"sensitive": log.case_values("sensitive")}))
     everything = np.ones(len(seen.codes), dtype=bool)
-    assert fewest_holders(seen, everything, (0, 1), Bounds.of(2, 2, 0.5)) == {0, 1}
-    assert fewest_holders(seen, everything, (0, 1), Bounds.of(2, 3, 0.5)) is None
+    assert fewest_holders(seen, everything, (0, 1), TlkcBounds.of(2, 2, 0.5)) == {0, 1}
+    assert fewest_holders(seen, everything, (0, 1), TlkcBounds.of(2, 3, 0.5)) is None
     aware = anonymize(log, L=2, K=2, C=0.5, sensitive=["sensitive"], suppression="local", value_aware=True)
     blind = anonymize(log, L=2, K=2, C=0.5, sensitive=["sensitive"], suppression="local")
     assert aware.warnings == (VALUE_AWARE,)
@@ -108,7 +108,7 @@ def test_minimality_audit_counts_the_cases_that_may_hide_a_ban() -> None:
     """One case of `ba` comes out as `a` beside four of `ab`, each activity at most once: only it can have been `ba`."""
     seen = _view(RARE_ORDER)
     priority = default_priority(seen, [])
-    bounds = Bounds.of(2, 3, 1)
+    bounds = TlkcBounds.of(2, 3, 1)
     found = audit(seen, bounds, close(seen, bounds, priority, Bans(), events_at_positions(seen)))
     assert (found.below_k, found.least) == (1, 1)
 
@@ -119,8 +119,8 @@ def test_a_ban_that_a_case_shows_hid_nothing_in_it() -> None:
     seen = one_case_per_row(_view([("ab", "x"), ("ab", "y"), ("ab", "y"), ("ab", "y"), ("bb", "y")]))
     bans = Bans(((0, 1),), {0: frozenset({0})})
     kept = np.asarray([True, False, *[True] * 8])
-    state = Projection(np.asarray([0, 1]), bans, kept, 9, 1)
-    found = audit(seen, Bounds.of(2, 3, 1), state)
+    state = SafeState(np.asarray([0, 1]), bans, kept, 9, 1)
+    found = audit(seen, TlkcBounds.of(2, 3, 1), state)
     assert (found.audited, found.below_k, found.least) == (2, 1, 2)
     assert shortened_by_value(seen, state) == 1
 
@@ -128,7 +128,7 @@ def test_a_ban_that_a_case_shows_hid_nothing_in_it() -> None:
 def test_minimality_audit_finds_nothing_where_nothing_is_removed() -> None:
     """Without bans the audit sees the released supports themselves."""
     seen = _view([("ab", "x")] * 3)
-    bounds = Bounds.of(2, 3, 1)
+    bounds = TlkcBounds.of(2, 3, 1)
     found = audit(seen, bounds, close(seen, bounds, default_priority(seen, []), Bans(), events_at_positions(seen)))
     assert (found.audited, found.below_k, found.least) == (1, 0, 3)
 
@@ -144,7 +144,9 @@ def test_sepsis_keeps_what_was_asked_for(logs: Path) -> None:
     for L, K, C, least in REACHED:
         result = anonymize(log, L=L, K=K, C=C, sensitive=["Diagnose"], suppression="local")
         assert result.satisfied
-        again = Problem(result.log, Knowledge("seq"), Bounds.of(L, K, C), {"d": result.log.case_values("Diagnose")})
+        again = TlkcProblem(
+            result.log, Knowledge("seq"), TlkcBounds.of(L, K, C), {"d": result.log.case_values("Diagnose")}
+        )
         assert again.candidates == []
         assert result.events >= least
         assert len(result.origin) == log.n_cases

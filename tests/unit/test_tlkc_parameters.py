@@ -12,8 +12,8 @@ from models.anonymize.accuracy import coarser_unit
 from models.anonymize.sensitive import InfeasibleError, class_columns, quartile_classes, refuse_infeasible
 from models.anonymize.special_cases import alpha_k_anonymity, confidence_bounding, k_anonymity, l_diversity
 from models.anonymize.suppression import Weights, algorithm_2
-from models.anonymize.tlkc import Problem, anonymize, violation_in
-from models.anonymize.violations import Bounds
+from models.anonymize.tlkc import TlkcProblem, anonymize, violation_in
+from models.anonymize.violations import TlkcBounds
 from models.errors import BoundError, InputError
 from models.eventlog import Column, EventLog
 from models.knowledge import Knowledge
@@ -57,8 +57,8 @@ def test_infeasible_bounds_are_refused_with_their_numbers() -> None:
         anonymize(LOG, L=1, K=1, C=0.49, sensitive=["sensitive"])
     classes = {"s": Column.encode(["p", "p", "q", None])}
     with pytest.raises(InfeasibleError, match=r"one value of s belongs to 2 of 4 cases"):
-        refuse_infeasible(4, classes, Bounds.of(1, 1, 0.4))
-    refuse_infeasible(4, classes, Bounds.of(1, 1, 0.5))
+        refuse_infeasible(4, classes, TlkcBounds.of(1, 1, 0.4))
+    refuse_infeasible(4, classes, TlkcBounds.of(1, 1, 0.5))
 
 
 def test_an_empty_release_is_no_success() -> None:
@@ -72,7 +72,7 @@ def test_the_share_is_compared_exactly() -> None:
     classes = {"s": Column.encode(["p", "q", "r"])}
     log = EventLog.from_traces([("a", None)] * 3)
     for C, violating in ((Fraction(1, 3), 0), ("0.3333", 1), ("0.3334", 0)):
-        problem = Problem(log, Knowledge("set", "ac"), Bounds.of(1, 1, C), classes)
+        problem = TlkcProblem(log, Knowledge("set", "ac"), TlkcBounds.of(1, 1, C), classes)
         assert len(problem.candidates) == violating
 
 
@@ -84,7 +84,7 @@ def test_a_share_of_sixteen_digits_bounds_thousands_of_cases(suppression: Any) -
     for C in ("0.333", 1 / 3, Fraction(1, 3)):
         result = anonymize(log, L=1, K=2, C=C, sensitive=["sensitive"], suppression=suppression)
         assert (result.events, result.suppressed) == (6000, ("b",))
-    problem = Problem(log, Knowledge(), Bounds.of(1, 2, 1 / 3), {"s": log.case_values("sensitive")})
+    problem = TlkcProblem(log, Knowledge(), TlkcBounds.of(1, 2, 1 / 3), {"s": log.case_values("sensitive")})
     found = violation_in(problem, np.ones(log.n_events, dtype=np.bool_))
     assert (found.candidate, found.support, found.worst) == (("b",), 2000, 1000)
 
@@ -123,10 +123,10 @@ def test_given_bins_are_upper_edges() -> None:
 
 def test_special_cases_are_bounds_of_tlkc() -> None:
     """k-anonymity, confidence bounding, (alpha, k)-anonymity and l-diversity by their parameters."""
-    assert k_anonymity(5, 3) == Bounds(3, 5, Fraction(1))
-    assert confidence_bounding("0.3", 3) == Bounds(3, 1, Fraction(3, 10))
-    assert alpha_k_anonymity("0.3", 4, 3) == Bounds(3, 4, Fraction(3, 10))
-    assert l_diversity(3, 2) == Bounds(2, 3, Fraction(1, 3))
+    assert k_anonymity(5, 3) == TlkcBounds(3, 5, Fraction(1))
+    assert confidence_bounding("0.3", 3) == TlkcBounds(3, 1, Fraction(3, 10))
+    assert alpha_k_anonymity("0.3", 4, 3) == TlkcBounds(3, 4, Fraction(3, 10))
+    assert l_diversity(3, 2) == TlkcBounds(2, 3, Fraction(1, 3))
     with pytest.raises(InputError, match="l = 0"):
         l_diversity(0, 2)
 
@@ -136,8 +136,8 @@ def test_l_diversity_asks_for_l_values_in_every_group() -> None:
     cases = [("ab", value) for value in "xyz"] + [("b", value) for value in "xyz"] + [("ac", value) for value in "xyxy"]
     log = EventLog.from_traces(cases)
     classes = {"sensitive": log.case_values("sensitive")}
-    three = Problem(log, Knowledge("set", "ac"), l_diversity(3, 2), classes)
-    two = Problem(log, Knowledge("set", "ac"), l_diversity(2, 2), classes)
+    three = TlkcProblem(log, Knowledge("set", "ac"), l_diversity(3, 2), classes)
+    two = TlkcProblem(log, Knowledge("set", "ac"), l_diversity(2, 2), classes)
     assert {three.seen.decode(candidate) for candidate in three.candidates} == {("a",), ("c",)}
     assert two.candidates == []
 

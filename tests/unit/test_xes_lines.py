@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from connectors import read_log, write_log, xes, xes_lines
-from connectors.columns import Names
+from connectors.columns import ColumnNames
 from models.errors import InputError
 from models.eventlog import Column, EventLog
 
@@ -26,7 +26,7 @@ def _log() -> EventLog:
 
 
 def _quickly(path: Path) -> EventLog | None:
-    return xes.quickly(path, Names.of(None))
+    return xes.quickly(path, ColumnNames.of(None))
 
 
 def _same(one: EventLog, two: EventLog) -> None:

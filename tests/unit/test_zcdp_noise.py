@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from models.dp import noise, strict
-from models.dp.audit import Pair, audit
+from models.dp.audit import NeighbourPair, audit
 from models.dp.zcdp import Gaussian, epsilon_of, scale_of
 from models.errors import BoundError, InputError
 from models.eventlog import EventLog
@@ -32,7 +32,7 @@ def chi_square(draws: np.ndarray, scale: float) -> float:
 
 @pytest.mark.parametrize("source", [noise.secure(), noise.simulated(3)], ids=["library", "simulated"])
 @pytest.mark.parametrize("scale", [0.7, 3.0, 12.5])
-def test_noise_has_the_scale_that_was_asked_for(source: noise.Source, scale: float) -> None:
+def test_noise_has_the_scale_that_was_asked_for(source: noise.NoiseSource, scale: float) -> None:
     """Draws follow the definition; one of a tenth more, or of a tenth less, they do not."""
     draws = source.gaussian(scale, 40_000)
     assert chi_square(draws, scale) > FALSE_ALARM
@@ -55,11 +55,11 @@ class Normal(np.random.Generator):
 def test_wide_noise_of_a_seeded_source_is_the_rounded_normal_one() -> None:
     """About 0, above a scale of 10,000; at it the chance of each number is listed still."""
     generator = Normal()
-    found = noise.Source(generator).gaussian(math.nextafter(1e4, math.inf), 4)
+    found = noise.NoiseSource(generator).gaussian(math.nextafter(1e4, math.inf), 4)
     assert found.tolist() == [0, -1, 13, -3]
     assert found.dtype == np.int64
     assert generator.asked == [(0.0, math.nextafter(1e4, math.inf), 4)]
-    assert len(noise.Source(generator).gaussian(1e4, 4)) == 4
+    assert len(noise.NoiseSource(generator).gaussian(1e4, 4)) == 4
     assert len(generator.asked) == 1
 
 
@@ -143,12 +143,12 @@ def test_an_audit_refutes_noise_that_is_too_small_and_not_the_right_one() -> Non
     rho, delta = Fraction(1, 2), Fraction(1, 10**4)
     claimed = float(epsilon_of(rho, delta))
 
-    def pair(scale: float) -> Pair:
+    def pair(scale: float) -> NeighbourPair:
         def run(count: int) -> list[tuple[str, int]]:
             drawn = count + int(noise.secure().gaussian(scale, 1)[0])
             return [("at least", bound) for bound in range(-6, 8) if drawn >= bound]
 
-        return Pair("a case added", lambda: run(0), lambda: run(1))
+        return NeighbourPair("a case added", lambda: run(0), lambda: run(1))
 
     right = scale_of(rho)
     assert not audit(pair(right), 4000, delta=float(delta)).refutes(claimed)

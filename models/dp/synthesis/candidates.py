@@ -19,8 +19,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from models.dp.noise import Source, scale_for
-from models.dp.synthesis.table import Table, Variant
+from models.dp.noise import NoiseSource, scale_for
+from models.dp.synthesis.table import Variant, VariantCounts
 from models.eventlog import Ints
 
 DROP = 2.0
@@ -47,7 +47,7 @@ def nearest(variants: Sequence[Variant], candidates: Sequence[Variant]) -> Ints:
 
 
 def reweigh(
-    table: Table, candidates: Sequence[Variant], epsilon: Fraction, draw: Source, cases_per_person: int = 1
+    table: VariantCounts, candidates: Sequence[Variant], epsilon: Fraction, draw: NoiseSource, cases_per_person: int = 1
 ) -> Ints:
     """epsilon-DP number of cases of each candidate's cell, int64[len(candidates)], 0 where it was dropped."""
     if not candidates:

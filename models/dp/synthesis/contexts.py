@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.content_free import content_free
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.dp.synthesis.table import Variant
 from models.dp.zcdp import scale_of
 from models.errors import BoundError, InputError
@@ -55,7 +55,7 @@ Floats = npt.NDArray[np.float64]
 
 @content_free()
 @dataclass(frozen=True, slots=True)
-class Level:
+class ContextLevel:
     """`contexts`: int64[C], sorted keys of the opened contexts; `cells`: int64[C, A + 1], noisy counts in units of
     1 / UNIT, as drawn; `scale`: float64[C], of Laplace noise of the deviation that theirs has, in the same unit."""
 
@@ -66,7 +66,7 @@ class Level:
 
 @content_free("labels")
 @dataclass(frozen=True, slots=True)
-class Steps:
+class VariantSteps:
     """All steps of some variants: `before`: int64[S], label before the step (A: the start); `after`: int64[S], label of
     the step (A: the end); `place`: int64[S], steps of the case before it; `variant`: int64[S]; `labels`: A."""
 
@@ -77,7 +77,7 @@ class Steps:
     labels: int
 
     @classmethod
-    def of(cls, variants: Sequence[Variant], labels: int) -> Steps:
+    def of(cls, variants: Sequence[Variant], labels: int) -> VariantSteps:
         """The steps of each variant, one after another."""
         lengths = np.asarray([len(variant) + 1 for variant in variants], dtype=np.int64)
         starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
@@ -128,18 +128,18 @@ def measure(
     labels: int,
     rhos: Sequence[Fraction],
     bound: int,
-    draw: Source,
+    draw: NoiseSource,
     cases_per_person: int = 1,
-    enough: Callable[[Level], bool] | None = None,
-) -> list[Level]:
+    enough: Callable[[ContextLevel], bool] | None = None,
+) -> list[ContextLevel]:
     """Noisy levels 1 .. len(rhos), level j with rhos[j - 1]: (sum of rhos)-zCDP, see the module's docstring. Where the
     noisy first level is not `enough` for longer contexts, their rhos go to a second measurement of it."""
     if labels and (labels + 1) ** (len(rhos) + 1) > np.iinfo(np.int64).max:
         raise InputError(f"a context model of order {len(rhos)} over {labels} labels does not fit: lower the order")
-    steps = Steps.of(variants, labels)
+    steps = VariantSteps.of(variants, labels)
     weights = (step_weights(variants, labels, bound) * counts)[steps.variant]
     opened = np.arange(labels + 1, dtype=np.int64)
-    levels: list[Level] = []
+    levels: list[ContextLevel] = []
     for order, rho in enumerate(rhos, start=1):
         if len(opened) * (labels + 1) > MOST_CELLS:
             raise BoundError(
@@ -148,7 +148,7 @@ def measure(
         scale = scale_of(rho, bound * UNIT * cases_per_person)
         cells = true_cells(steps, weights, opened, order)
         cells += draw.gaussian(scale, cells.size).reshape(cells.shape)
-        levels.append(Level(opened, cells, np.full(len(opened), scale / LAPLACE)))
+        levels.append(ContextLevel(opened, cells, np.full(len(opened), scale / LAPLACE)))
         if order == 1 and len(rhos) > 1 and enough is not None and not enough(levels[0]):
             rest = sum(rhos[1:], start=Fraction(0))
             again = measure(variants, counts, labels, [rest], bound, draw, cases_per_person)
@@ -157,14 +157,14 @@ def measure(
     return levels
 
 
-def _together(one: Level, other: Level, rhos: Sequence[Fraction]) -> Level:
+def _together(one: ContextLevel, other: ContextLevel, rhos: Sequence[Fraction]) -> ContextLevel:
     """Two measurements of one level, weighted by the rho of each: the noise is that of both rhos at once."""
     part = float(rhos[0] / sum(rhos))
     cells = np.rint(part * one.cells + (1 - part) * other.cells).astype(np.int64)
-    return Level(one.contexts, cells, one.scale * part**0.5)
+    return ContextLevel(one.contexts, cells, one.scale * part**0.5)
 
 
-def true_cells(steps: Steps, weights: Ints, opened: Ints, order: int) -> Ints:
+def true_cells(steps: VariantSteps, weights: Ints, opened: Ints, order: int) -> Ints:
     """int64[C, A + 1]: weights of the steps by context (of the sorted keys `opened`) and label."""
     keys, whole = steps.keys(order)
     row, found = _rows(opened, keys)
@@ -181,7 +181,7 @@ def _rows(opened: Ints, keys: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
     return inside, (opened[inside] == keys) if len(opened) else np.zeros(len(keys), dtype=np.bool_)
 
 
-def _next_contexts(levels: list[Level], labels: int) -> Ints:
+def _next_contexts(levels: list[ContextLevel], labels: int) -> Ints:
     """Contexts one label longer whose noisy count passes `DROP` scales and whose shorter context is open."""
     level, radix = levels[-1], labels + 1
     row, label = np.nonzero(level.cells[:, :labels] >= DROP * level.scale[:, None])
@@ -202,7 +202,7 @@ class Model:
     labels: int
 
     @classmethod
-    def of(cls, levels: Sequence[Level], labels: int, drop: float = DROP) -> Model:
+    def of(cls, levels: Sequence[ContextLevel], labels: int, drop: float = DROP) -> Model:
         """The model of noisy levels, cells below `drop` scales being 0: post-processing, reads nothing else."""
         radix = labels + 1
         contexts: list[Ints] = []
@@ -228,7 +228,7 @@ class Model:
             chances.append(own)
         return cls(tuple(contexts), tuple(rows), np.concatenate(chances), labels)
 
-    def sample(self, size: int, longest: int, draw: Source) -> dict[Variant, int]:
+    def sample(self, size: int, longest: int, draw: NoiseSource) -> dict[Variant, int]:
         """`size` traces of at most `longest` labels by how often each was drawn, in order of first appearance."""
         radix = self.labels + 1
         upper = np.minimum(np.cumsum(self.chances, axis=1), 1.0)  # rounding may pass 1, into the next row
@@ -266,7 +266,7 @@ class Model:
         return best
 
 
-def cases(level: Level, drawn: Mapping[Variant, int], labels: int, weights: Ints) -> float:
+def cases(level: ContextLevel, drawn: Mapping[Variant, int], labels: int, weights: Ints) -> float:
     """How many cases the first level saw, estimated from its noisy cells: what begins weighs as the drawn traces do
     (`weights`: int64[D], in their order)."""
     begun = max(float(level.cells[labels].sum()), 0.0)

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from models.content_free import content_free
-from models.dp.noise import Source
-from models.dp.synthesis.contexts import LAPLACE, UNIT, Level, Steps, step_weights
+from models.dp.noise import NoiseSource
+from models.dp.synthesis.contexts import LAPLACE, UNIT, ContextLevel, VariantSteps, step_weights
 from models.dp.synthesis.spreading import Spread
 from models.dp.synthesis.table import Variant
 from models.eventlog import Ints
@@ -61,7 +61,7 @@ class Cells:
         return np.asarray((self.of @ cases - self.noisy) / self.deviation)
 
 
-def fit(near: Spread, cells: Sequence[Cells], draw: Source) -> list[tuple[Variant, int]]:
+def fit(near: Spread, cells: Sequence[Cells], draw: NoiseSource) -> list[tuple[Variant, int]]:
     """The traces of a spread with whole numbers of fitted cases."""
     return near.whole(fitted(near.cases, cells), draw) if near.traces else []
 
@@ -71,7 +71,7 @@ Weigh = Callable[[Sequence[Variant], int, int], Ints]
 
 
 def follows(
-    near: Spread, level: Level, labels: int, bound: int, known: Mapping[Variant, int] | None = None,
+    near: Spread, level: ContextLevel, labels: int, bound: int, known: Mapping[Variant, int] | None = None,
     weigh: Weigh = step_weights,
 ) -> Cells:  # fmt: skip
     """The first level, with the cases of the frequent variants, which the model did not see, by their noisy counts; of
@@ -100,7 +100,7 @@ def _steps(traces: Sequence[Variant], labels: int, bound: int, weigh: Weigh) -> 
 
     known = [max(trace, default=0) < labels for trace in traces]
     seen = [trace if there else () for trace, there in zip(traces, known, strict=True)]
-    steps = Steps.of(seen, labels)
+    steps = VariantSteps.of(seen, labels)
     weights = weigh(seen, labels, bound) * np.asarray(known, dtype=np.int64) / UNIT
     place = steps.before * (labels + 1) + steps.after
     return csr_array((weights[steps.variant], (place, steps.variant)), shape=((labels + 1) ** 2, len(traces)))

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from models.dp.synthesis.contexts import LAPLACE, Level
+from models.dp.synthesis.contexts import LAPLACE, ContextLevel
 
 MOST_STEPS = 1_000
 """Of the solver; a hundred are enough for logs of 30 labels."""
@@ -30,16 +30,16 @@ Floats = npt.NDArray[np.float64]
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
-def balanced(level: Level, price: float | None = None) -> Level:
+def balanced(level: ContextLevel, price: float | None = None) -> ContextLevel:
     """A first level (int64[A + 1, A + 1], start and end are the same row and column) without noise that does not fit.
     Its scale is 0: nothing of it is below the noise any more. `price`: in scales of the noise, ln(A + 1) / 2 unless
     given: the more cells there are, the more of them noise alone fills."""
     each = np.log(len(level.contexts)) / 2 if price is None else price
     cells = circulation(level.cells - each * level.scale[:, None])
-    return Level(level.contexts, np.rint(cells).astype(np.int64), np.zeros(len(level.scale)))
+    return ContextLevel(level.contexts, np.rint(cells).astype(np.int64), np.zeros(len(level.scale)))
 
 
-def thinned(level: Level) -> Level:
+def thinned(level: ContextLevel) -> ContextLevel:
     """`balanced` of a level with Gaussian noise: the price is ln(A + 1) / 2 of its deviations."""
     return balanced(level, LAPLACE * np.log(len(level.contexts)) / 2)
 

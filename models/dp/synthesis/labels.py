@@ -19,8 +19,8 @@ from fractions import Fraction
 import numpy as np
 
 from models.dp.counts import Rule, rule
-from models.dp.noise import Source, scale_for
-from models.dp.synthesis.table import Table
+from models.dp.noise import NoiseSource, scale_for
+from models.dp.synthesis.table import VariantCounts
 from models.dp.truncated import DIGITS
 from models.errors import InputError
 from models.eventlog import Ints
@@ -47,7 +47,12 @@ def threshold(epsilon: Fraction, delta: Fraction, max_labels: int, cases_per_per
 
 
 def select(
-    table: Table, epsilon: Fraction, delta: Fraction, max_labels: int, draw: Source, cases_per_person: int = 1
+    table: VariantCounts,
+    epsilon: Fraction,
+    delta: Fraction,
+    max_labels: int,
+    draw: NoiseSource,
+    cases_per_person: int = 1,
 ) -> tuple[str, ...]:
     """(epsilon, delta)-DP choice of labels, see the module's docstring; sorted, may be empty."""
     chosen = rule_of(epsilon, delta, max_labels, cases_per_person)
@@ -63,7 +68,7 @@ def rule_of(epsilon: Fraction, delta: Fraction, max_labels: int, cases_per_perso
     return rule(scale_for(max_labels * cases_per_person, epsilon), endless, delta, cases_per_person, max_labels)
 
 
-def first_labels(table: Table, max_labels: int) -> Ints:
+def first_labels(table: VariantCounts, max_labels: int) -> Ints:
     """int64[A]: cases that have each label among their first `max_labels` distinct ones."""
     counts = np.zeros(len(table.alphabet), dtype=np.int64)
     for variant, cases in zip(table.variants, table.counts.tolist(), strict=True):

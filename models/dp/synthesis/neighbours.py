@@ -22,12 +22,12 @@ import numpy as np
 
 from models.dp import synthetic
 from models.dp.annotation import MILLISECOND
-from models.dp.audit import Pair
+from models.dp.audit import NeighbourPair
 from models.dp.budget import Charge
-from models.dp.noise import Source, secure
+from models.dp.noise import NoiseSource, secure
 from models.dp.strict import Terms
 from models.dp.synthesis import candidates, contexts, labels, times
-from models.dp.synthesis.table import Table
+from models.dp.synthesis.table import VariantCounts
 from models.dp.zcdp import rho_of
 from models.eventlog import EventLog, Ints
 
@@ -48,24 +48,24 @@ Events = Iterator[Hashable]
 class StagePair:
     """A pair of neighbouring logs, and what the audited stages claim on it."""
 
-    pair: Pair
+    pair: NeighbourPair
     claim: Charge
 
 
 def stage_pairs(
-    epsilon: Fraction, delta: Fraction, draw: Source | None = None, only: Sequence[str] = ()
+    epsilon: Fraction, delta: Fraction, draw: NoiseSource | None = None, only: Sequence[str] = ()
 ) -> list[StagePair]:
     """Every stage alone, each with the whole of epsilon and delta; `only`: of these stages."""
     source = secure() if draw is None else draw
     stages: dict[str, tuple[Callable[[EventLog], Events], EventLog, EventLog, Charge]] = {
         "labels": (_Labels(epsilon, delta, source), _log(), _log("AX"), Charge(epsilon, delta)),
-        "variants": (_Variants(epsilon, delta, source), _log(), _log("AC"), Charge(epsilon, delta)),
-        "counts": (_Variants(epsilon, delta, source), _log(), _log("AB"), Charge(epsilon, delta)),
+        "variants": (_VariantsStage(epsilon, delta, source), _log(), _log("AC"), Charge(epsilon, delta)),
+        "counts": (_VariantsStage(epsilon, delta, source), _log(), _log("AB"), Charge(epsilon, delta)),
         "taken": _taken(epsilon, delta, source),
         "model": (_Cells(epsilon, delta, source), _log(), _log("AC" * (LONG // 2)), Charge(epsilon, delta)),
         "weights": (_Weights(epsilon, source), _log(), _log("CC"), Charge(epsilon)),
         "nearest": (_Weights(epsilon, source), _log(), _log("ABA"), Charge(epsilon)),
-        "times": (_Times(epsilon, source), _log(), _log("AB", 29 * DAY), Charge(epsilon)),
+        "times": (_TimesStage(epsilon, source), _log(), _log("AB", 29 * DAY), Charge(epsilon)),
     }
     said = {
         "labels": "stage labels: a label of one person",
@@ -78,7 +78,7 @@ def stage_pairs(
         "times": "stage times: a step longer than any",
     }
     return [
-        StagePair(Pair(said[name], _runs(run, one), _runs(run, other)), claim)
+        StagePair(NeighbourPair(said[name], _runs(run, one), _runs(run, other)), claim)
         for name, (run, one, other, claim) in stages.items()
         if not only or name in only
     ]
@@ -114,21 +114,21 @@ def _buckets(name: Hashable, value: int, scale: float, around: int = 0) -> Event
 class _Labels:
     epsilon: Fraction
     delta: Fraction
-    draw: Source
+    draw: NoiseSource
 
     def __call__(self, log: EventLog) -> Events:
-        for label in labels.select(Table.of(log), self.epsilon, self.delta, 2, self.draw):
+        for label in labels.select(VariantCounts.of(log), self.epsilon, self.delta, 2, self.draw):
             yield "label", label
 
 
 @dataclass(frozen=True, slots=True)
-class _Variants:
+class _VariantsStage:
     epsilon: Fraction
     delta: Fraction
-    draw: Source
+    draw: NoiseSource
 
     def __call__(self, log: EventLog) -> Events:
-        table, terms = Table.of(log, NAMES), _terms(self.epsilon, self.delta)
+        table, terms = VariantCounts.of(log, NAMES), _terms(self.epsilon, self.delta)
         budget = _budget(variants=self.epsilon, delta=self.delta)
         for variant, count in synthetic.frequent_variants(table, budget, terms, self.draw).items():
             yield "variant", variant
@@ -136,7 +136,7 @@ class _Variants:
 
 
 def _taken(
-    epsilon: Fraction, delta: Fraction, draw: Source
+    epsilon: Fraction, delta: Fraction, draw: NoiseSource
 ) -> tuple[Callable[[EventLog], Events], EventLog, EventLog, Charge]:
     """A log whose one variant has as many cases as the threshold asks for; one more tips the scale."""
     half = epsilon / 2
@@ -146,7 +146,7 @@ def _taken(
     common = budget.thresholds(terms, design)["threshold"] - 1
 
     def run(log: EventLog) -> Events:
-        table = Table.of(log, NAMES)
+        table = VariantCounts.of(log, NAMES)
         frequent = synthetic.frequent_variants(table, budget, terms, draw)
         (level,) = synthetic.residual_model(table, frequent, design, budget, terms, draw)
         cell = int(level.cells[0, 1])
@@ -162,11 +162,11 @@ def _taken(
 class _Cells:
     epsilon: Fraction
     delta: Fraction
-    draw: Source
+    draw: NoiseSource
     bound: int = 3
 
     def __call__(self, log: EventLog) -> Events:
-        table = Table.of(log, NAMES)
+        table = VariantCounts.of(log, NAMES)
         each = [rho_of(self.epsilon, self.delta) / 2] * 2
         first, second = contexts.measure(table.variants, table.counts, len(NAMES), each, self.bound, self.draw)
         for before, after in ((0, 2), (2, 0), (2, 3)):  # A then C, C then A, C then the end
@@ -180,21 +180,21 @@ class _Cells:
 @dataclass(frozen=True, slots=True)
 class _Weights:
     epsilon: Fraction
-    draw: Source
+    draw: NoiseSource
 
     def __call__(self, log: EventLog) -> Events:
-        cells = candidates.reweigh(Table.of(log, NAMES), [(0, 1), (2, 2)], self.epsilon, self.draw)
+        cells = candidates.reweigh(VariantCounts.of(log, NAMES), [(0, 1), (2, 2)], self.epsilon, self.draw)
         yield from _buckets("C C", int(cells[1]), float(1 / self.epsilon))
         yield from _buckets("A B", int(cells[0]), float(1 / self.epsilon), COMMON)
 
 
 @dataclass(frozen=True, slots=True)
-class _Times:
+class _TimesStage:
     epsilon: Fraction
-    draw: Source
+    draw: NoiseSource
 
     def __call__(self, log: EventLog) -> Events:
-        bounds = times.Bounds(30 * DAY)
+        bounds = times.PublicTimeBounds(30 * DAY)
         rows = times.add(log, NAMES, [((0, 1), COMMON)], bounds, self.epsilon, 4, self.draw)
         took: Ints = (rows[0][:, 1] - rows[0][:, 0]) // MILLISECOND
         longest = int(took.max())
@@ -210,8 +210,8 @@ def _terms(epsilon: Fraction, delta: Fraction) -> Terms:
 
 def _budget(
     *, variants: Fraction = Fraction(0), model: Fraction = Fraction(0), delta: Fraction = Fraction(0)
-) -> synthetic.Budget:
+) -> synthetic.StageBudget:
     """All of delta: half for the threshold and half for the conversion of rho, or all of it for the conversion."""
     none, selects = Fraction(0), 1 if variants else 0
     each = delta / (1 + selects)
-    return synthetic.Budget(none, variants, model, none, none, none, each * selects, each)
+    return synthetic.StageBudget(none, variants, model, none, none, none, each * selects, each)

@@ -31,16 +31,16 @@ import numpy as np
 
 from models.content_free import content_free
 from models.dp.accumulation import Counts, Shape
-from models.dp.noise import Source, scale_for, secure
+from models.dp.noise import NoiseSource, scale_for, secure
 from models.dp.series import Accumulated, told
 from models.dp.strict import MAX_EVENTS, StrictRelease, Terms, assembled, ordinal
 from models.dp.synthesis import candidates, contexts
-from models.dp.synthesis.contexts import UNIT, Level, Model, Steps
+from models.dp.synthesis.contexts import UNIT, ContextLevel, Model, VariantSteps
 from models.dp.synthesis.fitting import fit, follows, nearby
 from models.dp.synthesis.flows import balanced
 from models.dp.synthesis.spreading import Spread
-from models.dp.synthesis.table import Table, Variant, only
-from models.dp.synthetic import Budget, Design, release_times
+from models.dp.synthesis.table import Variant, VariantCounts, only
+from models.dp.synthetic import Design, StageBudget, release_times
 from models.errors import InputError
 from models.eventlog import EventLog, Ints
 
@@ -72,7 +72,7 @@ def check(terms: Terms, design: Design, shape: Shape) -> None:
 
 def _scales(terms: Terms, design: Design, shape: Shape) -> tuple[float, float]:
     """Scale of the cells of each level of the model, and of the weights."""
-    budget, person = Budget.of(terms, design), terms.cases_per_person
+    budget, person = StageBudget.of(terms, design), terms.cases_per_person
     model = scale_for(design.case_weight * UNIT * person * shape.levels * design.order, budget.model)
     return model, scale_for(person * shape.levels, budget.weights)
 
@@ -85,16 +85,16 @@ def release_synthetic(
     shape: Shape,
     number: int,
     state: Mapping[str, Any] | None = None,
-    draw: Source | None = None,
+    draw: NoiseSource | None = None,
 ) -> Accumulated:
     """dp-synthetic of the cases of release `number`, and of all cases so far."""
     check(terms, design, shape)
     source = secure() if draw is None else draw
     alphabet = tuple(sorted(set(design.activities or ())))
     kept = only(log, alphabet)
-    table = Table.of(kept, alphabet)
+    table = VariantCounts.of(kept, alphabet)
     extended = (*alphabet, *sorted({label for trace in design.given for label in trace} - set(alphabet)))
-    series = _Series.go_on(state, extended, len(alphabet), design, shape, _scales(terms, design, shape), number)
+    series = _NoisyCounts.go_on(state, extended, len(alphabet), design, shape, _scales(terms, design, shape), number)
     series.measure(table, number, source)
     series.refill(source)
     own = series.weigh(table, number, source)
@@ -102,7 +102,7 @@ def release_synthetic(
     if _events(shown) > MAX_EVENTS:
         # To withhold it would tell of nodes that this number draws, and the next attempt would draw them again.
         shown = []
-    rows = release_times(kept, extended, shown, design, Budget.of(terms, design), terms, source)
+    rows = release_times(kept, extended, shown, design, StageBudget.of(terms, design), terms, source)
     released = assembled(extended, [variant for variant, _ in shown], rows, source)
     dropped = log.n_events - kept.n_events
     operator = {
@@ -118,7 +118,7 @@ def release_synthetic(
 
 @content_free("labels")
 @dataclass(slots=True)
-class _Series:
+class _NoisyCounts:
     """Noisy counts so far. By level of the model: `opened`, keys of its contexts in the order of their opening, and
     `cells`, A + 1 a context; `traces`, the candidates, and `weights`, a count each."""
 
@@ -142,7 +142,7 @@ class _Series:
         shape: Shape,
         scales: tuple[float, float],
         number: int,
-    ) -> _Series:
+    ) -> _NoisyCounts:
         """From the state that an earlier release left; anew where there is none, or one of another design."""
         made = [list(alphabet), labels, design.order, design.case_weight]
         if state is not None and state["made"] == made:
@@ -158,9 +158,9 @@ class _Series:
         begun = [Counts.begin(shape, scales[0], number) for _ in range(design.order)]
         return cls(alphabet, labels, design, [[] for _ in begun], begun, [], Counts.begin(shape, scales[1], number))
 
-    def measure(self, table: Table, number: int, draw: Source) -> None:
+    def measure(self, table: VariantCounts, number: int, draw: NoiseSource) -> None:
         """Stage 2: the cells of this release, level after level; a level opens by what the one above says by then."""
-        steps = Steps.of(table.variants, self.labels)
+        steps = VariantSteps.of(table.variants, self.labels)
         weights = contexts.case_weights(table.variants, self.labels, self.design.case_weight) * table.counts
         of_step = weights[steps.variant]
         for order in range(1, self.design.order + 1):
@@ -171,7 +171,7 @@ class _Series:
             true[rank] = contexts.true_cells(steps, of_step, keys[rank], order)
             self.cells[order - 1].add(number, true.ravel(), draw)
 
-    def _open(self, order: int, draw: Source) -> None:
+    def _open(self, order: int, draw: NoiseSource) -> None:
         known = set(self.opened[order - 1])
         if order == 1:
             wanted = list(range(self.labels + 1))
@@ -187,15 +187,15 @@ class _Series:
         self.opened[order - 1] += fresh
         self.cells[order - 1].extend(_flat(fresh, self.labels), draw, backlog=False)
 
-    def _level(self, order: int) -> Level:
+    def _level(self, order: int) -> ContextLevel:
         """A level as the counts over all releases so far have it; contexts in the order of their keys."""
         counts, keys = self.cells[order - 1], np.asarray(self.opened[order - 1], dtype=np.int64)
         rank = np.argsort(keys)
         cells = counts.total.reshape(len(keys), self.labels + 1)[rank]
         draws = counts.draws.reshape(len(keys), self.labels + 1)[rank, 0]
-        return Level(keys[rank], cells, counts.scale * np.sqrt(draws))
+        return ContextLevel(keys[rank], cells, counts.scale * np.sqrt(draws))
 
-    def refill(self, draw: Source) -> None:
+    def refill(self, draw: NoiseSource) -> None:
         """Give up candidates that do not rise above their noise; take representatives of the model in their place."""
         place = {label: code for code, label in enumerate(self.alphabet)}
         given = list(dict.fromkeys(tuple(place[label] for label in trace) for trace in self.design.given))
@@ -219,14 +219,14 @@ class _Series:
         self.weights.extend(fresh, draw, backlog=False)
         self.traces = [*self.traces, *fresh]
 
-    def weigh(self, table: Table, number: int, draw: Source) -> Ints:
+    def weigh(self, table: VariantCounts, number: int, draw: NoiseSource) -> Ints:
         """Stage 3: this release's noisy number of cases nearest to each candidate."""
         true = np.zeros(len(self.traces), dtype=np.int64)
         if self.traces:
             np.add.at(true, candidates.nearest(table.variants, self.traces), table.counts)
         return self.weights.add(number, true, draw)
 
-    def accumulated(self, draw: Source) -> tuple[EventLog | None, dict[str, Any]]:
+    def accumulated(self, draw: NoiseSource) -> tuple[EventLog | None, dict[str, Any]]:
         """The log over all releases so far, and what is said of it."""
         counts = self.weights
         shown = self._fitted(_rows(self.traces, counts.total, counts.draws, counts.scale), draw)
@@ -236,7 +236,7 @@ class _Series:
         rows = [np.tile(ordinal(len(variant)), (count, 1)) for variant, count in shown]
         return assembled(self.alphabet, [variant for variant, _ in shown], rows, draw), {**said, "status": "ok"}
 
-    def _fitted(self, cells: list[tuple[Variant, int]], draw: Source) -> list[tuple[Variant, int]]:
+    def _fitted(self, cells: list[tuple[Variant, int]], draw: NoiseSource) -> list[tuple[Variant, int]]:
         """The cases of some cells, spread over drawn traces and fitted to the first level over all releases too."""
         near, known = Spread.of(cells, self.traces, self.drawn, draw), dict(cells)
         counts = np.asarray([known.get(trace, 0) for trace in self.traces], dtype=np.int64)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from models.content_free import content_free
-from models.dp.noise import Source
+from models.dp.noise import NoiseSource
 from models.dp.synthesis import candidates
 from models.dp.synthesis.table import Variant
 from models.eventlog import Ints
@@ -44,7 +44,7 @@ class Spread:
         shown: Sequence[tuple[Variant, int]],
         listed: Sequence[Variant],
         drawn: Mapping[Variant, int],
-        draw: Source,
+        draw: NoiseSource,
         known: Mapping[Variant, int] | None = None,
     ) -> Spread:
         """`shown`: candidates of `listed` with the cases of their cells; `drawn`: traces of the model, by how often
@@ -60,7 +60,7 @@ class Spread:
         traces, cells, found = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(traces, np.asarray(cells, dtype=np.int64), np.asarray(found, dtype=np.float64))
 
-    def whole(self, cases: Floats, draw: Source) -> list[tuple[Variant, int]]:
+    def whole(self, cases: Floats, draw: NoiseSource) -> list[tuple[Variant, int]]:
         """The traces with whole numbers of such cases: rounded so that cells, and all together, keep their sums to
         within one; each number is on average what it was."""
         uniform = float(draw.words(1)[0] >> np.uint64(11)) * 2.0**-53
@@ -68,7 +68,7 @@ class Spread:
         return [(trace, n) for trace, n in zip(self.traces, np.diff(upto).tolist(), strict=True) if n]
 
 
-def _near(listed: Sequence[Variant], drawn: Mapping[Variant, int], draw: Source) -> dict[int, Counter[Variant]]:
+def _near(listed: Sequence[Variant], drawn: Mapping[Variant, int], draw: NoiseSource) -> dict[int, Counter[Variant]]:
     """Some of the drawn traces, by the place of the candidate that is nearest to each."""
     pool = [variant for variant, n in drawn.items() if variant for _ in range(n)] if listed else []
     some = Counter(pool[place] for place in draw.permutation(len(pool))[:POOL].tolist())

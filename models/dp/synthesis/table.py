@@ -17,7 +17,7 @@ Variant = tuple[int, ...]
 
 @content_free()
 @dataclass(frozen=True, slots=True)
-class Table:
+class VariantCounts:
     """`alphabet`: labels, sorted; `variants`: distinct, may hold the empty one; `counts`: int64[V], cases of each, >=
     1."""
 
@@ -26,7 +26,7 @@ class Table:
     counts: Ints
 
     @classmethod
-    def of(cls, log: EventLog, alphabet: Sequence[str] | None = None, cases: Ints | None = None) -> Table:
+    def of(cls, log: EventLog, alphabet: Sequence[str] | None = None, cases: Ints | None = None) -> VariantCounts:
         """Every case of the log, by its activities. `alphabet`: public labels, those of the log and others; without it
         the labels of the log, which are data. `cases`: int64[C], how many cases each one stands for; None: one each."""
         simple = SimpleLog.from_log(log, cases=cases)

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from models.content_free import content_free
 from models.dp.annotation import MAX_TIME_MS, MILLISECOND
-from models.dp.noise import Source, scale_for
+from models.dp.noise import NoiseSource, scale_for
 from models.dp.synthesis.contexts import UNIT, case_weight
 from models.dp.synthesis.table import Variant
 from models.errors import InputError
@@ -57,7 +57,7 @@ MOST_CELLS = 30_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class PublicTimeBounds:
     """Public bounds in milliseconds: `duration`, the longest step; `start`, first and last moment of case starts since
     1970-01-01, or None: starts are not released, every case begins at 0."""
 
@@ -95,10 +95,10 @@ def add(
     log: EventLog,
     alphabet: Sequence[str],
     released: Sequence[tuple[Variant, int]],
-    bounds: Bounds,
+    bounds: PublicTimeBounds,
     epsilon: Fraction,
     bound: int,
-    draw: Source,
+    draw: NoiseSource,
     cases_per_person: int = 1,
 ) -> list[Ints]:
     """epsilon-DP times of the released traces, one int64[cases, length] of nanoseconds for each of `released` (a
@@ -123,7 +123,7 @@ def add(
     return [_rows(variant, count, pairs, len(alphabet), histogram, bounds, starts, draw) for variant, count in released]
 
 
-def durations_of(log: EventLog, codes: Ints, labels: int, pairs: Ints, bounds: Bounds, bound: int) -> Ints:
+def durations_of(log: EventLog, codes: Ints, labels: int, pairs: Ints, bounds: PublicTimeBounds, bound: int) -> Ints:
     """int64[pairs, bins]: weighted steps of each pair by duration, in units of 1 / UNIT; at most B a case."""
     edges = bounds.edges
     lengths = log.lengths
@@ -144,7 +144,7 @@ def durations_of(log: EventLog, codes: Ints, labels: int, pairs: Ints, bounds: B
     return cells
 
 
-def starts_of(log: EventLog, bounds: Bounds) -> tuple[Ints, Ints]:
+def starts_of(log: EventLog, bounds: PublicTimeBounds) -> tuple[Ints, Ints]:
     """Cases by week of the public range, and by hour of that week; each case counts once in each."""
     first, last = bounds.range
     begun = np.clip(log.time[log.starts[:-1][log.lengths > 0]] // MILLISECOND, first, last) - first
@@ -163,7 +163,7 @@ def _codes(log: EventLog, alphabet: Sequence[str]) -> Ints:
     return known[log.activity.codes]
 
 
-def _noised(cells: Ints, scale: float, draw: Source) -> npt.NDArray[np.float64]:
+def _noised(cells: Ints, scale: float, draw: NoiseSource) -> npt.NDArray[np.float64]:
     """Noise in every cell; those below `DROP` scales are 0."""
     noisy = cells + draw.laplace(scale, cells.size).reshape(cells.shape)
     return np.where(noisy >= DROP * scale, noisy, 0).astype(np.float64)
@@ -213,13 +213,13 @@ class _Histogram:
     high: Ints
 
     @classmethod
-    def of(cls, cells: npt.NDArray[np.float64], bounds: Bounds) -> _Histogram:
+    def of(cls, cells: npt.NDArray[np.float64], bounds: PublicTimeBounds) -> _Histogram:
         low = bounds.edges
         high = np.append(low[1:] - 1, bounds.duration)
         high[0] = 0  # most of what takes no second takes no time: steps of one moment
         return cls(_flat(_chances(cells)), low, high)
 
-    def sample(self, rows: Ints, draw: Source) -> Ints:
+    def sample(self, rows: Ints, draw: NoiseSource) -> Ints:
         """A duration in milliseconds for each row."""
         place = _drawn(self.flat, rows, len(self.low), draw)
         return np.asarray(self.low[place] + _below(self.high[place] - self.low[place] + 1, draw))
@@ -230,13 +230,13 @@ def _flat(chances: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray((upper + np.arange(len(upper))[:, None]).ravel())
 
 
-def _drawn(flat: npt.NDArray[np.float64], rows: Ints, bins: int, draw: Source) -> Ints:
+def _drawn(flat: npt.NDArray[np.float64], rows: Ints, bins: int, draw: NoiseSource) -> Ints:
     uniform = (draw.words(len(rows)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     place = np.searchsorted(flat, rows + uniform, side="right") - rows * bins
     return np.asarray(np.minimum(place, bins - 1), dtype=np.int64)
 
 
-def _below(bounds: Ints, draw: Source) -> Ints:
+def _below(bounds: Ints, draw: NoiseSource) -> Ints:
     """An even number below each bound (off by at most 2^-20 of its chance: the bounds are below 2^44)."""
     return np.asarray(draw.words(len(bounds)) % bounds.astype(np.uint64), dtype=np.int64)
 
@@ -247,9 +247,9 @@ def _rows(
     pairs: Ints,
     labels: int,
     histogram: _Histogram,
-    bounds: Bounds,
+    bounds: PublicTimeBounds,
     starts: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None,
-    draw: Source,
+    draw: NoiseSource,
 ) -> Ints:
     keys = np.asarray([a * labels + b for a, b in itertools.pairwise(variant)], dtype=np.int64)
     times = np.zeros((count, len(variant)), dtype=np.int64)
@@ -262,7 +262,10 @@ def _rows(
 
 
 def _begun(
-    count: int, bounds: Bounds, starts: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]], draw: Source
+    count: int,
+    bounds: PublicTimeBounds,
+    starts: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]],
+    draw: NoiseSource,
 ) -> Ints:
     first, last = bounds.range
     row = np.zeros(count, dtype=np.int64)

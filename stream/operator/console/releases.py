@@ -13,7 +13,7 @@ from stream.ledger.entries import ApprovalEntry
 from stream.operator.approval import HeldRelease, held
 from stream.operator.history import History, entries, read
 from stream.operator.history import audit as audit_of
-from stream.operator.report.statement import Released, Statement, other_publications, statement
+from stream.operator.report.statement import PublishedRelease, Statement, other_publications, statement
 from stream.release.documents import AuditDocument
 from stream.release.gate import MEASURES, worst_anonymity
 from stream.release.verdict import Verdict, Word
@@ -24,7 +24,7 @@ SMALL = ("TPL", "epsilon")
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class BoundedNumber:
     """One number of the audit beside its bound; None where none is set, or where there is none, as `instead` says."""
 
     name: str
@@ -51,7 +51,7 @@ class Held:
     since: str
     verdict: Verdict | None
     changed: tuple[Verdict, ...]
-    figures: tuple[Figure, ...]
+    figures: tuple[BoundedNumber, ...]
     facts: tuple[tuple[str, str], ...]
     paper: Statement | None
     seen: str
@@ -111,7 +111,7 @@ def _shown(output: Path, one: HeldRelease, known: History, now: Mapping[str, Wor
     digest = hashlib.sha256(path.read_bytes()).hexdigest() if one.manifest else ""
     paper = None
     if one.manifest:
-        held = [Released(one.number, one.manifest, digest)]
+        held = [PublishedRelease(one.number, one.manifest, digest)]
         paper = statement(held, alone=True, others=other_publications(output, held))
     then = known.verdicts(leaving=key) if one.manifest and audit else []
     own = next((told for told in then if told.publication == one.publication), None)
@@ -121,18 +121,18 @@ def _shown(output: Path, one: HeldRelease, known: History, now: Mapping[str, Wor
     return Held(one, since, own, changed, figures, facts, paper, digest)
 
 
-def _figures(audit: AuditDocument) -> Iterator[Figure]:
+def _figures(audit: AuditDocument) -> Iterator[BoundedNumber]:
     bounds = audit.get("bounds") or {}
     for measure in MEASURES:
         value = worst_anonymity(audit.get("anonymity") or {}, measure)
         if value is not None or f"min_{measure}" in bounds:
-            yield Figure(measure.upper(), value, bounds.get(f"min_{measure}"), _instead(audit))
+            yield BoundedNumber(measure.upper(), value, bounds.get(f"min_{measure}"), _instead(audit))
     leakage = audit.get("leakage") or {}
     if leakage.get("max_tpl") is not None:
-        yield Figure("TPL", leakage["max_tpl"], bounds.get("max_tpl"))
+        yield BoundedNumber("TPL", leakage["max_tpl"], bounds.get("max_tpl"))
     budget = audit.get("budget")
     if budget is not None:
-        yield Figure("epsilon", budget["spent"]["epsilon"], budget["limit"])
+        yield BoundedNumber("epsilon", budget["spent"]["epsilon"], budget["limit"])
 
 
 def _instead(audit: AuditDocument) -> str:

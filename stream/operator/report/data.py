@@ -68,7 +68,7 @@ from stream.release.verdict import Verdict, Word
 # Names by number: what a page may show of activities and background knowledge without naming any of it.
 
 
-class Names:
+class ItemNames:
     """Items of one publication, numbered. `shown` says whether a label is the item itself or only its number.
 
     Numbers follow the sorted names of what was released, so they mean the same all over one report and nothing
@@ -133,7 +133,7 @@ def released(folder: Path) -> EventLog | None:
     return release_record.read(path).log if path.is_file() else None
 
 
-def shown(found: Flow, names: Names, title: str, other: Flow | None) -> Graph:
+def shown(found: Flow, names: ItemNames, title: str, other: Flow | None) -> Graph:
     """The graph for the page: its heaviest nodes and edges, how many of each it leaves out, and which edges the
     other graph has too (`shared`, null where there is no other)."""
     kept = dict(found.nodes.most_common(MOST_NODES))
@@ -310,7 +310,7 @@ def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def cost(audits: Mapping[str, AuditDocument], labels: Names) -> CostAnswer | None:
+def cost(audits: Mapping[str, AuditDocument], labels: ItemNames) -> CostAnswer | None:
     """What the last release keeps of the events seen, by activity, and every release in all; None without a measure."""
     measured = {label: found for label, document in audits.items() if (found := _loss(document)) and label.isdigit()}
     if not measured:
@@ -335,7 +335,7 @@ def _loss(document: AuditDocument) -> LossSection | None:
     return found if found and found.get("status") == "ok" else None
 
 
-def _answers_kept(row: Mapping[str, Any], labels: Names) -> KeptRow:
+def _answers_kept(row: Mapping[str, Any], labels: ItemNames) -> KeptRow:
     return {
         "activity": labels.label(row["activity"]),
         "events": row["events"],
@@ -448,7 +448,7 @@ def _publication(
     standing = [row["sequence"] for row in attempts if row["status"] in STANDING]
     audits = _audits(output, attempts, found)
     flows = _flows(output, name, standing, source)
-    labels = Names((node for _, flow in flows for node in flow.nodes), shown=show_values)
+    labels = ItemNames((node for _, flow in flows for node in flow.nodes), shown=show_values)
     manifest = _manifest(output, name, standing)
     last = cast(AuditDocument, (audit(output, name, standing[-1]) if standing else {}) or manifest or {})
     told = [_attempt(row, audits.get(row["label"], {})) for row in attempts]
@@ -529,7 +529,7 @@ def _attempt(row: LabelledRow, document: AuditDocument) -> AttemptRow:
     }
 
 
-def _anonymity(label: str, document: AuditDocument, labels: Names) -> AnonymityRow:
+def _anonymity(label: str, document: AuditDocument, labels: ItemNames) -> AnonymityRow:
     """Of one release: KA, the least FA, CA and BA, and every pair by n with its worst background knowledge."""
     measured = document.get("anonymity") or cast(AnonymitySection, ABSENT)
     pairs: list[PairSection] = [
@@ -546,7 +546,7 @@ def _anonymity(label: str, document: AuditDocument, labels: Names) -> AnonymityR
     return cast(AnonymityRow, row)
 
 
-def _pair_row(row: PairRow, labels: Names) -> PairRow:
+def _pair_row(row: PairRow, labels: ItemNames) -> PairRow:
     """One n of a pair; the sensitive values of its groups and of its witness only where values are shown."""
     shown = _with_labels(row, labels)
     if labels.shown:
@@ -557,7 +557,7 @@ def _pair_row(row: PairRow, labels: Names) -> PairRow:
     return shown
 
 
-def _with_labels(row: _Row, labels: Names) -> _Row:
+def _with_labels(row: _Row, labels: ItemNames) -> _Row:
     labelled = row.copy()
     labelled["worst"] = {
         name: labels.labels(items) for name, items in row.get("worst", {}).items() if items is not None
@@ -569,7 +569,7 @@ def _without_value(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in entry.items() if key != "value"}
 
 
-def _series(last: AuditDocument, labels: Names) -> Mapping[str, Any]:
+def _series(last: AuditDocument, labels: ItemNames) -> Mapping[str, Any]:
     """The audit's series with its background knowledge by label."""
     measured = last.get("series")
     if not measured:
@@ -577,7 +577,7 @@ def _series(last: AuditDocument, labels: Names) -> Mapping[str, Any]:
     return {**measured, "results": [_series_row(row, labels) for row in measured.get("results") or []]}
 
 
-def _series_row(row: SeriesRow, labels: Names) -> Mapping[str, Any]:
+def _series_row(row: SeriesRow, labels: ItemNames) -> Mapping[str, Any]:
     worst = {
         name: {**entry, "bk": labels.labels(entry.get("bk"))}
         for name, entry in (row.get("worst") or {}).items()
@@ -644,7 +644,7 @@ def _flows(output: Path, name: str, standing: Sequence[int], source: EventLog | 
     return [(title, flow(log)) for title, log in logs if log is not None and log.n_events]
 
 
-def _graphs(flows: Sequence[tuple[str, Flow]], labels: Names) -> list[Graph]:
+def _graphs(flows: Sequence[tuple[str, Flow]], labels: ItemNames) -> list[Graph]:
     others = [flow for _, flow in reversed(flows)] if len(flows) > 1 else [None] * len(flows)
     return [shown(flow, labels, title, other) for (title, flow), other in zip(flows, others, strict=True)]
 

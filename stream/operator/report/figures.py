@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from stream.operator.report import plots
-from stream.operator.report.plots import Bound, Mark, Series
+from stream.operator.report.plots import Bound, Mark, PlotSeries
 
 NAMES = {"ka": "KA", "ka1": "KA earlier", "ka2": "KA this", "fa": "FA", "ca": "CA", "ba": "BA"}
 PROPORTIONS = {"fc": "F-attack", "cc": "C-attack", "bc": "B-attack"}
@@ -53,7 +53,7 @@ def _figure(
     title: str,
     first: str,
     labels: Sequence[str],
-    series: Sequence[Series],
+    series: Sequence[PlotSeries],
     unit: str,
     *,
     bounds: Sequence[Bound] = (),
@@ -91,10 +91,12 @@ def _bound(bounds: Mapping[str, float], key: str) -> list[Bound]:
 def comparison(rows: Sequence[Data]) -> list[Figure]:
     """What `replay --compare` found of each publication: what attacks leave, and what is kept, useful and held back."""
     labels = [row["publication"] for row in rows]
-    left = [Series(NAMES[name], [row[name] for row in rows], at) for at, name in enumerate(("ka", "fa", "ca", "ba"))]
+    left = [
+        PlotSeries(NAMES[name], [row[name] for row in rows], at) for at, name in enumerate(("ka", "fa", "ca", "ba"))
+    ]
     shares = (("events_kept", "events kept"), ("utility", "data utility"), ("held", "held back"))
-    kept = [Series(text, [row[key] for row in rows], at) for at, (key, text) in enumerate(shares)]
-    waits = [Series("days", [row["delay_days"] for row in rows], 0)]
+    kept = [PlotSeries(text, [row[key] for row in rows], at) for at, (key, text) in enumerate(shares)]
+    waits = [PlotSeries("days", [row["delay_days"] for row in rows], 0)]
     found = (
         _figure(plots.bars, "What attacks leave", "publication", labels, left, "cases, least over all releases"),
         _figure(plots.bars, "Kept, useful, held back", "publication", labels, kept, "share"),
@@ -109,7 +111,7 @@ def kept(publications: Sequence[Data]) -> Figure | None:
     labels = list(dict.fromkeys(label for one in known for label, _ in one["cost"]["by_release"]))
     labels.sort(key=int)
     series = [
-        Series(one["name"], [dict(one["cost"]["by_release"]).get(label) for label in labels], colour % COLOURS)
+        PlotSeries(one["name"], [dict(one["cost"]["by_release"]).get(label) for label in labels], colour % COLOURS)
         for colour, one in enumerate(known)
     ]
     return _figure(plots.lines, "Events kept by release", "release", labels, series, "share of events")
@@ -146,8 +148,8 @@ def cases(publication: Data) -> Figure | None:
     """Cases of every release, and those that it left out."""
     shown = [row for row in publication["attempts"] if row["cases"] is not None]
     series = [
-        Series("released cases", [row["cases"] for row in shown], 0),
-        Series("cases left out whole", [row["suppressed_cases"] for row in shown], 3),
+        PlotSeries("released cases", [row["cases"] for row in shown], 0),
+        PlotSeries("cases left out whole", [row["suppressed_cases"] for row in shown], 3),
     ]
     cost = publication["cost"] or {}
     intact = cost.get("cases_as_they_were")
@@ -162,7 +164,7 @@ def anonymity(publication: Data) -> Figure | None:
     """KA of each release, and the least FA, CA, BA against its earlier ones."""
     entries = publication["anonymity"]
     series = [
-        Series(NAMES[name], [entry["worst"][name] for entry in entries], colour)
+        PlotSeries(NAMES[name], [entry["worst"][name] for entry in entries], colour)
         for colour, name in enumerate(("ka", "fa", "ca", "ba"))
     ]
     note = (
@@ -199,7 +201,7 @@ def by_n(entry: Data, pair: Data, bounds: Mapping[str, float], among: Sequence[f
     """Figure 3 of correspondence-attacks-2021: the anonymity values of one pair for each n."""
     rows = pair["results"]
     labels = [str(row["n"]) for row in rows]
-    series = [Series(NAMES[name], [row[name] for row in rows], colour) for name, colour in BY_N]
+    series = [PlotSeries(NAMES[name], [row[name] for row in rows], colour) for name, colour in BY_N]
     title = f"Release {entry['label']} against release {pair['earlier']}"
     note = "" if all(row["linker"] == "exists" for row in rows) else "No linker exists for an n without bars."
     return _figure(
@@ -216,7 +218,7 @@ def proportions(entry: Data) -> list[Figure]:
     found = []
     for name, attack in PROPORTIONS.items():
         series = [
-            Series(f"against release {pair['earlier']}", [row.get(name) for row in pair["results"]], colour)
+            PlotSeries(f"against release {pair['earlier']}", [row.get(name) for row in pair["results"]], colour)
             for colour, pair in enumerate(pairs)
         ]
         title = f"{attack}: proportion cracked, release {entry['label']}"
@@ -234,10 +236,11 @@ def leakage(publication: Data) -> Figure | None:
     if rows is None:
         spent = _running(measured["epsilon"])
         labels = [str(index) for index in range(1, len(spent) + 1)]
-        sums = [Series("sum", spent, 0)]
+        sums = [PlotSeries("sum", spent, 0)]
         return _figure(plots.lines, "Leakage by composition", "release", labels, sums, "nats", bounds=bounds)
     series = [
-        Series(name.upper(), [row[name] for row in rows], colour) for colour, name in enumerate(("bpl", "fpl", "tpl"))
+        PlotSeries(name.upper(), [row[name] for row in rows], colour)
+        for colour, name in enumerate(("bpl", "fpl", "tpl"))
     ]
     labels = [str(row["release"]) for row in rows]
     total = Bound("sum of epsilon", measured["sum_epsilon"], reference=True)
@@ -253,7 +256,7 @@ def budget(publication: Data) -> Figure | None:
     charges = account["charges"]
     limit = [Bound("limit", account["limit"])] if account["limit"] is not None else []
     labels = [str(index) for index in range(1, len(charges) + 1)]
-    series = [Series("epsilon spent", _running([charge["epsilon"] for charge in charges]), 0)]
+    series = [PlotSeries("epsilon spent", _running([charge["epsilon"] for charge in charges]), 0)]
     return _figure(plots.bars, "Epsilon by charge", "charge", labels, series, "epsilon", bounds=limit)
 
 
@@ -296,7 +299,7 @@ def true_times(publication: Data) -> list[Figure]:
     for colour, times in enumerate(dict.fromkeys(row["times"] for row in rows)):
         found = {str(row["m"]): row["right"] for row in rows if row["times"] == times}
         name = "activities" if times is None else f"activities and true times ({times})"
-        series.append(Series(name, [found.get(label) for label in labels], colour))
+        series.append(PlotSeries(name, [found.get(label) for label in labels], colour))
     title = f"Persons found by true events, release {last['label']}"
     note = (
         f"{rows[0]['persons']} persons were drawn, and that many of their true events each. Found: exactly one record "
@@ -312,14 +315,14 @@ def _uniqueness(publication: Data, measured: Sequence[Data], condition: str = ""
     last = measured[-1]
     aside = f", {condition}" if condition else ""
     labels = [str(point["m"]) for point in last["release"]]
-    series = [Series("release", [point["unique_mean"] for point in last["release"]], 0)]
+    series = [PlotSeries("release", [point["unique_mean"] for point in last["release"]], 0)]
     projections = dict.fromkeys(row["projection"] for row in last.get("source") or [] if "m" in row)
     for colour, projection in enumerate(projections, start=1):
         found = {str(row["m"]): row["unique_mean"] for row in last["source"] if row["projection"] == projection}
-        series.append(Series(f"source, projection {projection}", [found.get(label) for label in labels], colour))
+        series.append(PlotSeries(f"source, projection {projection}", [found.get(label) for label in labels], colour))
     title = f"Unique cases by points known, release {last['label']}{aside}"
     releases = [entry["label"] for entry in measured]
-    worst = [Series("worst", [entry["worst"] for entry in measured], 0)]
+    worst = [PlotSeries("worst", [entry["worst"] for entry in measured], 0)]
     # The gate reads the first figures; a bound beside an upper limit would look broken.
     bounds = [] if condition and "as_released" in last else _bound(publication["bounds"], "max_uniqueness")
     unit = "share of cases"
@@ -338,10 +341,10 @@ def utility(publication: Data) -> Figure | None:
     measured = [entry if entry["status"] == "ok" else {} for entry in entries]
     graph = [entry.get("dfg") or {} for entry in measured]
     series = [
-        Series("data utility", [entry.get("data_utility") for entry in measured], 0),
-        Series("DFG fitness", [one.get("fitness") for one in graph], 1),
-        Series("DFG precision", [one.get("precision") for one in graph], 2),
-        Series("DFG F1", [one.get("f1") for one in graph], 3),
+        PlotSeries("data utility", [entry.get("data_utility") for entry in measured], 0),
+        PlotSeries("DFG fitness", [one.get("fitness") for one in graph], 1),
+        PlotSeries("DFG precision", [one.get("precision") for one in graph], 2),
+        PlotSeries("DFG F1", [one.get("f1") for one in graph], 3),
     ]
     labels, bounds = [entry["label"] for entry in entries], _bound(publication["bounds"], "min_utility")
     return _figure(plots.lines, "Utility by release", "release", labels, series, "1 is best", bounds=bounds)

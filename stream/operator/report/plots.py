@@ -23,7 +23,7 @@ WIDE_RANGE = 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PlotSeries:
     """One line or one kind of bar. `colour`: which class of the style sheet."""
 
     name: str
@@ -82,7 +82,7 @@ class Axis:
 def lines(
     title: str,
     labels: Sequence[str],
-    series: Sequence[Series],
+    series: Sequence[PlotSeries],
     unit: str,
     bounds: Sequence[Bound] = (),
     across: str = "",
@@ -103,7 +103,7 @@ def lines(
 def bars(
     title: str,
     labels: Sequence[str],
-    series: Sequence[Series],
+    series: Sequence[PlotSeries],
     unit: str,
     bounds: Sequence[Bound] = (),
     across: str = "",
@@ -154,7 +154,7 @@ def timeline(title: str, rows: Sequence[tuple[str, Sequence[Mark]]], ends: tuple
 
 
 def _axis(
-    series: Sequence[Series], bounds: Sequence[Bound], *, share: bool = False, among: Sequence[float] = ()
+    series: Sequence[PlotSeries], bounds: Sequence[Bound], *, share: bool = False, among: Sequence[float] = ()
 ) -> Axis | None:
     values = [v for one in series for v in one.values if v is not None]
     if not values:
@@ -210,7 +210,7 @@ def _bounds(axis: Axis, bounds: Sequence[Bound]) -> Iterator[str]:
         )
 
 
-def _line(points: Sequence[tuple[float, float] | None], one: Series, labels: Sequence[str]) -> Iterator[str]:
+def _line(points: Sequence[tuple[float, float] | None], one: PlotSeries, labels: Sequence[str]) -> Iterator[str]:
     run: list[str] = []
     for point in [*points, None]:
         if point is not None:
@@ -273,7 +273,7 @@ def _bar(axis: Axis, x: float, width: float, value: float | None, name: str, col
     )
 
 
-def _described(series: Sequence[Series], labels: Sequence[str]) -> str:
+def _described(series: Sequence[PlotSeries], labels: Sequence[str]) -> str:
     parts = []
     for one in series:
         values = [v for v in one.values if v is not None]

@@ -34,7 +34,7 @@ TIMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class PublishedRelease:
     """One release as its public folder shows it. `digest`: sha256 of manifest.json."""
 
     number: int
@@ -63,7 +63,7 @@ class Statement:
     data: Mapping[str, Any]
 
 
-def releases_of(folder: Path, publication: str | None, number: int | None) -> list[Released]:
+def releases_of(folder: Path, publication: str | None, number: int | None) -> list[PublishedRelease]:
     """The public releases of an output folder (or of its `public` folder alone), of one publication or number where
     asked. InputError where there is none, where a manifest is of a later version, or where publications differ;
     BoundError where the folder is an operator's, and nothing of it is public yet."""
@@ -104,7 +104,7 @@ def _nothing_released(folder: Path, publication: str) -> str:
     return "; ".join(one.line() for one in named)
 
 
-def other_publications(folder: Path, series: Sequence[Released]) -> list[Released]:
+def other_publications(folder: Path, series: Sequence[PublishedRelease]) -> list[PublishedRelease]:
     """The last release of each other publication of the process in the same folder, if one of its releases shows exact
     counts: no budget protects them."""
     root = folder / "public" if (folder / "public").is_dir() else folder
@@ -136,16 +136,16 @@ def _only_held(folder: Path, publication: str, numbers: Sequence[int]) -> str:
     )
 
 
-def _read(path: Path) -> Released:
+def _read(path: Path) -> PublishedRelease:
     manifest = read_json(path)
     if not isinstance(manifest, dict) or not {"version", "sequence", "promise", "mechanism"} <= set(manifest):
         raise InputError(f"{path}: is no manifest of a release")
     if manifest["version"] > VERSION:
         raise InputError(f"{path}: manifest version {manifest['version']}; this program reads version {VERSION}")
-    return Released(int(manifest["sequence"]), manifest, hashlib.sha256(path.read_bytes()).hexdigest())
+    return PublishedRelease(int(manifest["sequence"]), manifest, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def statement(series: Sequence[Released], *, alone: bool, others: Sequence[Released] = ()) -> Statement:
+def statement(series: Sequence[PublishedRelease], *, alone: bool, others: Sequence[PublishedRelease] = ()) -> Statement:
     """The page on these releases of one publication, in order. `alone`: on one of a series, not on the whole; `others`:
     see `other_publications`."""
     last = series[-1].manifest
@@ -194,7 +194,7 @@ def _text(section: Section) -> str:
     return "\n".join((*section.paragraphs, *section.points, *cells))
 
 
-def _released(series: Sequence[Released]) -> Section:
+def _released(series: Sequence[PublishedRelease]) -> Section:
     head = ("Release", "Published (UTC)", "Cases", "Events", "Variants", "Files")
     rows = [
         (
@@ -247,7 +247,7 @@ def _reading(manifest: Mapping[str, Any]) -> Iterator[Section]:
         yield Section("How to read the log", points=tuple(notes))
 
 
-def _together(manifest: Mapping[str, Any], others: Sequence[Released]) -> Iterator[Section]:
+def _together(manifest: Mapping[str, Any], others: Sequence[PublishedRelease]) -> Iterator[Section]:
     """What other publications of the process make of a promise by noise. A promise by groups names them already."""
     if manifest.get("budget") is None or not others:
         return
@@ -287,7 +287,7 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _promises(series: Sequence[Released]) -> Iterator[Section]:
+def _promises(series: Sequence[PublishedRelease]) -> Iterator[Section]:
     """One section where all releases promise the same, else one for each wording."""
     wordings: dict[tuple[tuple[str, Any], ...], list[int]] = {}
     for one in series:
@@ -367,7 +367,7 @@ def _factor(epsilon: float) -> str:
     return told(math.exp(epsilon), 3) if epsilon < 50 else f"e^{told(epsilon, 6)}"
 
 
-def _checks(series: Sequence[Released], *, alone: bool) -> Section:
+def _checks(series: Sequence[PublishedRelease], *, alone: bool) -> Section:
     last = series[-1].manifest
     program = last["software"]
     notes = [
@@ -389,7 +389,7 @@ def _checks(series: Sequence[Released], *, alone: bool) -> Section:
     )
 
 
-def _on_series(series: Sequence[Released]) -> Iterator[str]:
+def _on_series(series: Sequence[PublishedRelease]) -> Iterator[str]:
     missing = _missing(series)
     if missing:
         yield (
@@ -404,11 +404,11 @@ def _on_series(series: Sequence[Released]) -> Iterator[str]:
         yield "The chain holds: each manifest names the one before it."
 
 
-def _missing(series: Sequence[Released]) -> list[int]:
+def _missing(series: Sequence[PublishedRelease]) -> list[int]:
     return sorted(set(range(1, series[-1].number + 1)) - {one.number for one in series})
 
 
-def _chain(series: Sequence[Released]) -> bool | None:
+def _chain(series: Sequence[PublishedRelease]) -> bool | None:
     """Whether each manifest names the digest of the one before; None where there is nothing to compare."""
     pairs = [(one, two) for one, two in pairwise(series) if "chain" in two.manifest]
     if not pairs:

@@ -22,7 +22,7 @@ from models.attacks.pairs import ReleasePair, ancestors, join_releases
 from models.attacks.true_linker import RealPartners, real_links, true_counts_of_links, true_linker_of_pair
 from models.errors import InputError, RefusedError
 from models.eventlog import Ints
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.comparison import Comparison, numbered_changes, numbered_partners, simple
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 from stream.release.documents import AnonymitySection, PairRow, PairSection, TrueLinkerRow
@@ -124,7 +124,7 @@ class CorrespondenceAudit(Audit):
         body["true_linker"] = [*map(_true, own, real), *others]
         return {"status": status, "reason": reason, **body}
 
-    def beside(self, candidate: Record, others: Sequence[Record]) -> list[TrueLinkerRow]:
+    def beside(self, candidate: ReleaseRecord, others: Sequence[ReleaseRecord]) -> list[TrueLinkerRow]:
         """`true_linker` of a release against releases of other publications, whichever was cut first."""
         for one in others:
             _one_perspective(one, candidate)
@@ -135,7 +135,7 @@ class CorrespondenceAudit(Audit):
     def looks_back(self) -> int | None:
         return None if self.against == "all" else 1 if self.against == "last" else int(self.against)
 
-    def chosen(self, earlier: Sequence[Record]) -> Sequence[Record]:
+    def chosen(self, earlier: Sequence[ReleaseRecord]) -> Sequence[ReleaseRecord]:
         """The earlier releases that `against` names."""
         if self.against == "all":
             return earlier
@@ -161,7 +161,7 @@ class CorrespondenceAudit(Audit):
         shared = compared.real_partners(self.bk_length, sorted(set(self.n)), FLOOR[self.minimum])
         return [self._real_alone(compared, one) for one in compared.earlier] if shared is None else shared
 
-    def _real_alone(self, compared: Comparison, earlier: Record) -> RealPartners:
+    def _real_alone(self, compared: Comparison, earlier: ReleaseRecord) -> RealPartners:
         """The same of one pair by itself."""
         partner = partners(earlier, compared.candidate)
         given, table = compared.pair(earlier)
@@ -170,7 +170,9 @@ class CorrespondenceAudit(Audit):
         changed = 0 if gone else changes(earlier, compared.candidate, partner)  # asked of cases that are all there
         return RealPartners(len(partner) - gone, gone, changed, _least(answer.results))
 
-    def _all_exact(self, context: AuditContext, own: Sequence[Record], compared: Comparison) -> list[PairSection]:
+    def _all_exact(
+        self, context: AuditContext, own: Sequence[ReleaseRecord], compared: Comparison
+    ) -> list[PairSection]:
         """The exact attacks on all pairs, from one earlier release to the next where they can be followed."""
         follows = self.method == "exact" and not self.least_n and not context.build.immutable
         ns = sorted(set(self.n))
@@ -182,7 +184,7 @@ class CorrespondenceAudit(Audit):
             for one, actual, results in zip(own, (_actual(context, one) for one in own), found, strict=True)
         ]
 
-    def _exact(self, context: AuditContext, earlier: Record, compared: Comparison) -> PairSection:
+    def _exact(self, context: AuditContext, earlier: ReleaseRecord, compared: Comparison) -> PairSection:
         """The exact attacks on a pair that fits the model, by itself."""
         actual = _actual(context, earlier)
         counted = compared.alone_with(
@@ -197,7 +199,7 @@ class CorrespondenceAudit(Audit):
             rows = [_assumed(row, actual) for row in rows]
         return _section(earlier, actual, rows)
 
-    def _other(self, earlier: Record, candidate: Record, known: Sequence[str]) -> TrueLinkerRow:
+    def _other(self, earlier: ReleaseRecord, candidate: ReleaseRecord, known: Sequence[str]) -> TrueLinkerRow:
         """The real partners of a release of another publication. Its windows are others, so either release may show
         cases and events that the other one lacks: no linker is asked for, and what the earlier one shows alone is
         counted as what the later one does (`ba` is the less of both)."""
@@ -217,12 +219,12 @@ class CorrespondenceAudit(Audit):
         }  # fmt: skip
 
 
-def _actual(context: AuditContext, earlier: Record) -> int:
+def _actual(context: AuditContext, earlier: ReleaseRecord) -> int:
     """The most events that either of two releases lacks of a case."""
     return max(earlier.audit.get("n_actual") or 0, context.build.n_actual or 0)
 
 
-def _section(earlier: Record, actual: int, rows: list[PairRow]) -> PairSection:
+def _section(earlier: ReleaseRecord, actual: int, rows: list[PairRow]) -> PairSection:
     return {"earlier": earlier.sequence, "n_actual": actual, "results": rows}
 
 
@@ -244,7 +246,7 @@ def _row(found: Mapping[str, tuple[int | None, list[Any] | None]]) -> TrueLinker
     return least
 
 
-def _true(earlier: Record, real: RealPartners) -> TrueLinkerRow:
+def _true(earlier: ReleaseRecord, real: RealPartners) -> TrueLinkerRow:
     return {"earlier": earlier.sequence, "survivors": real.survivors, **_row(real.least)}
 
 
@@ -258,7 +260,7 @@ def _behind(row: PairRow, given: ReleasePair, table: NextOccurrences, links: Int
     return {**row, "behind": counts}
 
 
-def partners(earlier: Record, later: Record) -> Ints:
+def partners(earlier: ReleaseRecord, later: ReleaseRecord) -> Ints:
     """int64[cases of earlier]: the same case in the later release, -1 where it is not there."""
     numbered = numbered_partners(earlier, later)
     if numbered is not None:
@@ -280,7 +282,7 @@ def parts(places: tuple[int, ...]) -> Callable[[Any], Any]:
     return itemgetter(*places)
 
 
-def _one_perspective(earlier: Record, later: Record) -> None:
+def _one_perspective(earlier: ReleaseRecord, later: ReleaseRecord) -> None:
     """Items of releases that carry different things cannot be compared, and a number from them would mean nothing."""
     timed = "relative_time" in later.carries
     if earlier.carries != later.carries or (timed and earlier.T != later.T):
@@ -290,11 +292,11 @@ def _one_perspective(earlier: Record, later: Record) -> None:
         )
 
 
-def _words(record: Record) -> str:
+def _words(record: ReleaseRecord) -> str:
     return ", ".join(f"{name} in {record.T}" if name == "relative_time" else name for name in record.carries)
 
 
-def inserted_since(context: AuditContext, earlier: Record, later: Record) -> int:
+def inserted_since(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord) -> int:
     """Late events that stand, in some release after `earlier` up to `later`, before events released already."""
     since = takewhile(lambda one: one.key != earlier.key, reversed(context.earlier))
     own = (one for one in since if one.publication == earlier.publication)
@@ -302,7 +304,7 @@ def inserted_since(context: AuditContext, earlier: Record, later: Record) -> int
     return sum(counts) + (_late(context.counts) if later is context.candidate else 0)
 
 
-def insertions(context: AuditContext, own: Sequence[Record]) -> dict[tuple[str, int], int]:
+def insertions(context: AuditContext, own: Sequence[ReleaseRecord]) -> dict[tuple[str, int], int]:
     """`inserted_since` of the candidate, for each of the last releases of its publication, in one pass."""
     total, found = _late(context.counts), dict[tuple[str, int], int]()
     for one in reversed(own):
@@ -311,7 +313,7 @@ def insertions(context: AuditContext, own: Sequence[Record]) -> dict[tuple[str, 
     return found
 
 
-def _inserted(record: Record) -> int:
+def _inserted(record: ReleaseRecord) -> int:
     return _late(record.audit.get("counts") or {})
 
 
@@ -319,7 +321,7 @@ def _late(counts: Mapping[str, Any]) -> int:
     return counts.get("non_append_insertions") or 0
 
 
-def fits(context: AuditContext, earlier: Record, later: Record, partner: Ints) -> tuple[Status, str]:
+def fits(context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> tuple[Status, str]:
     """Whether a pair fits the model: every earlier case is in the later release (the candidate, or one before it), and
     only grew. `partner`: see `partners`."""
     gone = int(np.count_nonzero(partner < 0))
@@ -328,7 +330,7 @@ def fits(context: AuditContext, earlier: Record, later: Record, partner: Ints) -
 
 
 def _fits(
-    context: AuditContext, earlier: Record, later: Record, gone: int, inserted: int, changed: int
+    context: AuditContext, earlier: ReleaseRecord, later: ReleaseRecord, gone: int, inserted: int, changed: int
 ) -> tuple[Status, str]:
     """The same from counts: cases that are gone, late events that were inserted, and cases whose value changed."""
     number = earlier.sequence
@@ -346,7 +348,7 @@ def _fits(
     return "ok", ""
 
 
-def changes(earlier: Record, later: Record, partner: Ints) -> int:
+def changes(earlier: ReleaseRecord, later: ReleaseRecord, partner: Ints) -> int:
     """How many cases have another sensitive value in the later release, where all have a partner."""
     changed = numbered_changes(earlier, later, partner)
     if changed is None:

@@ -27,7 +27,7 @@ from models.leakage.correlations import MOST_EVENTS, Scenario, steps
 from models.leakage.persistence import from_state, to_state
 from models.leakage.simulation import paths, transition_system
 from models.leakage.states import StateFunction
-from models.leakage.steps import EXTREME, Step, float_above
+from models.leakage.steps import EXTREME, LeakageStep, float_above
 from stream.release.contract import Audit, AuditContext, Reads
 from stream.release.reason import Reason
 
@@ -121,7 +121,7 @@ class Leakage(Audit):
         state = ((context_free.get("audits") or {}).get(self.name) or {}).get("state")
         reached = e
         if state and not (charge.delta or spent.delta):
-            leakage, worst = from_state(state), Step(points=[EXTREME])
+            leakage, worst = from_state(state), LeakageStep(points=[EXTREME])
             reached = leakage.preview(e - leakage.sum_epsilon, worst, worst)
         if reached <= bound:
             return []

@@ -20,15 +20,15 @@ from models.risk.points import (
     ACTIVITY,
     RESOURCE,
     TIME,
+    KnownColumns,
     Projection,
-    View,
     default_case_attributes,
     default_event_attributes,
     view,
 )
 from models.risk.true_points import looked_for
 from models.risk.uniqueness import checked, measure, singleton_variants
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Applicability, Audit, AuditContext, Reads
 from stream.release.documents import RiskRow, TrueTimesRow
 
@@ -130,7 +130,7 @@ class Risk(Audit):
             columns = tuple(name for name in columns if name != TIME)
         resolution = record.T if "relative_time" in record.carries else self.resolution
         shown = context.build.attributes
-        seen = View(tuple(dict.fromkeys(columns)), tuple(shown), resolution)  # type: ignore[arg-type]
+        seen = KnownColumns(tuple(dict.fromkeys(columns)), tuple(shown), resolution)  # type: ignore[arg-type]
         return TraceIndex.build(record.log.with_columns(case=shown), seen, final=True)
 
     def _source(self, context: AuditContext) -> list[RiskRow]:
@@ -155,7 +155,9 @@ def _worst(rows: Sequence[RiskRow]) -> float:
     return max(row["unique_mean"] for row in rows)
 
 
-def _followed(log: EventLog, seen: View, earlier: Sequence[Record], candidate: Record) -> TraceIndex:
+def _followed(
+    log: EventLog, seen: KnownColumns, earlier: Sequence[ReleaseRecord], candidate: ReleaseRecord
+) -> TraceIndex:
     """The source's index, taken over from the last release and brought up to date: only cases that grew are coded.
 
     The last release keeps it too: a candidate that is withheld or repaired takes nothing with it. Of a log of more than

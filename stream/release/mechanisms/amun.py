@@ -42,9 +42,9 @@ class Amun(Mechanism):
         checked_scale(1 / self.settings().epsilon_counts)
         return self
 
-    def settings(self) -> amun.Settings:
+    def settings(self) -> amun.AmunSettings:
         """The parameters as the model takes them, checked again there."""
-        return amun.Settings(
+        return amun.AmunSettings(
             self.delta,
             self.variant,
             self.prior,

@@ -11,7 +11,7 @@ from pydantic import Field
 from models.anonymize.baselines import CONTROL_FLOW, baseline_1, baseline_2, pretsa
 from models.eventlog import EventLog
 from models.knowledge import Knowledge
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.suppression import removed
 
@@ -28,7 +28,7 @@ class _SharedTraces(Mechanism):
     def variants_by(self) -> Knowledge:
         return CONTROL_FLOW
 
-    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+    def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
         return _shared(released.log, self.K)
 
 
@@ -78,7 +78,7 @@ class Pretsa(_SharedTraces):
     def build(self, exposure: Exposure, memory: Any = None) -> Build:
         return removed(pretsa(exposure.log, self.K, cases=exposure.cases), exposure.linked)
 
-    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+    def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
         return _shared(released.log, self.K, prefixes=True)
 
 

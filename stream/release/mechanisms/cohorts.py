@@ -19,7 +19,7 @@ from models.anonymize.local import Choice
 from models.anonymize.microaggregation import Pair, Pending, microaggregated_after
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import class_columns
-from models.anonymize.tlkc import Problem
+from models.anonymize.tlkc import TlkcProblem
 from models.anonymize.values import written
 from models.chance import Chance
 from models.errors import BoundError, RefusedError, TooFewCasesError
@@ -433,12 +433,12 @@ class TlkcCohorts(TlkcMechanism):
         except BoundError as error:
             raise BoundError(f"tlkc-cohorts: {error}") from None
 
-    def _divided(self, exposure: Exposure, queue: Ints, published: Published) -> tuple[Problem, Choice]:
+    def _divided(self, exposure: Exposure, queue: Ints, published: Published) -> tuple[TlkcProblem, Choice]:
         """The queue without the cases that wait for others like them, and without the last cases of classes that are
         too frequent in it."""
         log = exposure.log.select_cases(queue)
         classes = class_columns(log, exposure.sensitive, self.bins)
-        whole = Problem(log, self.known, self.bounds, classes, also=self.also)
+        whole = TlkcProblem(log, self.known, self.bounds, classes, also=self.also)
         share = Fraction(str(self.C if self.balance is None else min(self.balance, self.C)))
         if self.suppression == "local" and self.alphabet == "per-cohort":
             patience = Patience(self.patience, last=exposure.last, seed=self.seed)

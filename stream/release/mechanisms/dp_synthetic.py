@@ -16,7 +16,7 @@ from models.dp.accumulation import Shape
 from models.dp.budget import Charge
 from models.dp.strict import Terms
 from models.dp.synthesis import series
-from models.dp.synthesis.times import Bounds
+from models.dp.synthesis.times import PublicTimeBounds
 from models.errors import InputError
 from models.knowledge import Knowledge
 from stream.release.contract import Build, Exposure, Mechanism
@@ -114,18 +114,18 @@ class DpSynthetic(Mechanism):
             shares=shares,
         )
 
-    def bounds(self) -> Bounds | None:
+    def bounds(self) -> PublicTimeBounds | None:
         """The public bounds of times in milliseconds; None: no times leave."""
         if self.max_duration is None:
             if self.start is not None:
                 raise InputError("start without max_duration: bounds of both are needed for times to leave")
             return None
         start = None if self.start is None else (milliseconds(self.start[0]), milliseconds(self.start[1]))
-        return Bounds(self.max_duration // UNITS["ms"], start)
+        return PublicTimeBounds(self.max_duration // UNITS["ms"], start)
 
-    def budget(self) -> synthetic.Budget:
+    def budget(self) -> synthetic.StageBudget:
         """Epsilon and delta of each stage. InputError where one could not draw."""
-        return synthetic.Budget.of(self.terms(), self.design())
+        return synthetic.StageBudget.of(self.terms(), self.design())
 
     def charge(self) -> Charge:
         return Charge(self.epsilon, self.delta_dp)
@@ -188,7 +188,7 @@ class DpSynthetic(Mechanism):
         split = design.split(self.epsilon)
         shares = {stage: float(getattr(split, stage)) for stage in synthetic.STAGES}
         said: dict[str, Any] = {"synthetic": True, "shares_used": shares, "order_used": design.order}
-        said |= synthetic.Budget.of(self.terms(), design).thresholds(self.terms(), design)
+        said |= synthetic.StageBudget.of(self.terms(), design).thresholds(self.terms(), design)
         if self.candidates is not None:
             said["candidates_sha256"] = _public_traces(self.candidates)[1]
         return said

@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 from models.anonymize.lcs_start import Kept, lcs_start
 from models.anonymize.repair import fresh_violations
 from models.anonymize.sensitive import FewerThanKError, InfeasibleError, check_edges, class_columns
-from models.anonymize.tlkc import Problem, violation_in
-from models.anonymize.violations import Bounds
+from models.anonymize.tlkc import TlkcProblem, violation_in
+from models.anonymize.violations import TlkcBounds
 from models.errors import BoundError, TooFewCasesError
 from models.knowledge import Attribute, Knowledge
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.reading import faults
 from stream.release.mechanisms.suppression import removed
@@ -60,7 +60,7 @@ class LcsStart(Mechanism):
         earlier = [frozenset(cases) for cases in (memory or {}).get("releases", ())]
         knowledge = Knowledge("seq", self.attribute)
         classes = class_columns(exposure.log, exposure.sensitive, self.bins)
-        problem = Problem(exposure.log, knowledge, Bounds.of(self.L, self.K, self.C), classes)
+        problem = TlkcProblem(exposure.log, knowledge, TlkcBounds.of(self.L, self.K, self.C), classes)
         try:
             problem.refuse_infeasible()
         except FewerThanKError as error:
@@ -77,15 +77,15 @@ class LcsStart(Mechanism):
             memory={"releases": [*(sorted(cases) for cases in earlier), names]},
         )
 
-    def _allowed(self, problem: Problem, kept: Kept, earlier: Collection[frozenset[str]]) -> bool:
+    def _allowed(self, problem: TlkcProblem, kept: Kept, earlier: Collection[frozenset[str]]) -> bool:
         if violation_in(problem, kept) is not None:
             return False
-        shown = Problem(problem.log.select_events(kept), problem.knowledge, problem.bounds, {})
+        shown = TlkcProblem(problem.log.select_events(kept), problem.knowledge, problem.bounds, {})
         return not any(fresh_violations(shown, cases, self.K, self.L) for cases in earlier)
 
-    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+    def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
         """Of each release alone; what earlier releases add stands in `build`."""
-        return faults(released, exposure, ("seq",), Bounds.of(self.L, self.K, self.C), self.bins)
+        return faults(released, exposure, ("seq",), TlkcBounds.of(self.L, self.K, self.C), self.bins)
 
     @classmethod
     def forget(cls, memory: Any, cases: Collection[str]) -> Any:

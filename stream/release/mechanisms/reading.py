@@ -9,15 +9,19 @@ import numpy as np
 from models.anonymize.check import first_violation
 from models.anonymize.sensitive import Edges, class_columns, quartile_classes
 from models.anonymize.values import text_of
-from models.anonymize.violations import Bounds
+from models.anonymize.violations import TlkcBounds
 from models.eventlog import MISSING, Column, EventLog
 from models.knowledge import Structure
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Exposure
 
 
 def faults(
-    released: Record, exposure: Exposure, structures: Sequence[Structure], bounds: Bounds, bins: Mapping[str, Edges]
+    released: ReleaseRecord,
+    exposure: Exposure,
+    structures: Sequence[Structure],
+    bounds: TlkcBounds,
+    bins: Mapping[str, Edges],
 ) -> list[str]:
     """One line for each structure of knowledge for which the checker, which shares nothing with the search, finds a
     violating candidate: counts, no item."""

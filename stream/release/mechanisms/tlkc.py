@@ -13,13 +13,13 @@ from models.anonymize.hiding import Mode, Target
 from models.anonymize.repair import Banned, choose, repaired
 from models.anonymize.result import Anonymized
 from models.anonymize.sensitive import FewerThanKError, InfeasibleError, check_edges, class_columns
-from models.anonymize.shown import Shown
-from models.anonymize.tlkc import Options, Problem, Suppression
-from models.anonymize.violations import Bounds
+from models.anonymize.shown import ShownItems
+from models.anonymize.tlkc import Suppression, SuppressionOptions, TlkcProblem
+from models.anonymize.violations import TlkcBounds
 from models.errors import BoundError, InputError, TooFewCasesError
 from models.eventlog import EventLog
 from models.knowledge import WEAKER, Attribute, Clock, Knowledge, Structure, Unit
-from stream.ledger.release_record import Record
+from stream.ledger.release_record import ReleaseRecord
 from stream.release.contract import Build, Exposure, Mechanism
 from stream.release.mechanisms.reading import faults
 from stream.release.mechanisms.suppression import removed, timed
@@ -120,13 +120,13 @@ class TlkcMechanism(Mechanism):
         return Knowledge(self.knowledge, self.attribute, self.T, self.clock)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> TlkcBounds:
         """L, K and C, as the models take them."""
-        return Bounds.of(self.L, self.K, self.C)
+        return TlkcBounds.of(self.L, self.K, self.C)
 
-    def options(self) -> Options:
+    def options(self) -> SuppressionOptions:
         """How suppression chooses, as the model takes it."""
-        return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+        return SuppressionOptions(**{field.name: getattr(self, field.name) for field in fields(SuppressionOptions)})
 
     @property
     def perspective(self) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ class TlkcMechanism(Mechanism):
             *values,
         )
 
-    def broken(self, released: Record, exposure: Exposure) -> list[str]:
+    def broken(self, released: ReleaseRecord, exposure: Exposure) -> list[str]:
         """By the checker that shares nothing with the search, for the knowledge itself and every weaker kind of it that
         is promised."""
         return faults(released, exposure, (self.knowledge, *self.also), self.bounds, self.bins)
@@ -210,13 +210,13 @@ class Tlkc(TlkcMechanism):
     repair_by: Mode = "events"
     """What `gate.on_violation = "repair"` suppresses: `events` of single cases first, or whole `items` only."""
 
-    def problem(self, exposure: Exposure) -> Problem:
+    def problem(self, exposure: Exposure) -> TlkcProblem:
         """The log of a cut with these bounds, as the model takes it."""
         if exposure.cases is None:
             classes = class_columns(exposure.log, exposure.sensitive, self.bins)
         else:
             classes = {name: exposure.log.case_values(name) for name in exposure.sensitive}
-        return Problem(exposure.log, self.known, self.bounds, classes, also=self.also, cases=exposure.cases)
+        return TlkcProblem(exposure.log, self.known, self.bounds, classes, also=self.also, cases=exposure.cases)
 
     def variants_by(self) -> Knowledge:
         if self.value_aware:
@@ -247,7 +247,7 @@ class Tlkc(TlkcMechanism):
         """Not `rel`: its items hold times, and background knowledge of an audit does not."""
         return self.knowledge != "rel"
 
-    def repair(self, exposure: Exposure, shown: Shown, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
+    def repair(self, exposure: Exposure, shown: ShownItems, targets: Sequence[Target], gone: Sequence[Any]) -> Build:
         """Single cases lose events, whole items go; with `local` only where single events cannot. Nothing is capped,
         which would change the counts of other candidates. Released resources are pseudonyms: what was shown of them
         cannot be told from here, so only activities are hidden case by case."""

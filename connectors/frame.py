@@ -109,7 +109,7 @@ def _taken(column: Column, order: Ints | None) -> Column:
 
 
 def check_columns(found: list[str], names: ColumnNames, source: str) -> None:
-    """InputError unless case, activity and time are among the columns and no column stands twice."""
+    """InputError unless case, activity and time are among the columns and no column appears twice."""
     check_names(found, names, source)
     missing = _missing(found, names)
     if missing:
@@ -127,7 +127,7 @@ def check_names(found: list[str], names: ColumnNames, source: str) -> None:
         _check_header(found, source)
     twice = sorted({name for name in found if found.count(name) > 1})
     if twice:
-        raise InputError(f"{source}: column {', '.join(map(repr, twice))} stands twice; rename one")
+        raise InputError(f"{source}: column {', '.join(map(repr, twice))} appears twice; rename one")
 
 
 def _missing(found: list[str], names: ColumnNames) -> dict[str, str]:

@@ -42,7 +42,7 @@ _STATES = frozenset(
 
 _REASONS = {
     "identifier": "its name is that of something that names a person",
-    "sensitive": "its name is that of something nobody may learn of a person",
+    "sensitive": "the column name suggests sensitive personal data",
     "quasi": "its name is that of something many know of a person",
 }
 
@@ -57,7 +57,7 @@ class Guess:
 
 def parts(columns: Mapping[str, Column], given: Mapping[str, str]) -> dict[str, Guess]:
     """case, activity, time, resource and lifecycle, as far as they are found; what is given stands."""
-    found = {role: Guess(name, "as you say") for role, name in given.items() if name in columns}
+    found = {role: Guess(name, "given by --columns") for role, name in given.items() if name in columns}
     for role in ("case", "activity", "time", "resource"):
         names = [name for name in candidates(list(columns), role) if name not in _taken(found)]
         if role not in found and len(names) == 1:

@@ -240,7 +240,7 @@ class _Builder:
             return
         key, text = pair
         if key in target:
-            raise ValueError(f"attribute {key!r} stands twice")
+            raise ValueError(f"attribute {key!r} appears twice")
         value = self.parse(text) if key == time else converted(text, key, kind)
         if value == value:
             target[key] = value

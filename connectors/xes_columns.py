@@ -205,7 +205,7 @@ class Collector:
         if counts.max(initial=0) <= 1:
             return
         if self.bad is None:
-            raise InputError(f"{where(int(np.argmax(counts > 1)))}: attribute {key!r} stands twice")
+            raise InputError(f"{where(int(np.argmax(counts > 1)))}: attribute {key!r} appears twice")
         for row in np.flatnonzero(counts > 1).tolist():
             unread.setdefault(row, bad_rows.REPEATED)
 
@@ -324,5 +324,5 @@ def _converted_or_none(text: str, kind: str) -> Any:
 def _merged(one: Column, two: Column, key: str, where: Callable[[int], str], *, twice: bool = False) -> Column:
     both = np.flatnonzero((one.codes >= 0) & (two.codes >= 0))
     if len(both) and not twice:
-        raise InputError(f"{where(int(both[0]))}: attribute {key!r} stands twice")
+        raise InputError(f"{where(int(both[0]))}: attribute {key!r} appears twice")
     return Column.encode(b if a is None else a for a, b in zip(one.decode(), two.decode(), strict=True))

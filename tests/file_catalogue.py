@@ -327,7 +327,7 @@ def broken_tables() -> Iterator[Entry]:
         "no column",
         "--columns case=...",
     )
-    yield bad("a column twice", f"{head},x,x\n{row},1,2\n", "'x' stands twice")
+    yield bad("a column twice", f"{head},x,x\n{row},1,2\n", "'x' appears twice")
     yield bad("a wide row", f"{head}\n{row}\n{row},SECRET\n", "line 3 has 4 fields, the header names 3", "--separator")
     yield bad("all rows wide", f"{head}\n{row},SECRET\n{row},SECRET\n", "line 2 has 4 fields")
     yield bad("an open quotation", f'{head}\n{row}\n"SECRET', "not well-formed CSV")

@@ -111,18 +111,18 @@ class Security(Credentials):
 def _tokens(security: Security) -> Any:
     from aiokafka.abc import AbstractTokenProvider
 
-    class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
+    class AiokafkaTokens(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
         async def token(self) -> str:
             return security.secret("token") or ""
 
-    return Tokens()
+    return AiokafkaTokens()
 
 
 def _synchronous_tokens(security: Security) -> Any:
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
-    class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
+    class KafkaPythonTokens(AbstractTokenProvider):  # type: ignore[misc]  # the library has no types
         def token(self) -> str:
             return security.secret("token") or ""
 
-    return Tokens()
+    return KafkaPythonTokens()

@@ -109,7 +109,7 @@ class Source(BaseModel):
             if not TOPIC.fullmatch(topic):
                 raise ValueError(f"topics: {topic!r} is no topic name")
         if len(set(self.topics)) != len(self.topics):
-            raise ValueError("topics: one stands twice")
+            raise ValueError("topics: one appears twice")
         return self
 
     @model_validator(mode="after")
@@ -144,7 +144,7 @@ class Source(BaseModel):
         if unknown := sorted(set(one.topic) - set(self.topics)):
             raise ValueError(f"mapping {number}: topic {unknown[0]!r} is none of source.topics")
         if len(set(one.names)) < len(one.names):
-            raise ValueError(f"mapping {number}: an attribute stands twice, as X and as case:X; keep one")
+            raise ValueError(f"mapping {number}: an attribute appears twice, as X and as case:X; keep one")
 
     @property
     def kept(self) -> tuple[str, ...]:

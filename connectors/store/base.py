@@ -197,7 +197,7 @@ def digest(path: Path) -> str:
 
 
 def refused(target: str) -> RefusedError:
-    """The number of a release is there already."""
+    """Error for a release number that already exists."""
     return RefusedError(
         f"{target} exists already; a release number is never published twice. "
         "Compare it with the ledger (veilstream releases) before going on"

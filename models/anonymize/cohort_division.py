@@ -311,8 +311,8 @@ class _Search:
         return paying
 
     def _raised(self, best: DivisionTrial, item: int) -> tuple[Chosen, tuple[int, ...]]:
-        """The item enters first (or no more), and all cases that have it leave: but, where K of them have none, those
-        with another item that no cohort has shown, nor this one would."""
+        """Toggle `item` as a priority item and release all its cases, except cases that still wait for another
+        item (if at least K cases remain)."""
         unpaid = self.owed.copy()
         unpaid[[*np.unique(self.codes[best.stays]), item]] = False
         owing = np.zeros(len(self.row), dtype=np.bool_)

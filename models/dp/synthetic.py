@@ -102,7 +102,7 @@ class Shares:
         where a stage that is needed gets nothing, or one that is off gets something."""
         unknown = sorted(set(given) - set(STAGES))
         if unknown:
-            raise InputError(f"shares: {unknown[0]} is none of {', '.join(STAGES)}")
+            raise InputError(f"shares: unknown stage {unknown[0]}; use {', '.join(STAGES)}")
         parts = {stage: exact(given.get(stage, 0), f"shares.{stage}") for stage in STAGES}
         total = sum(parts.values())
         if total != 1:

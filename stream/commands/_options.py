@@ -42,7 +42,7 @@ Columns = Annotated[
     str, typer.Option("--columns", metavar="case=..,activity=..", help="Names of the columns; XES names by default.")
 ]
 Timezone = Annotated[str, typer.Option("--timezone", metavar="ZONE", help="Zone of times that carry none, e.g. UTC.")]
-FILE = "How the log is written (found out where not told)"
+FILE = "Input format (detected if not given)"
 TimeFormat = Annotated[
     str | None,
     typer.Option(

@@ -158,7 +158,7 @@ class Process(ConfigTable):
     """What publications with `resources = "roles"` show instead of employees: an attribute of events (`"org:role"`), or
     a taxonomy, the resources of each role (`{ nurse = ["Ann", "Ben"] }`)."""
     earliest: AwareDatetime | None = None
-    """An event before it is none of this process: the daemon sends it to the dlq, a replay leaves it out."""
+    """Events before this time are ignored: the daemon sends them to the dlq, a replay leaves them out."""
 
     _moment = field_validator("earliest")(kept_moment)
 

@@ -88,7 +88,7 @@ class DeltaWriter:
     limit: int
     dlq_payload: bool = False
     earliest: int | None = None
-    """Event time (ns) before which an event is none of this process."""
+    """Events before this time (ns) are ignored."""
     raw_resources: bool = False
     person: str | None = None
     """The attribute that names the person of a case: only its pseudonym goes on."""

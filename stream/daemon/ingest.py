@@ -81,23 +81,23 @@ class Ingest:
         self._fetches = 0
         """How many fetches of this generation were taken."""
         self._covered: dict[TP, int] = {}
-        self._stood: dict[TP, tuple[int, int]] = {}
+        self._stalled_positions: dict[TP, tuple[int, int]] = {}
         """Position and end of a partition at the last report, where they differed."""
-        self._hollow: dict[TP, tuple[int, int]] = {}
+        self._empty_ranges: dict[TP, tuple[int, int]] = {}
         """Position and end between which the log holds no record."""
-        self._begun: set[TP] = set()
+        self._started_partitions: set[TP] = set()
         """Partitions whose first events in this generation were where they should be."""
         self._client = LogClient(source)
         self._logs: dict[TP, Lineage] = {}
-        """The log of each partition, as the broker told it last."""
-        self._untold: set[TP] = set()
+        """The log of each partition, as last reported by the broker."""
+        self._undescribed_logs: set[TP] = set()
         """Partitions whose log no delta has described yet."""
-        self._cut: dict[TP, int] = {}
-        """Where a log ends that ends before what was read of it, where no delta has said so yet."""
-        self._ended: dict[TP, Lineage] = {}
-        """Logs whose early end was told."""
-        self._told: set[str] = set()
-        """Kinds of left out records that the log has named."""
+        self._unreported_truncations: dict[TP, int] = {}
+        """New end offset of each truncated log, until a delta reports it."""
+        self._reported_truncations: dict[TP, Lineage] = {}
+        """Truncated logs that a delta has reported."""
+        self._logged_skip_kinds: set[str] = set()
+        """Reasons for skipped records that were already logged once."""
         self._looked = float("-inf")
         self._waiting: asyncio.Future[None] | None = None
         """The batch before this one, sent and not yet acknowledged; its failure is ours."""
@@ -192,8 +192,8 @@ class Ingest:
         before = self.writer.left_out.total()
         deltas, letters = self.batches.write(tp.topic, tp.partition, prev, self._batch(records), log)
         left_out = self.writer.left_out.total() - before
-        for kind in sorted(self.writer.left_out.keys() - self._told):
-            self._told.add(kind)
+        for kind in sorted(self.writer.left_out.keys() - self._logged_skip_kinds):
+            self._logged_skip_kinds.add(kind)
             logger.info("%s/%d: records become no event: %s; from now on they are only counted", *tp, kind)
         self.progress.events += len(records) - len(letters) - left_out
         self.progress.deltas += len(deltas)
@@ -220,11 +220,11 @@ class Ingest:
         if generation != self._generation:
             self._generation, self._fetches = generation, 0
             self._covered.clear()
-            self._begun.clear()
+            self._started_partitions.clear()
             self._logs.clear()
-            self._untold.clear()
-            self._cut.clear()
-            self._ended.clear()
+            self._undescribed_logs.clear()
+            self._unreported_truncations.clear()
+            self._reported_truncations.clear()
         return generation
 
     async def _look(self, partitions: Collection[TP]) -> None:
@@ -259,7 +259,7 @@ class Ingest:
                 continue
             self._logs[tp] = log
             if before is None or (before.topic, before.epochs) != (log.topic, log.epochs):
-                self._untold.add(tp)
+                self._undescribed_logs.add(tp)
 
     async def _asked(self, question: Callable[[Any], Any], about: Any) -> Any:
         """Return the answer of the broker or the schema registry. While it is away the worker waits, like its consumer;
@@ -276,21 +276,21 @@ class Ingest:
         log = self._logs.get(tp)
         if log is None:
             return LogState(epoch=epoch)
-        if tp not in self._untold and tp not in self._cut:
+        if tp not in self._undescribed_logs and tp not in self._unreported_truncations:
             return LogState(log.topic, epoch)
-        self._untold.discard(tp)
-        return LogState(log.topic, epoch, log.epochs, self._cut.pop(tp, None))
+        self._undescribed_logs.discard(tp)
+        return LogState(log.topic, epoch, log.epochs, self._unreported_truncations.pop(tp, None))
 
     async def _begin(self, tp: TP, expected: int, offset: int) -> None:
         """Check that the first events of an assignment follow those of the one before, or a hole that the log has. A
         rebalance can skip events; they would be committed and no delta would show it. The process then ends and reads
         them again."""
-        if tp not in self._begun and offset > expected:
+        if tp not in self._started_partitions and offset > expected:
             loop = asyncio.get_running_loop()
             there = await loop.run_in_executor(None, first_record, self.source, tp, expected, offset)
             if there < offset:
                 raise VeilstreamError(f"{tp.topic}/{tp.partition}: offsets {there} to {offset - 1} were skipped")
-        self._begun.add(tp)
+        self._started_partitions.add(tp)
 
     async def _positions(self, partitions: Collection[TP]) -> dict[TP, int]:
         """Offset of each partition that is covered before the next delta: of this assignment's last one, else the
@@ -355,7 +355,11 @@ class Ingest:
         covered = dict(await self._positions(owned))  # before the ends are asked: they are not older
         ends = await self.app.consumer.highwaters(*owned)
         await self._look_at_ends({tp: covered[tp] for tp in owned if ends[tp] <= covered[tp]})
-        told = [self._send(self.delta, self._log_delta(tp)) for tp in owned if tp in self._untold or tp in self._cut]
+        told = [
+            self._send(self.delta, self._log_delta(tp))
+            for tp in owned
+            if tp in self._undescribed_logs or tp in self._unreported_truncations
+        ]
         await self._taken([await send for send in told])  # before the clock is read: these are a worker's first
         now = self.clock.now()
         sends = []
@@ -392,18 +396,18 @@ class Ingest:
         await self._ask(positions)
         for tp, position in positions.items():
             log = self._logs.get(tp)
-            if log is None or log.end is None or log.end > position or self._ended.get(tp) == log:
+            if log is None or log.end is None or log.end > position or self._reported_truncations.get(tp) == log:
                 continue
-            self._ended[tp], self._cut[tp] = log, log.end
+            self._reported_truncations[tp], self._unreported_truncations[tp] = log, log.end
 
     async def _nothing_between(self, tp: TP, begin: int, end: int) -> bool:
         """Whether no event stands between a position and the end of the log: transaction markers and compacted records
         have offsets and bring no event. The broker is asked once for each position."""
         place = (begin, end)
-        if self._hollow.get(tp) == place:
+        if self._empty_ranges.get(tp) == place:
             return True
-        if self._stood.get(tp) != place:  # it moves, or may be about to
-            self._stood[tp] = place
+        if self._stalled_positions.get(tp) != place:  # it moves, or may be about to
+            self._stalled_positions[tp] = place
             return False
         loop = asyncio.get_running_loop()
         try:
@@ -411,7 +415,7 @@ class Ingest:
         except TimeoutError:
             return False  # the broker does not say: whether we stand still is for the progress check
         if there == end:
-            self._hollow[tp] = place
+            self._empty_ranges[tp] = place
         return there == end
 
 

@@ -156,8 +156,7 @@ def is_sealed(plan: PlanFile, entries: Iterable[Entry], named: Callable[[str], s
             if entry.body.plan == named(plan.planned.digest):
                 return True
             raise InputError(
-                f"--plan: release {entry.sequence} of {entry.publication} is sealed with another content, and a number "
-                "has one for ever"
+                f"--plan: release {entry.sequence} of {entry.publication} is already sealed with different content"
             )
         if isinstance(entry, WithheldEntry) and entry.cut == plan.place.cut:
             raise InputError(f"--plan: its cut {entry.cut} was withheld, and is never decided again")

@@ -16,7 +16,7 @@ from models.errors import InputError, RefusedError, kind_of
 from stream.engine.source import is_url
 
 MARKER = ".veilstream-work"
-"""Lies in every folder of ours: nothing else is ever removed."""
+"""Marker file; only folders that contain it are removed."""
 
 
 @contextmanager

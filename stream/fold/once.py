@@ -5,8 +5,8 @@ cases of one person differ in the cuts of these cases and nowhere else. What com
 
 Where the person of a case is known, at most `most_cases` cases of one person are exposed, over all cuts: by when each
 began, which is that person's own order. The number is kept as long as the publication, by pseudonym: retention and
-erasure take cases away, and a person whose cases were forgotten could begin anew. A complete case of nobody known is
-left out: it could be a further one of anybody.
+erasure take cases away, and a person whose cases were forgotten could begin anew. Complete cases
+without a person are dropped: they could exceed that person's cap.
 """
 
 from __future__ import annotations

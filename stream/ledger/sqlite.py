@@ -1,8 +1,10 @@
 """The ledger: what was charged, sealed, withheld and published, in order, for ever.
 
-Entries are appended and never changed. A charge is keyed by its cut (and by how often what was sealed for it was lost:
-that may have been seen, so what is drawn in its place is charged anew), a seal by its number: the first one wins, an
-appender is told which entry stands. SQLite (WAL, synchronous=FULL) keeps them here; in the daemon the truth is the
+Entries are appended and never changed. A charge is keyed by its cut and redraw number; a redraw after
+lost bytes is charged again, because the bytes may have been seen. A seal is keyed by its number: the first
+one wins, and an appender gets the entry that counts.
+
+SQLite (WAL, synchronous=FULL) keeps them here; in the daemon the truth is the
 ledger topic and this file is its copy, entry for entry.
 """
 

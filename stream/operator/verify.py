@@ -1,8 +1,8 @@
 """Check a whole output folder against its ledger: bytes, chain, numbers and budgets. Reads only, and takes no lock.
 
 The ledger says what was charged and sealed, manifests say the same to recipients, and files are what both are about.
-What is wrong in one of them is found by the other two. Who changes all three alike is not found here: recipients who
-kept a manifest find it, by the chain. Nor is a charge that was taken out of the ledger behind the last release.
+An error in one of them is detected by the other two. Tampering with all three is not detected here; recipients detect
+it through the manifest chain. Nor is a charge that was taken out of the ledger behind the last release.
 """
 
 from __future__ import annotations

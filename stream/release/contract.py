@@ -90,7 +90,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What became of a cut: a release, none, or one that a person has yet to decide on, or has rejected. `audit` is the
+    """Outcome of a cut: released, withheld, held for approval, or rejected. `audit` is the
     operator's document (empty where a withheld attempt was never built).
     `because`: what the gate has against it, also against a release that left in spite of it or was repaired."""
 

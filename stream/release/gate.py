@@ -237,8 +237,11 @@ def _anonymity(policy: GatePolicy, anonymity: AnonymitySection) -> Iterator[Reas
 
 
 def _holds(row: PairRow | SeriesRow, name: str = "") -> bool:
-    """Whether the row's n covers what was really removed (rows below n_actual are reported and do not fail), and a
-    real case is behind the minimum: where `behind` says none is, no exact value is below the true ones elsewhere."""
+    """Whether a row counts for the gate.
+
+    Rows with n below n_actual are reported and do not fail. Rows whose minimum no real case attains (`behind`) are
+    ignored.
+    """
     behind = cast(PairRow, row).get("behind") or {}
     return row.get("assumption") != "violated" and behind.get(name) != 0
 

@@ -23,10 +23,7 @@ from models.dp.zcdp import PURE, Accounting
 from models.errors import RefusedError
 from stream.ledger.entries import CASES, ChargeBody, charge_body
 
-PAID = (
-    "once: a number of this cut was burned, and its bytes may have been seen; its cases have been paid for, and are "
-    "not released again under the same charge"
-)
+PAID = "once: an earlier draw of this cut may have been seen, and its cases cannot be released twice on one charge"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from models.errors import InputError
 from stream.fold.fold import Fold
 from stream.fold.records import AnyRecord, Command, Cut
 
-# What a release took goes back to the system when it is done.
+# Return freed memory to the operating system after a release.
 
 M_MMAP_THRESHOLD = -3
 """Of glibc's `mallopt`, as `M_TRIM_THRESHOLD`."""

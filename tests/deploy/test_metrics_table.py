@@ -27,7 +27,7 @@ def test_rules_and_their_tests_name_metrics_that_exist(name: str) -> None:
 
 
 def test_names_are_unique() -> None:
-    """No metric stands twice."""
+    """No metric appears twice."""
     names = [one.name for one in DEFINITIONS]
     assert len(set(names)) == len(names)
 

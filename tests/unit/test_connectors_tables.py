@@ -113,7 +113,7 @@ def test_counted_time_is_exact(table, unit, text):
             "no column 'case:concept:name' (case), 'concept:name' (activity), 'time:timestamp' (time)",
         ),
         (["a,b,c", "1,2,3"], "it has a, b, c; map them with --columns case=...,activity=...,time=..."),
-        ([f"{HEADER},x,x", "1,A,2020-01-01T00:00:00Z,1,2"], "column 'x' stands twice"),
+        ([f"{HEADER},x,x", "1,A,2020-01-01T00:00:00Z,1,2"], "column 'x' appears twice"),
         ([HEADER, "1,A,2020-01-01T00:00:00Z", '"SECRET\nS",A,SECRET'], "line 3: time:timestamp is not a time"),
         ([HEADER, "1,A,2020-01-01T00:00:00Z", '"1\n2",A,2020-01-01T00:00:00Z', "", "SECRET,A,x"], "line 6"),
         ([HEADER, ",A,2020-01-01T00:00:00Z"], "line 2: no case:concept:name"),

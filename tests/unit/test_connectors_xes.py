@@ -190,10 +190,10 @@ def test_a_trace_without_events_stays(xes):
         ([trace(body=event(time="SECRET"))], "line 3"),
         ([trace(body=event(time="9999-12-31T00:00:00Z"))], "line 3"),
         ([trace(body=event(time="19700101T000001.123456789Z"))], "line 3: a time finer than a microsecond"),
-        ([trace(body=event(more=TIME))], "stands twice"),
-        ([trace(more='<int key="x" value="1"/><int key="x" value="2"/>')], "trace 1: attribute 'x' stands twice"),
-        ([trace(more='<int key="x" value="1"/><string key="x" value="2"/>')], "trace 1: attribute 'x' stands twice"),
-        ([trace(body=event(more='<int key="x" value="1"/><string key="x" value="2"/>'))], "'x' stands twice"),
+        ([trace(body=event(more=TIME))], "appears twice"),
+        ([trace(more='<int key="x" value="1"/><int key="x" value="2"/>')], "trace 1: attribute 'x' appears twice"),
+        ([trace(more='<int key="x" value="1"/><string key="x" value="2"/>')], "trace 1: attribute 'x' appears twice"),
+        ([trace(body=event(more='<int key="x" value="1"/><string key="x" value="2"/>'))], "'x' appears twice"),
         ([trace(), trace("2", event(more='<int key="x" value="SECRET"/>'))], "trace 2, event 1: x is not a valid int"),
         ([trace(body=event(more='<date key="x" value="SECRET"/>'))], "x is not a valid date"),
         (
@@ -245,7 +245,7 @@ def test_the_iterator_refuses_what_the_reader_refuses(xes):
         ([trace(), f"<trace>{EVENT}</trace>"], "trace 2: no concept:name"),
         ([trace(body=EVENT + f"<event>{TIME}</event>")], "trace 1, event 2: no concept:name"),
         ([trace(body=event(time="2020-01-01T00:00:00"))], "--timezone"),
-        ([trace(body=event(more=TIME))], "line 3: attribute 'time:timestamp' stands twice"),
+        ([trace(body=event(more=TIME))], "line 3: attribute 'time:timestamp' appears twice"),
     ]:
         with pytest.raises(InputError, match=said):
             list(iter_traces(xes(*file_body)))

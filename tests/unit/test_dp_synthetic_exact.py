@@ -104,7 +104,7 @@ def test_shares_that_are_written() -> None:
 @pytest.mark.parametrize(
     ("given", "labels", "timed", "said"),
     [
-        ({"model": "0.5", "zzz": 1, "mid": 1}, False, False, "mid is none of labels, variants, model, weights, times"),
+        ({"model": "0.5", "zzz": 1, "mid": 1}, False, False, "unknown stage mid; use labels"),
         ({"model": "0.5", "weights": "0.4"}, False, False, "shares add up to 0.9, not to 1"),
         ({"model": "0.5", "weights": "0.6"}, False, False, "shares add up to 1.1, not to 1"),
         ({"weights": 1}, False, False, "shares.model must be above 0: no release without it"),

@@ -46,7 +46,7 @@ def source(tmp_path: Path) -> Path:
         ({"activities": ["a"], "shares": {"variants": 0.7, "model": 0.3}}, "shares.weights must be above 0"),
         ({"activities": ["a"], "shares": {"model": 0.2, "weights": 0.3, "times": 0.5}}, "no max_duration is declared"),
         ({"activities": ["a"], "max_duration": "1d", "shares": {"model": 0.5, "weights": 0.5}}, "asks for times"),
-        ({"shares": {"variantz": 1}}, "variantz is none of labels, variants, model, weights, times"),
+        ({"shares": {"variantz": 1}}, "unknown stage variantz; use labels, variants, model, weights, times"),
         ({"shares": {"model": -1}}, "shares.model"),
         ({"start": ["2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z"]}, "start without max_duration"),
         ({"max_duration": "1d", "start": ["2021-01-01T00:00:00Z", "2020-01-01T00:00:00Z"]}, "start"),

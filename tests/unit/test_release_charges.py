@@ -153,7 +153,7 @@ def test_what_was_burned_of_such_a_series_is_not_drawn_again(tmp_path: Path) -> 
     shutil.rmtree(tmp_path / "out" / "public" / "p")
     decision, spent = _decide(tmp_path, "1", gate=ONCE)
     assert (decision.status, spent.epsilon) == ("withheld", 1)
-    assert decision.reasons[0].startswith("once: a number of this cut was burned")
+    assert decision.reasons[0].startswith("once: an earlier draw of this cut may have been seen")
     decision, spent = _decide(tmp_path, "1", gate=ONCE, cut="p@2.0.0")
     assert (decision.status, decision.sequence, spent.epsilon) == ("sealed", 2, 1)
 

@@ -65,7 +65,7 @@ def test_the_configuration_of_the_design(tmp_path: Path) -> None:
         ('kind = "tlkc"', 'kind = "tlck"', "not one of"),
         ("epsilon = 0.1,", "epsilon = nan,", "epsilon"),
         ("epsilon = 0.1,", "epsilon = 0,", "epsilon"),
-        ('name = "statistics"', 'name = "research"', "stands twice"),
+        ('name = "statistics"', 'name = "research"', "appears twice"),
         ('name = "research"', 'name = "key"', "reserved"),
         ('name = "research"', 'name = "../up"', "publication.name"),
         ("n = [0, 1]", "n = [0, 2]", "bk_length"),
@@ -82,7 +82,7 @@ def test_the_configuration_of_the_design(tmp_path: Path) -> None:
         (
             "new_cases = 100 }",
             "new_cases = 100, first = { new_cases = 9 } }\nfirst = { new_cases = 5 }",
-            "stands twice",
+            "appears twice",
         ),
         ("new_cases = 100", "new_cases = 99999999999999999999", "window.new_cases"),
         ('every = "7d"', 'every = "99999999w"', "window.every"),

@@ -134,7 +134,7 @@ class Console:
         return web.Response(text=self._guard.pages.style, content_type="text/css")
 
     async def sign_in(self, request: web.Request) -> web.Response:
-        """`/sign-in`: the token by a form, for who reads it from a file."""
+        """`/sign-in`: sign in by pasting the token."""
         return self._entered(request, (await fields_of(request)).get("token", "").strip())
 
     async def sign_out(self, request: web.Request) -> web.Response:

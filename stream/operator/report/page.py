@@ -105,7 +105,7 @@ def _new_variants(publication: PublicationReport) -> int | None:
 
 
 def _mining(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What the last release is worth to who mines it, in sentences; nothing where it was not measured."""
+    """Sentences on the mining utility of the last release; empty if not measured."""
     found = [(entry["label"], entry["mining"]["sentences"]) for entry in entries if entry.get("mining")]
     return [{"label": label, "sentences": sentences} for label, sentences in found[-1:]]
 

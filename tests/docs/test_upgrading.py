@@ -6,7 +6,7 @@ import re
 
 from stream.daemon import publisher
 from stream.fold import records, snapshot
-from stream.ledger import change_log, ledger, mirror, release_record
+from stream.ledger import change_log, mirror, release_record, sqlite
 from stream.operator import backup
 from stream.release import manifest
 from stream.release.mechanisms import cohorts
@@ -17,7 +17,7 @@ ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitl
 WRITTEN = {
     "state in checkpoints": snapshot.STATE_VERSION,
     "changes beside a checkpoint": change_log.VERSION,
-    "ledger (`ledger.sqlite`, and its topic)": ledger.VERSION,
+    "ledger (`ledger.sqlite`, and its topic)": sqlite.VERSION,
     "records of the delta topic": max(records.READABLE),
     "mirror": mirror.VERSION,
     "`variants.parquet`": int(release_record.VERSION),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.conftest import DECLARED_FLAGS
+from tests.conftest import DECLARED
 from tests.kafka import scenario
 from tests.kafka.broker import Broker, ForeignBroker
 from tests.kafka.site import IDENTITY, PATIENCE, Site, publication
@@ -176,7 +176,8 @@ def test_a_forgotten_topic_is_no_broker_that_is_away(broker: AnyBroker, name: st
     one = Site(broker.bootstrap, name, tmp_path, scenario.publications(), topics=False)
     log = tmp_path / "log.csv"
     log.write_text("case:concept:name,concept:name,time:timestamp\nc,a,2024-01-01T00:00:00Z\n")
-    error = one.command("publish", str(log), "-c", str(one.config), *DECLARED_FLAGS, expect=2)
+    one.config.write_text(one.config.read_text() + DECLARED)
+    error = one.command("publish", str(log), "-c", str(one.config), expect=2)
     assert f"topic {one.topic}: missing on the broker; run `veilstream topics create`" in error
     error = one.command("release", "-c", str(one.config), expect=2)
     assert f"topic veilstream.{name}.delta: missing on the broker" in error

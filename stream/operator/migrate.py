@@ -20,8 +20,7 @@ from stream.config.settings import Settings
 from stream.fold.fold import Fold
 from stream.fold.snapshot import STATE_VERSION
 from stream.ledger import checkpoints as checkpoint
-from stream.ledger import mirror, release_record
-from stream.ledger import sqlite as ledger
+from stream.ledger import mirror, release_record, sqlite
 from stream.ledger.checkpoints import SavedState
 from stream.ledger.entries import Entry, SealEntry
 from stream.ledger.envelope import Damaged, Keys, Protection, seal, unseal
@@ -187,10 +186,10 @@ def _only_read(item: Item) -> _Step:
 
 def _ledger(path: Path) -> Item:
     try:
-        version = ledger.version_of(path)
+        version = sqlite.version_of(path)
     except RefusedError as error:
-        return Item(str(path), None, ledger.VERSION, problem=str(error))
-    return Item(str(path), version, ledger.VERSION, problem=_newer(version, ledger.VERSION))
+        return Item(str(path), None, sqlite.VERSION, problem=str(error))
+    return Item(str(path), version, sqlite.VERSION, problem=_newer(version, sqlite.VERSION))
 
 
 def _series(settings: Settings, path: Path) -> Iterator[_Step]:
@@ -207,7 +206,7 @@ def _series(settings: Settings, path: Path) -> Iterator[_Step]:
 
 def _readable_entries(path: Path) -> list[Entry]:
     try:
-        return ledger.open_readonly(path)
+        return sqlite.open_readonly(path)
     except RefusedError:  # `_ledger` says so
         return []
 

@@ -140,7 +140,7 @@ class Publication(ConfigTable):
         if self.first is not None:
             if "first" in table:
                 raise InputError(
-                    f"publication {self.name!r}: first stands twice, beside the window and in it; keep one"
+                    f"publication {self.name!r}: first appears twice, beside the window and in it; keep one"
                 )
             table["first"] = self.first
         with naming(self.name, "window"):

@@ -125,7 +125,7 @@ class Settings(ConfigTable):
         names = [publication.name for publication in self.publication]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"publication {twice[0]!r} stands twice")
+            raise ValueError(f"publication {twice[0]!r} appears twice")
         for publication in self.publication:
             bins: Mapping[str, Any] = getattr(publication.build_mechanism, "bins", {})
             if unknown := sorted(set(bins) - set(self.process.sensitive)):

@@ -2,8 +2,8 @@
 
 A candidate holds if what it released keeps its bounds, whatever cuts were withheld: the verdict that `replay` prints
 for the same releases says the same. Proposed is only a candidate whose verdict is SAFE, with bounds on KA, FA, CA and
-BA, and of which every cut became a release, or came before enough cases were complete; if there is none, the nearest is
-named with what stopped it. What is measured is this log's past: no promise about its future.
+BA, and of which every cut became a release; if there is none, the nearest is named with what stopped it. What is
+measured is this log's past: no promise about its future.
 """
 
 from __future__ import annotations
@@ -69,8 +69,6 @@ class CandidateTrial:
     data: Mapping[str, Any] = field(default_factory=dict)
     verdict: Word | None = None
     """What `replay` says of the same releases; None where it could not be replayed."""
-    too_early: int = 0
-    """Withheld cuts at which only too few cases were complete yet: they wait, and nothing refused them."""
 
     @property
     def holds(self) -> bool:
@@ -79,8 +77,8 @@ class CandidateTrial:
 
     @property
     def proposable(self) -> bool:
-        """Whether nothing but a wait for cases kept a cut from release, and the releases are safe over the series."""
-        return self.holds and self.withheld == self.too_early and self.series and self.verdict in (None, "SAFE")
+        """Whether every cut became a release, and the releases are safe over the series, the rules known or not."""
+        return self.holds and not self.withheld and self.series and self.verdict in (None, "SAFE")
 
     @property
     def worth(self) -> float:
@@ -193,7 +191,6 @@ def _trial(candidate: AdviceCandidate, outcome: ReplayOutcome, log: EventLog, wa
         candidate,
         releases=len(released),
         withheld=len(outcome.withheld),
-        too_early=sum(decision.too_few for decision in outcome.withheld),
         kept=None if released_events is None else released_events / log.n_events,
         worst={name: least_of_series(released, name) for name in MEASURES},
         reasons=tuple(reasons),

@@ -14,11 +14,11 @@ from stream.ledger import release_record
 WRITES = """
 import sys, tempfile, pathlib
 from models.eventlog import EventLog
-from stream.ledger import variants
-from stream.ledger.release_record import Record
+from stream.ledger import release_record
+from stream.ledger.release_record import ReleaseRecord
 log = EventLog.from_traces([(("a", "b"), "x"), ((), None)], "s")
 with tempfile.TemporaryDirectory() as folder:
-    variants.write(pathlib.Path(folder) / "variants.parquet", Record(1, log, ("activity",), "minutes", ("s",)))
+    release_record.write(pathlib.Path(folder) / "variants.parquet", ReleaseRecord(1, log, ("activity",), "minutes", ("s",)))
 print("pandas" in sys.modules)
 """
 

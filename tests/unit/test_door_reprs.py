@@ -80,7 +80,9 @@ CONTENT = re.compile(
 
 PLAIN = {
     "connectors.kafka.formats.Formats": "functions that decode, no records",
-    "models.dp.noise.Source": "a generator of random numbers",
+    "models.dp.noise.NoiseSource": "a generator of random numbers",
+    "connectors.kafka.events.Schema": "names of columns, from the configuration",
+    "connectors.inspection.Inspection": "the report of `inspect`: names and shapes, which are made to be shown",
 }
 """Records without a representation of their own although such a type is in one of their annotations, and why."""
 

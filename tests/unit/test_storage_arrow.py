@@ -18,7 +18,8 @@ from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
 log = EventLog.from_traces([(("a", "b"), "x"), ((), None)], "s")
 with tempfile.TemporaryDirectory() as folder:
-    release_record.write(pathlib.Path(folder) / "variants.parquet", ReleaseRecord(1, log, ("activity",), "minutes", ("s",)))
+    record = ReleaseRecord(1, log, ("activity",), "minutes", ("s",))
+    release_record.write(pathlib.Path(folder) / "variants.parquet", record)
 print("pandas" in sys.modules)
 """
 

@@ -9,11 +9,12 @@ such publication is a series of its own.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from models.errors import RefusedError
+from models.errors import RefusedError, UnreadableError
 from stream.ledger import release_record
 from stream.ledger.entries import ApprovalEntry, BurnedEntry, Entry, SealEntry
 from stream.ledger.folder import OperatorFolder, rewrite, write_json
@@ -24,6 +25,8 @@ from stream.release import audit_document as documents
 from stream.release.contract import Audit, Build
 from stream.release.documents import AuditDocument
 from stream.release.mechanisms import kinds
+
+log = logging.getLogger("veilstream")
 
 # The standing releases of an audience, as audits look back at them.
 
@@ -39,7 +42,29 @@ class Earlier(Sequence[ReleaseRecord]):
         self._read, self._reach = read, reach
         self._keys = list(keys)
         near = self._keys if reach is None else self._keys[max(0, len(self._keys) - reach) :]
-        self._held = {key: read(key) for key in near}
+        self._held: dict[Key, ReleaseRecord] = {}
+        self._lost: set[Key] = set()
+        """Releases that could not be read; `read_lost` tries again."""
+        for key in near:
+            try:
+                self._held[key] = read(key)
+            except UnreadableError as error:
+                # The process starts nevertheless: publications to other audiences go on.
+                name, number = key
+                log.error("release %d of %s: %s; cuts that look back at it are refused", number, name, error)
+                self._lost.add(key)
+
+    def read_lost(self) -> None:
+        """Read again what could not be read before.
+
+        Raises
+        ------
+        UnreadableError
+            If a file of a release is still gone or damaged.
+        """
+        for key in sorted(self._lost):
+            self._held[key] = self._read(key)
+            self._lost.discard(key)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -66,7 +91,9 @@ class Earlier(Sequence[ReleaseRecord]):
         self._keys.append(record.key)
         self._held[record.key] = record
         if self._reach is not None and len(self) > self._reach:
-            self._held.pop(self._keys[-self._reach - 1], None)
+            out_of_reach = self._keys[-self._reach - 1]
+            self._held.pop(out_of_reach, None)
+            self._lost.discard(out_of_reach)
 
 
 def reach(audits: Iterable[Audit]) -> int | None:

@@ -178,7 +178,9 @@ class Pipeline:
             )
 
     def _check_memory(self) -> None:
-        """Read what the last release left before anything is charged. UnreadableError where it is lost."""
+        """Read what earlier releases left before anything is charged. UnreadableError where it is lost."""
+        self.earlier.read_lost()
+        self._last_audit()
         self.audience.memory(None if self.spec.mechanism.shares_memory else self.name)
 
     def _rest(self, attempt: Attempt, lost: UnreadableError) -> Decision:

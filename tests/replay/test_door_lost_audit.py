@@ -86,3 +86,30 @@ def test_only_the_publication_that_lost_a_file_is_paused(
     assert run.until(other).status == "sealed"
     lost.write_bytes(body)
     assert run.until(publication).status == "sealed"
+
+
+@pytest.mark.parametrize("name", ["audit.json", "variants.parquet"])
+@pytest.mark.parametrize("publication", ["plain", "private"])
+def test_a_file_that_is_missing_at_the_start_pauses_one_publication(
+    run: Run, publication: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The process starts, the other publication releases, and this one goes on when the file is back."""
+    other = {"plain": "private", "private": "plain"}[publication]
+    assert run.until(publication).status == "sealed"
+    pipeline = run.service.pipelines[publication]
+    lost = run.service.folder.release(publication, pipeline.account.standing[-1]) / name
+    body = lost.read_bytes()
+    lost.unlink()
+    with caplog.at_level(logging.ERROR, "veilstream"):
+        run.reopen()
+    assert name in caplog.text
+    pipeline = run.service.pipelines[publication]
+    spent = pipeline.account.spent
+    refused = run.until(publication)
+    assert refused.status == "withheld"
+    assert name in refused.because[0].text
+    assert "put it back" in refused.because[0].text
+    assert pipeline.account.spent == spent
+    assert run.until(other).status == "sealed"
+    lost.write_bytes(body)
+    assert run.until(publication).status == "sealed"

@@ -143,6 +143,35 @@ def test_missing_source_events_stop_releases_until_accepted(broker: AnyBroker, n
         one.close()
 
 
+def test_events_deleted_before_a_running_worker_read_them_are_a_gap(
+    broker: AnyBroker, name: str, tmp_path: Path
+) -> None:
+    """A worker that hangs for some seconds keeps its partition. What retention takes meanwhile must not pass unseen:
+    its client goes on at the new begin of the log without a word."""
+    one = scenario.site(broker.bootstrap, name, tmp_path, partitions=1)
+    values = scenario.events(cases=10)
+    more = scenario.events(first=10, cases=10)
+    later = scenario.events(first=20, cases=10)
+    begin = len(values) + len(more)
+    one.config.write_text(one.config.read_text().replace('session_timeout = "3s"', 'session_timeout = "60s"'))
+    try:
+        ingest = one.start("ingest")
+        scenario.send(one, values, partitions=1)
+        one.wait(lambda: one.covered() == len(values), "the first events")
+        ingest.send_signal(signal.SIGSTOP)
+        scenario.send(one, more, partitions=1)
+        _delete(one, one.topic, begin)
+        scenario.send(one, later, partitions=1)
+        ingest.send_signal(signal.SIGCONT)
+        one.wait(lambda: one.covered() == len(values) + len(later), "the events behind the deleted ones")
+        deltas = [delta for _, delta in one.json("delta") if delta["t"] == "delta"]
+    finally:
+        one.close()
+    # A delta covers what lies between `prev` and `last`. Nothing may cover the events that nobody read.
+    covered = {offset for delta in deltas for offset in range(delta["prev"] + 1, delta["last"] + 1)}
+    assert covered == {*range(len(values)), *range(begin, begin + len(later))}
+
+
 def test_a_sleeping_coordinator_is_fenced_by_its_successor(broker: AnyBroker, name: str, tmp_path: Path) -> None:
     """SIGSTOP beyond the session timeout: the standby on another host takes over; the sleeper, awake, seals nothing."""
     top = f'key = "{secrets.token_hex(32)}"\nstore = "{tmp_path}/shared"\n'

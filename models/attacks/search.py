@@ -52,9 +52,6 @@ STATES = 1 << 17
 STRIDE = 50_000
 """Nodes between two returns from compiled code: a signal (Ctrl-C, a stopping daemon) waits for such a return."""
 
-NEVER = 1 << 62
-"""More nodes than any walk values: a walk with this PAUSE ends at its first return unless it asks for a flow."""
-
 Flags = npt.NDArray[np.bool_]
 
 FlowAnswer = tuple[int, Ints | None]

@@ -26,8 +26,7 @@ from models.attacks.matching import CELLS, LONGEST, NextOccurrences, PartOfTable
 from models.attacks.numbering import ClassColumns, Numbered, Numbering, SharedClasses
 from models.attacks.outcome import AttackResult, Minimum, result_without_linker
 from models.attacks.pairs import RecordClasses, ReleasePair, Sequences
-from models.attacks.totals import SharedTotals, column_starts
-from models.attacks.true_linker import Lookup
+from models.attacks.totals import SharedTotals
 from models.content_free import content_free
 from models.errors import InputError
 from models.eventlog import Codes, Ints, SimpleLog
@@ -227,14 +226,9 @@ class SharedPairs:
             self._seen.first, len(symbol_codes), partial(self._after, symbol_codes), whole=part
         )
 
-    def lookup(self, length: int) -> Lookup | None:
-        """What background knowledge of up to so many symbols each variant given lacks; None where that is too much."""
-        table = self._shared_totals.table(length)
-        if table is None:
-            return None
-        row, used = np.full(len(self.place), -1, dtype=np.int32), self.place >= 0
-        row[used] = self._seen.known_of[self.place[used]]
-        return Lookup(table, column_starts(len(self._seen.symbols), length), len(self._seen.symbols), row)
+    def has_table(self, length: int) -> bool:
+        """Return whether the totals over background knowledge of up to `length` symbols fit into one table."""
+        return self._shared_totals.table(length) is not None
 
     def alphabet(self, earlier: NumberedRelease) -> Codes:
         """Symbols of a pair as `pair` orders them, by their place among all (`symbols`)."""

@@ -202,11 +202,11 @@ def _bring_forward(table, starts, n, weights, before, all_in, core, root):  # ty
         more = weights[v] - before[v]
         if more != 0:
             before[v] = weights[v]
-            add_records(table[v], starts, n, more, all_in, core, root)
+            _add_records(table[v], starts, n, more, all_in, core, root)
 
 
 @part
-def add_records(row, starts, n, more, all_in, core, root):  # type: ignore[no-untyped-def]
+def _add_records(row, starts, n, more, all_in, core, root):  # type: ignore[no-untyped-def]
     """Add `more` records of the variant with the table row `row` to totals of one kind (see `Totals`).
 
     The core of a bk of length d + 1 are the variants that keep matching whatever follows: the length - d - 1 symbols
@@ -228,24 +228,19 @@ def add_records(row, starts, n, more, all_in, core, root):  # type: ignore[no-un
 def add_leaving(table, starts, n, links, all_in, core):  # type: ignore[no-untyped-def]
     """Add the records that `links` send out of each matching set, and out of its core.
 
-    `links`: int64[P, 3], variant, partner's variant (-1: none), records.
-    """
-    for x in range(len(links)):
-        add_link(table, starts, n, links[x, 0], links[x, 1], links[x, 2], all_in, core)
-
-
-@part
-def add_link(table, starts, n, one, two, records, all_in, core):  # type: ignore[no-untyped-def]
-    """Add the records of variant `one` with partners of variant `two` (-1: none) where the link leaves a matching set.
-
-    A pair of which `one` is a subsequence of `two` never leaves one.
+    `links`: int64[P, 3], variant, partner's variant (-1: none), records. A link whose variant is a subsequence of the
+    partner's never leaves a matching set, so callers pass the other links only.
     """
     length = len(starts) - 1
-    row1, row2, is_gone = table[one], table[max(two, 0)], two < 0
-    for k in range(len(all_in)):
-        all_in[k] += records * np.int64((row1[k] <= n) & (is_gone | (row2[k] > n)))
-    for d in range(length - 1):
-        threshold = n - (length - d - 1)
-        if threshold >= 0:
-            for k in range(starts[d], starts[d + 1]):
-                core[k] += records * np.int64((row1[k] <= threshold) & (is_gone | (row2[k] > threshold)))
+    for x in range(len(links)):
+        records = links[x, 2]
+        is_gone = links[x, 1] < 0
+        row = table[links[x, 0]]
+        partner_row = table[max(links[x, 1], 0)]
+        for k in range(len(all_in)):
+            all_in[k] += records * np.int64((row[k] <= n) & (is_gone | (partner_row[k] > n)))
+        for d in range(length - 1):
+            threshold = n - (length - d - 1)
+            if threshold >= 0:
+                for k in range(starts[d], starts[d + 1]):
+                    core[k] += records * np.int64((row[k] <= threshold) & (is_gone | (partner_row[k] > threshold)))

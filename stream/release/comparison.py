@@ -23,14 +23,13 @@ from models.attacks.outcome import AttackResult, Method, Minimum
 from models.attacks.pairs import ReleasePair, join_releases
 from models.attacks.series import PairInSeries, pair_attack
 from models.attacks.shared_pairs import NumberedRelease, SharedPairs, followed_attacks
-from models.attacks.true_linker import CaseChanges, RealPartners, by_case, by_release, changes_between, true_linkers
 from models.errors import InputError
-from models.eventlog import Codes, Ints, SimpleLog
+from models.eventlog import Ints, SimpleLog
 from stream.ledger.release_record import ReleaseRecord
 
 NUMBERING, NUMBERED, SIMPLE = "attacks.numbering", "attacks.numbered", "simple"
 COMPARISON, SERIES = "attacks.comparison", "attacks.series"
-HELD, SHOWN, STEP = "attacks.held", "attacks.shown", "attacks.step"
+HELD, SHOWN = "attacks.held", "attacks.shown"
 
 SPARE = 1000
 """Variants of withheld candidates and of releases that nobody looks back at, kept before a numbering begins anew."""
@@ -98,38 +97,6 @@ class Comparison:
         """The candidate beside itself, and its tables."""
         return self.pair(self.candidate)
 
-    def real_partners(self, bk_length: int, ns: Sequence[int], floor: int) -> list[RealPartners] | None:
-        """What the real partners leave of each earlier release, in their order; `floor`: see
-        `models.attacks.search.search`. None where nothing is shared: each pair counts for itself."""
-        if self.against is None or not self.earlier:
-            return None
-        lookup, steps = self.against.lookup(bk_length), self._steps()
-        later = by_case(self.candidate.cache[NUMBERED][1], len(self.numbering.cases))
-        if lookup is None or steps is None or later is None:
-            return None
-        shown: dict[bytes, Codes] = {}
-        for one in self.earlier:
-            if (key := _items(one)) not in shown:
-                shown[key] = self.against.alphabet(_known(one))
-        alphabets = [shown[_items(one)] for one in reversed(self.earlier)]
-        found = true_linkers(lookup, later, steps, alphabets, ns, floor)
-        return list(reversed(by_release(found, alphabets, self.against.symbols)))
-
-    def _steps(self) -> list[CaseChanges] | None:
-        """From the candidate to the last earlier release, and on backwards; those between earlier releases are kept
-        with the earlier one of each two. None where a release is no list of cases."""
-        steps, after = [], self.candidate.cache[NUMBERED][1]
-        for one in reversed(self.earlier):
-            own = one.cache[NUMBERED][1]
-            kept = one.cache.get(STEP)
-            if kept is None or kept[0] is not own or kept[1] is not after:
-                kept = one.cache[STEP] = (own, after, changes_between(after, own, len(self.numbering.cases)))
-            if kept[2] is None:
-                return None
-            steps.append(kept[2])
-            after = own
-        return steps
-
     def alone_with(
         self,
         earlier: ReleaseRecord,
@@ -148,7 +115,7 @@ class Comparison:
     def followed(self, bk_length: int, ns: Sequence[int], minimum: Minimum) -> list[list[AttackResult]] | None:
         """The exact attacks on each earlier release for each n, from one of them to the next. None where nothing is
         shared, or too much for one table: each pair counts for itself."""
-        if self.against is None or len(self.earlier) < 2 or self.against.lookup(bk_length) is None:
+        if self.against is None or len(self.earlier) < 2 or not self.against.has_table(bk_length):
             return None
 
         def alone(place: int) -> PairAttack:
@@ -280,11 +247,6 @@ def _number(numbering: Numbering, record: ReleaseRecord) -> None:
 
 def _known(record: ReleaseRecord) -> NumberedRelease:
     return NumberedRelease(simple(record), record.cache[NUMBERED][1])
-
-
-def _items(record: ReleaseRecord) -> bytes:
-    items: bytes = record.cache[NUMBERED][1].items.tobytes()
-    return items
 
 
 def together(earlier: ReleaseRecord, later: ReleaseRecord) -> tuple[Numbering, Numbered, Numbered] | None:

@@ -1,4 +1,4 @@
-"""What the real partners leave, followed from earlier release to earlier release, is what each pair gives alone.
+"""What the real partners leave of a pair that shares tables and totals is what the pair leaves alone.
 
 Random series: cases join, grow, are hidden, change their sensitive value and leave; candidates are withheld, releases
 are written again by erasure and read back after a restart. Survivors, changes, the least values and the background
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from models.attacks import totals
-from models.attacks.outcome import FLOOR, Minimum
-from models.attacks.true_linker import RealPartners
+from models.attacks.outcome import Minimum
+from models.attacks.true_linker import RealPartners, true_linker
 from stream.ledger import release_record
 from stream.ledger.release_record import ReleaseRecord
 from stream.release.audits.anonymity import CorrespondenceAudit, knowledge_of
@@ -27,26 +29,49 @@ def beside(candidate: ReleaseRecord, earlier: list[ReleaseRecord]) -> Comparison
     return Comparison(candidate, earlier, 2, knowledge_of(candidate.carries, ("activity",)))
 
 
-def followed(compared: Comparison, length: int, minimum: Minimum) -> list[RealPartners] | None:
-    """The answer for n = 0, 1, 2, from one release to the next."""
-    return compared.real_partners(length, (0, 1, 2), FLOOR[minimum])
+def shared(
+    candidate: ReleaseRecord,
+    earlier: list[ReleaseRecord],
+    length: int,
+    minimum: Minimum,
+    n: tuple[int, ...] = (0, 1, 2),
+) -> list[RealPartners]:
+    """The answer of the audit, which shares tables and totals among all pairs of the candidate."""
+    audit = CorrespondenceAudit(bk_length=length, n=n, minimum=minimum)
+    compared = beside(candidate, earlier)
+    return [audit._real(compared, one) for one in earlier]
 
 
-def alone(candidate: ReleaseRecord, earlier: list[ReleaseRecord], length: int, minimum: Minimum) -> list[RealPartners]:
-    """The same of records that share nothing, each pair by itself."""
-    audit = CorrespondenceAudit(bk_length=length, n=(0, 1, 2), minimum=minimum)
-    return [audit._real_alone(beside(fresh(candidate), [copy]), copy) for copy in map(fresh, earlier)]
-
-
-def told(found: RealPartners) -> RealPartners:
-    """Changes are asked of pairs whose cases are all there."""
-    return replace(found, changed=0) if found.gone else found
+def alone(candidate: ReleaseRecord, earlier: ReleaseRecord, length: int, minimum: Minimum) -> RealPartners:
+    """The answer of one pair of simple logs, with partners and changes read from case ids."""
+    later_place = {case: place for place, case in enumerate(candidate.log.case_ids)}
+    partner = [later_place.get(case, -1) for case in earlier.log.case_ids]
+    value1, value2 = (one.log.sensitive(one.sensitive).decode() for one in (earlier, candidate))
+    gone = partner.count(-1)
+    changed = 0 if gone else sum(value1[case] != value2[place] for case, place in enumerate(partner))
+    answer = true_linker(
+        earlier.simple(),
+        candidate.simple(),
+        np.asarray(partner, dtype=np.int64),
+        bk_length=length,
+        n=(0, 1, 2),
+        minimum=minimum,
+        known=knowledge_of(candidate.carries, ("activity",)),
+    )
+    least: dict[str, tuple[int | None, list[Any] | None]] = {}
+    for name in ("fa", "ca", "ba"):
+        least[name] = (None, None)
+        for result in answer.results:
+            value = result.values[name]
+            if value is not None and (least[name][0] is None or value < least[name][0]):
+                least[name] = (value, result.worst[name])
+    return RealPartners(len(partner) - gone, gone, changed, least)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
 @pytest.mark.parametrize("minimum", ["realisable", "all", "common"])
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_followed_equals_each_pair_alone(length: int, minimum: Minimum, seed: int) -> None:
+def test_what_pairs_share_equals_each_pair_alone(length: int, minimum: Minimum, seed: int) -> None:
     """With and without sensitive values, with times that knowledge is not about, where cases leave or are hidden."""
     rng = random.Random(f"{length}{minimum}{seed}")
     series, kept = Series(rng, values=seed % 2 == 0, timed=seed == 3), list[ReleaseRecord]()
@@ -57,10 +82,8 @@ def test_what_is_followed_equals_each_pair_alone(length: int, minimum: Minimum, 
             kept = [fresh(one) for one in kept]
         for _attempt in range(rng.choice([1, 1, 2])):
             candidate = series.release(number, hidden=hidden, leaves=leaves)
-            compared = beside(candidate, kept)
-            found = followed(compared, length, minimum)
-            wanted = alone(candidate, kept, length, minimum)
-            assert list(map(told, found or [])) == wanted
+            expected = [alone(candidate, one, length, minimum) for one in kept]
+            assert shared(candidate, kept, length, minimum) == expected
         kept.append(candidate)
         if rng.random() < 0.2:
             gone = {rng.choice(list(series.cases))}
@@ -77,42 +100,26 @@ def test_a_case_that_leaves_and_comes_again_is_counted_each_time() -> None:
         series.cases = {name: [(activity, 0) for activity in trace] for name, (trace, _) in cases.items()}
         series.value = {name: value for name, (_, value) in cases.items()}
         records.append(series.release(number, hidden=0.0, leaves=0.0))
-    found = beside(records[2], records[:2]).real_partners(1, (0,), 1)
-    assert found is not None
+    found = shared(records[2], records[:2], 1, "realisable", n=(0,))
     assert [(one.survivors, one.gone, one.changed) for one in found] == [(2, 0, 1), (1, 0, 0)]
     assert found[0].least == {"fa": (1, ["y"]), "ca": (1, ["y"]), "ba": (None, None)}  # nothing in release 3 is new
     assert found[1].least == {"fa": (1, ["y"]), "ca": (1, ["y"]), "ba": (1, ["z"])}
 
 
-def test_records_of_no_case_are_counted_pair_by_pair() -> None:
-    """A release of a mechanism that draws records has no partners to follow."""
+def test_records_of_no_case_have_no_partner() -> None:
+    """A release of a mechanism that draws records has no real cases behind some of them."""
     series = Series(random.Random(2), values=False)
     series.grow(20)
     records = [series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2)]
     one, other = (record.showing(replace(record.log, case_ids=("", *record.case_ids[1:]))) for record in records)
-    assert followed(beside(other, [one]), 2, "realisable") is None
+    (found,) = shared(other, [one], 2, "realisable")
+    assert (found.survivors, found.gone) == (one.log.n_cases - 1, 1)
 
 
-def test_too_many_candidates_are_searched_pair_by_pair(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No table, nothing to follow."""
+def test_totals_that_do_not_fit_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a table over all background knowledge the answer is the same."""
     monkeypatch.setattr(totals, "MOST_COLUMNS", 3)
     series = Series(random.Random(2), values=False)
     series.grow(20)
-    records = [series.release(number, hidden=0.0, leaves=0.0) for number in (1, 2)]
-    assert followed(beside(records[1], records[:1]), 2, "realisable") is None
-
-
-def test_steps_between_earlier_releases_are_made_once() -> None:
-    """A further cut makes one more, whatever lies behind, and a step holds the cases that differ only."""
-    series, records = Series(random.Random(3), values=False), list[ReleaseRecord]()
-    for number in range(1, 6):
-        series.grow(10)
-        records.append(series.release(number, hidden=0.0, leaves=0.0))
-        followed(beside(records[-1], records[:-1]), 2, "realisable")
-    before = [one.cache["attacks.step"][2] for one in records[:-1]]
-    series.grow(5)
-    candidate = series.release(6, hidden=0.0, leaves=0.0)
-    followed(beside(candidate, records), 2, "realisable")
-    after = [one.cache["attacks.step"][2] for one in records]
-    assert all(one is other for one, other in zip(before, after[:-1], strict=True))
-    assert 0 < sum(len(one.case) for one in after) < sum(one.log.n_cases for one in records)
+    records = [series.release(number, hidden=0.2, leaves=0.1) for number in (1, 2)]
+    assert shared(records[1], records[:1], 2, "realisable") == [alone(records[1], records[0], 2, "realisable")]

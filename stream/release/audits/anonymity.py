@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from models.attacks.matching import NextOccurrences, next_occurrences
-from models.attacks.outcome import FLOOR, MOST_N, AttackResult, Method, Minimum
+from models.attacks.outcome import MOST_N, AttackResult, Method, Minimum
 from models.attacks.pairs import ReleasePair, ancestors, join_releases
 from models.attacks.true_linker import RealPartners, real_links, true_counts_of_links, true_linker_of_pair
 from models.errors import InputError, RefusedError
@@ -108,7 +108,8 @@ class CorrespondenceAudit(Audit):
         others = [self._other(one, candidate, known) for one in chosen if one.publication != candidate.publication]
         knowledge = knowledge_of(candidate.carries, known)
         compared = Comparison(candidate, own, max(self.n), knowledge, self.taxonomy, alone=not others)
-        real, inserted = self._real(compared), insertions(context, own)
+        real = [self._real(compared, one) for one in own]
+        inserted = insertions(context, own)
         fitting = [
             _fits(context, one, candidate, found.gone, inserted[one.key], found.changed)
             for one, found in zip(own, real, strict=True)
@@ -156,13 +157,8 @@ class CorrespondenceAudit(Audit):
         answer = true_linker_of_pair(alone, table, np.arange(cases), self.bk_length, self.n, self.minimum)
         return min((one.values["ka1"] for one in answer.results if one.values["ka1"] is not None), default=None)
 
-    def _real(self, compared: Comparison) -> list[RealPartners]:
-        """What the real partners leave of each earlier release."""
-        shared = compared.real_partners(self.bk_length, sorted(set(self.n)), FLOOR[self.minimum])
-        return [self._real_alone(compared, one) for one in compared.earlier] if shared is None else shared
-
-    def _real_alone(self, compared: Comparison, earlier: ReleaseRecord) -> RealPartners:
-        """The same of one pair by itself."""
+    def _real(self, compared: Comparison, earlier: ReleaseRecord) -> RealPartners:
+        """What the real partners leave of an earlier release."""
         partner = partners(earlier, compared.candidate)
         given, table = compared.pair(earlier)
         answer = true_linker_of_pair(given, table, partner, self.bk_length, self.n, self.minimum)

@@ -210,7 +210,9 @@ class Fold:
         """Accept the staged rows. Returns how many; fewer than all where cases were removed: then the rest must be
         staged again."""
         row = 0
-        while row < len(batch):
+        # Removing cases assigns new codes, and the staged rows still carry the old ones.
+        recoded_when_staged = self.state.recoded
+        while row < len(batch) and self.state.recoded == recoded_when_staged:
             stop = self._rows.next_stop(batch, row)
             if stop > row and not self._completions.exact:
                 self._rows.take_bulk(batch, row, stop, partition)
@@ -220,16 +222,14 @@ class Fold:
                 row = end
                 self._cutter.stand_at(position, int(batch.rows[row - 1]))
                 yield from self._cutter.evaluate()
-            else:
-                self._cutter.stand_at(position, int(batch.rows[row]))
-                yield from self._reach(partition, int(batch.times[row]))
-                if not self._retention.staged_is_void:
-                    self._rows.take_one(batch, row, partition)
-                    row += 1
-                    yield from self._cutter.evaluate()
-            if self._retention.staged_is_void:
-                self._retention.staged_anew()
-                return row
+                continue
+            self._cutter.stand_at(position, int(batch.rows[row]))
+            yield from self._reach(partition, int(batch.times[row]))
+            # A cut taken here may remove cases; the row is then staged again before it is accepted.
+            if self.state.recoded == recoded_when_staged:
+                self._rows.take_one(batch, row, partition)
+                row += 1
+                yield from self._cutter.evaluate()
         return row
 
     # time

@@ -24,8 +24,6 @@ class Retention:
         self, rules: FoldRules, state: State, clocks: Clocks, publications: Publications, completions: Completions
     ) -> None:
         self._state, self._clocks, self._publications, self._completions = state, clocks, publications, completions
-        self.staged_is_void = False
-        """Cases left amid a record: its staged rows name the others by codes that are gone."""
         self.install(rules)
 
     def install(self, rules: FoldRules) -> None:
@@ -89,11 +87,6 @@ class Retention:
             leave[state.events["case"][(flags != RETIRED) if rules.private else (flags == PENDING)]] = False
         if np.any(leave):
             self._remove(~leave)
-            self.staged_is_void = True
-
-    def staged_anew(self) -> None:
-        """The caller stages the rest of the record again."""
-        self.staged_is_void = False
 
     def _remove(self, keep: npt.NDArray[np.bool_]) -> None:
         if np.all(keep):

@@ -103,7 +103,6 @@ def _retired_by_the_watermark(self: Retention) -> None:
         leave[state.events["case"][state.events[f"flag:{name}"] == PENDING]] = False
     if np.any(leave):
         self._remove(~leave)
-        self.staged_is_void = True
 
 
 def test_retention_by_the_watermark_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:

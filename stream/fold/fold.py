@@ -13,14 +13,13 @@ from typing import Any
 from models.errors import InputError, RefusedError
 from stream.fold.changes import Marks, StateChange, changes, marks
 from stream.fold.clocks import Clocks
-from stream.fold.completion import Completions
+from stream.fold.completion import Completions, Retention
 from stream.fold.cutting import Cutter
 from stream.fold.exposure import Projection
 from stream.fold.intake import Batch, Partition, State
 from stream.fold.patches import added, update
 from stream.fold.publications import Publications
 from stream.fold.records import TIMES, AnyRecord, Command, Config, Cut, Delta, Heartbeat, Tick
-from stream.fold.retention import Retention
 from stream.fold.rows import RowFolder
 from stream.fold.rules import FoldRules, LogFacts
 from stream.fold.snapshot import decode, dump_state, encode, encode_patches, load_state

@@ -13,7 +13,7 @@ from models.dp.audit import Finding, NeighbourPair, audit, power
 from stream.commands import execute as veilstream
 from stream.config import publication as configuration
 from stream.config.settings import Publication, Settings
-from stream.fold.retention import Retention
+from stream.fold.completion import Retention
 from stream.fold.triggers import PublicationState
 from stream.run import pipeline_audit
 from stream.run.pipeline_audit import (

@@ -1,7 +1,7 @@
 """The parts of the fold, in the order in which an event meets them.
 
-`intake` codes rows into the state (`cases`: growing columns); `rows` and `stride` decide how many may be taken at once;
-`clocks` tell the time; `completion` knows when a case is over; `publications` count for each stream of releases;
-`triggers` say when one is due; `retention` lets cases go; `cutting` makes the cut; `exposure` says what it shows;
-`snapshot` writes the whole down. `stream.fold.fold` is the door: it makes the parts and owns them.
+`intake` codes rows into the state (`cases`: growing columns); `rows` decides how many rows may be taken at once;
+`clocks` keep the time; `completion` knows when a case is over and removes cases after their retention; `publications`
+count for each stream of releases; `triggers` decide when a release is due; `cutting` makes the cut; `exposure` selects
+what it exposes; `snapshot` turns the state into bytes. `stream.fold.fold` makes the parts and owns them.
 """

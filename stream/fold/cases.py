@@ -25,8 +25,8 @@ REFUSED = -1
 
 PENDING, EXPOSED, DROPPED, RETIRED = 0, 1, 2, 3
 """What a publication has done with an event: not yet, exposed by a cut, left out because late; of a case whose
-retention is over for a publication with a dp promise, or that is one too many of its person (`stream.fold.once`): it
-leaves the state when every publication has let it go."""
+retention is over for a publication with a dp promise, or that is one too many of its person
+(`stream.fold.exposure.Once`): it leaves the state when every publication has let it go."""
 
 DERIVED = ("known:", "pending:", "had:")
 """Prefixes of columns that follow from the others, and so are not in a snapshot."""

@@ -9,13 +9,20 @@ import numpy as np
 from models.errors import RefusedError
 from stream.fold.cases import DROPPED, EXPOSED, PENDING
 from stream.fold.clocks import Clocks
-from stream.fold.completion import Completions
-from stream.fold.exposure import Positions, Projection, complete_in, insertions, project, trace_order, within_quota
+from stream.fold.completion import Completions, Retention
+from stream.fold.exposure import (
+    Once,
+    Positions,
+    Projection,
+    complete_in,
+    insertions,
+    project,
+    trace_order,
+    within_quota,
+)
 from stream.fold.intake import BEFORE_ALL, State
-from stream.fold.once import Once
 from stream.fold.publications import Publications
 from stream.fold.records import Cut
-from stream.fold.retention import Retention
 from stream.fold.rules import FoldRules, PublicationRules
 from stream.fold.triggers import Firing, PublicationState
 

@@ -13,14 +13,13 @@ from typing import Any
 from models.errors import InputError, RefusedError
 from stream.fold.changes import Marks, StateChange, changes, marks
 from stream.fold.clocks import Clocks
-from stream.fold.completion import Completions
+from stream.fold.completion import Completions, Retention
 from stream.fold.cutting import Cutter
 from stream.fold.exposure import Projection
 from stream.fold.intake import Batch, Partition, State
 from stream.fold.patches import added, update
 from stream.fold.publications import Publications
 from stream.fold.records import TIMES, AnyRecord, Command, Config, Cut, Delta, Heartbeat, Tick
-from stream.fold.retention import Retention
 from stream.fold.rows import RowFolder
 from stream.fold.rules import FoldRules, LogFacts
 from stream.fold.snapshot import decode, dump_state, encode, encode_patches, load_state
@@ -210,7 +209,9 @@ class Fold:
         """Accept the staged rows. Returns how many; fewer than all where cases were removed: then the rest must be
         staged again."""
         row = 0
-        while row < len(batch):
+        # Removing cases assigns new codes, and the staged rows still carry the old ones.
+        recoded_when_staged = self.state.recoded
+        while row < len(batch) and self.state.recoded == recoded_when_staged:
             stop = self._rows.next_stop(batch, row)
             if stop > row and not self._completions.exact:
                 self._rows.take_bulk(batch, row, stop, partition)
@@ -220,16 +221,14 @@ class Fold:
                 row = end
                 self._cutter.stand_at(position, int(batch.rows[row - 1]))
                 yield from self._cutter.evaluate()
-            else:
-                self._cutter.stand_at(position, int(batch.rows[row]))
-                yield from self._reach(partition, int(batch.times[row]))
-                if not self._retention.staged_is_void:
-                    self._rows.take_one(batch, row, partition)
-                    row += 1
-                    yield from self._cutter.evaluate()
-            if self._retention.staged_is_void:
-                self._retention.staged_anew()
-                return row
+                continue
+            self._cutter.stand_at(position, int(batch.rows[row]))
+            yield from self._reach(partition, int(batch.times[row]))
+            # A cut taken here may remove cases; the row is then staged again before it is accepted.
+            if self.state.recoded == recoded_when_staged:
+                self._rows.take_one(batch, row, partition)
+                row += 1
+                yield from self._cutter.evaluate()
         return row
 
     # time

@@ -106,7 +106,11 @@ class Partition:
         """Continue with the log of a held record, from the first lost offset on."""
         if self.lost is not None:
             self.log = record.log or self.log
-            self.hwm, self.epoch, self.lost = self.lost - 1, -1, None
+            self.hwm, self.lost = self.lost - 1, None
+            # A leader that truncates the log again has a later epoch than the last record read before this loss. So
+            # that epoch still shows the next loss, although the record at the mark now may be of an earlier one.
+            if self.hwm < 0:
+                self.epoch = -1
 
     def reach(self, record: Delta, before: int) -> None:
         """Move the high-water mark to the last offset that a record covers. `before`: the mark before the record was

@@ -13,7 +13,7 @@ from models.dp.audit import Finding, NeighbourPair, audit, power
 from stream.commands import execute as veilstream
 from stream.config import publication as configuration
 from stream.config.settings import Publication, Settings
-from stream.fold.retention import Retention
+from stream.fold.completion import Retention
 from stream.fold.triggers import PublicationState
 from stream.run import pipeline_audit
 from stream.run.pipeline_audit import (
@@ -103,7 +103,6 @@ def _retired_by_the_watermark(self: Retention) -> None:
         leave[state.events["case"][state.events[f"flag:{name}"] == PENDING]] = False
     if np.any(leave):
         self._remove(~leave)
-        self.staged_is_void = True
 
 
 def test_retention_by_the_watermark_is_flagged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,6 +52,7 @@ from stream.release.public_view import shuffled
 from stream.release.reason import Reason, of_record, ruled, texts
 from stream.release.schedule import RealClock, ReleaseClock, Slot
 from stream.release.spec import PublicationSpec
+from stream.release.stages import ProcessAccounts
 from stream.values.duration import SECOND
 from stream.values.pseudonym import Pseudonyms
 
@@ -96,17 +97,15 @@ class Pipeline:
     store: Store
     folder: OperatorFolder
     pseudonyms: Pseudonyms
-    audience_of: Callable[[str], Audience]
-    """By name of a publication: the series that its releases belong to. Known once all publications are recovered."""
+    audiences: Mapping[str, Audience]
+    """The series of releases by name of a publication; complete once all publications are recovered."""
     at: Hook = nothing
     publish: Publisher | None = None
     mirror: Mirror | None = None
-    spent_elsewhere: Callable[[], Charge] = Charge
-    """Charges of the process's other publications: the process-level budget caps them together."""
+    accounts: ProcessAccounts = field(default_factory=ProcessAccounts)
+    """Accounts of all publications of the process: the process-level budget caps them together."""
     clock: ReleaseClock = field(default_factory=RealClock)
     """When a release that has a moment becomes visible."""
-    sealed_elsewhere: Callable[[bool], int] = lambda _charged: 0
-    """How many numbers the process's other publications have sealed; only those that were charged, where asked."""
     built_by: BuiltBy | None = None
     """Who builds in the place of the mechanism here: an engine."""
 
@@ -114,7 +113,8 @@ class Pipeline:
         self.name = self.spec.name
         self.account = Account(self.ledger, self.name)
         refuse_other_terms(self.name, self.spec.once, self.account.terms.values())
-        self.charging = Charging(self.spec, self.account, self.spent_elsewhere)
+        self.accounts.add(self.account)
+        self.charging = Charging(self.spec, self.account)
         self.builder = Builder(self.spec, self.account, self.pseudonyms, self.built_by)
         notes = (entry.body for entry in self.ledger.entries(self.name) if isinstance(entry, NoteEntry))
         self._gaps = {body.gap for body in notes if body.gap is not None}
@@ -125,12 +125,17 @@ class Pipeline:
     @property
     def audience(self) -> Audience:
         """The series that this publication's releases belong to."""
-        return self.audience_of(self.name)
+        return self.audiences[self.name]
 
     @property
     def earlier(self) -> Earlier:
         """The releases that audits look back at: all of the audience."""
         return self.audience.earlier
+
+    @property
+    def spent_elsewhere(self) -> Charge:
+        """Charges of the process's other publications."""
+        return self.accounts.spent_elsewhere(self.name)
 
     def attempt(self, attempt: Attempt) -> Decision:
         """Decide one cut, durably. Called again for a decided cut (after a crash), it answers as before."""
@@ -194,7 +199,7 @@ class Pipeline:
 
     def _budget(self, attempt: Attempt) -> None:
         """Budget and leakage gates."""
-        reasons = self.charging.refusals(attempt.cut, self._last_audit())
+        reasons = self.charging.refusals(attempt.cut, self._last_audit(), self.spent_elsewhere)
         if reasons:
             raise _WithheldError(reasons)
 
@@ -523,6 +528,8 @@ class Pipeline:
 
     def _manifest(self, build: Build, number: int, slot: Slot | None) -> Manifest:
         standing = self.account.standing
+        charged_only = not self.spec.mechanism.reads_data_in_gate
+        sealed_elsewhere = self.accounts.sealed_elsewhere(self.name, charged=charged_only)
         published = datetime.now(UTC) if slot is None else datetime.fromtimestamp(slot.moment // SECOND, UTC)
         window = self.spec.window
         walls = window.every is not None and window.time == "wall"
@@ -534,11 +541,11 @@ class Pipeline:
             published=published.isoformat(timespec="seconds"),
             spent=self.account.spent,
             process_budget=ProcessAccount(
-                self.account.spent + self.spent_elsewhere(),
+                self.account.spent + self.spent_elsewhere,
                 self.spec.max_epsilon,
                 self.spec.max_delta,
             ),
-            chain=chain(self.account, self.sealed_elsewhere(not self.spec.mechanism.reads_data_in_gate)),
+            chain=chain(self.account, sealed_elsewhere),
             accepted_gaps=self.gaps_accepted,
             simulated=self.clock.simulated and (walls or (slot is not None and slot.simulated)),
         )
